@@ -45,12 +45,6 @@ func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[
 	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
-// Answer is what a handler of [Engine.Exec] wants stored.
-type Answer struct {
-	Result   store.Result
-	Rollback bool // undo the handler's writes, then store the result by itself; where the store cannot undo them (store.Irrevocable), only store it
-}
-
 // answer leaves the value of the last run, which is the one that commits, in value. What is
 // stored has at most limit bytes.
 func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {

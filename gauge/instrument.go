@@ -1,6 +1,8 @@
 package gauge
 
-import "github.com/oncelib/once/store"
+import (
+	"github.com/oncelib/once/store/upkeep"
+)
 
 // Names of the gauges, in the form of Prometheus.
 const (
@@ -49,7 +51,7 @@ const (
 )
 
 // Most is how many things a source counts in a database at most: a count reads them all.
-const Most = store.MaxBacklog
+const Most = upkeep.MaxBacklog
 
 // fold is what becomes of two values with the same name and label.
 type fold uint8

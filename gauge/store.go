@@ -3,18 +3,18 @@ package gauge
 import (
 	"context"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Operations returns a source of what s has beside the operations that are done and kept.
-func Operations(s store.Backlogger) Func {
+func Operations(s upkeep.Backlogger) Func {
 	return func(ctx context.Context) ([]Value, error) {
 		b, err := s.Backlog(ctx)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // it is of the store
 		}
 		return []Value{
-			{Name: UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, store.MaxBacklog))},
+			{Name: UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, upkeep.MaxBacklog))},
 			{Name: UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
 			{Name: WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
 			{Name: UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
@@ -25,7 +25,7 @@ func Operations(s store.Backlogger) Func {
 
 // Pool returns a source of how many connections the pool of s has. It asks only the pool, so that it also tells when
 // none is free. A pool without a limit has no [PoolMaxConnections].
-func Pool(s store.Pooled) Func {
+func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()
 		values := []Value{

@@ -10,8 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/base/traceparent"
 )
 
 // checked returns m with what it leaves open, or what is wrong with it. ok is false if it cannot be stored
@@ -20,7 +20,7 @@ func (c *Config) checked(m Message) (Message, error) {
 	if m.Source == "" {
 		m.Source = defaultSource
 	}
-	if !validText(m.Trace, once.MaxTrace) { // a message is not refused for what a tracer says
+	if !validText(m.Trace, traceparent.Max) { // a message is not refused for what a tracer says
 		m.Trace = ""
 	}
 	m.CreatedAt = storableTime(m.CreatedAt) // nor for what a clock says

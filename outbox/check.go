@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/base/traceparent"
 )
 
 // checked returns m as it is stored, with what it leaves open, or what is wrong with it.
@@ -20,7 +21,7 @@ func (c *Config) checked(m Message, trace string) (Message, error) {
 	if m.Source == "" {
 		m.Source = c.Source
 	}
-	if m.Trace == "" && validText(trace, once.MaxTrace) { // an event is not refused for what a tracer says
+	if m.Trace == "" && validText(trace, traceparent.Max) { // an event is not refused for what a tracer says
 		m.Trace = trace
 	}
 	if m.ID == "" {
@@ -43,7 +44,7 @@ func (c *Config) checked(m Message, trace string) (Message, error) {
 		name, value string
 		most        int
 	}{
-		{"topic", m.Topic, MaxTopic}, {"key", m.Key, MaxKey}, {"type", m.Type, MaxType}, {"source", m.Source, MaxSource}, {"trace", m.Trace, once.MaxTrace},
+		{"topic", m.Topic, MaxTopic}, {"key", m.Key, MaxKey}, {"type", m.Type, MaxType}, {"source", m.Source, MaxSource}, {"trace", m.Trace, traceparent.Max},
 	} {
 		if err := checkText(text.name, text.value, text.most); err != nil {
 			return m, err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Defaults of [Config].
@@ -50,7 +51,7 @@ type Config struct {
 	// Archive is called with the rows of a batch before they are deleted, such as
 	// (*archive.Writer).Write. They are deleted only if it returns nil, and so may come
 	// again: the process may die in between. Default: nothing is kept.
-	Archive func(ctx context.Context, rows []store.Expired) error
+	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called after each batch and at the end of each pass, synchronously.
 	// Default: nobody looks.
@@ -67,13 +68,13 @@ type Pass struct {
 
 // Sweeper deletes what has expired. Its methods can be called concurrently.
 type Sweeper struct {
-	store store.Sweeper
+	store upkeep.Sweeper
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must be a [store.Sweeper] or wrap one.
+// New returns a sweeper of s, which must be a [upkeep.Sweeper] or wrap one.
 func New(s store.Operations, cfg Config) (*Sweeper, error) {
-	sweeper, ok := store.As[store.Sweeper](s)
+	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
 		return nil, fmt.Errorf("retention: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s)
 	}
@@ -100,7 +101,7 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}
-	req := store.Sweep{Archive: s.cfg.Archive}
+	req := upkeep.Sweep{Archive: s.cfg.Archive}
 	for {
 		req.Limit = p.batch
 		swept, took, err := s.batch(ctx, req)
@@ -124,7 +125,7 @@ const patience = time.Minute
 
 var errSlow = errors.New("retention: a batch has taken too long")
 
-func (s *Sweeper) batch(ctx context.Context, req store.Sweep) (store.Swept, time.Duration, error) {
+func (s *Sweeper) batch(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()
 	began := time.Now()

@@ -205,10 +205,10 @@ func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, err
 	if db.Dialect == sqlplane.PostgreSQL {
 		pool, e := pgxpool.New(ctx, db.DSN)
 		if err = e; e == nil {
-			s, closeAll = pgxstore.New(pool), func() { pool.Close(); _ = db.Close() }
+			s, closeAll = pgxstore.New(pool, pgxstore.Config{}), func() { pool.Close(); _ = db.Close() }
 		}
 	} else {
-		s, err = sqlstore.New(ctx, db.DB)
+		s, err = sqlstore.New(ctx, db.DB, sqlstore.Config{})
 	}
 	if err == nil {
 		var b box

@@ -57,7 +57,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	s, err := sqlstore.New(ctx, db.DB)
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{})
 	if err != nil {
 		return db.Failed("sweep", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/internal/base/wire"
 )
 
@@ -219,7 +219,7 @@ func (d *decoder) setKey(key string) {
 
 // setTrace sets a trace that can be stored. A message is not refused for what a tracer says.
 func (d *decoder) setTrace(trace string) {
-	if trace != "" && len(trace) <= once.MaxTrace && isText(trace) {
+	if trace != "" && len(trace) <= traceparent.Max && isText(trace) {
 		d.m.Trace = trace
 	}
 }

@@ -21,7 +21,7 @@ func archiveAll(ctx context.Context, p plan) error {
 		return err
 	}
 	defer db.Close()
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return err
 	}

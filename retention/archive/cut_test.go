@@ -10,8 +10,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/retention"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestPowerCut takes the power away at the N-th change of the disk, N = 1, 2, ... until a
@@ -117,7 +117,7 @@ func sweepInto(t *testing.T, fs files, s *memstore.Store, dir string) error {
 // remaining are the keys that the store still has.
 func remaining(t *testing.T, s *memstore.Store) (keys []string) {
 	t.Helper()
-	_, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Archive: func(_ context.Context, rows []store.Expired) error {
+	_, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 1000, Archive: func(_ context.Context, rows []upkeep.Expired) error {
 		for _, e := range rows {
 			keys = append(keys, e.Key)
 		}

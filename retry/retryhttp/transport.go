@@ -55,7 +55,7 @@ type Transport struct {
 	// Default 24 hours, which is less than the 72 of package once, and the least that is
 	// usual: a client that is told nothing, because it was never answered, must not ask
 	// for longer than its server remembers. Where the server keeps them for longer, say
-	// so: once.DefaultRetain, if it has the defaults of package once.
+	// so: 72 hours, if it has the defaults of package once.
 	Retain time.Duration
 
 	// Hedge is after how long without an answer a request that may be repeated is sent a

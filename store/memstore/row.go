@@ -26,7 +26,7 @@ func newRow(c *store.Change, old *row, now time.Time) *row {
 	if c.Next.State == store.StateRunning && c.Lease > 0 {
 		r.lease = now.Add(c.Lease)
 	}
-	if c.Next.State == store.StateDone && c.Retain > 0 {
+	if c.Next.State == store.StateDone && c.Retain > 0 && c.Retain != store.Forever {
 		r.until = now.Add(c.Retain)
 	}
 	return r

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -55,7 +56,7 @@ func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Ch
 	n := c.Next
 	args := make([]any, 0, 13)
 	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), last)
+		head.Encode(&n.Result), n.Result.Body, millis(c.Retain), last)
 	if n.Request == nil && n.Trace == "" && n.Name == "" {
 		b.refusing(refusal, short, args...)
 	} else {
@@ -97,7 +98,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	key := []any{c.ID.Scope, c.ID.Key}
 	who := []any{int64(n.State), n.Fence, n.Nonce}
 	asked := []any{n.Fingerprint}
-	result := []any{int64(n.Result.Status), int64(n.Result.Kind), store.EncodeHeader(n.Result.Header), n.Result.Body}
+	result := []any{int64(n.Result.Status), int64(n.Result.Kind), head.Encode(&n.Result), n.Result.Body}
 	origin := []any{n.Request, n.Trace, n.Name}
 	lease := []any{n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
 	expected := []any{expect.Fence, expect.LeaseExpired, expect.Nonce}

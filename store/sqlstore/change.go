@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
@@ -76,7 +77,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	if isAtomic(c) {
 		n := c.Next
 		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
+			head.Encode(&n.Result), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == sqlplane.PostgreSQL {

@@ -68,7 +68,7 @@ const (
 const RenewAtOnce = 100
 
 // Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
-// that are due (see [store.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
+// that are due (see [upkeep.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
 // only the index once_operation_unfinished and the rows it returns.
 const Unfinished = unfinished + inOrder
 

@@ -85,7 +85,7 @@ func openPgx(ctx context.Context, dsn string) (*ground[pgx.Tx], func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return groundOn("", dsn, pgxstore.New(pool)), pool.Close, nil
+	return groundOn("", dsn, pgxstore.New(pool, pgxstore.Config{})), pool.Close, nil
 }
 
 func newSQLite(t *testing.T) *ground[*sql.Tx] {
@@ -115,7 +115,7 @@ func openSQL(ctx context.Context, driver, dsn string) (*ground[*sql.Tx], func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

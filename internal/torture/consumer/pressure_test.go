@@ -84,7 +84,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 	}
 	take(conns)() // so that no message waits until a connection is made
 
-	in := groundOn("", g.dsn, pgxstore.New(pool)).inbox(&events{})
+	in := groundOn("", g.dsn, pgxstore.New(pool, pgxstore.Config{})).inbox(&events{})
 	allowed := &concurrencyLog{Handler: quiet.Handler()}
 	allowed.reset()
 	var running, sent atomic.Int64

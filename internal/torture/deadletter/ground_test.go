@@ -112,7 +112,7 @@ func openPgx(t *testing.T, dsn string) *ground {
 	must(t, err)
 	t.Cleanup(pool.Close)
 	must(t, pgxstore.Migrate(t.Context(), pool, sets...))
-	return newGround(pgxstore.New(pool))
+	return newGround(pgxstore.New(pool, pgxstore.Config{}))
 }
 
 func newSQL(t *testing.T, name string) *ground {
@@ -132,7 +132,7 @@ func openSQL(t *testing.T, driver, dsn string) *ground {
 
 func groundOn(t *testing.T, db *sql.DB) *ground {
 	t.Helper()
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return newGround(s)
 }

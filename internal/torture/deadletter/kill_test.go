@@ -86,13 +86,13 @@ func redriveChild(plan string) int {
 			if err != nil {
 				return err
 			}
-			db = pgxstore.New(pool)
+			db = pgxstore.New(pool, pgxstore.Config{})
 		} else {
 			pool, err := sqlstore.Open(part[0], part[3])
 			if err != nil {
 				return err
 			}
-			if db, err = sqlstore.New(ctx, pool); err != nil {
+			if db, err = sqlstore.New(ctx, pool, sqlstore.Config{}); err != nil {
 				return err
 			}
 		}

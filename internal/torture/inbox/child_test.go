@@ -61,14 +61,14 @@ func (p childPlan) run(ctx context.Context) error {
 			return err
 		}
 		defer pool.Close()
-		return consume[pgx.Tx](ctx, p, pgxstore.New(pool))
+		return consume[pgx.Tx](ctx, p, pgxstore.New(pool, pgxstore.Config{}))
 	}
 	db, err := sqlstore.Open(p.Driver, p.DSN)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func TestConsumerKilled(t *testing.T) {
 		must(t, pgxstore.Migrate(t.Context(), pool, migrations...))
 		_, err = pool.Exec(t.Context(), effects)
 		must(t, err)
-		testConsumerKilled(t, groundOn[pgx.Tx]("pgxstore", pgxstore.New(pool)), childPlan{DSN: dsn})
+		testConsumerKilled(t, groundOn[pgx.Tx]("pgxstore", pgxstore.New(pool, pgxstore.Config{})), childPlan{DSN: dsn})
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -198,7 +198,7 @@ func TestConsumerStopped(t *testing.T) {
 	must(t, pgxstore.Migrate(t.Context(), pool, migrations...))
 	_, err = pool.Exec(t.Context(), effects)
 	must(t, err)
-	g := groundOn[pgx.Tx]("pgxstore", pgxstore.New(pool))
+	g := groundOn[pgx.Tx]("pgxstore", pgxstore.New(pool, pgxstore.Config{}))
 	stops := 0
 	for _, at := range []int64{4, 7, 9, 13} { // points within transactions: statements and the commit
 		g.exec(t, "delete from effect")

@@ -34,7 +34,7 @@ func twicePgx(t *testing.T, faulty dial) (near, far *ground[pgx.Tx]) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	return near, groundOn(near.name, pgxstore.New(pool))
+	return near, groundOn(near.name, pgxstore.New(pool, pgxstore.Config{}))
 }
 
 // twiceSQL is twicePgx for MariaDB and MySQL.
@@ -51,7 +51,7 @@ func twiceSQL(t *testing.T, name string, faulty dial) (near, far *ground[*sql.Tx
 	must(t, err)
 	again := sqlstore.OpenDB(sqlplane.MySQL, connector)
 	t.Cleanup(func() { _ = again.Close() })
-	s, err := sqlstore.New(t.Context(), again)
+	s, err := sqlstore.New(t.Context(), again, sqlstore.Config{})
 	must(t, err)
 	return near, groundOn(name, s)
 }

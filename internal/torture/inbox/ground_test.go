@@ -103,7 +103,7 @@ func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *groun
 	must(t, sqlstore.Migrate(t.Context(), db, migrations...))
 	_, err := db.ExecContext(t.Context(), effects)
 	must(t, err)
-	s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
+	s, err := sqlstore.New(t.Context(), db, cfg)
 	must(t, err)
 	return groundOn(name, s)
 }
@@ -122,7 +122,7 @@ func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	must(t, pgxstore.Migrate(t.Context(), pool, migrations...))
 	_, err = pool.Exec(t.Context(), effects)
 	must(t, err)
-	return groundOn("pgxstore", pgxstore.New(pool))
+	return groundOn("pgxstore", pgxstore.New(pool, pgxstore.Config{}))
 }
 
 func groundOn[TX any](name string, s sqlStore[TX]) *ground[TX] {

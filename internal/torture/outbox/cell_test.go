@@ -56,7 +56,7 @@ func sharedPgxAt(t *testing.T, dsn string) (*ground[pgx.Tx], relayPlan) {
 	must(t, err)
 	t.Cleanup(pool.Close)
 	must(t, pgxstore.Migrate(t.Context(), pool, outbox.Migrations))
-	g := groundOn("pgxstore", pgxstore.New(pool))
+	g := groundOn("pgxstore", pgxstore.New(pool, pgxstore.Config{}))
 	g.begin = func(t *testing.T) (pgx.Tx, func(bool) error) {
 		t.Helper()
 		tx, err := pool.Begin(t.Context())
@@ -79,7 +79,7 @@ func shared(t *testing.T, c sqlConfig) (*ground[*sql.Tx], relayPlan) {
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations))
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	g := groundOn(c.driver, s)
 	g.begin = func(t *testing.T) (*sql.Tx, func(bool) error) {

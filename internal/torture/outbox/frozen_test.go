@@ -87,7 +87,7 @@ func TestAddNeedsAGuard(t *testing.T) {
 			must(t, err)
 			defer func() { _ = guarded.Close() }()
 			must(t, sqlstore.Migrate(t.Context(), guarded, outbox.Migrations))
-			s, err := sqlstore.NewWithConfig(t.Context(), guarded, c.config)
+			s, err := sqlstore.New(t.Context(), guarded, c.config)
 			must(t, err)
 			plain, err := sql.Open(c.driver, dsn)
 			must(t, err)

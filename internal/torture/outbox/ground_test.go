@@ -89,7 +89,7 @@ func newSQLOn(t *testing.T, name string, db *sql.DB, cfg sqlstore.Config) *groun
 	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, deadletter.Migrations, operate.Migrations))
 	_, err := db.ExecContext(t.Context(), chargeTable)
 	must(t, err)
-	s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
+	s, err := sqlstore.New(t.Context(), db, cfg)
 	must(t, err)
 	g := groundOn(name, s)
 	g.begin = func(t *testing.T) (*sql.Tx, func(bool) error) {
@@ -131,7 +131,7 @@ func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
 	must(t, pgxstore.Migrate(t.Context(), pool, outbox.Migrations, deadletter.Migrations, operate.Migrations))
 	_, err = pool.Exec(t.Context(), chargeTable)
 	must(t, err)
-	g := groundOn("pgxstore", pgxstore.New(pool))
+	g := groundOn("pgxstore", pgxstore.New(pool, pgxstore.Config{}))
 	end := func(t *testing.T, tx pgx.Tx) func(bool) error {
 		t.Helper()
 		return func(commit bool) error {

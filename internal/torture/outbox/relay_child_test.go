@@ -81,7 +81,7 @@ func (p relayPlan) run(ctx context.Context) error {
 			return err
 		}
 		defer pool.Close()
-		s := &watchedStore[pgx.Tx]{SQL: pgxstore.New(pool), before: point, after: point}
+		s := &watchedStore[pgx.Tx]{SQL: pgxstore.New(pool, pgxstore.Config{}), before: point, after: point}
 		return outbox.New(s, outbox.Config{}).Relay(publisher, cfg).Run(ctx)
 	}
 	db, err := sqlstore.Open(p.Driver, p.DSN)
@@ -89,7 +89,7 @@ func (p relayPlan) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	s, err := sqlstore.New(opening, db)
+	s, err := sqlstore.New(opening, db, sqlstore.Config{})
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (g *ground[TX]) openSQL(ctx context.Context, migrate bool) (closeStore func
 			return nil, err
 		}
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func openPgx(ctx context.Context, g *ground[pgx.Tx], migrate bool) (closeStore f
 			return nil, err
 		}
 	}
-	g.on(pgxstore.New(pool))
+	g.on(pgxstore.New(pool, pgxstore.Config{}))
 	return pool.Close, nil
 }
 

@@ -228,7 +228,7 @@ func newSender(t *testing.T) *sender {
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations))
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return &sender{s, once.New(s, once.Config{Observer: once.Discard}), outbox.New(s, outbox.Config{Source: "payments"})}
 }

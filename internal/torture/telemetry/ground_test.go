@@ -59,7 +59,7 @@ func newPgx(t *testing.T) ground[pgx.Tx] {
 	must(t, pgxstore.Migrate(t.Context(), pool, migrations...))
 	_, err = pool.Exec(t.Context(), effects)
 	must(t, err)
-	return ground[pgx.Tx]{pgxstore.New(pool)}
+	return ground[pgx.Tx]{pgxstore.New(pool, pgxstore.Config{})}
 }
 
 func newSQL(t *testing.T, driver, dsn string) ground[*sql.Tx] {
@@ -70,7 +70,7 @@ func newSQL(t *testing.T, driver, dsn string) ground[*sql.Tx] {
 	must(t, sqlstore.Migrate(t.Context(), db, migrations...))
 	_, err = db.ExecContext(t.Context(), effects)
 	must(t, err)
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return ground[*sql.Tx]{s}
 }

@@ -74,7 +74,7 @@ func (l life) live(ctx context.Context) error {
 			return err
 		}
 		defer db.Close()
-		s, err := sqlstore.New(ctx, db)
+		s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (l life) live(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	return work(ctx, l, ground[pgx.Tx]{pgxstore.New(pool)})
+	return work(ctx, l, ground[pgx.Tx]{pgxstore.New(pool, pgxstore.Config{})})
 }
 
 func work[TX any](ctx context.Context, l life, g ground[TX]) error {
@@ -174,7 +174,7 @@ func TestKilledProcessLosesNoCounters(t *testing.T) {
 			must(t, pgxstore.Migrate(t.Context(), pool))
 			_, err = pool.Exec(t.Context(), effects)
 			must(t, err)
-			return ground[pgx.Tx]{pgxstore.New(pool)}, life{DSN: dsn}
+			return ground[pgx.Tx]{pgxstore.New(pool, pgxstore.Config{})}, life{DSN: dsn}
 		})
 	})
 }

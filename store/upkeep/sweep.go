@@ -1,11 +1,13 @@
-package store
+package upkeep
 
 import (
 	"context"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
-// Sweeper is an optional ability of a store, found with [As]: it deletes finished
+// Sweeper is a store that deletes finished
 // operations whose retention is over by the store's own clock. They are absent to
 // everybody already; sweeping gives their room back.
 type Sweeper interface {
@@ -21,7 +23,7 @@ type Sweeper interface {
 	// again: their Nonce tells that they are the same. Where the database can, one node at a time does this, and
 	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
 	//
-	// An error means that the rows are there, unless it is [KindLost]: then they may be gone,
+	// An error means that the rows are there, unless it is [store.KindLost]: then they may be gone,
 	// and were kept.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
@@ -54,7 +56,7 @@ type Swept struct {
 
 // Expired is an operation whose retention is over.
 type Expired struct {
-	ID
-	Record
+	store.ID
+	store.Record
 	At time.Time // when it was over
 }
