@@ -58,11 +58,6 @@ func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn fun
 	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
-// ExecBatch is [Engine.Exec] for [DoBatch].
-func (e *Engine[TX]) ExecBatch(ctx context.Context, op Operation, fn func(context.Context, *Batch) (Answer, error)) (store.Record, bool, error) {
-	return e.exec(ctx, &op, handler[TX]{batch: fn})
-}
-
 // run has fn declare the writes of b, which takes none when fn has ended.
 func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
 	defer func() { b.over = true }()

@@ -8,28 +8,22 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/internal/engine/flight"
 	"github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 )
-
-// Exec is [Do] below the codec, for transports: fn returns the result to store.
-// It returns the record, which others may be reading, too: its bytes must not be
-// changed; and whether it is that of an earlier call. An Operation
-// with neither scope nor key runs fn in a plain transaction that keeps no record.
-func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
-	return e.exec(ctx, &op, handler[TX]{inTx: fn})
-}
 
 func (e *Engine[TX]) exec(ctx context.Context, op *Operation, h handler[TX]) (store.Record, bool, error) {
 	var c call[TX]
 	ctx = c.begin(ctx, e, op)
 	v := c.exec(ctx, h)
 	c.finish(ctx, v)
-	v.rec.Result = v.rec.Result.WithoutMark()
 	return v.rec, v.replayed, v.err
 }
 
@@ -78,16 +72,16 @@ const (
 func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) context.Context {
 	c.e, c.op, c.id, c.start = e, *op, e.id(op.Scope, op.Key), time.Now()
 	c.seen = e.recent.Mark(c.id)
-	c.report.trace = op.Trace
+	c.report.trace = op.Attempt.Trace
 	if e.measures() {
 		c.report.waits = new(store.Waits)
 	}
 	if e.tracer != nil {
-		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Trace}))
-		if len(trace) > MaxTrace || !printable.Is(trace) { // the record could not be stored
+		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Attempt.Trace}))
+		if len(trace) > traceparent.Max || !printable.Is(trace) { // the record could not be stored
 			trace = ""
 		}
-		ctx, c.report.trace = began, cmp.Or(trace, op.Trace)
+		ctx, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)
 	}
 	return ctx
 }
@@ -280,12 +274,12 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 // or because the caller has asked before: a replay then takes no transaction. Where
 // replays must be durable, only Begin knows how.
 func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
-	if c.lookUp.done || c.e.cfg.Synced || c.id.IsZero() || c.op.Caller.Attempt < 2 && !c.seen.IsSet() {
+	if c.lookUp.done || c.e.cfg.Synced || c.id.IsZero() || c.op.Attempt.Number < 2 && !c.seen.IsSet() {
 		return v, false
 	}
 	c.lookUp.done = true
 	began := time.Now()
-	rec, err := c.e.read(store.WithWaits(ctx, c.report.waits), &c.op, c.id)
+	rec, err := c.e.read(waits.With(ctx, c.report.waits), &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
 		return v, false // also if the pool is exhausted: Begin says so
@@ -303,15 +297,15 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 
 // claim is a transaction of the store and the claim that it has.
 type claim[TX any] struct {
-	store.Claim[TX]                // nil: there is nothing to execute
-	expiring        store.Expiring // nil: the store does not end it
-	deferred        bool           // nothing is claimed before its Commit
-	joined          bool           // it is a part of the caller's transaction, which decides
+	store.Claim[TX]                  // nil: there is nothing to execute
+	expiring        ability.Expiring // nil: the store does not end it
+	deferred        bool             // nothing is claimed before its Commit
+	joined          bool             // it is a part of the caller's transaction, which decides
 }
 
 func claimOf[TX any](txn store.Claim[TX]) claim[TX] {
 	cl := claim[TX]{Claim: txn}
-	if x, ok := store.As[store.Expiring](txn); ok && x.Ended() != nil {
+	if x, ok := store.As[ability.Expiring](txn); ok && x.Ended() != nil {
 		cl.expiring = x
 	}
 	return cl
@@ -342,7 +336,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 	}
 	cl := claimOf(txn)
 	if opts.Batch {
-		_, cl.deferred = store.As[store.Deferred](txn)
+		_, cl.deferred = store.As[ability.Deferred](txn)
 	}
 	return cl, rec, nil
 }
@@ -360,7 +354,7 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
-	return c.op.First && c.runs == 0 && c.waited == 0
+	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
 }
 
 // timeouts are those of the next Begin. It has what the look-up has left of the time for a
@@ -395,5 +389,8 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 	}
 	if c.e.cfg.Observer != nil {
 		c.observeEnd(ctx, v)
+	}
+	if c.e.cfg.AfterCommit != nil && v.err == nil && !v.replayed && !v.provisional {
+		c.e.cfg.AfterCommit()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/lazy"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/store"
 )
 
@@ -52,7 +53,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	change = store.Change{
 		ID:     c.id,
 		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace, Name: c.op.Name},
-		Retain: c.e.storedRetention(&c.op),
+		Retain: c.e.retain(&c.op),
 	}
 	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
 		change.Next.Fingerprint = own.fingerprint[:]
@@ -66,7 +67,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 // encryptedRequest returns Operation.Request, encrypted, if it is to be kept.
 func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 && c.request == nil {
-		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, EncryptionLabel(c.id.Scope, c.id.Key))
+		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, seal.Label(c.id.Scope, c.id.Key))
 	}
 	return c.request, err
 }

@@ -83,23 +83,19 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// waker is an observer that is a Waker.
-type waker struct{ seen int }
-
-func (w *waker) Observe(context.Context, once.Event) { w.seen++ }
-func (w *waker) Wakes()                              {}
-
-// TestAWakerLeavesTheLogOn: the relay of an outbox, for example, sees every event, and warnings
-// are logged as without an observer.
-func TestAWakerLeavesTheLogOn(t *testing.T) {
-	out, w := defaultLog(t), new(waker)
-	e := once.New(memstore.New(), once.Config{Observer: w})
-	if _, err := once.Do(t.Context(), e, once.Operation{Scope: "acme", Key: "k"}, charge("k")); err != nil || w.seen == 0 || out.Len() > 0 {
-		t.Errorf("%v, %d events, log %q", err, w.seen, out)
+// TestAfterCommit: it is called after each commit, and neither after a replay nor after a failure. It leaves the default log on.
+func TestAfterCommit(t *testing.T) {
+	out, calls := defaultLog(t), 0
+	e := once.New(memstore.New(), once.Config{AfterCommit: func() { calls++ }})
+	op := once.Operation{Scope: "acme", Key: "k"}
+	for range 2 {
+		if _, err := once.Do(t.Context(), e, op, charge("k")); err != nil || calls != 1 || out.Len() > 0 {
+			t.Errorf("%v, %d calls, log %q", err, calls, out)
+		}
 	}
 	fail := func(context.Context, tx) (string, error) { return "", errors.New("no paper") }
 	_, _ = once.Do(t.Context(), e, once.Operation{Scope: "acme", Key: "k2"}, fail)
-	if !strings.Contains(out.String(), "no paper") {
-		t.Errorf("the log is %q", out)
+	if calls != 1 || !strings.Contains(out.String(), "no paper") {
+		t.Errorf("%d calls, the log is %q", calls, out)
 	}
 }

@@ -45,12 +45,6 @@ func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[
 	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
-// Answer is what a handler of [Engine.Exec] wants stored.
-type Answer struct {
-	Result   store.Result
-	Rollback bool // undo the handler's writes, then store the result by itself; where the store cannot undo them (store.Irrevocable), only store it
-}
-
 // answer leaves the value of the last run, which is the one that commits, in value. What is
 // stored has at most limit bytes.
 func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {
@@ -62,7 +56,7 @@ func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), val
 				return Answer{}, errNilFailure // err itself may not even be printed
 			}
 			b, err := marshal(f, limit)
-			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.Keep}, err
+			return Answer{Result: store.Result{Kind: store.ResultFailure, Body: b}, Rollback: !f.CommitWrites}, err
 		}
 		if err != nil {
 			return Answer{}, err
@@ -99,7 +93,7 @@ func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value *T) (r
 		} else if final, err = decodeInto(&r.Value, v.rec.Result); err != nil {
 			v.err = c.fail(CodeNoResult, v.effect(), err)
 		} else if final != nil {
-			final.Keep = v.effect() == EffectApplied
+			final.CommitWrites = v.effect() == EffectApplied
 		}
 	}
 	c.finish(ctx, v)

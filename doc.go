@@ -5,12 +5,12 @@
 // commit of the user's own database. A crash at any point leaves all of it or
 // nothing; the next retry executes or replays.
 //
-//	engine := once.New(pgxstore.New(pool), once.Config{})
+//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
 //	op := once.Operation{
 //		Scope:  "acme refunds",
 //		Key:    once.DeriveKey("refund", "ch_9ab", "1000"),
-//		Retain: once.KeepForever, // only one such refund, ever
+//		Retain: once.Forever, // only one such refund, ever
 //	}
 //	refund, err := once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (Refund, error) {
 //		return insertRefund(ctx, tx, "ch_9ab", 1000)

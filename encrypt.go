@@ -22,9 +22,3 @@ func NewEncrypter(key []byte) (Encrypter, error) {
 	}
 	return e, nil
 }
-
-// EncryptionLabel is the label under which the request of an operation is encrypted. The
-// key is the stored one: hashed under Config.HashKeys.
-func EncryptionLabel(scope, storedKey string) []byte {
-	return []byte(scope + "\x00" + storedKey)
-}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	sealing "github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -19,7 +21,7 @@ func sealer(t *testing.T, fill byte) once.Encrypter {
 
 func TestSealer(t *testing.T) {
 	s := sealer(t, 1)
-	label := once.EncryptionLabel("scope", "key")
+	label := sealing.Label("scope", "key")
 	plain := make([]byte, 1000)
 	_, _ = rand.Read(plain)
 	for _, p := range [][]byte{nil, {}, {0}, plain} {
@@ -43,8 +45,8 @@ func TestSealer(t *testing.T) {
 			}
 		}
 		refused("another key", sealer(t, 2), sealed, label)
-		refused("another operation", s, sealed, once.EncryptionLabel("scope", "kez"))
-		refused("the boundary moved", s, sealed, once.EncryptionLabel("scop", "ekey"))
+		refused("another operation", s, sealed, sealing.Label("scope", "kez"))
+		refused("the boundary moved", s, sealed, sealing.Label("scop", "ekey"))
 		refused("no label", s, sealed, nil)
 		for i := range sealed {
 			bad := bytes.Clone(sealed)
@@ -70,11 +72,11 @@ func TestRequestsAreSealed(t *testing.T) {
 		must(t, err)
 		id := store.ID{Scope: "s", Key: "k"}
 		if hash {
-			id.Key = once.HashedKey("k")
+			id.Key = keyname.Hashed("k")
 		}
 		rec, err := s.Read(t.Context(), id)
 		must(t, err)
-		plain, err := seal.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key))
+		plain, err := seal.Decrypt(rec.Request, sealing.Label(id.Scope, id.Key))
 		if err != nil || !bytes.Equal(plain, op.Request) {
 			t.Errorf("opened %q, %v", plain, err)
 		}
@@ -92,7 +94,7 @@ func TestRequestsAreSealed(t *testing.T) {
 func TestEncryptionLabelsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range [][2]string{{"s", "k"}, {"s", "l"}, {"t", "k"}, {"s k", ""}, {"", "s k"}, {"sk", ""}, {"", "sk"}} {
-		label := string(once.EncryptionLabel(id[0], id[1]))
+		label := string(sealing.Label(id[0], id[1]))
 		if other, ok := seen[label]; ok {
 			t.Errorf("%q has the label of %s", id, other)
 		}

@@ -2,47 +2,46 @@ package once
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/engine/flight"
 	"github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/store"
 )
 
-// Defaults of [Config].
 const (
-	DefaultRetain  = 72 * time.Hour // a failure on Friday evening can be retried on Monday
-	DefaultRuns    = 3
-	DefaultSettle  = 5 * time.Second
-	DefaultAcquire = 5 * time.Second
-	DefaultSkew    = 5 * time.Minute
+	defaultRetain  = 72 * time.Hour // a failure on Friday evening can be retried on Monday
+	defaultRuns    = 3
+	defaultSettle  = 5 * time.Second
+	defaultAcquire = 5 * time.Second
+	defaultSkew    = 5 * time.Minute
 
-	DefaultCacheFor = 30 * time.Second
+	defaultCacheFor = 30 * time.Second
 
-	DefaultMaxWaiting      = 10_000
-	DefaultMaxWaitingBytes = 64 << 20
-	DefaultMaxResult       = 16 << 20
+	defaultMaxWaiting      = 10_000
+	defaultMaxWaitingBytes = 64 << 20
+	defaultMaxResult       = 16 << 20
 )
 
-// KeepForever is a retention that does not end: the operation is done once ever, and no
+// Forever is a retention that does not end: the operation is done once ever, and no
 // sweeper deletes it. It is for keys that name something which happens once in the life of
 // its subject, such as "welcome-email:42", and not once for a request.
-const KeepForever time.Duration = math.MaxInt64
+const Forever = store.Forever
 
 // Config of an [Engine]. The zero value is ready to use.
 type Config struct {
 	// Retain is how long a finished operation can be replayed, by the
 	// database's clock. Afterwards the key counts as never seen, and a retry executes. At
-	// least a minute, and four times Settle; [KeepForever] if it must never run again.
+	// least a minute, and four times Settle; [Forever] if it must never run again.
 	// Default 72 h.
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
 	// answers with serialization failures or deadlocks, what it joins is in flight, or a
-	// first attempt (Operation.First) has met a connection that was broken.
+	// first attempt (Attempt.Number is 1) has met a connection that was broken.
 	// A call that has lost a race to another one runs again whatever Runs says, at most
 	// 20 times: it finds what the other one has stored, unless that is undone each time.
 	// Default 3.
@@ -74,7 +73,7 @@ type Config struct {
 	CacheFor time.Duration
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same
-	// operation, and MaxWaitingBytes how much memory these may keep (Operation.Bytes and
+	// operation, and MaxWaitingBytes how much memory these may keep (Attempt.Bytes and
 	// Request, and 4 KiB for each call). One more is told CodeInFlight at once, whatever its
 	// Operation.Wait is. Default 10,000 and 64 MiB.
 	MaxWaiting      int
@@ -92,7 +91,7 @@ type Config struct {
 	// the next failover takes away.
 	Synced bool
 
-	// Skew is how far the clocks of callers that say Operation.FirstSent may be from the
+	// Skew is how far the clocks of callers that say Attempt.FirstSent may be from the
 	// database's. A retry is refused that much before the retention of its first attempt
 	// may be over; one from further in the future, by the clock of this process, is
 	// CodeInvalid. After Retain was made longer, first attempts from before are judged
@@ -112,9 +111,13 @@ type Config struct {
 	// are not kept.
 	Encrypter Encrypter
 
-	// Observer sees every decision. Default: warnings and errors go to [slog.Default]; to
-	// switch that off, set [Discard]. To see the rest as well: [Log]. A [Waker] leaves the default on.
+	// Observer sees every decision. Default: [Warnings]. To log nothing, set [Discard]; to log the
+	// rest as well, [Log].
 	Observer Observer
+
+	// AfterCommit is called after each call that has committed writes, such as the Wake of an outbox.Relay. It must
+	// be quick, and must not call the engine. Default: none.
+	AfterCommit func()
 }
 
 // Engine executes operations on one store. Make one per database, share it
@@ -125,7 +128,7 @@ type Engine[TX any] struct {
 	alarms bool   // the observer is shown warnings and errors only, and measures nothing
 	tracer Tracer // the observer; nil if it is none
 
-	irrevocable bool // the store cannot undo what a handler has done: see store.Irrevocable
+	irrevocable bool // the store cannot undo what a handler has done: see ability.Irrevocable
 
 	flights *flight.Group
 	recent  *replay.Recent
@@ -150,63 +153,39 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	if err := cfg.RequireNamespace.check(); cfg.RequireNamespace != (Namespace{}) && err != nil {
 		panic("once: New: RequireNamespace: " + err.Error())
 	}
-	cfg.Retain = or(cfg.Retain, DefaultRetain)
-	cfg.Runs = or(cfg.Runs, DefaultRuns)
-	cfg.Settle = or(cfg.Settle, DefaultSettle)
-	cfg.MaxWaiting = or(cfg.MaxWaiting, DefaultMaxWaiting)
-	cfg.MaxWaitingBytes = or(cfg.MaxWaitingBytes, DefaultMaxWaitingBytes)
-	cfg.MaxResult = or(cfg.MaxResult, DefaultMaxResult)
-	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, DefaultAcquire)
+	cfg.Retain = or(cfg.Retain, defaultRetain)
+	cfg.Runs = or(cfg.Runs, defaultRuns)
+	cfg.Settle = or(cfg.Settle, defaultSettle)
+	cfg.MaxWaiting = or(cfg.MaxWaiting, defaultMaxWaiting)
+	cfg.MaxWaitingBytes = or(cfg.MaxWaitingBytes, defaultMaxWaitingBytes)
+	cfg.MaxResult = or(cfg.MaxResult, defaultMaxResult)
+	cfg.Timeouts.Acquire = or(cfg.Timeouts.Acquire, defaultAcquire)
 	if cfg.Retain < cfg.minRetain() {
 		panic(fmt.Sprintf("once: New: Retain is %v, at least %v is needed to settle a lost commit", cfg.Retain, cfg.minRetain()))
 	}
 	if cfg.Skew >= cfg.Retain {
 		panic(fmt.Sprintf("once: New: with a Skew of %v and a Retain of %v every retry would be too old", cfg.Skew, cfg.Retain))
 	}
-	alarms := cfg.Observer == nil
-	switch cfg.Observer {
-	case nil:
+	alarms := cfg.Observer == nil || cfg.Observer == Warnings
+	switch {
+	case alarms:
 		cfg.Observer = logObserver{}
-	case Discard:
+	case cfg.Observer == Discard:
 		cfg.Observer = nil
-	default:
-		if w, wakes := cfg.Observer.(Waker); wakes {
-			cfg.Observer = Observers(w, warnings{})
-		}
 	}
 	tracer, _ := cfg.Observer.(Tracer)
-	_, irrevocable := store.As[store.Irrevocable](s)
+	_, irrevocable := store.As[ability.Irrevocable](s)
 	return &Engine[TX]{
 		store: s, cfg: cfg, alarms: alarms, tracer: tracer, irrevocable: irrevocable,
 		flights: flight.NewGroup(cfg.MaxWaiting, cfg.MaxWaitingBytes),
 		recent:  replay.NewRecent(),
-		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, DefaultCacheFor)),
+		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, defaultCacheFor)),
 	}
 }
 
 // minRetain is the shortest retention: a call that has lost the answer to its COMMIT must still
 // find the record.
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
-
-// Retain returns how long operations are kept that do not say so themselves.
-func (e *Engine[TX]) Retain() time.Duration { return e.cfg.Retain }
-
-// Store returns the store under the engine.
-func (e *Engine[TX]) Store() store.Store[TX] { return e.store }
-
-// Resumable says why another process cannot go on with operations of this engine without their callers, nil if
-// it can. It is for transports that keep requests.
-func (e *Engine[TX]) Resumable() error {
-	switch {
-	case !e.irrevocable:
-		return errors.New("the engine is not one of package lease: nothing is left of work that stops. Try: lease.New as the store of the engine")
-	case e.cfg.Encrypter == nil:
-		return errors.New("the engine does not keep requests. Try: Config.Encrypter of the engine")
-	case e.cfg.HashKeys:
-		return errors.New("the engine does not store keys. Try: an engine without HashKeys")
-	}
-	return nil
-}
 
 // Check says whether the store is reached and has its tables; if not, the error ends with
 // what to try. Call it when the program starts, unless it migrates itself, or as a readiness
@@ -218,69 +197,6 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 	return nil
 }
 
-// Tx returns the transaction of the operation that ctx belongs to, while this
-// engine executes it: transactions of two databases never mix.
-func (e *Engine[TX]) Tx(ctx context.Context) (tx TX, ok bool) {
-	if f := e.currentFrame(ctx); f != nil {
-		tx, ok = f.tx.(TX)
-	}
-	return tx, ok
-}
-
-// Batch is [Engine.Tx] for the batch of an operation that declares its writes.
-func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
-	if f := e.currentFrame(ctx); f != nil {
-		b, ok = f.tx.(*Batch)
-	}
-	return b, ok
-}
-
-// IsDone reports whether op is done, so that it would be replayed and not executed (or
-// be refused, if its fingerprint differs). It is for a server that must choose which requests to
-// serve, and costs one look-up without a transaction; none if Config.Cache has the result. False
-// means that the operation is not done, or that the store has not answered.
-func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
-	if e.check(&op) != nil {
-		return false
-	}
-	id := e.id(op.Scope, op.Key)
-	if e.cache.Has(id, time.Now()) {
-		return true
-	}
-	rec, err := e.read(ctx, &op, id)
-	return err == nil && rec.State == store.StateDone
-}
-
-// Read returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
-// The state is [store.StateAbsent] if nothing is stored: nothing was done, or it is being done now by an engine without leases.
-// It is [store.StateUnknown] as well if the owner of a lease has died in a call that only a person can find out about, and no
-// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may tell of a commit that
-// the standby does not have yet.
-func (e *Engine[TX]) Read(ctx context.Context, op Operation) (store.Record, error) {
-	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
-	if err := e.check(&op); err != nil {
-		return store.Record{}, c.invalid(err).err
-	}
-	rec, err := e.read(ctx, &op, c.id)
-	if err != nil {
-		return store.Record{}, c.fail(CodeUnavailable, EffectNotApplied, err)
-	}
-	if rec.Idle() && rec.CallStarted {
-		rec.State = store.StateUnknown
-	}
-	rec.Result = rec.Result.WithoutMark()
-	return rec, nil
-}
-
-// Cached reports whether Config.Cache has the result of op, so that it would be replayed (or be
-// refused, if its fingerprint differs) without the store.
-func (e *Engine[TX]) Cached(op Operation) bool {
-	if e.check(&op) != nil {
-		return false
-	}
-	return e.cache.Has(e.id(op.Scope, op.Key), time.Now())
-}
-
 // InvalidateCache forgets what Config.Cache holds of an operation, and what calls that are ending
 // now are about to put there. operate.Keys.Forget calls it, if it was told of the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
@@ -288,7 +204,7 @@ func (e *Engine[TX]) Cached(op Operation) bool {
 func (e *Engine[TX]) InvalidateCache(scope, key string) {
 	e.cache.Drop(store.ID{Scope: scope, Key: key})
 	if e.cfg.HashKeys {
-		e.cache.Drop(store.ID{Scope: scope, Key: HashedKey(key)})
+		e.cache.Drop(store.ID{Scope: scope, Key: keyname.Hashed(key)})
 	}
 }
 

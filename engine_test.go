@@ -67,7 +67,7 @@ func TestOperationsThatAreInvalid(t *testing.T) {
 func TestRetain(t *testing.T) {
 	s := memstore.New()
 	e := once.New(s, once.Config{Retain: 10 * time.Hour})
-	if e.Retain() != 10*time.Hour || e.Store() != store.Store[tx](s) || once.New(s, once.Config{}).Retain() != once.DefaultRetain {
+	if e.Config().Retain != 10*time.Hour || e.Store() != store.Store[tx](s) || once.New(s, once.Config{}).Config().Retain != once.DefaultRetain {
 		t.Error("Retain or Store is not what was configured")
 	}
 	for _, tt := range []struct {

@@ -99,7 +99,7 @@ func CodeOf(err error) Code {
 }
 
 // EffectOf returns what err proves. What has no error, nil, was applied. A *[Failure] takes
-// its key for good, but it was applied only if it says Keep: otherwise what the handler has
+// its key for good, but it was applied only if it has CommitWrites: otherwise what the handler has
 // written was rolled back. An error that is not ours proves nothing.
 func EffectOf(err error) Effect {
 	if err == nil {
@@ -111,7 +111,7 @@ func EffectOf(err error) Effect {
 	}
 	var f *Failure
 	if errors.As(err, &f) {
-		if f.Keep {
+		if f.CommitWrites {
 			return EffectApplied
 		}
 		return EffectNotApplied
@@ -121,14 +121,14 @@ func EffectOf(err error) Effect {
 
 // Failure is a final answer that is not a value, such as "card declined". A
 // handler that returns one has it stored, and every retry gets it again. The
-// handler's writes are rolled back unless Keep is set. A replay has Keep as it was, and set
+// handler's writes are rolled back unless CommitWrites is set. A replay has it as it was, and set
 // if an earlier version has stored it, which did not say. Every other error of a
 // handler is transient: nothing is stored and a retry executes.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
-	Code    string          `json:"code"`
-	Message string          `json:"message,omitempty"`
-	Detail  json.RawMessage `json:"detail,omitempty"`
-	Keep    bool            `json:"-"`
+	Code         string          `json:"code"`
+	Message      string          `json:"message,omitempty"`
+	Detail       json.RawMessage `json:"detail,omitempty"`
+	CommitWrites bool            `json:"-"`
 }
 
 func (f *Failure) Error() string {

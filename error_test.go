@@ -35,7 +35,7 @@ func TestError(t *testing.T) {
 		{nil, "", once.EffectApplied}, {io.EOF, "", once.EffectInDoubt},
 		{err, once.CodeFailed, once.EffectNotApplied}, {fmt.Errorf("x: %w", err), once.CodeFailed, once.EffectNotApplied},
 		{failure, "", once.EffectNotApplied}, {fmt.Errorf("x: %w", failure), "", once.EffectNotApplied},
-		{&once.Failure{Code: "kept", Keep: true}, "", once.EffectApplied},
+		{&once.Failure{Code: "kept", CommitWrites: true}, "", once.EffectApplied},
 		{&once.Error{}, "", once.EffectInDoubt},
 	} {
 		if code, effect := once.CodeOf(tt.err), once.EffectOf(tt.err); code != tt.code || effect != tt.effect {

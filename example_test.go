@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -28,7 +29,7 @@ func ExampleDo() {
 	op := once.Operation{
 		Scope:  "acme refunds",
 		Key:    once.DeriveKey("refund", "ch_9ab", "1000"),
-		Retain: once.KeepForever, // only one such refund, ever; without it, for 72 hours
+		Retain: once.Forever, // only one such refund, ever; without it, for 72 hours
 	}
 	for range 3 { // a client that retries
 		r, err := once.Do(context.Background(), engine, op, refund)
@@ -142,13 +143,10 @@ func ExampleNamespace() {
 		_, err := once.Do(context.Background(), engine, once.Operation{Scope: "acme refunds", Key: key}, refund)
 		fmt.Println(key, err == nil)
 	}
-	n, id, err := once.ParseKey("billing:live:v1:re_1")
-	fmt.Println(n, id, err)
 	// Output:
 	// refunding
 	// billing:live:v1:re_1 true
 	// billing:test:v1:re_1 false
-	// billing:live:v1 re_1 <nil>
 }
 
 // A retry after the retention is a new operation.
@@ -172,7 +170,7 @@ func ExampleConfig_retain() {
 func ExampleLog() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTimes}))
 	engine := once.New(memstore.New(), once.Config{Observer: once.Log(logger)})
-	op := once.Operation{Scope: "acme refunds", Key: "k1", Caller: once.Caller{RequestID: "req_7"}}
+	op := once.Operation{Scope: "acme refunds", Key: "k1", Attempt: once.Attempt{RequestID: "req_7"}}
 	for range 2 {
 		_, _ = once.Do(context.Background(), engine, op, refund)
 	}
@@ -195,14 +193,14 @@ func ExampleNewEncrypter() {
 		fmt.Println(err)
 		return
 	}
-	sealed, err := sealer.Encrypt([]byte("amount=1000"), once.EncryptionLabel("acme refunds", "k1"))
+	sealed, err := sealer.Encrypt([]byte("amount=1000"), seal.Label("acme refunds", "k1"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	plain, err := sealer.Decrypt(sealed, once.EncryptionLabel("acme refunds", "k1"))
+	plain, err := sealer.Decrypt(sealed, seal.Label("acme refunds", "k1"))
 	fmt.Printf("%s %v\n", plain, err)
-	_, err = sealer.Decrypt(sealed, once.EncryptionLabel("evil refunds", "k1"))
+	_, err = sealer.Decrypt(sealed, seal.Label("evil refunds", "k1"))
 	fmt.Println(err)
 	// Output:
 	// amount=1000 <nil>

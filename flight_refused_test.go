@@ -114,7 +114,7 @@ func TestAcquireIsPaidOnce(t *testing.T) {
 			if acquire > 0 {
 				want = acquire
 			}
-			op := once.Operation{Scope: "s", Key: "k", Timeouts: store.Timeouts{Acquire: acquire}, Caller: once.Caller{Attempt: 2}}
+			op := once.Operation{Scope: "s", Key: "k", Timeouts: store.Timeouts{Acquire: acquire}, Attempt: once.Attempt{Number: 2}}
 			asked.Store(0)
 			began := time.Now()
 			_, err := once.Do(t.Context(), e, op, charge("k"))

@@ -21,7 +21,7 @@ func NewKey() string { return keyname.New() }
 //
 // Such a key lives as long as what it is made of, and its record only as long as its
 // retention. If what it names must happen only once ever, as a welcome mail to customer 42,
-// set Operation.Retain to [KeepForever]: after the default of 72 h it would happen again.
+// set Operation.Retain to [Forever]: after the default of 72 h it would happen again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

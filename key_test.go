@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/store/memstore"
 )
 
 var uuidV7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -23,7 +25,7 @@ func TestNewKeyIsUUIDv7(t *testing.T) {
 		before := time.Now().UnixMilli()
 		key := once.NewKey()
 		after := time.Now().UnixMilli()
-		if !uuidV7.MatchString(key) || once.CheckKey(key) != nil || seen[key] {
+		if !uuidV7.MatchString(key) || keyname.Check(key) != nil || seen[key] {
 			t.Fatalf("not a new UUID version 7: %s", key)
 		}
 		seen[key] = true
@@ -90,46 +92,23 @@ func FuzzDeriveKey(f *testing.F) {
 			t.Errorf("%d bytes", len(k))
 		}
 		all := strings.Join(p, "")
-		if utf8.ValidString(all) && !strings.ContainsFunc(all, unicode.IsControl) && k != "" && once.CheckKey(k) != nil {
-			t.Errorf("%q is made of usable parts, but %v", k, once.CheckKey(k))
+		if utf8.ValidString(all) && !strings.ContainsFunc(all, unicode.IsControl) && k != "" && keyname.Check(k) != nil {
+			t.Errorf("%q is made of usable parts, but %v", k, keyname.Check(k))
 		}
 	})
 }
 
-func FuzzParseKey(f *testing.F) {
-	f.Add("billing:live:v1:0190:x")
-	f.Add("a:b:c:")
-	f.Add("a:b:c")
-	f.Add(":::x")
-	f.Add("a:b\x00:c:d")
-	f.Fuzz(func(t *testing.T, key string) {
-		n, id, err := once.ParseKey(key)
-		if err != nil {
-			return
-		}
-		if n.Key(id) != key {
-			t.Errorf("%q parses as %+v and %q", key, n, id)
-		}
-		if err := once.CheckKey(key); err != nil {
-			t.Errorf("parsed, but %v", err)
-		}
-		if id == "" || slices.Contains([]string{n.Prefix, n.Environment, n.Version}, "") {
-			t.Errorf("%q has an empty part", key)
-		}
-	})
-}
-
-func TestNamespaceRoundTrip(t *testing.T) {
+// TestNamespaceOwnsItsKeys: an engine that requires a namespace takes the keys of it, and no other.
+func TestNamespaceOwnsItsKeys(t *testing.T) {
 	n := once.Namespace{Prefix: "billing", Environment: "live", Version: "v1"}
-	for _, id := range []string{"x", "x:y", ":", "é"} {
-		got, back, err := once.ParseKey(n.Key(id))
-		if err != nil || got != n || back != id {
-			t.Errorf("%q: %+v, %q, %v", id, got, back, err)
-		}
-	}
-	for _, key := range []string{"", "x", "a:b:c", "a:b:c:", ":b:c:d", "a::c:d", "a:b::d", "a:b:\x01:d", "a:b:c:\x01", "a:b:c:" + strings.Repeat("x", 250)} {
-		if n, id, err := once.ParseKey(key); err == nil {
-			t.Errorf("%q parses as %+v and %q", key, n, id)
+	e := once.New(memstore.New(), once.Config{RequireNamespace: n})
+	for key, own := range map[string]bool{
+		n.Key("x"): true, n.Key("x:y"): true, n.Key(":"): true, n.Key("é"): true, n.String(): false, n.Key(""): false, "x": false,
+		"billing:live:v10:x": false, "billing:test:v1:x": false, "xbilling:live:v1:x": false,
+	} {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: key}, charge(key))
+		if own != (err == nil) || !own && once.CodeOf(err) != once.CodeInvalid {
+			t.Errorf("%q: %v", key, err)
 		}
 	}
 }
@@ -139,7 +118,7 @@ func TestCheckKey(t *testing.T) {
 		"k": true, "a b": true, "é😀": true, strings.Repeat("k", once.MaxKey): true,
 		"": false, strings.Repeat("k", once.MaxKey+1): false, "a\x00": false, "a\nb": false, "\x7f": false, "\u0085": false, "\xff": false,
 	} {
-		if err := once.CheckKey(key); (err == nil) != ok {
+		if err := keyname.Check(key); (err == nil) != ok {
 			t.Errorf("%.20q: %v", key, err)
 		}
 	}
@@ -147,7 +126,7 @@ func TestCheckKey(t *testing.T) {
 
 func TestHashedKey(t *testing.T) {
 	const want = "sha256-LCa0a2j_xo_5m0U8HTBBNBNCLXBkg7-g-YpeiGJm564" // of "foo", stored in databases: it must never change
-	if got := once.HashedKey("foo"); got != want {
+	if got := keyname.Hashed("foo"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := once.KeyHash("foo"); got != "2c26b46b68ffc68f" || len(got) != hex.EncodedLen(8) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -23,7 +24,7 @@ func made(t time.Time) string {
 func TestKeyTimeOfEveryByte(t *testing.T) {
 	then := time.UnixMilli(1767225600123)
 	for _, key := range []string{made(then), strings.ToUpper(made(then)), "shop:live:v1:" + made(then)} {
-		if got, ok := once.KeyTime(key); !ok || !got.Equal(then) {
+		if got, ok := keyname.Time(key); !ok || !got.Equal(then) {
 			t.Errorf("%s: %v, %v", key, got, ok)
 		}
 	}
@@ -31,14 +32,14 @@ func TestKeyTimeOfEveryByte(t *testing.T) {
 	for i := range good {
 		for _, c := range "-g" {
 			if bad := good[:i] + string(c) + good[i+1:]; bad != good {
-				if at, ok := once.KeyTime(bad); ok {
+				if at, ok := keyname.Time(bad); ok {
 					t.Errorf("%s: %v", bad, at)
 				}
 			}
 		}
 	}
 	for _, key := range []string{"", good[1:], good + "0", strings.Replace(good, "-7", "-4", 1), strings.Replace(good, "-8", "-c", 1)} {
-		if at, ok := once.KeyTime(key); ok {
+		if at, ok := keyname.Time(key); ok {
 			t.Errorf("%q: %v", key, at)
 		}
 	}
@@ -65,8 +66,8 @@ func TestOnlyWhatIsSaidToBeNewIsNotLookedUp(t *testing.T) {
 			want []bool
 		}{
 			{"that says nothing", once.Operation{Key: once.NewKey()}, 0, []bool{false}},
-			{"said to be new", once.Operation{Key: "order-2", First: true}, 0, []bool{true}},
-			{"that had to wait", once.Operation{Key: "order-3", First: true, Wait: time.Minute}, 3, []bool{true, false, false, false}},
+			{"said to be new", once.Operation{Key: "order-2", Attempt: once.Attempt{Number: 1}}, 0, []bool{true}},
+			{"that had to wait", once.Operation{Key: "order-3", Attempt: once.Attempt{Number: 1}, Wait: time.Minute}, 3, []bool{true, false, false, false}},
 		} {
 			asked, busy = nil, c.busy
 			c.op.Scope = "s"

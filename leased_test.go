@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
@@ -108,14 +109,14 @@ func (r *leasedRun) write(ctx context.Context, c store.Change) error {
 func (r *leasedRun) step(ctx context.Context, key string) error {
 	next := r.rec
 	next.RecoveryPoint, next.CallStarted = key, false
-	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, Keep: true, Writes: []store.Statement{{SQL: "insert", Args: []any{key, "1"}}}})
+	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, KeepRequest: true, Writes: []store.Statement{{SQL: "insert", Args: []any{key, "1"}}}})
 }
 
 // call begins an external call, and does not learn how it ends.
 func (r *leasedRun) call(ctx context.Context) error {
 	next := r.rec
 	next.CallStarted = true
-	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, Keep: true})
+	return r.write(ctx, store.Change{Next: next, Lease: leaseTime, KeepRequest: true})
 }
 
 // standing is what stands of a run that does not come to its end.
@@ -345,7 +346,7 @@ func TestLeasedTakeover(t *testing.T) {
 		s.mem.Advance(2 * leaseTime)
 		from := ""
 		op := leasedOp
-		op.Caller.Attempt = 2 // which looks before it begins
+		op.Attempt.Number = 2 // which looks before it begins
 		_, err = once.Do(t.Context(), leasedEngine(s, new(recorder)), op, func(_ context.Context, r *leasedRun) (string, error) {
 			from = r.rec.RecoveryPoint
 			return "v", nil
@@ -402,7 +403,7 @@ func TestLeasedFirstAttemptAndBatch(t *testing.T) {
 	s := newLeasing()
 	e := leasedEngine(s, new(recorder))
 	op := leasedOp
-	op.First = true
+	op.Attempt.Number = 1
 	for i := range 2 {
 		r, err := once.DoBatch(t.Context(), e, op, func(b *once.Batch) (string, error) {
 			b.Exec("insert", "batch", "1")
@@ -425,7 +426,7 @@ func TestLeasedClaimIsDescribed(t *testing.T) {
 	must(t, err)
 	e := once.New(s, once.Config{Encrypter: box, Observer: once.Discard})
 	op := leasedOp
-	op.Request, op.Trace = []byte("what was asked"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	op.Request, op.Attempt.Trace = []byte("what was asked"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	var running store.Record
 	_, err = once.Do(t.Context(), e, op, func(ctx context.Context, r *leasedRun) (string, error) {
 		running, err = s.Read(ctx, store.ID{Scope: "s", Key: "k"})
@@ -435,8 +436,8 @@ func TestLeasedClaimIsDescribed(t *testing.T) {
 	done, err := s.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
 	must(t, err)
 	for _, rec := range []store.Record{running, done} {
-		plain, err := box.Decrypt(rec.Request, once.EncryptionLabel("s", "k"))
-		if err != nil || !bytes.Equal(plain, op.Request) || !bytes.Equal(rec.Fingerprint, op.Fingerprint[:]) || rec.Trace != op.Trace {
+		plain, err := box.Decrypt(rec.Request, seal.Label("s", "k"))
+		if err != nil || !bytes.Equal(plain, op.Request) || !bytes.Equal(rec.Fingerprint, op.Fingerprint[:]) || rec.Trace != op.Attempt.Trace {
 			t.Errorf("%s: request %q, %v, fingerprint %x, trace %q", rec.State, plain, err, rec.Fingerprint, rec.Trace)
 		}
 	}

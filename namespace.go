@@ -25,19 +25,6 @@ func (n Namespace) String() string {
 // Key returns the key of id in the namespace. The id may contain colons.
 func (n Namespace) Key(id string) string { return n.String() + ":" + id }
 
-// ParseKey splits a namespaced key.
-func ParseKey(key string) (n Namespace, id string, err error) {
-	p := strings.SplitN(key, ":", 4)
-	if len(p) < 4 || p[3] == "" {
-		return Namespace{}, "", fmt.Errorf("key %q is not of the form prefix:environment:version:id", key)
-	}
-	n = Namespace{p[0], p[1], p[2]}
-	if err := n.check(); err != nil {
-		return Namespace{}, "", fmt.Errorf("key %q: %w", key, err)
-	}
-	return n, p[3], CheckKey(key)
-}
-
 func (n Namespace) owns(key string) bool {
 	id, ok := strings.CutPrefix(key, n.String()+":")
 	return ok && id != ""

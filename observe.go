@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/store"
@@ -66,10 +67,10 @@ type Event struct {
 	Scope       string
 	KeyHash     string      // first 16 hex digits of SHA-256 of the key; "" for work without a key
 	Fingerprint Fingerprint // Operation.Fingerprint
-	Caller      Caller
+	Attempt     Attempt
 
 	// TraceID is the id of the trace that this call belongs to: of the traceparent that its [Tracer] has
-	// returned, else of Operation.Trace. "" is not known.
+	// returned, else of Attempt.Trace. "" is not known.
 	TraceID string
 
 	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
@@ -115,19 +116,10 @@ type Tracer interface {
 
 	// TraceStart is called when a call begins. The context that it returns is that of the handler
 	// and of all events of the call, the last of which is [EventFinished]. The event tells the operation: Name,
-	// Scope, KeyHash, Caller, and Operation.Trace as its Trace. What it returns as trace, a W3C
-	// traceparent, is kept with the operation; "" is Operation.Trace. What would be no valid
-	// Operation.Trace is ignored.
+	// Scope, KeyHash, Attempt, and the trace of that as its Trace. What it returns as trace, a W3C
+	// traceparent, is kept with the operation; "" is Attempt.Trace. What would be no valid
+	// Attempt.Trace is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
-}
-
-// Waker is an observer that does something after a commit and has nothing to tell people, such as the
-// relay of an outbox. If it is Config.Observer, warnings and errors go to [slog.Default] as they do without one.
-type Waker interface {
-	Observer
-
-	// Wakes is never called.
-	Wakes()
 }
 
 // report is what a call has to say so far in its last event.
@@ -139,6 +131,9 @@ type report struct {
 	waits                   *store.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }
+
+// Warnings is the default observer: warnings and errors go to what [slog.Default] is at that moment.
+var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.
 var Discard Observer = discard{}
@@ -207,7 +202,7 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 
 // isDeadlock reports whether the store knows err as a deadlock of the database.
 func (c *call[TX]) isDeadlock(err error) bool {
-	d, ok := store.As[store.DeadlockDetector](c.e.store)
+	d, ok := store.As[ability.DeadlockDetector](c.e.store)
 	return ok && d.IsDeadlock(err)
 }
 
@@ -240,7 +235,7 @@ func (c *call[TX]) send(ctx context.Context, e Event) {
 
 // named returns e with the operation that it is about.
 func (c *call[TX]) named(e Event) Event {
-	e.Name, e.Scope, e.Fingerprint, e.Caller, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Caller, traceparent.TraceID(c.report.trace)
+	e.Name, e.Scope, e.Fingerprint, e.Attempt, e.TraceID = c.op.Name, c.op.Scope, c.op.Fingerprint, c.op.Attempt, traceparent.TraceID(c.report.trace)
 	if c.op.Key != "" && c.report.keyHash == "" {
 		c.report.keyHash = KeyHash(c.op.Key)
 	}
@@ -254,7 +249,7 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn claim[TX], a An
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return
 	}
-	if n, ok := store.As[store.Counter](txn.Claim); ok && n.Statements() == 0 {
+	if n, ok := store.As[ability.Counter](txn.Claim); ok && n.Statements() == 0 {
 		c.observe(ctx, EventEffectOutsideTx, errOutside)
 	}
 }

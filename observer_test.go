@@ -18,7 +18,7 @@ import (
 
 const secret = "card 4111-1111" // a key that must not leak
 
-var caller = once.Caller{RequestID: "req-1", CorrelationID: "cor-1", Attempt: 2}
+var caller = once.Attempt{RequestID: "req-1", CorrelationID: "cor-1", Number: 2}
 
 type handler = func(context.Context, tx) (string, error)
 
@@ -35,7 +35,7 @@ func seen(t *testing.T, s store.Store[tx], cfg once.Config, op once.Operation, h
 	if op.Key == "" {
 		op.Key = secret
 	}
-	op.Caller = caller
+	op.Attempt = caller
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer func() { _ = recover() }()
@@ -77,7 +77,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 	}
 	mine := once.FingerprintOf([]byte("a"))
 	value := store.Result{Body: []byte(`"v"`)}
-	refused := store.Result{Status: 422, Body: []byte(`"no"`)}.MarkRolledBack()
+	refused := store.Result{Status: 422, Body: []byte(`"no"`), RolledBack: true}
 	for _, tt := range []struct {
 		name  string
 		store func() store.Store[tx]
@@ -88,7 +88,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"executed", empty, once.Operation{}, pay, []string{"claimed", "finished executed, applied"}},
 		{"effect outside", empty, once.Operation{}, fail(nil), []string{"claimed", "effect_outside_tx", "finished executed, applied"}},
 		{"declined", empty, once.Operation{}, fail(&once.Failure{Code: "declined"}), []string{"claimed", "finished declined, not applied"}},
-		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", Keep: true}), []string{"claimed", "finished declined, applied"}},
+		{"declined, kept", empty, once.Operation{}, fail(&once.Failure{Code: "declined", CommitWrites: true}), []string{"claimed", "finished declined, applied"}},
 		{"failed", empty, once.Operation{}, fail(errors.New("x")), []string{"claimed", "finished failed, not applied"}},
 		{"handler asks for a rerun", empty, once.Operation{}, fail(&store.Error{Kind: store.KindRetry, Err: errors.New("deadlock")}),
 			[]string{"claimed", "rerun", "claimed", "rerun", "claimed", "finished conflict, not applied"}},
@@ -105,7 +105,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 		{"replayed", with(store.Record{State: store.StateDone, Result: value}), once.Operation{}, pay, []string{"finished replayed, applied"}},
 		{"replayed failure", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultFailure, Body: []byte(`{"code":"x"}`)}}), once.Operation{}, pay, []string{"finished replayed, applied"}},
 		{"replayed, rolled back", with(store.Record{State: store.StateDone, Result: refused}), once.Operation{}, pay, []string{"finished replayed, not applied"}},
-		{"no result, rolled back", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultOmitted}.MarkRolledBack()}), once.Operation{}, pay, []string{"finished result_unavailable, not applied"}},
+		{"no result, rolled back", with(store.Record{State: store.StateDone, Result: store.Result{Kind: store.ResultOmitted, RolledBack: true}}), once.Operation{}, pay, []string{"finished result_unavailable, not applied"}},
 		{"fingerprint of another version", with(store.Record{State: store.StateDone, Result: value, Fingerprint: make([]byte, 33)}), once.Operation{Fingerprint: mine}, pay, []string{"finished replayed, applied"}},
 		{"mismatch", with(store.Record{State: store.StateDone, Result: value, Fingerprint: append([]byte{mine[0]}, make([]byte, 32)...)}), once.Operation{Fingerprint: mine}, pay, []string{"finished mismatch, not applied"}},
 		{"unknown", with(store.Record{State: store.StateUnknown, Fence: 1}), once.Operation{}, pay, []string{"finished unknown, in doubt"}},
@@ -131,8 +131,8 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 				if tt.op.Key != "" {
 					key = tt.op.Key
 				}
-				if e.Scope != "s" || e.KeyHash != once.KeyHash(key) || e.Caller != caller {
-					t.Errorf("%s: scope %q, key hash %q, caller %+v", e.Type, e.Scope, e.KeyHash, e.Caller)
+				if e.Scope != "s" || e.KeyHash != once.KeyHash(key) || e.Attempt != caller {
+					t.Errorf("%s: scope %q, key hash %q, caller %+v", e.Type, e.Scope, e.KeyHash, e.Attempt)
 				}
 				if e.Err != nil && strings.Contains(e.Err.Error(), key) {
 					t.Errorf("%s names the key: %v", e.Type, e.Err)

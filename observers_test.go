@@ -146,7 +146,7 @@ func TestTracer(t *testing.T) {
 	for _, tt := range []struct{ given, kept string }{{"", caller}, {own, own}} {
 		s := &spans{trace: tt.given}
 		e := once.New(memstore.New(), once.Config{Observer: once.Observers(new(recorder), s), Cache: 1 << 20})
-		op := once.Operation{Name: "POST /refunds", Scope: "s", Key: "k", Trace: caller}
+		op := once.Operation{Name: "POST /refunds", Scope: "s", Key: "k", Attempt: once.Attempt{Trace: caller}}
 		for i := range 4 {
 			if i == 2 { // a replay of the store, and not of the cache
 				e.InvalidateCache(op.Scope, op.Key)
@@ -170,7 +170,7 @@ func TestTracer(t *testing.T) {
 				t.Errorf("the spans of events: %q", s.contexts)
 			}
 			s.contexts = nil
-			op.Trace = caller
+			op.Attempt.Trace = caller
 		}
 	}
 }
@@ -178,8 +178,8 @@ func TestTracer(t *testing.T) {
 // A trace that no header can carry is refused, and not stored.
 func TestTraceIsBounded(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	for _, trace := range []string{strings.Repeat("a", once.MaxTrace+1), "a\nb", "\xff"} {
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Trace: trace}, charge("k"))
+	for _, trace := range []string{strings.Repeat("a", 256), "a\nb", "\xff"} {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Attempt: once.Attempt{Trace: trace}}, charge("k"))
 		if once.CodeOf(err) != once.CodeInvalid {
 			t.Errorf("%.20q: %v", trace, err)
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/base/traceparent"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -14,7 +16,6 @@ import (
 const (
 	MaxScope = keyname.MaxScope // 512
 	MaxKey   = keyname.MaxKey   // 255
-	MaxTrace = 255
 	MaxName  = 255
 )
 
@@ -44,7 +45,7 @@ type Operation struct {
 	Wait time.Duration
 
 	// Retain overrides Config.Retain. A key that is derived from what happens only once
-	// ever ([DeriveKey]) needs [KeepForever].
+	// ever ([DeriveKey]) needs [Forever].
 	Retain time.Duration
 
 	// Isolation of the transaction. Default: the database's.
@@ -54,43 +55,45 @@ type Operation struct {
 	// caller's, and so are its bounds.
 	Timeouts store.Timeouts
 
-	// First says that the caller has never sent this operation before, so that
+	// Request is kept with the operation if Config.Encrypter is set.
+	Request []byte
+
+	// Attempt is what the caller says of this attempt. Transports fill it in.
+	Attempt Attempt
+}
+
+// Attempt is one call of an [Operation], out of perhaps several: what its caller knows of it. All of it may be left out.
+type Attempt struct {
+	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0: not known.
+	//
+	// 1 says that the caller has never sent this operation before, so that
 	// the look-up may be skipped, and the claim be put off until the handler's first
 	// statement: on pgxstore, that is a round trip less than the bare transaction has. If
 	// it is wrong, the caller gets the stored answer or "in flight" all the same, but there
 	// the handler runs in vain: up to that statement if the operation is in flight, and as a
 	// whole if it is done. The other stores find out before it runs.
-	First bool
+	Number int
 
 	// FirstSent is when the caller has sent this operation for the first time, by the
 	// caller's clock. If nothing is found of an operation whose first attempt may have
 	// expired since then, it is refused with [CodeStale], for it may have been executed;
 	// what is found is replayed as ever. The database's clock judges; see Config.Skew.
-	// Every attempt must say the same, and First then has no effect. Zero: not known, and
+	// Every attempt must say the same, and a first one then looks up as well. Zero: not known, and
 	// a retry after the retention executes again.
 	FirstSent time.Time
-
-	// Request is kept with the operation if Config.Encrypter is set.
-	Request []byte
-
-	// Bytes is how much memory the caller keeps for this call while it waits, such as the
-	// body of a request. It counts towards Config.MaxWaitingBytes.
-	Bytes int64
 
 	// Trace is the W3C traceparent of the caller. It is kept with the operation, so that a
 	// replay can be linked to the call that has executed it. If a [Tracer] returns a trace, that
 	// one is kept instead.
 	Trace string
 
-	// Caller is passed on to the observer.
-	Caller Caller
-}
-
-// Caller says who asked, for logs and traces.
-type Caller struct {
+	// Names of the request in logs and traces.
 	RequestID     string
 	CorrelationID string
-	Attempt       int // 1, 2, ... of the client; 0: not known
+
+	// Bytes is how much memory the caller keeps for this call while it waits, such as the
+	// body of a request. It counts towards Config.MaxWaitingBytes.
+	Bytes int64
 }
 
 // waitingSize is what a call that waits takes beside its texts and bytes.
@@ -98,14 +101,14 @@ const waitingSize = 4 << 10
 
 // size is how much memory a call takes while it waits, about.
 func (op *Operation) size() int64 {
-	return waitingSize + op.Bytes + int64(len(op.Scope)+len(op.Key)+len(op.Request))
+	return waitingSize + op.Attempt.Bytes + int64(len(op.Scope)+len(op.Key)+len(op.Request))
 }
 
 // isZero reports whether op names no operation.
 func (op *Operation) isZero() bool { return op.Scope == "" && op.Key == "" }
 
 func (e *Engine[TX]) check(op *Operation) error {
-	switch err := CheckKey(op.Key); {
+	switch err := keyname.Check(op.Key); {
 	case err != nil:
 		return err
 	case op.Scope == "":
@@ -114,8 +117,8 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
 	case !printable.Is(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
-	case len(op.Trace) > MaxTrace, !printable.Is(op.Trace):
-		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", MaxTrace)
+	case len(op.Attempt.Trace) > traceparent.Max, !printable.Is(op.Attempt.Trace):
+		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", traceparent.Max)
 	case len(op.Name) > MaxName, !printable.Is(op.Name):
 		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", MaxName)
 	case op.Wait < 0:
@@ -124,8 +127,8 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return op.bounds()
 	case op.Retain != 0 && op.Retain < e.cfg.minRetain():
 		return fmt.Errorf("retain is %v, at least %v is needed to settle a lost commit", op.Retain, e.cfg.minRetain())
-	case !op.FirstSent.IsZero() && time.Until(op.FirstSent) > e.skew(op):
-		return fmt.Errorf("%w: %v", ErrFuture, op.FirstSent)
+	case !op.Attempt.FirstSent.IsZero() && time.Until(op.Attempt.FirstSent) > e.skew(op):
+		return fmt.Errorf("%w: %v", wire.ErrFuture, op.Attempt.FirstSent)
 	case e.cfg.RequireNamespace != Namespace{} && !e.cfg.RequireNamespace.owns(op.Key):
 		return fmt.Errorf("the key is not in namespace %s. Try: %s", e.cfg.RequireNamespace, e.cfg.RequireNamespace.Key("<id>"))
 	}
@@ -143,44 +146,26 @@ func (op *Operation) bounds() error {
 	return nil
 }
 
-// CheckKey says what is wrong with key, nil if it can be used: 1 to 255 bytes of
-// UTF-8 without control characters.
-func CheckKey(key string) error { return keyname.Check(key) }
-
-// HashedKey returns what is stored in place of key under Config.HashKeys.
-func HashedKey(key string) string { return keyname.Hashed(key) }
-
 func (e *Engine[TX]) id(scope, key string) store.ID {
 	if e.cfg.HashKeys && key != "" {
-		key = HashedKey(key)
+		key = keyname.Hashed(key)
 	}
 	return store.ID{Scope: scope, Key: key}
 }
 
-// ErrFuture is the cause of a [CodeInvalid]: Operation.FirstSent has not come yet.
-var ErrFuture = errors.New("first sent in the future, further than clocks may differ")
-
 // skew is how far the caller's clock may be from the database's.
 func (e *Engine[TX]) skew(op *Operation) time.Duration {
-	return or(e.cfg.Skew, min(DefaultSkew, e.retain(op)/4))
+	return or(e.cfg.Skew, min(defaultSkew, e.retain(op)/4))
 }
 
 // retain is how long op is kept.
 func (e *Engine[TX]) retain(op *Operation) time.Duration { return or(op.Retain, e.cfg.Retain) }
 
-// storedRetention is what a store is told, to which 0 is for ever.
-func (e *Engine[TX]) storedRetention(op *Operation) time.Duration {
-	if retain := e.retain(op); retain != KeepForever {
-		return retain
-	}
-	return 0
-}
-
 // tooLateFrom is when the record of a first attempt of op may have expired: it was written
 // after the attempt was sent, and expires a retention after that. Zero: never.
 func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
-	if op.FirstSent.IsZero() || e.retain(op) == KeepForever { // what is absent was never done
+	if op.Attempt.FirstSent.IsZero() || e.retain(op) == Forever { // what is absent was never done
 		return time.Time{}
 	}
-	return op.FirstSent.Add(e.retain(op) - e.skew(op))
+	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
 }

@@ -21,7 +21,7 @@ type verdict struct {
 // effect is that of an answer: its writes stand, unless they were rolled back before it was
 // stored.
 func (v verdict) effect() Effect {
-	if v.rec.Result.RolledBack() {
+	if v.rec.Result.RolledBack {
 		return EffectNotApplied
 	}
 	return EffectApplied

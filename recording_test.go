@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -61,7 +63,7 @@ var recordings = map[string]recording{
 		value: declined(once.Failure{Code: "card_declined", Message: "insufficient funds", Detail: json.RawMessage(`{"balance":9007199254740993}`)}),
 	},
 	"0-failure-bare": {about: "a final failure with nothing but a code", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x"})},
-	"0-failure-kept": {about: "a final failure whose writes stand", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x", Keep: true})},
+	"0-failure-kept": {about: "a final failure whose writes stand", asked: asked{Scope: "s", Key: "k"}, value: declined(once.Failure{Code: "x", CommitWrites: true})},
 	"0-response": {
 		about: "an HTTP response", asked: asked{Scope: "acme POST /refunds", Key: "k", Fingerprint: parts},
 		answer: response(store.Result{
@@ -134,7 +136,7 @@ func (r recording) record(t *testing.T) storedRecord {
 	op.Request = []byte(r.request)
 	id := store.ID{Scope: op.Scope, Key: op.Key}
 	if cfg.HashKeys {
-		id.Key = once.HashedKey(op.Key)
+		id.Key = keyname.Hashed(op.Key)
 	}
 	e := once.New(s, cfg)
 	switch {
@@ -155,7 +157,7 @@ func (r recording) record(t *testing.T) storedRecord {
 	must(t, err)
 	c := columns{
 		Scope: id.Scope, Key: id.Key, State: int(rec.State), Fence: rec.Fence, Claim: rec.Nonce, Fingerprint: rec.Fingerprint,
-		Status: rec.Result.Status, Kind: int(rec.Result.Kind), Head: store.EncodeHeader(rec.Result.Header), Body: rec.Result.Body,
+		Status: rec.Result.Status, Kind: int(rec.Result.Kind), Head: head.Encode(&rec.Result), Body: rec.Result.Body,
 		Request: rec.Request, Point: rec.RecoveryPoint, Calling: rec.CallStarted, Data: rec.Data, Lapsed: r.lapsed,
 	}
 	if r.then != nil {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -122,7 +124,7 @@ func (r storedRecord) replayNow(t *testing.T) (got replay) {
 		Request: c.Request, RecoveryPoint: c.Point, CallStarted: c.Calling, Data: c.Data,
 	}
 	var err error
-	rec.Result.Header, err = store.DecodeHeader(c.Head)
+	err = head.Decode(c.Head, &rec.Result)
 	must(t, err)
 	id := store.ID{Scope: c.Scope, Key: c.Key}
 	_, err = s.Swap(t.Context(), store.Change{ID: id, Next: rec, Lease: time.Hour, Retain: 1000 * time.Hour})
@@ -152,7 +154,7 @@ func (r storedRecord) replayNow(t *testing.T) (got replay) {
 	if r.Asked.SealKey != nil {
 		sealer, err := once.NewEncrypter(r.Asked.SealKey)
 		must(t, err)
-		got.Request, err = sealer.Decrypt(c.Request, once.EncryptionLabel(id.Scope, id.Key))
+		got.Request, err = sealer.Decrypt(c.Request, seal.Label(id.Scope, id.Key))
 		must(t, err)
 	}
 	return got

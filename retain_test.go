@@ -32,13 +32,13 @@ func TestRetainOutlivesSettling(t *testing.T) {
 	}
 }
 
-// TestKeepForever: a store is told that there is no end, whoever has said so, and not of one
+// TestForever: a store is told that there is no end, whoever has said so, and not of one
 // that is far away.
-func TestKeepForever(t *testing.T) {
+func TestForever(t *testing.T) {
 	for _, c := range []struct {
 		engine, op, want time.Duration
 	}{
-		{0, once.KeepForever, 0}, {once.KeepForever, 0, 0}, {once.KeepForever, time.Hour, time.Hour}, {0, 0, once.DefaultRetain},
+		{0, once.Forever, store.Forever}, {once.Forever, 0, store.Forever}, {once.Forever, time.Hour, time.Hour}, {0, 0, once.DefaultRetain},
 	} {
 		for _, fail := range []error{nil, &once.Failure{Code: "x"}} { // by Commit, by Swap
 			var told []time.Duration

@@ -107,7 +107,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn claim[TX], h handler[TX]
 	c.report.handler = c.e.since(began)
 	if r.err == nil {
 		if r.rollback = a.Rollback && !c.e.irrevocable; r.rollback {
-			a.Result = a.Result.MarkRolledBack()
+			a.Result.RolledBack = true
 		}
 		r.change, r.err = c.change(a.Result)
 	}
@@ -180,7 +180,7 @@ func (c *call[TX]) runFailed(ctx context.Context, txn claim[TX], r ran) verdict 
 }
 
 // stateNow looks, after a handler has failed, at what is stored. It is [store.StateDone] if another call
-// was faster: Begin may have missed that (Operation.First, or a snapshot that is older than
+// was faster: Begin may have missed that (Attempt.Number is 1, or a snapshot that is older than
 // its claim), and then the handler has met its own effect. It is [store.StateUnknown] if the handler
 // has committed from below, where a store can tell so; a ROLLBACK that was not answered
 // has not. It is not known if the store cannot be asked.

@@ -55,7 +55,7 @@ func TestAsks(t *testing.T) {
 		asks = append(asks, ask)
 		return f.Begin(ctx, ask)
 	}}, once.Config{Synced: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Hour}})
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Isolation: store.Serializable, First: true, Timeouts: store.Timeouts{Lock: time.Minute}}, charge("k"))
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Isolation: store.Serializable, Attempt: once.Attempt{Number: 1}, Timeouts: store.Timeouts{Lock: time.Minute}}, charge("k"))
 	must(t, err)
 	want := store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}, Isolation: store.Serializable, Durable: true, First: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Minute}}
 	again := want

@@ -63,12 +63,12 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	text("from_state", e.From)
 	text("to_state", e.To)
 	text("error_code", errorCode(e))
-	if e.Caller.Attempt != 0 {
-		attrs = append(attrs, slog.Int("attempt", e.Caller.Attempt))
+	if e.Attempt.Number != 0 {
+		attrs = append(attrs, slog.Int("attempt", e.Attempt.Number))
 	}
 	attrs = append(attrs, slog.Int("runs", e.Runs))
-	text("request_id", e.Caller.RequestID)
-	text("correlation_id", e.Caller.CorrelationID)
+	text("request_id", e.Attempt.RequestID)
+	text("correlation_id", e.Attempt.CorrelationID)
 	text("trace_id", e.TraceID)
 	if executed := traceparent.TraceID(e.Trace); executed != e.TraceID {
 		text("executed_trace_id", executed)

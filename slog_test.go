@@ -31,7 +31,7 @@ func TestLog(t *testing.T) {
 			once.Event{
 				Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Scope: "acme", KeyHash: "2c26b46b68ffc68f",
 				Name: "POST /refunds", Fingerprint: once.Fingerprint{1, 0xab, 2, 3, 4, 5, 6, 7, 8, 9}, From: "absent", To: "done",
-				Caller: once.Caller{RequestID: "r", CorrelationID: "c", Attempt: 2}, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Trace: traceparent,
+				Attempt: once.Attempt{RequestID: "r", CorrelationID: "c", Number: 2}, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Trace: traceparent,
 				Runs: 1, LockWait: 1, Waited: 2, Handler: 3, Commit: 4, Total: 10 * time.Millisecond,
 			},
 			`level=INFO msg="once: finished" operation="POST /refunds" scope=acme idempotency_key=2c26b46b68ffc68f payload_hash=ab02030405060708 outcome=executed effect=applied from_state=absent to_state=done attempt=2 runs=1 request_id=r correlation_id=c trace_id=4bf92f3577b34da6a3ce929d0e0e4736 acquire_wait=0s lock_wait=1ns look_up=0s waited=2ns handler=3ns commit=4ns total=10ms`,
@@ -80,7 +80,7 @@ func TestLogTellsTheCallAndWhatItReplays(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{Observer: once.Log(slog.New(slog.NewTextHandler(&out, nil)))})
 	other := "00-00000000000000000000000000000abc-00f067aa0ba902b7-01"
 	for _, trace := range []string{traceparent, other, "of a program"} {
-		op := once.Operation{Scope: "acme", Key: "k", Fingerprint: once.FingerprintOf([]byte("10 EUR")), Trace: trace}
+		op := once.Operation{Scope: "acme", Key: "k", Fingerprint: once.FingerprintOf([]byte("10 EUR")), Attempt: once.Attempt{Trace: trace}}
 		_, err := once.Do(t.Context(), e, op, charge("k"))
 		must(t, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -33,10 +35,10 @@ func TestStaleRetryIsRefused(t *testing.T) {
 				r, err := once.Join(t.Context(), e, tx, op, fn)
 				return r, errors.Join(err, tx.Commit())
 			}
-			sent := once.Operation{Scope: "s", Key: "sent", FirstSent: time.Now(), First: true}
+			sent := once.Operation{Scope: "s", Key: "sent", Attempt: once.Attempt{Number: 1, FirstSent: time.Now()}}
 			silent := once.Operation{Scope: "s", Key: "silent"}
-			short := once.Operation{Scope: "s", Key: "short", FirstSent: time.Now(), Retain: 20 * time.Minute}
-			failed := once.Operation{Scope: "s", Key: "never executed", FirstSent: time.Now()}
+			short := once.Operation{Scope: "s", Key: "short", Attempt: once.Attempt{FirstSent: time.Now()}, Retain: 20 * time.Minute}
+			failed := once.Operation{Scope: "s", Key: "never executed", Attempt: once.Attempt{FirstSent: time.Now()}}
 			for range 2 {
 				for i, op := range []once.Operation{sent, silent, short} {
 					if r, err := do(op); err != nil || r.Value != i+1 {
@@ -80,9 +82,9 @@ func TestStaleRetryIsRefused(t *testing.T) {
 func TestSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		do := func(cfg once.Config, op once.Operation, age time.Duration) once.Code {
-			op.Scope, op.Key, op.FirstSent = "s", once.NewKey(), time.Now().Add(-age)
+			op.Scope, op.Key, op.Attempt.FirstSent = "s", once.NewKey(), time.Now().Add(-age)
 			_, err := once.Do(t.Context(), once.New(memstore.New(), cfg), op, func(context.Context, *memstore.Tx) (int, error) { return 1, nil })
-			if code := once.CodeOf(err); (code == once.CodeInvalid) != errors.Is(err, once.ErrFuture) {
+			if code := once.CodeOf(err); (code == once.CodeInvalid) != errors.Is(err, wire.ErrFuture) {
 				t.Error(err)
 			}
 			return once.CodeOf(err)
@@ -126,7 +128,7 @@ func TestStaleAfterALostCommit(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		s := &losing{Store: memstore.New(), applied: applied}
 		_, err := once.Do(t.Context(), once.New[*memstore.Tx](s, once.Config{Retain: time.Hour}),
-			once.Operation{Scope: "s", Key: "k", FirstSent: time.Now()}, func(context.Context, *memstore.Tx) (int, error) { return 1, nil })
+			once.Operation{Scope: "s", Key: "k", Attempt: once.Attempt{FirstSent: time.Now()}}, func(context.Context, *memstore.Tx) (int, error) { return 1, nil })
 		switch {
 		case !s.lost:
 			t.Error("vacuous: no commit was lost")
@@ -172,18 +174,18 @@ func TestKeyTime(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	key := once.NewKey()
 	for _, k := range []string{key, strings.ToUpper(key), once.Namespace{Prefix: "a", Environment: "live", Version: "v1"}.Key(key)} {
-		if at, ok := once.KeyTime(k); !ok || at.Before(before) || at.After(time.Now()) {
+		if at, ok := keyname.Time(k); !ok || at.Before(before) || at.After(time.Now()) {
 			t.Errorf("%s: %v, %t", k, at, ok)
 		}
 	}
-	if at, ok := once.KeyTime("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"); !ok || at.UnixMilli() != 0x017f22e279b0 { // RFC 9562, A.6
+	if at, ok := keyname.Time("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"); !ok || at.UnixMilli() != 0x017f22e279b0 { // RFC 9562, A.6
 		t.Error(at, ok)
 	}
 	for _, k := range []string{
 		"", ":", "refund:42", "8e03978e-40d5-43e8-bc93-6894a57f9324", "017f22e2-79b0-7cc3-58c4-dc0c0c07398f",
 		"017f22e2-79b0-7cc3-98c4-dc0c0c07398", "017f22e2x79b0-7cc3-98c4-dc0c0c07398f", "017f22eg-79b0-7cc3-98c4-dc0c0c07398f", key + ":",
 	} {
-		if at, ok := once.KeyTime(k); ok {
+		if at, ok := keyname.Time(k); ok {
 			t.Errorf("%s: %v", k, at)
 		}
 	}

@@ -26,7 +26,7 @@ func TestWaitingDuplicatesAreBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var live atomic.Int64 // bodies that callers still keep
 			e := once.New(memstore.New(), cfg)
-			op := once.Operation{Scope: "s", Key: "k", Wait: time.Hour, Bytes: body}
+			op := once.Operation{Scope: "s", Key: "k", Wait: time.Hour, Attempt: once.Attempt{Bytes: body}}
 			end := make(chan struct{})
 			hold := func(context.Context, tx) (string, error) {
 				<-end

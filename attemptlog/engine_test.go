@@ -28,7 +28,7 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 	do := func(fn func(context.Context, *memstore.Tx) (string, error), asked string) {
 		defer func() { _ = recover() }()
 		attempts++
-		op := once.Operation{Scope: "s", Key: key, Fingerprint: once.FingerprintOf([]byte(asked)), Caller: once.Caller{RequestID: "r", CorrelationID: "c", Attempt: attempts}}
+		op := once.Operation{Scope: "s", Key: key, Fingerprint: once.FingerprintOf([]byte(asked)), Attempt: once.Attempt{RequestID: "r", CorrelationID: "c", Number: attempts}}
 		_, _ = once.Do(t.Context(), e, op, fn)
 	}
 	fail := func(err error) func(context.Context, *memstore.Tx) (string, error) {

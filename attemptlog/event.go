@@ -19,8 +19,8 @@ func attemptOf(e once.Event) attempts.Attempt {
 	return attempts.Attempt{
 		Scope: short(e.Scope, once.MaxScope), KeyHash: e.KeyHash,
 		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(e.Cause(), maxCause),
-		Attempt: e.Caller.Attempt, Runs: e.Runs,
-		RequestID: short(e.Caller.RequestID, maxID), CorrelationID: short(e.Caller.CorrelationID, maxID),
+		Attempt: e.Attempt.Number, Runs: e.Runs,
+		RequestID: short(e.Attempt.RequestID, maxID), CorrelationID: short(e.Attempt.CorrelationID, maxID),
 		LockWait: e.Acquire + e.LockWait + e.LookUp, Waited: e.Waited, Handler: e.Handler, Commit: e.Commit, Total: e.Total,
 	}
 }

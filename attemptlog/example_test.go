@@ -13,7 +13,7 @@ import (
 func ExampleNew() { //nolint:testableexamples // it needs a database: internal/torture/admin has one that runs
 	var db *sql.DB // of sqlstore.Open, and migrated
 	ctx := context.Background()
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		log.Panic(err)
 	}

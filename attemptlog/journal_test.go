@@ -112,7 +112,7 @@ func pass(d time.Duration) {
 func event(i int) once.Event {
 	return once.Event{
 		Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Scope: "s", KeyHash: hash,
-		Caller: once.Caller{RequestID: strconv.Itoa(i)}, From: "absent", To: "done", Runs: 1,
+		Attempt: once.Attempt{RequestID: strconv.Itoa(i)}, From: "absent", To: "done", Runs: 1,
 	}
 }
 

@@ -139,7 +139,7 @@ func TestGarbage(t *testing.T) {
 	l := newLog(j, Config{Node: strings.Repeat("n", 9999)})
 	e := event(0)
 	e.Scope = "a\x00\xff" + strings.Repeat("ä", 9999)
-	e.Caller = once.Caller{RequestID: "\x1b[2J" + strings.Repeat("x", 9999), CorrelationID: "\u0085"}
+	e.Attempt = once.Attempt{RequestID: "\x1b[2J" + strings.Repeat("x", 9999), CorrelationID: "\u0085"}
 	e.Err = state("23505\x00" + strings.Repeat("x", 9999))
 	l.Observe(t.Context(), e)
 	var written []attempts.Attempt

@@ -34,7 +34,9 @@ func newCandidate(pool *pgxpool.Pool) *candidate {
 }
 
 // restart forgets whatever a process may remember of the operations it has seen.
-func (c *candidate) restart() { c.engine = once.New(pgxstore.New(c.pool), once.Config{}) }
+func (c *candidate) restart() {
+	c.engine = once.New(pgxstore.New(c.pool, pgxstore.Config{}), once.Config{})
+}
 
 // elsewhere is another process that knows which operations to ask for.
 func (c *candidate) elsewhere() *candidate {
@@ -71,7 +73,7 @@ func (c *candidate) executions(ctx context.Context) error {
 func (c *candidate) first(ctx context.Context) error {
 	o := newOrder()
 	op := newOperation(once.NewKey(), o)
-	op.First = true
+	op.Attempt.Number = 1
 	return c.execute(ctx, op, o)
 }
 

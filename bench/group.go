@@ -85,7 +85,7 @@ func openSQLite(ctx context.Context, file string, clients int, cfg sqlstore.Conf
 	}
 	var s *sqlstore.Store
 	if err == nil {
-		s, err = sqlstore.NewWithConfig(ctx, db, cfg)
+		s, err = sqlstore.New(ctx, db, cfg)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())

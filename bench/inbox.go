@@ -130,7 +130,7 @@ func (b *bench) openInbox(ctx context.Context, present int, o inbox.Observer) (*
 		pool.Close()
 		return nil, err
 	}
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	engine := once.New(s, once.Config{})
 	return &inboxField{pool, s, inbox.New(engine, inbox.Config{Consumer: inboxConsumer, Observer: o})}, nil
 }

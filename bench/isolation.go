@@ -159,7 +159,7 @@ func (f *relayField) relayInTrouble(ctx context.Context, cfg outbox.RelayConfig,
 				began()
 			}
 		})
-		return outbox.New(pgxstore.New(f.pool), outbox.Config{}).Relay(p, cfg).Run(ctx)
+		return outbox.New(pgxstore.New(f.pool, pgxstore.Config{}), outbox.Config{}).Relay(p, cfg).Run(ctx)
 	}, to)
 }
 

@@ -57,7 +57,9 @@ type leasedWork struct {
 func (w leasedWork) do(ctx context.Context, first bool, handler func(context.Context, *lease.Run, order) (receipt, error)) error {
 	o := newOrder()
 	op := newOperation(once.NewKey(), o)
-	op.First = first
+	if first {
+		op.Attempt.Number = 1
+	}
 	r, err := once.Do(ctx, w.engine, op, func(ctx context.Context, run *lease.Run) (receipt, error) { return handler(ctx, run, o) })
 	if err == nil && r.Replayed {
 		err = errTaken
@@ -123,7 +125,7 @@ func (b *bench) lease(ctx context.Context) (*throughput, error) {
 	if t.RoundTrip, err = roundTrip(ctx, pool); err != nil {
 		return nil, err
 	}
-	w := leasedWork{store: pgxstore.New(pool)}
+	w := leasedWork{store: pgxstore.New(pool, pgxstore.Config{})}
 	w.engine = once.New(lease.New(w.store, lease.Config{}), once.Config{Observer: once.Discard})
 	byHand := func(f func(context.Context, *pgxpool.Pool) error) func(context.Context) error {
 		return func(ctx context.Context) error { return f(ctx, pool) }

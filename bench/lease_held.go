@@ -16,8 +16,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // heldLeases is what operations cost that are held, and how soon they are taken over.
@@ -84,7 +84,7 @@ func (b *bench) leaseHeld(ctx context.Context) (*heldLeases, error) {
 
 // hold begins n operations whose handlers wait for the end of ctx, and returns when all are held. done is closed when they have ended.
 func hold(ctx context.Context, pool *pgxpool.Pool, ttl time.Duration, n int) (done <-chan struct{}) {
-	e := once.New(lease.New(pgxstore.New(pool), lease.Config{TTL: ttl, Eager: true}), once.Config{Observer: once.Discard, Encrypter: benchEncrypter()})
+	e := once.New(lease.New(pgxstore.New(pool, pgxstore.Config{}), lease.Config{TTL: ttl, Eager: true}), once.Config{Observer: once.Discard, Encrypter: benchEncrypter()})
 	var begun, running sync.WaitGroup
 	begun.Add(n)
 	for i := range n {
@@ -156,11 +156,11 @@ select $1, md5(g::text), 1, decode(md5(g::text), 'hex'), now() + interval '1 hou
 	if _, err := pool.Exec(ctx, "vacuum analyze once_operation"); err != nil {
 		return err
 	}
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	var due, backlog []time.Duration
 	for range 20 {
 		began := time.Now()
-		list, err := s.Unfinished(ctx, store.Listing{Limit: 500, Due: true})
+		list, err := s.Unfinished(ctx, upkeep.Listing{Limit: 500, Due: true})
 		due = append(due, time.Since(began))
 		if err == nil && len(list) > 0 {
 			err = errors.New("operations are due, and none should be")
@@ -189,7 +189,7 @@ func (h *heldLeases) takeovers(ctx context.Context, url string, pool *pgxpool.Po
 	var mu sync.Mutex
 	var killed time.Time
 	var took []time.Duration
-	leased := lease.New(pgxstore.New(pool), lease.Config{TTL: killedTTL})
+	leased := lease.New(pgxstore.New(pool, pgxstore.Config{}), lease.Config{TTL: killedTTL})
 	e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: benchEncrypter()})
 	c := lease.Completer{Store: leased, Encrypter: benchEncrypter(), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 		_, err := once.Do(ctx, e, op, func(context.Context, *lease.Run) (int, error) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // middleware is what the HTTP middleware costs when the store costs almost nothing.
@@ -125,7 +125,7 @@ func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 func forget(b *testing.B, s *memstore.Store) time.Duration {
 	began, _ := cpu{}.used()
 	s.Advance(time.Hour)
-	if _, err := s.Sweep(b.Context(), store.Sweep{Limit: 256}); err != nil {
+	if _, err := s.Sweep(b.Context(), upkeep.Sweep{Limit: 256}); err != nil {
 		b.Fatal(err)
 	}
 	end, _ := cpu{}.used()

@@ -248,7 +248,7 @@ func newMySQLCandidate(ctx context.Context, server *testenv.MariaDB, database st
 			return nil, err
 		}
 	}
-	if c.store, err = sqlstore.New(ctx, c.guarded); err != nil {
+	if c.store, err = sqlstore.New(ctx, c.guarded, sqlstore.Config{}); err != nil {
 		return nil, err
 	}
 	c.engine = once.New(c.store, once.Config{})
@@ -317,7 +317,7 @@ func (c *mysqlCandidate) execute(ctx context.Context, op once.Operation, o order
 func (c *mysqlCandidate) first(ctx context.Context) error {
 	o := newOrder()
 	op := newOperation(once.NewKey(), o)
-	op.First = true
+	op.Attempt.Number = 1
 	return c.execute(ctx, op, o)
 }
 

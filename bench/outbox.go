@@ -80,7 +80,9 @@ func (p publisher) do(first bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		o := newOrder()
 		op := newOperation(once.NewKey(), o)
-		op.First = first
+		if first {
+			op.Attempt.Number = 1
+		}
 		r, err := once.Do(ctx, p.engine, op, func(ctx context.Context, tx pgx.Tx) (receipt, error) {
 			r, err := o.place(ctx, tx)
 			if err != nil {
@@ -147,7 +149,7 @@ func (b *bench) outboxIn(ctx context.Context, s outboxSetting) (*throughput, err
 	if t.RoundTrip, err = roundTrip(ctx, pool); err != nil {
 		return nil, err
 	}
-	p := publisher{c, outbox.New(pgxstore.New(pool), outbox.Config{})}
+	p := publisher{c, outbox.New(pgxstore.New(pool, pgxstore.Config{}), outbox.Config{})}
 	r := race{s.clients, b.rounds, b.slice, b.server.cpu(), []*contestant{
 		{name: nameByHand, run: func(ctx context.Context) error { return outboxByHand(ctx, pool) }},
 		{name: nameDoAdd, run: p.do(false)},

@@ -55,7 +55,7 @@ func openOutbox(ctx context.Context, file string, clients int) (*sql.DB, *once.E
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: true})
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: true})
 	if err == nil {
 		err = sqlstore.Migrate(ctx, db, outbox.Migrations)
 	}

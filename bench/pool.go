@@ -151,7 +151,7 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 		return side, err
 	}
 	defer db.Close()
-	s := pgxstore.New(db)
+	s := pgxstore.New(db, pgxstore.Config{})
 	if err := s.Warm(ctx, herdConnections); err != nil {
 		return side, err
 	}

@@ -66,7 +66,7 @@ func (b *bench) relayFieldOn(ctx context.Context, database string) (*relayField,
 	if err != nil {
 		return nil, err
 	}
-	return &relayField{pool, outbox.New(pgxstore.New(pool), outbox.Config{})}, nil
+	return &relayField{pool, outbox.New(pgxstore.New(pool, pgxstore.Config{}), outbox.Config{})}, nil
 }
 
 // tidy leaves an empty outbox whose keys have no dead rows, and writes back what was changed: none works for the one before.
@@ -114,7 +114,7 @@ func (f *relayField) relayBy(keep time.Duration, seen func(), made func(*outbox.
 				fault.CompareAndSwap(nil, &e.Err)
 			}
 		})}
-		r := outbox.New(pgxstore.New(f.pool), outbox.Config{Keep: keep}).Relay(p, cfg)
+		r := outbox.New(pgxstore.New(f.pool, pgxstore.Config{}), outbox.Config{RetainDelivered: keep}).Relay(p, cfg)
 		if made != nil {
 			made(r)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
@@ -119,7 +118,7 @@ func (c *delayer) round(ctx context.Context, f *relayField, d relayDelay) (err e
 	var woken func()
 	if c.woken {
 		woken = func() {
-			relay.Load().Observe(ctx, once.Event{Type: once.EventFinished, Outcome: once.OutcomeExecuted})
+			relay.Load().Wake()
 		}
 	}
 	err = t.write(ctx, f, woken)

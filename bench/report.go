@@ -79,7 +79,7 @@ func (r *report) markdown() string {
 	p("The business transaction is two inserts. **bare** has no idempotency at all. **insert-update** keeps a key row in the same")
 	p("transaction: inserted before the work, completed after it. **two-commit** commits the key, then the work, then the response,")
 	p("as most middleware does. **Do** is `once.Do` on pgxstore, for clients that say nothing about their attempts; **Do, first")
-	p("attempt** is told that it is one (`Operation.First`), as each request of retryhttp tells that is no retry; **replays** ask")
+	p("attempt** is told that it is one (`Attempt.Number` is 1), as each request of retryhttp tells that is no retry; **replays** ask")
 	p("again for what was executed, **replays elsewhere** do so in a process that has not seen the operation before. All store the")
 	p("same response of about 300 bytes and the same fingerprint, in tables of the same columns, through a pool with one")
 	p("connection per client.")

@@ -51,12 +51,15 @@ func (b *bench) serializableIn(ctx context.Context, s setting) (*throughput, err
 	if t.RoundTrip, err = roundTrip(ctx, pool); err != nil {
 		return nil, err
 	}
-	c.engine = once.New(pgxstore.New(pool), once.Config{Runs: 1}) // nothing is run again unseen
+	c.engine = once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1}) // nothing is run again unseen
 	execute := func(first bool) func(context.Context) error {
 		return func(ctx context.Context) error {
 			o := newOrder()
 			op := newOperation(once.NewKey(), o)
-			op.Isolation, op.First = store.Serializable, first
+			op.Isolation = store.Serializable
+			if first {
+				op.Attempt.Number = 1
+			}
 			return c.execute(ctx, op, o)
 		}
 	}

@@ -66,7 +66,7 @@ func service(mode string, pool *pgxpool.Pool) http.Handler {
 	case nameHTTPCache:
 		cfg.Cache, cfg.CacheFor = 64<<20, time.Hour
 	}
-	engine := once.New(pgxstore.New(pool), cfg)
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), cfg)
 	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 		o, err := readOrder(r)
 		if err != nil {

@@ -47,7 +47,7 @@ func (b *bench) sqlite(ctx context.Context) (_ *sqlite, err error) {
 	if _, err := plain.ExecContext(ctx, sqliteSchema); err != nil {
 		return nil, err
 	}
-	s, err := sqlstore.New(ctx, guarded)
+	s, err := sqlstore.New(ctx, guarded, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (b *bench) sweepPostgres(ctx context.Context) (*sweepField, error) {
 		return nil, err
 	}
 	return &sweepField{
-		name: "PostgreSQL", offered: 500, run: s.sorted, sweeps: pgxstore.New(sweepers),
+		name: "PostgreSQL", offered: 500, run: s.sorted, sweeps: pgxstore.New(sweepers, pgxstore.Config{}),
 		expire: func(ctx context.Context, rows int) error { return expirePostgres(ctx, sweepers, rows) },
 		close:  func() error { sweepers.Close(); s.pool.Close(); return nil },
 	}, nil
@@ -139,7 +139,7 @@ func (b *bench) sweepSQL(ctx context.Context, f sweepField, driver, dsn, load st
 	if err := fill(ctx, "live", live, day); err != nil {
 		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (b *bench) telemetry(ctx context.Context) (*telemetry, error) {
 	go func() { _ = watch.Run(watching) }()
 	metrics := onceprom.New(onceprom.Config{Gauges: watch})
 	observed := func(o once.Observer) *candidate {
-		return &candidate{pool: pool, engine: once.New(pgxstore.New(pool), once.Config{Observer: o}), known: plain.known}
+		return &candidate{pool: pool, engine: once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: o}), known: plain.known}
 	}
 	spans := trace.NewTracerProvider(trace.WithSampler(trace.TraceIDRatioBased(sampledRatio)), trace.WithBatcher(discardSpans{}))
 	defer func() { _ = spans.Shutdown(context.WithoutCancel(ctx)) }() // nothing is sent

@@ -20,7 +20,7 @@ func ExampleLetters_Redrive() { //nolint:testableexamples // it needs a database
 	if err := sqlstore.Migrate(ctx, db, operate.Migrations, outbox.Migrations, deadletter.Migrations); err != nil {
 		log.Panic(err)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		log.Panic(err)
 	}

@@ -5,15 +5,15 @@ import (
 
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Gauges implements [gauge.Source]: how many letters wait for a person, or for their redrive.
 func (l *Letters) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = "select count(*) from (select 1 from once_deadletter where state = ? limit ?) d"
 	var dead int64
-	err := l.db.Pool().Query(ctx, l.statement(query, string(StateDead), int64(store.MaxBacklog)), func(row sqlplane.Row) error { return row.Scan(&dead) })
+	err := l.db.Pool().Query(ctx, l.statement(query, string(StateDead), int64(upkeep.MaxBacklog)), func(row sqlplane.Row) error { return row.Scan(&dead) })
 	if err != nil {
 		return nil, err
 	}

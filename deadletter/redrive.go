@@ -26,10 +26,10 @@ type RedriveOptions struct {
 	Canary bool    // one letter first, and the others only when it was applied
 	DryRun bool    // only count
 
-	// Retention is how long the receivers know the IDs of messages. A letter that failed first
+	// Retain is how long the receivers know the IDs of messages. A letter that failed first
 	// before that may have been applied, and its receiver has forgotten it: it is left, unless
 	// BeyondRetention is set. Default: 7 days.
-	Retention       time.Duration
+	Retain          time.Duration
 	BeyondRetention bool
 }
 
@@ -169,7 +169,7 @@ func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan
 		p.count = all
 		return p, 0, err
 	}
-	retention := o.Retention
+	retention := o.Retain
 	if retention <= 0 {
 		retention = defaultRetention
 	}

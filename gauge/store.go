@@ -4,18 +4,18 @@ import (
 	"context"
 
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Operations returns a source of what s has beside the operations that are done and kept.
-func Operations(s store.Backlogger) Func {
+func Operations(s upkeep.Backlogger) Func {
 	return func(ctx context.Context) ([]Value, error) {
 		b, err := s.Backlog(ctx)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // it is of the store
 		}
 		return []Value{
-			{Name: gaugename.UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, store.MaxBacklog))},
+			{Name: gaugename.UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, upkeep.MaxBacklog))},
 			{Name: gaugename.UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
 			{Name: gaugename.WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: gaugename.WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
 			{Name: gaugename.UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: gaugename.UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
@@ -26,7 +26,7 @@ func Operations(s store.Backlogger) Func {
 
 // Pool returns a source of how many connections the pool of s has. It asks only the pool, so that it also tells when
 // none is free. A pool without a limit has no [PoolMaxConnections].
-func Pool(s store.Pooled) Func {
+func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()
 		values := []Value{

@@ -8,19 +8,19 @@ import (
 
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 type backlog struct {
-	is  store.Backlog
+	is  upkeep.Backlog
 	err error
 }
 
-func (b backlog) Backlog(context.Context) (store.Backlog, error) { return b.is, b.err }
+func (b backlog) Backlog(context.Context) (upkeep.Backlog, error) { return b.is, b.err }
 
 // TestOperations: a number and an age of each, and the error of a store that does not answer.
 func TestOperations(t *testing.T) {
-	b := backlog{is: store.Backlog{Running: store.Count{Number: 1, Oldest: time.Second}, Unknown: store.Count{Number: 2, Oldest: time.Minute}, Expired: store.Count{Number: 3, Oldest: time.Hour}}}
+	b := backlog{is: upkeep.Backlog{Running: upkeep.Count{Number: 1, Oldest: time.Second}, Unknown: upkeep.Count{Number: 2, Oldest: time.Minute}, Expired: upkeep.Count{Number: 3, Oldest: time.Hour}}}
 	values, err := gauge.Operations(b)(t.Context())
 	got := map[string]float64{}
 	for _, v := range values {

@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // age is for how long it has waited; 0: there is none.
@@ -26,7 +26,7 @@ func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`
 	var parked int64
 	var now, since time.Time
-	err := in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(store.MaxBacklog), in.cfg.Consumer, int64(store.MaxBacklog)), func(row sqlplane.Row) error {
+	err := in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(upkeep.MaxBacklog), in.cfg.Consumer, int64(upkeep.MaxBacklog)), func(row sqlplane.Row) error {
 		return row.Scan(&parked, (*dialect.Time)(&now), (*dialect.Time)(&since))
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
 
@@ -48,7 +48,7 @@ func FuzzStorable(f *testing.F) {
 		if err == nil && (s.ID != checked.ID || s.Source != checked.Source || s.Topic != checked.Topic || s.Key != checked.Key || s.Type != checked.Type || s.Seq != checked.Seq) {
 			t.Errorf("a good message %+v is stored as %+v", checked, s)
 		}
-		if t := s.Trace; !utf8.ValidString(t) || len(t) > once.MaxTrace {
+		if t := s.Trace; !utf8.ValidString(t) || len(t) > traceparent.Max {
 			panic(t)
 		}
 		headers, err := encodeHeaders(m.Headers)

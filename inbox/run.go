@@ -185,7 +185,7 @@ func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	return letter.Sweep(ctx, in.db, max(letter.Keep, in.cfg.Retain), sweepRows)
+	return letter.Sweep(ctx, in.db, max(letter.Retain, in.cfg.Retain), sweepRows)
 }
 
 // sweepSources runs a statement that deletes old rows of a table, for each source, until it finds no more.

@@ -12,8 +12,8 @@ import (
 func TestBatchIsMisused(t *testing.T) {
 	s := memstore.New()
 	e := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard})
-	for _, first := range []bool{true, false} {
-		_, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "s", Key: "k", First: first}, func(b *once.Batch) (int, error) {
+	for _, number := range []int{1, 0} {
+		_, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "s", Key: "k", Attempt: once.Attempt{Number: number}}, func(b *once.Batch) (int, error) {
 			b.ExecRows(1, "insert", "row", "1")
 			return 1, nil
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
 )
 
@@ -14,16 +15,16 @@ type claim struct{ run *Run }
 
 var (
 	_ store.Claim[*Run] = claim{}
-	_ store.Expiring    = claim{}
+	_ ability.Expiring  = claim{}
 )
 
 // Tx implements [store.Claim].
 func (c claim) Tx() *Run { return c.run }
 
-// Ended implements [store.Expiring].
+// Ended implements [ability.Expiring].
 func (c claim) Ended() <-chan struct{} { return c.run.own.Ended() }
 
-// OnEnd implements [store.Expiring].
+// OnEnd implements [ability.Expiring].
 func (c claim) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 
 // stands reports whether something of the work is there for a later run: a phase, a call or a void key.

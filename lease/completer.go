@@ -12,9 +12,11 @@ import (
 	"github.com/oncelib/once"
 
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Defaults of [Completer].
@@ -80,9 +82,9 @@ func (c Completer) Run(ctx context.Context) error {
 	case c.Every < 0, c.CheckEvery < 0, c.Concurrency < 0:
 		return errors.New("lease: Every, CheckEvery and Concurrency of a Completer must not be negative")
 	}
-	lister, ok := store.As[store.Lister](c.Store.ops)
+	lister, ok := store.As[upkeep.Lister](c.Store.ops)
 	if !ok {
-		return errors.New("lease: the store cannot list what is unfinished (store.Lister)")
+		return errors.New("lease: the store cannot list what is unfinished (upkeep.Lister)")
 	}
 	if c.Every == 0 {
 		c.Every = min(DefaultEvery, c.Store.cfg.TTL)
@@ -96,7 +98,7 @@ func (c Completer) Run(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := completing{Completer: c, lister: lister, queue: make(chan store.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
+	w := completing{Completer: c, lister: lister, queue: make(chan upkeep.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
 	var places sync.WaitGroup
 	defer places.Wait()
 	for range c.Concurrency {
@@ -118,8 +120,8 @@ func (c Completer) Run(ctx context.Context) error {
 type completing struct {
 	Completer
 
-	lister store.Lister
-	queue  chan store.Entry // to be resumed
+	lister upkeep.Lister
+	queue  chan upkeep.Entry // to be resumed
 
 	strange map[string]bool // names of operations that are due and have no handler here: they were told
 
@@ -140,7 +142,7 @@ type tries struct {
 const longestPause = time.Hour
 
 // pause is the time until an operation is resumed again.
-func (c *completing) pause(e store.Entry, count int) time.Duration {
+func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	if e.State == store.StateUnknown {
 		return c.CheckEvery
 	}
@@ -158,7 +160,7 @@ func (c *completing) pause(e store.Entry, count int) time.Duration {
 func (c *completing) round(ctx context.Context) error {
 	c.rounds++
 	for _, scopes := range owner.Ranges(ctx) {
-		page := store.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
+		page := upkeep.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
 		if full, err := c.look(ctx, page); full || err != nil {
 			return err
 		}
@@ -168,7 +170,7 @@ func (c *completing) round(ctx context.Context) error {
 }
 
 // look enqueues what is due on page and the pages behind it, until the queue is full.
-func (c *completing) look(ctx context.Context, page store.Listing) (full bool, err error) {
+func (c *completing) look(ctx context.Context, page upkeep.Listing) (full bool, err error) {
 	for {
 		list, err := c.list(ctx, page)
 		if err != nil {
@@ -190,7 +192,7 @@ func (c *completing) look(ctx context.Context, page store.Listing) (full bool, e
 }
 
 // knows reports whether there is a handler for an operation. It tells each other name once.
-func (c *completing) knows(e store.Entry) bool {
+func (c *completing) knows(e upkeep.Entry) bool {
 	if c.Handlers[e.Name] != nil {
 		return true
 	}
@@ -201,7 +203,7 @@ func (c *completing) knows(e store.Entry) bool {
 	return false
 }
 
-func (c *completing) list(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+func (c *completing) list(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	return c.lister.Unfinished(ctx, page) //nolint:wrapcheck // it is of the store
@@ -229,7 +231,7 @@ func (c *completing) isTime(id store.ID) bool {
 }
 
 // enqueue is not ok if there is no room.
-func (c *completing) enqueue(e store.Entry) (ok bool) {
+func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
@@ -252,7 +254,7 @@ func (c *completing) forget() {
 
 // endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
 // handler, and waits for none.
-func (c *completing) endsInCall(ctx context.Context, e store.Entry) bool {
+func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	if !e.Idle() || !e.CallStarted {
 		return false
 	}
@@ -279,7 +281,7 @@ func (c *completing) work(ctx context.Context) {
 }
 
 // resumed tells what has become of an operation, and when it is looked at again.
-func (c *completing) resumed(e store.Entry, err error, ended bool) {
+func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
 	case once.CodeOf(err) == once.CodeUnknown:
@@ -327,11 +329,11 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	if len(rec.Request) == 0 {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
-	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Trace: rec.Trace, Retain: s.Retain}
+	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
 		copy(op.Fingerprint[:], rec.Fingerprint)
 	}
-	if op.Request, err = c.Encrypter.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key)); err != nil {
+	if op.Request, err = c.Encrypter.Decrypt(rec.Request, seal.Label(id.Scope, id.Key)); err != nil {
 		return fmt.Errorf("its request cannot be decrypted: %w", err)
 	}
 	return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
@@ -349,7 +351,7 @@ var errHashedKey = errors.New("a Completer cannot work for an engine with HashKe
 // the stored hash.
 func mayResume(ctx context.Context, id store.ID) error {
 	of, resumes := ctx.Value(reconciling{}).(store.ID)
-	if resumes && id == (store.ID{Scope: of.Scope, Key: once.HashedKey(of.Key)}) {
+	if resumes && id == (store.ID{Scope: of.Scope, Key: keyname.Hashed(of.Key)}) {
 		return &store.Error{Kind: store.KindMisused, Err: errHashedKey}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 func encrypter(t *testing.T) once.Encrypter {
@@ -209,7 +210,7 @@ type unanswering struct {
 	listed, read atomic.Bool
 }
 
-func (s *unanswering) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+func (s *unanswering) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
 	if !s.listed.Swap(true) {
 		<-ctx.Done()
 		return nil, ctx.Err()

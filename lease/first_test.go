@@ -30,7 +30,7 @@ func TestFirstAttemptThatIsNone(t *testing.T) {
 		return "done", err
 	}
 	first := op
-	first.First = true
+	first.Attempt.Number = 1
 	_, err := once.Do(t.Context(), node(s), first, run)
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 	s.Advance(time.Second)

@@ -160,7 +160,7 @@ func TestWelcomeMail(t *testing.T) {
 	to, body := "customer42@mail.example", "Welcome!"
 	address := server.address
 	welcome := func(customer string) (once.Result[string], error) {
-		op := once.Operation{Scope: "acme mail", Key: once.DeriveKey("welcome-email", customer), Retain: once.KeepForever}
+		op := once.Operation{Scope: "acme mail", Key: once.DeriveKey("welcome-email", customer), Retain: once.Forever}
 		return once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
 			return lease.Call(ctx, run, "send", func(ctx context.Context, key string) (string, error) {
 				return key, send(ctx, address, to, "<"+key+"@acme.example>", body) // a Message-ID that never changes
@@ -226,7 +226,7 @@ func TestWelcomeMail(t *testing.T) {
 	must(t, err)
 	p, err := lease.ProgressOf(name, rec)
 	must(t, err)
-	must(t, lease.Resolve(ctx, s, name, lease.Resolution{CallID: p.CallID, Result: []byte(`"found in the log"`), Retain: once.KeepForever}))
+	must(t, lease.Resolve(ctx, s, name, lease.Resolution{CallID: p.CallID, Result: []byte(`"found in the log"`), Retain: once.Forever}))
 	if r, err := welcome("42"); err != nil || r.Value != "found in the log" {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -122,7 +122,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 	if err != nil {
 		return misused(err)
 	}
-	c.ID, c.Keep = id, true
+	c.ID, c.KeepRequest = id, true
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
 		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()
@@ -200,7 +200,7 @@ func (how Resolution) check() error {
 	case how.KeyVoided && !how.RunAgain:
 		return errors.New("the decision has KeyVoided without RunAgain. Try: both")
 	case how.Retain < 0:
-		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.KeepForever", how.Retain)
+		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.Forever", how.Retain)
 	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):
 		return errors.New("the decision has a Retain, which is for the end of an operation, and this one goes on. Try: no Retain")
 	case how.Result != nil && !json.Valid(how.Result), how.CallValue != nil && !json.Valid(how.CallValue):
@@ -218,9 +218,7 @@ func (how Resolution) change(s saved) (c store.Change, err error) {
 		return how.goesOn(s, was)
 	}
 	c.Next.State, c.Next.Data = store.StateDone, s.decided(was).ended().encode()
-	if retain := cmp.Or(how.Retain, s.Retain); retain != once.KeepForever {
-		c.Retain = retain // 0: for ever
-	}
+	c.Retain = cmp.Or(how.Retain, s.Retain)
 	switch {
 	case how.Answer != nil:
 		c.Next.Result = *how.Answer

@@ -399,9 +399,9 @@ func TestResolutionIsKept(t *testing.T) {
 		{"default", 0, 0, false, short, false},
 		{"as the operation", 2 * short, 0, false, short, true},
 		{"no longer than the operation", 2 * short, 0, true, 3 * short, false},
-		{"for ever, as the operation", once.KeepForever, 0, true, long, true},
-		{"for ever, as decided", 0, once.KeepForever, false, long, true},
-		{"as decided", once.KeepForever, short / 2, false, short, false},
+		{"for ever, as the operation", once.Forever, 0, true, long, true},
+		{"for ever, as decided", 0, once.Forever, false, long, true},
+		{"as decided", once.Forever, short / 2, false, short, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, op := memstore.New(), op

@@ -15,7 +15,7 @@ type saved struct {
 	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
 	Was    []decided     `json:"decided,omitempty"` // by people, also about calls that have ended since
-	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim was told; [once.KeepForever]; 0: it was not
+	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim was told; [once.Forever]; 0: it was not
 }
 
 // phase is one that has ended.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 )
 
 // What phases return and frozen requests are encrypted in the record if the engine has an Encrypter. The names of phases and the codes of
@@ -15,7 +16,7 @@ var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypte
 
 // label binds what is encrypted to its operation, its phase and its kind.
 func (r *Run) label(kind, phase string) []byte {
-	return append(once.EncryptionLabel(r.id.Scope, r.id.Key), "\x00"+kind+"\x00"+phase...)
+	return append(seal.Label(r.id.Scope, r.id.Key), "\x00"+kind+"\x00"+phase...)
 }
 
 // seal encrypts the value or the failure of a phase, if the engine has an Encrypter.

@@ -53,7 +53,7 @@ var (
 
 // do is what a caller does, or a Completer.
 func (s *sim) do(ctx context.Context, p *simProcess, op once.Operation, d *dice) *attempt {
-	a := &attempt{process: p, dice: d.child(), late: s.isTold(), first: op.First}
+	a := &attempt{process: p, dice: d.child(), late: s.isTold(), first: op.Attempt.Number == 1}
 	s.tellf("%s: asks", a.dice.name)
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // simProcess is one process of the service: an engine, and its way to the database, on which
@@ -32,7 +33,7 @@ type simProcess struct {
 var (
 	_ store.Store[*memstore.Tx] = (*simProcess)(nil)
 	_ store.Renewer             = (*simProcess)(nil)
-	_ store.Lister              = (*simProcess)(nil)
+	_ upkeep.Lister             = (*simProcess)(nil)
 )
 
 func (s *sim) newProcess(own *dice) *simProcess {
@@ -207,8 +208,8 @@ func (p *simProcess) Read(ctx context.Context, id store.ID) (store.Record, error
 	return message(ctx, p, faultsOfReads, func(ctx context.Context) (store.Record, error) { return p.Store.Read(ctx, id) })
 }
 
-func (p *simProcess) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
-	return message(ctx, p, faultsOfReads, func(ctx context.Context) ([]store.Entry, error) { return p.Store.Unfinished(ctx, page) })
+func (p *simProcess) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+	return message(ctx, p, faultsOfReads, func(ctx context.Context) ([]upkeep.Entry, error) { return p.Store.Unfinished(ctx, page) })
 }
 
 func (p *simProcess) Renew(ctx context.Context, holds []store.Hold, ttl time.Duration) ([]store.Hold, error) {

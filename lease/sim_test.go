@@ -164,11 +164,13 @@ var simOp = once.Operation{Scope: op.Scope, Key: op.Key, Fingerprint: op.Fingerp
 // caller asks until it is told a result, or gives up.
 func (s *sim) caller(d *dice) {
 	op := simOp
-	op.First = d.n(3) == 0
+	if d.n(3) == 0 {
+		op.Attempt.Number = 1
+	}
 	for range 2 + d.n(4) {
 		sleepIn(s.over, d.upTo(longest))
 		answered := s.ask(s.process(d, d.n(2)), op, d)
-		op.First = false
+		op.Attempt.Number = 0
 		select {
 		case a := <-answered:
 			if a.err == nil {

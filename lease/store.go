@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
@@ -57,9 +58,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store[*Run] = (*Store)(nil)
-	_ store.Irrevocable = (*Store)(nil)
-	_ store.Operations  = (*Store)(nil)
+	_ store.Store[*Run]   = (*Store)(nil)
+	_ ability.Irrevocable = (*Store)(nil)
+	_ store.Operations    = (*Store)(nil)
 )
 
 // New returns a store whose operations are kept by ops, such as a pgxstore, a sqlstore or a memstore, in the same table
@@ -95,7 +96,7 @@ func New(ops store.Operations, cfg Config) *Store {
 // Unwrap returns the store of the operations.
 func (s *Store) Unwrap() any { return s.ops }
 
-// Irrevocable implements [store.Irrevocable].
+// Irrevocable implements [ability.Irrevocable].
 func (*Store) Irrevocable() {}
 
 // Config returns the one in force.
@@ -203,7 +204,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		return nil, rec, nil
 	}
 	c := store.Change{
-		ID: r.id, Next: next, Lease: r.s.cfg.TTL, Keep: true,
+		ID: r.id, Next: next, Lease: r.s.cfg.TTL, KeepRequest: true,
 		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
 	}
 	switch err := r.swap(ctx, c); {

@@ -46,7 +46,7 @@ func ExampleNewPool() {
 		Acquire: 50 * time.Millisecond,
 		Stat:    func() (inUse, most int) { s := db.Stats(); return s.InUse, s.MaxOpenConnections },
 	})
-	engine := once.New(memstore.New(), once.Config{Observer: pool}) // beside others: once.Observers(pool, ...)
+	engine := once.New(memstore.New(), once.Config{Observer: once.Observers(pool, once.Warnings)})
 	limiter := limit.New(limit.Config{Capacity: pool})
 	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: limiter})
 

@@ -63,8 +63,8 @@ type waits struct {
 }
 
 var (
-	_ Capacity   = (*Pool)(nil)
-	_ once.Waker = (*Pool)(nil)
+	_ Capacity      = (*Pool)(nil)
+	_ once.Observer = (*Pool)(nil)
 )
 
 // NewPool returns a capacity that begins with Limit places. It panics if cfg is invalid, which is a mistake
@@ -178,6 +178,3 @@ func (p *Pool) change(now time.Time, places int) {
 		p.places, p.changed, p.recent = places, now, [parts]waits{}
 	}
 }
-
-// Wakes implements [once.Waker]: a Pool tells people nothing.
-func (p *Pool) Wakes() {}

@@ -81,7 +81,7 @@ func start(tb testing.TB, cfg oncegrpc.Config, change func(*service)) *service {
 	s.must(sqlstore.Migrate(ctx, s.db))
 	_, err = s.db.ExecContext(ctx, "create table refund (id integer primary key, charge text, amount integer)")
 	s.must(err)
-	store, err := sqlstore.New(ctx, s.db)
+	store, err := sqlstore.New(ctx, s.db, sqlstore.Config{})
 	s.must(err)
 	if cfg.Principal == nil {
 		cfg.Principal = oncegrpc.Global()

@@ -74,7 +74,7 @@ func TestRetriesOfGRPC(t *testing.T) {
 		s.must(errors.Join(err, conn.Close()))
 		var got []int
 		for _, e := range s.begun {
-			got = append(got, e.Caller.Attempt)
+			got = append(got, e.Attempt.Number)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("once-attempt %q: attempts %d, want %d", said, got, want)

@@ -63,7 +63,7 @@ func TestTheMarkCannotBeForged(t *testing.T) {
 	})
 	s.post("k", "")
 	rec, err := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"})
-	if err != nil || rec.State != store.StateDone || rec.Result.RolledBack() {
+	if err != nil || rec.State != store.StateDone || rec.Result.RolledBack {
 		t.Errorf("%+v, %v", rec, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // described returns an operation that has only what observers are told about r.
 func described(r *http.Request) once.Operation {
 	trace := wire.Trace(r.Header[wire.TraceHeader])
-	return once.Operation{Name: nameOf(r), Trace: trace, Caller: callerOf(r, trace)}
+	return once.Operation{Name: nameOf(r), Attempt: attemptOf(r, trace)}
 }
 
 // nameOf returns what kind of work r is: its method and the pattern of its route. Without a
@@ -37,13 +37,14 @@ func nameOf(r *http.Request) string {
 // otherMethod is what OpenTelemetry calls a method that it does not know.
 const otherMethod = "_OTHER"
 
-// callerOf returns what r, with this traceparent, says about itself, for logs. What cannot be a
+// attemptOf returns what r, with this traceparent, says about itself, for logs. What cannot be a
 // name there is left out.
-func callerOf(r *http.Request, trace string) once.Caller {
-	c := once.Caller{
+func attemptOf(r *http.Request, trace string) once.Attempt {
+	c := once.Attempt{
+		Trace:         trace,
 		RequestID:     printableLine(r.Header["X-Request-Id"]),
 		CorrelationID: printableLine(r.Header["X-Correlation-Id"]),
-		Attempt:       wire.Attempt(r.Header[wire.AttemptHeader]),
+		Number:        wire.Attempt(r.Header[wire.AttemptHeader]),
 	}
 	if c.CorrelationID == "" {
 		c.CorrelationID = traceparent.TraceID(trace)

@@ -12,23 +12,23 @@ func TestCaller(t *testing.T) {
 	s := start(t, setup{}, create)
 	for _, c := range []struct {
 		header []string
-		caller once.Caller
+		caller once.Attempt
 		first  bool
 	}{
-		{nil, once.Caller{}, false},
-		{[]string{"X-Request-Id", "r", "X-Correlation-Id", "c", "Once-Attempt", "1"}, once.Caller{RequestID: "r", CorrelationID: "c", Attempt: 1}, true},
-		{[]string{"Once-Attempt", "2"}, once.Caller{Attempt: 2}, false},
-		{[]string{"Traceparent", trace}, once.Caller{CorrelationID: "0af7651916cd43dd8448eb211c80319c"}, false},
-		{[]string{"Traceparent", trace, "X-Correlation-Id", "c"}, once.Caller{CorrelationID: "c"}, false},
-		{[]string{"Traceparent", strings.ToUpper(trace)}, once.Caller{}, false},
-		{[]string{"Traceparent", "00-0af7"}, once.Caller{}, false},
-		{[]string{"Traceparent", "x"}, once.Caller{}, false},
-		{[]string{"Once-Attempt", "one"}, once.Caller{}, false},
-		{[]string{"Once-Attempt", "-1"}, once.Caller{}, false},
-		{[]string{"Once-Attempt", "99999999999"}, once.Caller{}, false},
-		{[]string{"X-Request-Id", "a b"}, once.Caller{}, false},
-		{[]string{"X-Request-Id", strings.Repeat("r", 129)}, once.Caller{}, false},
-		{[]string{"X-Request-Id", "a", "X-Request-Id", "b"}, once.Caller{}, false},
+		{nil, once.Attempt{}, false},
+		{[]string{"X-Request-Id", "r", "X-Correlation-Id", "c", "Once-Attempt", "1"}, once.Attempt{RequestID: "r", CorrelationID: "c", Number: 1}, true},
+		{[]string{"Once-Attempt", "2"}, once.Attempt{Number: 2}, false},
+		{[]string{"Traceparent", trace}, once.Attempt{CorrelationID: "0af7651916cd43dd8448eb211c80319c"}, false},
+		{[]string{"Traceparent", trace, "X-Correlation-Id", "c"}, once.Attempt{CorrelationID: "c"}, false},
+		{[]string{"Traceparent", strings.ToUpper(trace)}, once.Attempt{}, false},
+		{[]string{"Traceparent", "00-0af7"}, once.Attempt{}, false},
+		{[]string{"Traceparent", "x"}, once.Attempt{}, false},
+		{[]string{"Once-Attempt", "one"}, once.Attempt{}, false},
+		{[]string{"Once-Attempt", "-1"}, once.Attempt{}, false},
+		{[]string{"Once-Attempt", "99999999999"}, once.Attempt{}, false},
+		{[]string{"X-Request-Id", "a b"}, once.Attempt{}, false},
+		{[]string{"X-Request-Id", strings.Repeat("r", 129)}, once.Attempt{}, false},
+		{[]string{"X-Request-Id", "a", "X-Request-Id", "b"}, once.Attempt{}, false},
 	} {
 		before := s.store.firsts.Load()
 		key := "k"
@@ -38,8 +38,8 @@ func TestCaller(t *testing.T) {
 		if got := s.post(key, "", c.header...); got.status != 201 {
 			t.Errorf("%q: %+v", c.header, got)
 		}
-		if e := s.log.last(); e.Caller != c.caller {
-			t.Errorf("%q: %+v", c.header, e.Caller)
+		if e := s.log.last(); e.Attempt != c.caller {
+			t.Errorf("%q: %+v", c.header, e.Attempt)
 		}
 		if first := s.store.firsts.Load() > before; first != c.first {
 			t.Errorf("%q: first %v", c.header, first)

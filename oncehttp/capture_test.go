@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
@@ -30,7 +31,7 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := sealer.Decrypt(rec.Request, once.EncryptionLabel(id.Scope, id.Key))
+	plain, err := sealer.Decrypt(rec.Request, seal.Label(id.Scope, id.Key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 // Defaults of [Config], in bytes.
 const (
-	DefaultMaxRequest  = 1 << 20
-	DefaultMaxResponse = 8 << 20
-	DefaultMaxStored   = 1 << 20
+	defaultMaxRequest  = 1 << 20
+	defaultMaxResponse = 8 << 20
+	defaultMaxStored   = 1 << 20
 )
 
 // Config says how a route is protected. Only Principal must be set.
@@ -60,7 +60,7 @@ type Config struct {
 	// client's budget, if that is shorter. Default: 409 at once.
 	Wait time.Duration
 
-	// Retain is for how long the answers of this route are replayed; [once.KeepForever]
+	// Retain is for how long the answers of this route are replayed; [once.Forever]
 	// does not end. Default: the preset's, then the engine's.
 	Retain time.Duration
 

@@ -2,7 +2,7 @@
 // handler writes, the key and the answer are one commit, and a retry gets that answer
 // again, byte for byte.
 //
-//	engine := once.New(pgxstore.New(pool), once.Config{})
+//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 //
 //	mux.Handle("POST /refunds", authenticate(protect(http.HandlerFunc(

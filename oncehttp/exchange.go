@@ -105,7 +105,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return op, nil // a plain transaction
 	}
 	var ok bool
-	if op.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
+	if op.Attempt.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
 		return refuse(ProblemFirstSentInvalid)
 	}
 	route := p.routeOf(r)
@@ -113,8 +113,8 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if op.Fingerprint, err = x.fingerprint(route); err != nil {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
-	op.Wait, op.Retain, op.First = p.Wait, p.Retain, op.Caller.Attempt == 1
-	op.Bytes = body.size // also in a file: whoever waits with it takes room on the disk
+	op.Wait, op.Retain = p.Wait, p.Retain
+	op.Attempt.Bytes = body.size // also in a file: whoever waits with it takes room on the disk
 	if p.CaptureRequest {
 		op.Request = captured(r, body.memory)
 	}

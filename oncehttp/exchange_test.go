@@ -215,7 +215,7 @@ func TestReadRefuses(t *testing.T) {
 		t.Error("methods")
 	}
 	cfg := e.route.Config()
-	if cfg.Preset.Name != "default" || cfg.Retain != e.engine.Retain() || cfg.MaxResponse != oncehttp.DefaultMaxResponse || cfg.Preset.WriteProblem != nil {
+	if cfg.Preset.Name != "default" || cfg.Retain != e.engine.Config().Retain || cfg.MaxResponse != 8<<20 || cfg.Preset.WriteProblem != nil {
 		t.Errorf("%+v", cfg)
 	}
 }

@@ -22,7 +22,7 @@ var declined = &once.Failure{Code: "CARD.declined", Message: "The card was decli
 // Nothing of what the handler has answered before is in it.
 func TestFailWithAFailure(t *testing.T) {
 	kept := *declined
-	kept.Keep = true
+	kept.CommitWrites = true
 	const body = `{"title":"Unprocessable Entity","status":422,"detail":"The card was declined.","code":"CARD.declined","retryable":false,"safe_new_key":false,` +
 		`"failure":{"code":"CARD.declined","message":"The card was declined.","detail":{"reason":"funds"}}}`
 	for name, tt := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/internal/base/wire"
 )
@@ -40,7 +41,7 @@ func FuzzFormKey(f *testing.F) {
 	f.Add("multipart/form-data", "--\r\n\r\n", "k")
 	p := &plan{Config: Config{FormField: "once"}}
 	f.Fuzz(func(t *testing.T, contentType, body, header string) {
-		if once.CheckKey(header) != nil {
+		if keyname.Check(header) != nil {
 			header = ""
 		}
 		r := &http.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {contentType}}}
@@ -72,8 +73,8 @@ func usable(t *testing.T, key string, err error) {
 	switch {
 	case err != nil && (key != "" || !errors.As(err, &reason) || reason.Detail == ""):
 		t.Fatalf("%q and %v", key, err)
-	case err == nil && key != "" && once.CheckKey(key) != nil:
-		t.Fatalf("%q: %v", key, once.CheckKey(key))
+	case err == nil && key != "" && keyname.Check(key) != nil:
+		t.Fatalf("%q: %v", key, keyname.Check(key))
 	}
 }
 
@@ -98,7 +99,7 @@ func expected(values []string, header string) (string, error) {
 	if len(values) > 1 || header != "" && header != values[0] {
 		return "", errTwoKeys
 	}
-	if err := once.CheckKey(values[0]); err != nil {
+	if err := keyname.Check(values[0]); err != nil {
 		return "", err
 	}
 	return values[0], nil
@@ -113,7 +114,7 @@ func FuzzCaller(f *testing.F) {
 	f.Add("0-"+id+"-b7ad6b7169203331", "+1", "\x7f")
 	f.Add("---", "00000000002", "é")
 	f.Fuzz(func(t *testing.T, parent, attempt, id string) {
-		c := described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Caller
+		c := described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Attempt
 		if trace := traceparent.TraceID(parent); c.CorrelationID != trace {
 			t.Errorf("%q has the trace %q, want %q", parent, c.CorrelationID, trace)
 		}
@@ -121,13 +122,13 @@ func FuzzCaller(f *testing.F) {
 		if n, err := strconv.ParseInt(attempt, 10, 32); err == nil && n > 0 && strings.TrimLeft(attempt, "0") == fmt.Sprint(n) && len(attempt) <= 128 {
 			want = int(n)
 		}
-		if c.Attempt != want {
-			t.Errorf("%q is attempt %d, want %d", attempt, c.Attempt, want)
+		if c.Number != want {
+			t.Errorf("%q is attempt %d, want %d", attempt, c.Number, want)
 		}
 		if plain := regexp.MustCompile(`^[!-~]{1,128}$`).MatchString(id); c.RequestID != id && plain || c.RequestID != "" && !plain {
 			t.Errorf("%q is the request %q", id, c.RequestID)
 		}
-		if several := described(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several.Caller != (once.Caller{}) || several.Trace != "" {
+		if several := described(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several.Attempt != (once.Attempt{}) || several.Attempt.Trace != "" {
 			t.Errorf("of two lines one counts: %+v", several)
 		}
 	})

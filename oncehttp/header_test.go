@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -101,8 +102,9 @@ func TestStoredHeaders(t *testing.T) {
 	if !slices.IsSortedFunc(rec.Result.Header, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%v", rec.Result.Header)
 	}
-	back, err := store.DecodeHeader(store.EncodeHeader(rec.Result.Header))
-	if err != nil || !slices.Equal(back, rec.Result.Header) {
+	var back store.Result
+	err = head.Decode(head.Encode(&rec.Result), &back)
+	if err != nil || !slices.Equal(back.Header, rec.Result.Header) {
 		t.Errorf("%v, %v", back, err)
 	}
 	for _, f := range rec.Result.Header {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
 )
 
@@ -28,7 +29,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		k, err := p.lineKey(name, lines)
 		switch {
 		case err != nil:
-			carried = carried || err.MayBeUsed || p.FormField != "" && once.CheckKey(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
+			carried = carried || err.MayBeUsed || p.FormField != "" && keyname.Check(strings.Trim(lines[0], " \t")) == nil // a field has no syntax
 			unusable = cmp.Or(unusable, err)
 		case key != "" && k != key:
 			return "", errTwoKeys

@@ -26,7 +26,7 @@ func TestOptionalKey(t *testing.T) {
 		}
 		s.expect(int64(n), "n", n)
 	}
-	if e := s.log.last(); e.Outcome != once.OutcomeExecuted || e.Caller.RequestID != "r1" || e.KeyHash != "" {
+	if e := s.log.last(); e.Outcome != once.OutcomeExecuted || e.Attempt.RequestID != "r1" || e.KeyHash != "" {
 		t.Errorf("%+v", e)
 	}
 	if got := s.post("k", ""); got.idempotency() != "stored" {

@@ -236,7 +236,7 @@ func TestLeasedWorkHasStopped(t *testing.T) {
 		"an error":   {func(w http.ResponseWriter, r *http.Request) { oncehttp.Fail(w, r, errors.New("no")) }, 500, true, true},
 		"a deadline": {func(w http.ResponseWriter, r *http.Request) { oncehttp.Fail(w, r, context.DeadlineExceeded) }, 503, true, true},
 		"too much": {func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, oncehttp.DefaultMaxResponse+1))
+			_, _ = w.Write(make([]byte, 8<<20+1))
 		}, 500, false, true},
 		"a 503 of its": {func(w http.ResponseWriter, _ *http.Request) {
 			oncehttp.WriteProblem(w, oncehttp.Problem{Status: 503, Retryable: true})

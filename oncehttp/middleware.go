@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/base/nested"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
@@ -58,7 +59,7 @@ func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.Response
 }
 
 func isLeased[TX any](e *once.Engine[TX]) bool {
-	_, leased := store.As[store.Irrevocable](e.Store())
+	_, leased := store.As[ability.Irrevocable](e.Store())
 	return leased
 }
 

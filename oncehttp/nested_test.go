@@ -68,7 +68,7 @@ func TestNestedConfigThatIsTheSame(t *testing.T) {
 	serializable := oncehttp.Config{Principal: oncehttp.Global(), Isolation: store.Serializable}
 	protect := oncehttp.Middleware(e, serializable)
 	filled := serializable
-	filled.Preset, filled.MaxStored = oncehttp.Default(), oncehttp.DefaultMaxStored
+	filled.Preset, filled.MaxStored = oncehttp.Default(), 1<<20
 	for name, h := range map[string]http.Handler{
 		"one value":       protect(protect(next)),
 		"one Config":      protect(oncehttp.Middleware(e, serializable)(next)),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,10 +28,10 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	if cfg.Preset == nil {
 		cfg.Preset = Default()
 	}
-	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, DefaultMaxRequest)
+	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, defaultMaxRequest)
 	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, cfg.MaxRequest)
-	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, DefaultMaxResponse)
-	cfg.MaxStored = cmp.Or(cfg.MaxStored, DefaultMaxStored)
+	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, defaultMaxResponse)
+	cfg.MaxStored = cmp.Or(cfg.MaxStored, defaultMaxStored)
 	cfg.Retain = cmp.Or(cfg.Retain, cfg.Preset.Retain)
 	if problem := invalid(&cfg); problem != "" {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
@@ -90,7 +91,7 @@ func neverStored(name string) bool {
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
 		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Content-Length", "Date",
-		store.WritesField: // is the engine's own
+		head.Mark: // is the engine's own
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
 
@@ -84,7 +85,7 @@ func (x *Exchange) Problem(err error) Problem {
 	case once.CodeMisuse:
 		p = x.plan.problem(ProblemTransactionMisuse)
 	case once.CodeInvalid:
-		if errors.Is(err, once.ErrFuture) {
+		if errors.Is(err, wire.ErrFuture) {
 			p = x.plan.problem(ProblemFirstSentInvalid)
 			break
 		}

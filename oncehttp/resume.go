@@ -32,9 +32,14 @@ import (
 // Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes
 // its keys.
 func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) func(context.Context, once.Operation) error {
-	p := compile(cfg, e.Retain())
-	if err := e.Resumable(); err != nil {
-		panic("oncehttp: Resume: " + err.Error())
+	p := compile(cfg, e.Config().Retain)
+	switch engine := e.Config(); {
+	case !isLeased(e):
+		panic("oncehttp: Resume: the engine is not one of package lease: nothing is left of work that stops.\nTry: lease.New as the store of the engine.")
+	case engine.Encrypter == nil:
+		panic("oncehttp: Resume: the engine does not keep requests.\nTry: Config.Encrypter of the engine.")
+	case engine.HashKeys:
+		panic("oncehttp: Resume: the engine does not store keys.\nTry: an engine without HashKeys.")
 	}
 	if !cfg.CaptureRequest {
 		panic("oncehttp: Resume: Config.CaptureRequest is not set, so that the requests of the route are not kept.\nTry: set it, for the route and for Resume.")
@@ -115,9 +120,9 @@ func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) 
 // resumed returns the operation with what is not stored of it.
 func (x *Exchange) resumed(op once.Operation) once.Operation {
 	said := described(x.r)
-	op.Name, op.Caller = said.Name, said.Caller
-	op.Caller.Attempt = 0 // that of the client's request is not this one
-	op.Isolation, op.Timeouts, op.Bytes = x.plan.Isolation, x.plan.Timeouts, x.body.size
+	op.Name = said.Name
+	op.Attempt.RequestID, op.Attempt.CorrelationID = said.Attempt.RequestID, said.Attempt.CorrelationID // but its number is not that of this attempt
+	op.Isolation, op.Timeouts, op.Attempt.Bytes = x.plan.Isolation, x.plan.Timeouts, x.body.size
 	if op.Retain == 0 {
 		op.Retain = x.plan.Retain
 	}

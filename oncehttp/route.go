@@ -45,7 +45,7 @@ type Route struct {
 // NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
 func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	return &Route{
-		plan: compile(cfg, e.Retain()), engine: e, cached: e.Cached, isDone: e.IsDone,
+		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
 			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // it is why
 		},

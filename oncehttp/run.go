@@ -159,7 +159,7 @@ func (r *run) note(do func()) {
 // Fail ends a handler whose work has failed with err, in place of an answer.
 //
 // With a [once.Failure] in its chain err is final: the answer is a problem of status 422 with its code and its message, which
-// is stored and replayed. What the handler has written is rolled back, unless Failure.Keep is set; phases of work under a lease stand.
+// is stored and replayed. What the handler has written is rolled back, unless Failure.CommitWrites is set; phases of work under a lease stand.
 // For another status, answer with [WriteProblem].
 //
 // With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a
@@ -210,7 +210,7 @@ func (r *run) end(f *once.Failure) {
 	*rec = recorder{plan: rec.plan, header: header, outerEncoding: rec.outerEncoding}
 	rec.plan.preset.WriteProblem(rec, failed(f))
 	r.decided, r.verdict = true, VerdictStore
-	if f.Keep {
+	if f.CommitWrites {
 		r.verdict = VerdictCommit
 	}
 }

@@ -41,7 +41,7 @@ const ProblemNotFound ProblemCode = "NOT_FOUND.operation"
 //
 // Status panics if cfg is invalid or of is nil.
 func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
-	p := compile(cfg, e.Retain())
+	p := compile(cfg, e.Config().Retain)
 	if of == nil {
 		panic("oncehttp: Status: of is nil.\nTry: a function that takes the key out of the path.")
 	}

@@ -35,7 +35,7 @@ func ExampleTelemetry_Publisher() {
 	check(err)
 	defer db.Close()
 	check(sqlstore.Migrate(ctx, db, outbox.Migrations, inbox.Migrations, deadletter.Migrations))
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	check(err)
 	spans := tracetest.NewInMemoryExporter()
 	tp := trace.NewTracerProvider(trace.WithSyncer(spans))

@@ -35,7 +35,7 @@ func database(t *testing.T) *sqlstore.Store {
 	must(t, sqlstore.Migrate(t.Context(), db, outbox.Migrations, inbox.Migrations, deadletter.Migrations))
 	_, err = db.ExecContext(t.Context(), "create table booking (id text primary key)")
 	must(t, err)
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return s
 }

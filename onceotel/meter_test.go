@@ -142,7 +142,7 @@ func TestZeroConfig(t *testing.T) {
 	tel, err := onceotel.New(onceotel.Config{})
 	must(t, err)
 	s, op := memstore.New(), refund
-	op.Trace = original
+	op.Attempt.Trace = original
 	_, err = once.Do(t.Context(), once.New(s, once.Config{Observer: tel}), op, pay)
 	must(t, err)
 	rec, err := s.Read(t.Context(), store.ID{Scope: op.Scope, Key: op.Key})

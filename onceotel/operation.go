@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/instrument"
 	"github.com/oncelib/once/store"
 )
 
@@ -38,7 +39,7 @@ type operation struct {
 	of   *Telemetry
 	span trace.Span
 	key  string // that travels downstream; "": none does
-	once.Caller
+	once.Attempt
 }
 
 // Value implements [context.Context].
@@ -57,7 +58,7 @@ func (t *Telemetry) operationOf(ctx context.Context) *operation {
 
 // TraceStart implements [once.Tracer].
 func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Context, traceparentToKeep string) {
-	o := &operation{of: t, Caller: e.Caller}
+	o := &operation{of: t, Attempt: e.Attempt}
 	if t.cfg.Downstream != KeyStays && e.KeyHash != "" {
 		o.key = t.cfg.DownstreamKey(ctx, e)
 	}
@@ -103,13 +104,13 @@ func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 // finish writes what the last event of a call says.
 func (o *operation) finish(e *once.Event) {
 	attrs := make([]attribute.KeyValue, 0, 10)
-	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(e.Decision())), effectKey.String(effectOf(e)),
+	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(instrument.DecisionOf(e))), effectKey.String(effectOf(e)),
 		runsKey.Int(e.Runs), milliseconds(acquireWaitKey, e.Acquire), milliseconds(lockWaitKey, e.LockWait), milliseconds(commitKey, e.Commit))
 	if e.KeyHash != "" {
 		attrs = append(attrs, keyHashKey.String(e.KeyHash))
 	}
-	if e.Caller.Attempt > 0 {
-		attrs = append(attrs, attemptKey.Int(e.Caller.Attempt))
+	if e.Attempt.Number > 0 {
+		attrs = append(attrs, attemptKey.Int(e.Attempt.Number))
 	}
 	switch e.Outcome {
 	case once.OutcomeExecuted, once.OutcomeReplayed, once.OutcomeDeclined:
@@ -117,8 +118,8 @@ func (o *operation) finish(e *once.Event) {
 		attrs = append(attrs, semconv.ErrorTypeKey.String(string(e.Outcome)))
 	}
 	o.span.SetAttributes(attrs...)
-	switch e.Decision() {
-	case once.DecisionDBHit, once.DecisionCacheHit, once.DecisionInFlight, once.DecisionMismatch, once.DecisionUnknown: // the trace is another call's
+	switch instrument.DecisionOf(e) {
+	case instrument.DecisionDBHit, instrument.DecisionCacheHit, instrument.DecisionInFlight, instrument.DecisionMismatch, instrument.DecisionUnknown: // the trace is another call's
 		if sc := spanContext(e.Trace); sc.IsValid() {
 			o.span.AddLink(trace.Link{SpanContext: sc})
 		}

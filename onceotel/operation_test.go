@@ -22,7 +22,7 @@ import (
 
 const key = "card 4111-1111" // that must not leak
 
-var refund = once.Operation{Scope: "acme", Key: key, Name: "POST /refunds", Caller: once.Caller{Attempt: 2, CorrelationID: "order 7"}}
+var refund = once.Operation{Scope: "acme", Key: key, Name: "POST /refunds", Attempt: once.Attempt{Number: 2, CorrelationID: "order 7"}}
 
 func pay(_ context.Context, t tx) (string, error) { return "paid", t.Put("refund", "1") }
 
@@ -41,7 +41,7 @@ func faulty(points ...storetest.Point) store.Store[tx] {
 func done(t *testing.T) *memstore.Store {
 	t.Helper()
 	s, op := memstore.New(), refund
-	op.Fingerprint, op.Trace = once.FingerprintOf([]byte("a")), original
+	op.Fingerprint, op.Attempt.Trace = once.FingerprintOf([]byte("a")), original
 	_, err := once.Do(t.Context(), once.New(s, once.Config{Observer: once.Discard}), op, pay)
 	must(t, err)
 	return s
@@ -64,7 +64,7 @@ func running(t *testing.T) *memstore.Store {
 func TestEveryDecisionIsInASpan(t *testing.T) {
 	another, old := refund, refund
 	another.Fingerprint = once.FingerprintOf([]byte("b"))
-	old.FirstSent = time.Now().Add(-once.DefaultRetain - time.Hour)
+	old.Attempt.FirstSent = time.Now().Add(-73 * time.Hour)
 	for name, tt := range map[string]struct {
 		store    store.Store[tx]
 		op       once.Operation
@@ -79,7 +79,7 @@ func TestEveryDecisionIsInASpan(t *testing.T) {
 	}{
 		"executed":       {store: memstore.New(), decision: "new_execution", effect: "applied", runs: "1"},
 		"declined":       {store: memstore.New(), handler: failing(&once.Failure{Code: "declined"}), decision: "new_execution", effect: "not_applied", runs: "1"},
-		"declined, kept": {store: memstore.New(), handler: failing(&once.Failure{Code: "declined", Keep: true}), decision: "new_execution", effect: "applied", runs: "1"},
+		"declined, kept": {store: memstore.New(), handler: failing(&once.Failure{Code: "declined", CommitWrites: true}), decision: "new_execution", effect: "applied", runs: "1"},
 		"failed":         {store: memstore.New(), handler: failing(errors.New("x")), decision: "failed", effect: "not_applied", runs: "1", errored: "failed"},
 		"replayed":       {store: done(t), decision: "db_hit", effect: "applied", runs: "0", links: true},
 		"mismatch":       {store: done(t), op: another, decision: "mismatch", effect: "not_applied", runs: "0", errored: "mismatch", links: true},
@@ -128,7 +128,7 @@ func TestEveryDecisionIsInASpan(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, got, want)
 				}
 			}
-			if got := text(s.Attributes, "once.attempt"); tt.op.Caller.Attempt == 2 && got != "2" {
+			if got := text(s.Attributes, "once.attempt"); tt.op.Attempt.Number == 2 && got != "2" {
 				t.Errorf("once.attempt is %q", got)
 			}
 			for _, name := range []string{"once.acquire_wait_ms", "once.lock_wait_ms", "once.commit_ms"} {
@@ -251,7 +251,7 @@ func TestSpanIsAChildOfTheServers(t *testing.T) {
 	tel := newTelemetry(t, onceotel.Config{})
 	e := once.New(memstore.New(), once.Config{Observer: tel})
 	op := refund
-	op.Trace = original
+	op.Attempt.Trace = original
 	var inHandler trace.SpanContext
 	do := func(ctx context.Context) tracetest.SpanStub {
 		_, err := once.Do(ctx, e, op, func(ctx context.Context, t tx) (string, error) {

@@ -78,7 +78,7 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, "" if there is none. It is for outbox.Config.Trace and Operation.Trace.
+// Trace returns the W3C traceparent of the span in ctx, "" if there is none. It is for outbox.Config.Trace and Attempt.Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.

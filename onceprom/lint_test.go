@@ -66,7 +66,7 @@ func exposition(t *testing.T) string {
 	for _, e := range []once.Event{
 		{Type: once.EventRerun, Deadlock: true},
 		{Type: once.EventSettled},
-		{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Runs: 1, Caller: once.Caller{Attempt: 2}, Acquire: 1, LockWait: 1, Handler: 1, Commit: 1, Total: 4},
+		{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Runs: 1, Attempt: once.Attempt{Number: 2}, Acquire: 1, LockWait: 1, Handler: 1, Commit: 1, Total: 4},
 	} {
 		m.Observe(t.Context(), e)
 	}

@@ -45,7 +45,7 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 		{"executed", nil, "", once.Operation{}, put("row"), map[string]float64{"operations_total{decision=new_execution,effect=applied,operation=pay}": 1}, "1"},
 		{"declined", nil, "", once.Operation{}, fail(&once.Failure{Code: "declined"}), map[string]float64{"operations_total{decision=new_execution,effect=not_applied,operation=pay}": 1}, ""},
 		{"replayed", &done, "", once.Operation{}, put("row"), map[string]float64{"operations_total{decision=db_hit,effect=applied,operation=pay}": 1}, ""},
-		{"a retry", &done, "", once.Operation{Caller: once.Caller{Attempt: 2}}, put("row"), map[string]float64{"operations_total{decision=db_hit,effect=applied,operation=pay}": 1, "retries_total{operation=pay}": 1}, ""},
+		{"a retry", &done, "", once.Operation{Attempt: once.Attempt{Number: 2}}, put("row"), map[string]float64{"operations_total{decision=db_hit,effect=applied,operation=pay}": 1, "retries_total{operation=pay}": 1}, ""},
 		{
 			"conflict", nil, storetest.CommitRetry, once.Operation{}, put("row"),
 			map[string]float64{"operations_total{decision=conflict_retry,effect=applied,operation=pay}": 1, "reruns_total{operation=pay}": 1}, "1",
@@ -59,7 +59,7 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 			"mismatch", &store.Record{State: store.StateDone, Fingerprint: other[:]}, "", once.Operation{Fingerprint: mine}, put("row"),
 			map[string]float64{"operations_total{decision=mismatch,effect=not_applied,operation=pay}": 1, "mismatches_total{operation=pay}": 1}, "",
 		},
-		{"stale", nil, "", once.Operation{FirstSent: time.Now().Add(-100 * time.Hour)}, put("row"), map[string]float64{"operations_total{decision=stale,effect=not_applied,operation=pay}": 1}, ""},
+		{"stale", nil, "", once.Operation{Attempt: once.Attempt{FirstSent: time.Now().Add(-100 * time.Hour)}}, put("row"), map[string]float64{"operations_total{decision=stale,effect=not_applied,operation=pay}": 1}, ""},
 		{"unknown", &store.Record{State: store.StateUnknown, Fence: 1}, "", once.Operation{}, put("row"), map[string]float64{"operations_total{decision=unknown,effect=in_doubt,operation=pay}": 1}, ""},
 		{"failed", nil, "", once.Operation{}, fail(errors.New("down")), map[string]float64{"operations_total{decision=failed,effect=not_applied,operation=pay}": 1}, ""},
 		{"unavailable", nil, storetest.BeginDown, once.Operation{}, put("row"), map[string]float64{"operations_total{decision=unavailable,effect=not_applied,operation=pay}": 1}, ""},
@@ -158,7 +158,7 @@ func TestSeriesAreConstant(t *testing.T) {
 	finished := func(name, scope, key string) once.Event {
 		return once.Event{
 			Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Name: name, Scope: scope, KeyHash: key, Runs: 1,
-			Caller: once.Caller{RequestID: key, CorrelationID: key}, Acquire: 1, LockWait: 1, Handler: 1, Commit: 1, Total: 4,
+			Attempt: once.Attempt{RequestID: key, CorrelationID: key}, Acquire: 1, LockWait: 1, Handler: 1, Commit: 1, Total: 4,
 		}
 	}
 	observe := func(m *onceprom.Metrics, n int, event func(i string) once.Event) {
@@ -266,7 +266,7 @@ func TestExemplars(t *testing.T) {
 			m := onceprom.New(tt.cfg)
 			e := once.New(memstore.New(), once.Config{Observer: m})
 			for range tt.calls {
-				_, err := once.Do(context.WithValue(t.Context(), key{}, "mine"), e, once.Operation{Scope: "s", Key: "k", Trace: tt.trace}, put("row"))
+				_, err := once.Do(context.WithValue(t.Context(), key{}, "mine"), e, once.Operation{Scope: "s", Key: "k", Attempt: once.Attempt{Trace: tt.trace}}, put("row"))
 				must(t, err)
 			}
 			if got := strings.Join(exemplars(m), " "); got != tt.want {

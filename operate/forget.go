@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -85,7 +86,7 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 	if err != nil {
 		return "", err
 	}
-	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, once.HashedKey(o.Key))
+	locked := a.statement(operationColumns+"scope = ? and KEY in (?, ?) order by KEY FOR UPDATE", o.Scope, o.Key, keyname.Hashed(o.Key))
 	found, err := collect(ctx, r, locked, scanOperation)
 	if err != nil {
 		return "", err
@@ -120,9 +121,9 @@ func (op Operation) mark() []byte {
 	case once.EffectApplied.String():
 		return nil
 	case once.EffectNotApplied.String():
-		return store.EncodeHeader(store.Result{}.MarkRolledBack().Header)
+		return head.Encode(&store.Result{RolledBack: true})
 	}
-	return store.EncodeHeader([]store.Field{{Name: store.WritesField, Value: "not recorded"}})
+	return head.Forgotten()
 }
 
 // permits says why op cannot be forgotten, if it cannot.

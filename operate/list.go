@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/prefix"
 	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/store"
 )
 
 // KeyFilter says which operations to list. The zero value means all of them.
@@ -81,7 +81,7 @@ func (a *Keys) where(f KeyFilter) (text string, args []any, err error) {
 	}
 	if f.ScopePrefix != "" { // a range: an index serves it, and nothing needs to be escaped
 		and("scope >= ?", f.ScopePrefix)
-		if end := store.AfterPrefix(f.ScopePrefix); end != "" {
+		if end := prefix.After(f.ScopePrefix); end != "" {
 			and("scope < ?", end)
 		}
 	}

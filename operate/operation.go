@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -45,16 +47,16 @@ const operationColumns = `select scope, KEY, state, since, expires_at, lease_unt
 
 // Find returns the operations under key, or under its hash, in every scope.
 func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
-	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, once.HashedKey(key)), scanOperation)
+	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }
 
 // EffectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
 // tells whether its handler has kept its writes or an earlier version has stored it.
 func EffectOf(r store.Result) string {
 	switch {
-	case r.RolledBack():
+	case r.RolledBack:
 		return once.EffectNotApplied.String()
-	case r.Kind == store.ResultFailure, r.Status >= 400, len(r.Header) > 0 && r.Header[0].Name == store.WritesField:
+	case r.Kind == store.ResultFailure, r.Status >= 400, head.IsForgotten(&r):
 		return ""
 	}
 	return once.EffectApplied.String()
@@ -64,18 +66,18 @@ func scanOperation(row sqlplane.Row) (op Operation, err error) {
 	var state store.State
 	var kind store.ResultKind
 	var since, expires, lease, now time.Time
-	var asked, head []byte
+	var asked, stored []byte
 	err = row.Scan(&op.Scope, &op.Key, &state, (*dialect.Time)(&since), (*dialect.Time)(&expires), (*dialect.Time)(&lease), &op.Fence, &asked, &kind, &op.Status,
-		&head, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &op.Trace, &op.Name, (*dialect.Time)(&now))
+		&stored, &op.ResultBytes, &op.Captured, &op.RecoveryPoint, &op.CallStarted, &op.Trace, &op.Name, (*dialect.Time)(&now))
 	if err != nil {
 		return op, err
 	}
 	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), shown(since), shownOrNil(expires), shownOrNil(lease), shown(now)
 	if state == store.StateDone {
-		header, _ := store.DecodeHeader(head) // one that is damaged has no mark
-		r := store.Result{Kind: kind, Status: op.Status, Header: header}
+		r := store.Result{Kind: kind, Status: op.Status}
+		_ = head.Decode(stored, &r) // a damaged one says nothing of the writes
 		op.Result, op.Effect = [...]string{"value", "failure", "omitted"}[min(kind, store.ResultOmitted)], EffectOf(r)
-		op.ResultBytes += len(head) - len(store.EncodeHeader(header)) + len(store.EncodeHeader(r.WithoutMark().Header))
+		op.ResultBytes += head.Size(r.Header)
 		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {
 			op.State = StateExpired
 		}

@@ -4,7 +4,7 @@
 //
 //	box := outbox.New(s, outbox.Config{})                           // s is the SQL store of the engine
 //	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{})
-//	engine := once.New(s, once.Config{Observer: relay})             // a commit wakes the relay
+//	engine := once.New(s, once.Config{AfterCommit: relay.Wake})             // a commit wakes the relay
 //	go func() { failed <- relay.Run(ctx) }()                        // on any number of nodes
 //
 //	once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (Refund, error) {

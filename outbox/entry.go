@@ -22,7 +22,7 @@ const (
 	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
 	StateFailing   State = "failing"   // a delivery has failed, and it is tried again
 	StateStopped   State = "stopped"   // it is given up, and waits for a person
-	StateDelivered State = "delivered" // and kept: see Config.Keep
+	StateDelivered State = "delivered" // and kept: see Config.RetainDelivered
 )
 
 // Entry is a message as operators see it.

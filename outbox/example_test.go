@@ -17,7 +17,7 @@ func ExampleBox_Add() { //nolint:testableexamples // it needs a database: intern
 	if err := sqlstore.Migrate(ctx, db, outbox.Migrations); err != nil {
 		log.Panic(err)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		log.Panic(err)
 	}

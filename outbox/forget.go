@@ -15,7 +15,7 @@ type Forgotten struct {
 	Waiting int64 // messages that wait for their delivery, and keep theirs
 }
 
-// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.Keep.
+// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.RetainDelivered.
 // That they were delivered, their numbers and IDs stay. Messages that wait are not touched, because they would be
 // delivered without content: forget again when they are delivered, or skip them. Dead letters and what the
 // broker and its consumers have are not forgotten.

@@ -19,9 +19,9 @@ type Config struct {
 	// Source is the CloudEvents source of messages that have none: a URI reference. Default: "once".
 	Source string
 
-	// Keep is how long delivered messages are kept, for people who look back. Default: they
+	// RetainDelivered is how long delivered messages are kept, for people who look back. Default: they
 	// are deleted when they are delivered.
-	Keep time.Duration
+	RetainDelivered time.Duration
 
 	// MaxPayload is the longest payload in bytes. Default: [MaxPayload].
 	MaxPayload int
@@ -52,8 +52,8 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	if err == nil {
 		err = checkSource(cfg.Source)
 	}
-	if err == nil && (cfg.Keep < 0 || cfg.MaxPayload < 0) {
-		err = fmt.Errorf("negative Keep %v or MaxPayload %d", cfg.Keep, cfg.MaxPayload)
+	if err == nil && (cfg.RetainDelivered < 0 || cfg.MaxPayload < 0) {
+		err = fmt.Errorf("negative RetainDelivered %v or MaxPayload %d", cfg.RetainDelivered, cfg.MaxPayload)
 	}
 	if err != nil {
 		panic("outbox: New: " + err.Error())

@@ -77,7 +77,7 @@ func TestChecks(t *testing.T) {
 
 // TestNewChecks its Config.
 func TestNewChecks(t *testing.T) {
-	for _, cfg := range []Config{{Source: "a b"}, {Source: "\x00"}, {Keep: -1}, {MaxPayload: -1}} {
+	for _, cfg := range []Config{{Source: "a b"}, {Source: "\x00"}, {RetainDelivered: -1}, {MaxPayload: -1}} {
 		func() {
 			defer func() {
 				if recover() == nil {

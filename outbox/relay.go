@@ -103,7 +103,7 @@ var allParts = func() (numbers []int) {
 // Relay returns a relay that delivers messages with p.
 func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 	r := newRelay(b.db, p, cfg)
-	r.keep, r.encrypter, r.added = b.cfg.Keep, b.cfg.Encrypter, b.added
+	r.keep, r.encrypter, r.added = b.cfg.RetainDelivered, b.cfg.Encrypter, b.added
 	return r
 }
 
@@ -271,16 +271,14 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	sleep.For(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
-// Observe implements [once.Observer].
-func (r *Relay) Observe(_ context.Context, e once.Event) {
-	if e.Type == once.EventFinished && (e.Outcome == once.OutcomeExecuted || e.Outcome == once.OutcomeDeclined) && r.added.Load() != 0 {
+// Wake has the relay look for messages now, if this process has added some since it was called last. It is made for
+// once.Config.AfterCommit.
+func (r *Relay) Wake() {
+	if r.added.Load() != 0 {
 		r.added.Store(0)
 		notify(r.woken)
 	}
 }
-
-// Wakes implements [once.Waker].
-func (r *Relay) Wakes() {}
 
 func notify(c chan struct{}) {
 	select {
@@ -326,7 +324,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
 			}
 			if err == nil && r.cfg.DeadLetters {
-				err = letter.Sweep(ctx, r.db, letter.Keep, sweepBatch)
+				err = letter.Sweep(ctx, r.db, letter.Retain, sweepBatch)
 			}
 			return err
 		})

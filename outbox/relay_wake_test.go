@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -72,22 +71,19 @@ func TestWake(t *testing.T) {
 		if n := looks(8 * time.Second); n != 8 {
 			t.Errorf("%d looks in 8 idle seconds", n)
 		}
-		commit := once.Event{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied}
-		r.Observe(ctx, commit)
+		r.Wake()
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks after a commit without messages", n)
 		}
 		r.added.Or(1 << 5)
-		r.Observe(ctx, once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed})
-		r.Observe(ctx, once.Event{Type: once.EventClaimed})
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks before the commit", n)
 		}
-		r.Observe(ctx, commit)
+		r.Wake()
 		if n := looks(0); n != 1 {
 			t.Errorf("%d looks after the commit", n)
 		}
-		r.Observe(ctx, commit)
+		r.Wake()
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks after the next commit", n)
 		}
@@ -97,7 +93,7 @@ func TestWake(t *testing.T) {
 		var n int64
 		for range 100 { // 2 ms, with a wake every 20 µs: one look each millisecond
 			r.added.Or(1 << 5)
-			r.Observe(ctx, commit)
+			r.Wake()
 			n += looks(20 * time.Microsecond)
 		}
 		if n > 3 {

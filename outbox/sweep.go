@@ -41,7 +41,7 @@ func (r *Relay) sweep(ctx context.Context) {
 	}
 }
 
-// sweepSent deletes messages that were delivered longer ago than Keep, the oldest first, until none is left: so they go as fast as
+// sweepSent deletes messages that were delivered longer ago than RetainDelivered, the oldest first, until none is left: so they go as fast as
 // they come. Between two statements it pauses for as long as the last one took, so that others have the database, too.
 func (r *Relay) sweepSent(ctx context.Context) error {
 	d := r.db.Dialect()

@@ -20,21 +20,22 @@ import (
 
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Defaults of [Config].
 const (
-	DefaultBatch     = 100
-	DefaultBatchKept = 5000 // with Keep: each batch costs a few flushes of the disk, but locks nothing meanwhile
-	DefaultRate      = 10_000
-	DefaultEvery     = time.Minute
+	DefaultBatch         = 100
+	DefaultBatchArchived = 5000 // with Archive: each batch costs a few flushes of the disk, but locks nothing meanwhile
+	DefaultRate          = 10_000
+	DefaultEvery         = time.Minute
 )
 
 // Config of a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are
 	// slow, which is what a busy database looks like from here, it is less. Default 100,
-	// with Keep 5000.
+	// with Archive 5000.
 	Batch int
 
 	// Rate is how many rows a second are deleted at most. At least half of the time is
@@ -47,10 +48,10 @@ type Config struct {
 	// so that nodes which have started together part. Default a minute.
 	Every time.Duration
 
-	// Keep is called with the rows of a batch before they are deleted, such as
-	// (*archive.Writer).Keep. They are deleted only if it returns nil, and so may come
+	// Archive is called with the rows of a batch before they are deleted, such as
+	// (*archive.Writer).Write. They are deleted only if it returns nil, and so may come
 	// again: the process may die in between. Default: nothing is kept.
-	Keep func(ctx context.Context, rows []store.Expired) error
+	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called after each batch and at the end of each pass, synchronously.
 	// Default: nobody looks.
@@ -67,13 +68,13 @@ type Pass struct {
 
 // Sweeper deletes what has expired. Its methods can be called concurrently.
 type Sweeper struct {
-	store store.Sweeper
+	store upkeep.Sweeper
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must be a [store.Sweeper] or wrap one.
+// New returns a sweeper of s, which must be a [upkeep.Sweeper] or wrap one.
 func New(s store.Operations, cfg Config) (*Sweeper, error) {
-	sweeper, ok := store.As[store.Sweeper](s)
+	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
 		return nil, fmt.Errorf("retention: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s)
 	}
@@ -82,8 +83,8 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch
-		if cfg.Keep != nil {
-			cfg.Batch = DefaultBatchKept
+		if cfg.Archive != nil {
+			cfg.Batch = DefaultBatchArchived
 		}
 	}
 	if cfg.Rate == 0 {
@@ -99,8 +100,8 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 // early, with what was done so far, on the first error and when ctx is over.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
-	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Keep != nil}
-	req := store.Sweep{Keep: s.cfg.Keep}
+	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}
+	req := upkeep.Sweep{Archive: s.cfg.Archive}
 	for {
 		req.Limit = p.batch
 		swept, took, err := s.batch(ctx, req)
@@ -124,7 +125,7 @@ const patience = time.Minute
 
 var errSlow = errors.New("retention: a batch has taken too long")
 
-func (s *Sweeper) batch(ctx context.Context, req store.Sweep) (store.Swept, time.Duration, error) {
+func (s *Sweeper) batch(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()
 	began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // fill executes n operations that expire in an hour.
@@ -92,7 +93,7 @@ type slow struct {
 	limits       []int
 }
 
-func (s *slow) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
+func (s *slow) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	s.limits = append(s.limits, req.Limit)
 	swept, err := s.Store.Sweep(ctx, req)
 	took := time.Duration(swept.Rows) * s.perRow
@@ -150,9 +151,9 @@ type failing struct {
 	fails int
 }
 
-func (s *failing) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
+func (s *failing) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	if s.fails--; s.fails >= 0 {
-		return store.Swept{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("no connection")}
+		return upkeep.Swept{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("no connection")}
 	}
 	return s.Store.Sweep(ctx, req)
 }
@@ -169,9 +170,9 @@ func TestHang(t *testing.T) {
 
 type hanging struct{ *memstore.Store }
 
-func (hanging) Sweep(ctx context.Context, _ store.Sweep) (store.Swept, error) {
+func (hanging) Sweep(ctx context.Context, _ upkeep.Sweep) (upkeep.Swept, error) {
 	<-ctx.Done()
-	return store.Swept{}, ctx.Err()
+	return upkeep.Swept{}, ctx.Err()
 }
 
 // TestInvalid: what cannot work is said at once.

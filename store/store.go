@@ -16,6 +16,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"math"
 	"time"
 )
 
@@ -93,6 +94,9 @@ type Hold struct {
 	Nonce []byte
 }
 
+// Forever is a retention that does not end.
+const Forever time.Duration = math.MaxInt64
+
 // Change is a compare-and-set of one operation. Next.State Absent releases it.
 // A Done operation never changes; it only expires.
 type Change struct {
@@ -100,12 +104,12 @@ type Change struct {
 	Expect Expect
 	Next   Record
 	Lease  time.Duration // Running: lapses at the store's clock + Lease; 0: never
-	Retain time.Duration // Done: expires at the store's clock + Retain; 0: never
+	Retain time.Duration // Done: expires at the store's clock + Retain; [Forever], which 0 means, too: never
 	Writes []Statement   // commit with it, or not at all; [KindMisused] if the store keeps no tables
 
-	// Keep leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
+	// KeepRequest leaves Fingerprint, Request, Trace and Name of the record as they are stored, whatever Next
 	// says: the update is a narrow one. It needs a record, so a Fence to expect.
-	Keep bool
+	KeepRequest bool
 
 	// Held are other operations that must be running under these claims when c commits, whether
 	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].
@@ -139,7 +143,6 @@ type Statement struct {
 type Operations interface {
 	// Read returns the record of id; its State is [StateAbsent] if there is none. A server that
 	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
-	// What it waits for is added to [WaitsOf] ctx.
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
@@ -169,7 +172,7 @@ type BeginOptions struct {
 	Request     []byte // encrypted
 	Trace       string
 	Name        string
-	Retain      time.Duration // of the result; [math.MaxInt64]: for ever
+	Retain      time.Duration // of the result; [Forever]: it does not end
 
 	// Encrypter, if it is set, is the engine's, for a store that keeps what the handler computes on the way. A label binds the bytes to
 	// their operation.
@@ -265,3 +268,9 @@ const (
 	RepeatableRead
 	Serializable
 )
+
+// Waits are parts of the time that a Begin or a Read takes. The rest of it is the look-up.
+type Waits struct {
+	Acquire time.Duration // for a connection of the pool
+	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
+}

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer pool.Close()
-	p := process{pool, outbox.New(pgxstore.New(pool), outbox.Config{})}
+	p := process{pool, outbox.New(pgxstore.New(pool, pgxstore.Config{}), outbox.Config{})}
 	number := func(i int) int {
 		if len(args) <= i {
 			return 0

@@ -24,7 +24,7 @@ func ExampleConsume() { //nolint:testableexamples // it needs a broker
 		fmt.Println(err)
 		return
 	}
-	store, err := sqlstore.New(ctx, db)
+	store, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

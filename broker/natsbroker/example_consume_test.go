@@ -25,7 +25,7 @@ func ExampleConsume() { //nolint:testableexamples // it needs a server
 		fmt.Println(err)
 		return
 	}
-	store, err := sqlstore.New(ctx, db)
+	store, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,14 +11,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 var (
@@ -125,9 +127,9 @@ func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error 
 	if err := isArchive(args[0]); err != nil {
 		return err
 	}
-	names := map[string]bool{args[1]: true, once.HashedKey(args[1]): true}
+	names := map[string]bool{args[1]: true, keyname.Hashed(args[1]): true}
 	if bare, quotes := unquoted(args[1]); quotes {
-		names[bare], names[once.HashedKey(bare)] = true, true
+		names[bare], names[keyname.Hashed(bare)] = true, true
 	}
 	found := []operate.Operation{}
 	seen := map[string]bool{}
@@ -165,12 +167,12 @@ func (c *archiveShow) Run(ctx context.Context, m *cli.Env, args []string) error 
 	return nil
 }
 
-func archived(e store.Expired) operate.Operation {
+func archived(e upkeep.Expired) operate.Operation {
 	op := operate.Operation{
 		Scope: e.Scope, Key: e.Key, Name: e.Name, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
 		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
 		Effect: operate.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
-		ResultBytes: len(store.EncodeHeader(e.Result.WithoutMark().Header)) + len(e.Result.Body),
+		ResultBytes: head.Size(e.Result.Header) + len(e.Result.Body),
 	}
 	if len(e.Fingerprint) > 0 {
 		op.Fingerprint = fmt.Sprintf("v%d %x", e.Fingerprint[0], e.Fingerprint[1:])
@@ -217,7 +219,7 @@ func (*archiveRestore) Run(ctx context.Context, m *cli.Env, args []string) (err 
 			return fmt.Errorf("%w. Try: once archive verify %s", err, cli.Quoted(args[0]))
 		}
 		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
-			store.EncodeHeader(e.Result.Header), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
+			head.Encode(&e.Result), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
 		if err != nil {
 			return db.Failed("write", err)
 		}

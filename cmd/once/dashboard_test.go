@@ -182,7 +182,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	if err := sqlstore.Migrate(t.Context(), db, capabilities...); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (c *demoCharge) Run(ctx context.Context, m *cli.Env, _ []string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	s, err := sqlstore.New(ctx, db.DB)
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{})
 	if err != nil {
 		return db.Failed("open", err)
 	}

@@ -109,7 +109,7 @@ func (c *demoEvents) Run(ctx context.Context, m *cli.Env, _ []string) (err error
 	}
 	defer letters.Close()
 	cfg.Letters = func(ctx context.Context) (*deadletter.Letters, error) {
-		s, err := sqlstore.New(ctx, letters.DB)
+		s, err := sqlstore.New(ctx, letters.DB, sqlstore.Config{})
 		if err != nil {
 			return nil, letters.Failed("open", err)
 		}

@@ -101,7 +101,7 @@ func askStore(ctx context.Context, p *patient) (finding, error) {
 		return finding{}, err
 	}
 	defer db.Close()
-	if _, err = sqlstore.New(ctx, db); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // see migrations and privileges
+	if _, err = sqlstore.New(ctx, db, sqlstore.Config{}); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // see migrations and privileges
 		what, try := cli.Advice(err.Error())
 		return fail.because("the store refuses to start: "+what, cli.Either(try != "", try, "the URL of the service")), nil
 	}

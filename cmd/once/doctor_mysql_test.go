@@ -217,7 +217,7 @@ func executes(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s, err := sqlstore.New(t.Context(), db.DB)
+	s, err := sqlstore.New(t.Context(), db.DB, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

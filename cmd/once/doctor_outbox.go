@@ -48,7 +48,7 @@ func (p *patient) store(ctx context.Context) (*sqlstore.Store, func(), error) {
 			return nil, nil, err
 		}
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		_ = db.Close()
 		return nil, nil, cli.OwnError(err)

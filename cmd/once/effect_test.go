@@ -37,7 +37,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 		fail := func(key string, keep bool) {
 			t.Helper()
 			op := once.Operation{Scope: "s", Key: key, Retain: time.Hour}
-			_, err := once.Do(t.Context(), e, op, func(context.Context, *sql.Tx) (int, error) { return 0, &once.Failure{Code: "no", Keep: keep} })
+			_, err := once.Do(t.Context(), e, op, func(context.Context, *sql.Tx) (int, error) { return 0, &once.Failure{Code: "no", CommitWrites: keep} })
 			if !errors.As(err, new(*once.Failure)) {
 				t.Fatal(err)
 			}

@@ -103,14 +103,17 @@ func (d *decision) resolution(op operate.Operation) (how operate.Decision, err e
 	return how, err
 }
 
+// maxResult is the default of once.Config.MaxResult.
+const maxResult = 16 << 20
+
 // fileOf reads what a flag names.
 func fileOf(flag, name string) ([]byte, error) {
 	body, err := os.ReadFile(name)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w. Try: a file that you may read", flag, err)
-	case len(body) > once.DefaultMaxResult:
-		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", flag, len(body), once.DefaultMaxResult)
+	case len(body) > maxResult:
+		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", flag, len(body), maxResult)
 	}
 	return body, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/recorded"
 
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/operate"
 )
 
@@ -118,7 +119,7 @@ func (c *keysExport) request(ctx context.Context, db *operations, op operate.Ope
 	case len(rec.Request) == 0:
 		return r, errors.New("the request was not kept, or it was forgotten. Try: CaptureRequest of package oncehttp and Config.Encrypter of the engine, for requests to come")
 	}
-	plain, err := encrypter.Decrypt(rec.Request, once.EncryptionLabel(op.Scope, op.Key))
+	plain, err := encrypter.Decrypt(rec.Request, seal.Label(op.Scope, op.Key))
 	if err != nil {
 		return r, fmt.Errorf("%w. Try: --key-file with the key that the service had when it stored the request", err)
 	}

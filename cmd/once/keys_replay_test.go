@@ -19,6 +19,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/recorded"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
 )
 
@@ -140,7 +141,7 @@ func TestExportOnEveryDatabase(t *testing.T) {
 		}
 		file := filepath.Join(dir, "k.json")
 		o := run(t, "keys", "export", "k", "--db", url, "--key-file", keyOf(t, 7), "--file", file).want(t, 0)
-		if r := parsed(t, file); string(r.Body) != "\x00b" || r.Host != "a.example" || r.Operation.Key != once.HashedKey("k") || !strings.HasSuffix(o.stdout, "  PUT /, 2 bytes\n") {
+		if r := parsed(t, file); string(r.Body) != "\x00b" || r.Host != "a.example" || r.Operation.Key != keyname.Hashed("k") || !strings.HasSuffix(o.stdout, "  PUT /, 2 bytes\n") {
 			t.Errorf("%+v\n%s", r, o.stdout)
 		}
 		if o := run(t, "keys", "export", "job", "--db", url, "--key-file", keyOf(t, 7), "--file", file+"2").want(t, 1); !strings.Contains(o.stderr, "none of package oncehttp") {

@@ -77,7 +77,7 @@ func prepare(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
@@ -39,7 +40,7 @@ func open(t *testing.T, url string) opened {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +274,7 @@ func TestKeysListFindsHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, stored := range map[string]string{"plain": "plain", "a1": "a1", "a2500": "a2500", "secret": once.HashedKey("secret")} {
+	for key, stored := range map[string]string{"plain": "plain", "a1": "a1", "a2500": "a2500", "secret": keyname.Hashed("secret")} {
 		o := run(t, "keys", "list", "--scope", "acme", "--hash", once.KeyHash(key), "--db", url).want(t, 0)
 		if strings.Count(o.stdout, "\n") != 2 || !strings.Contains(o.stdout, "acme   "+stored+" ") {
 			t.Errorf("%s: %s", key, o.stdout)

@@ -29,13 +29,13 @@ func TestKeysShowNotStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		attempts := attemptlog.New(s, attemptlog.Config{})
 		engine := once.New(s, once.Config{Observer: attempts})
-		cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: once.KeepForever}
+		cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: once.Forever}
 		h := oncehttp.Middleware(engine, cfg)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if key, _ := oncehttp.Key(r.Context()); key == "conflict" {
 				w.WriteHeader(http.StatusConflict)

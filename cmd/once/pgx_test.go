@@ -45,7 +45,7 @@ func mainOnPgx() {
 		if err != nil {
 			return nil, err
 		}
-		return pgxstore.New(pool), nil
+		return pgxstore.New(pool, pgxstore.Config{}), nil
 	}
 	os.Exit(m.Run(context.Background(), os.Args[1:]))
 }

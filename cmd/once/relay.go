@@ -119,7 +119,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	defer to.close()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
-	db, err := waitForRelay(ctx, log, c.db, outbox.Config{Keep: c.keep, Encrypter: encrypter})
+	db, err := waitForRelay(ctx, log, c.db, outbox.Config{RetainDelivered: c.keep, Encrypter: encrypter})
 	if ctx.Err() != nil {
 		log.InfoContext(ctx, "the relay has ended before it reached the database")
 		return nil
@@ -205,10 +205,10 @@ func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, err
 	if db.Dialect == sqlplane.PostgreSQL {
 		pool, e := pgxpool.New(ctx, db.DSN)
 		if err = e; e == nil {
-			s, closeAll = pgxstore.New(pool), func() { pool.Close(); _ = db.Close() }
+			s, closeAll = pgxstore.New(pool, pgxstore.Config{}), func() { pool.Close(); _ = db.Close() }
 		}
 	} else {
-		s, err = sqlstore.New(ctx, db.DB)
+		s, err = sqlstore.New(ctx, db.DB, sqlstore.Config{})
 	}
 	if err == nil {
 		var b box

@@ -57,7 +57,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	s, err := sqlstore.New(ctx, db.DB)
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{})
 	if err != nil {
 		return db.Failed("sweep", err)
 	}
@@ -68,7 +68,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 			return err
 		}
 		defer func() { _ = files.Close() }() // what was kept is on the disk
-		cfg.Keep = files.Keep
+		cfg.Archive = files.Write
 	}
 	g := passMeter{w: m.Stderr, terminal: newMeter(m.Stderr).terminal}
 	cfg.Observe = func(p retention.Pass) {

@@ -56,7 +56,7 @@ func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], erro
 	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, nil, err
 	}

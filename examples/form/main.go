@@ -82,7 +82,7 @@ func open(ctx context.Context, dsn string) (*once.Engine[*sql.Tx], error) {
 	if _, err := db.ExecContext(ctx, "create table if not exists book_order (id integer primary key, book text)"); err != nil {
 		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func openLeased(t *testing.T) (*gorm.DB, *sqlstore.Store, *once.Engine[*lease.Ru
 	if err := errors.Join(sqlstore.Migrate(ctx, db), orm.AutoMigrate(&Refund{})); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func newServer(ctx context.Context, dsn string) (http.Handler, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}

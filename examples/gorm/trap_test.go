@@ -32,7 +32,7 @@ func TestTraps(t *testing.T) {
 	if err := errors.Join(sqlstore.Migrate(ctx, db), orm.AutoMigrate(&Refund{})); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 	if _, err := db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)"); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

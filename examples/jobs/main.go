@@ -108,7 +108,7 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 	}
 	_, created := db.ExecContext(ctx, tables)
 	migrated := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations)
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err := errors.Join(created, migrated, err); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

@@ -58,14 +58,14 @@ func newService(ctx context.Context, dsn, target string) (http.Handler, *outbox.
 	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, account text, amount integer)"); err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, nil, err
 	}
 
 	box := outbox.New(s, outbox.Config{Source: "/refunds"})
 	relay := box.Relay(httpbroker.Publisher(target, httpbroker.Config{}), outbox.RelayConfig{})
-	engine := once.New(s, once.Config{Observer: relay}) // a commit wakes the relay
+	engine := once.New(s, once.Config{AfterCommit: relay.Wake}) // a commit wakes the relay
 
 	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, createRefund(box)), relay, nil
 }

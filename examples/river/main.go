@@ -52,7 +52,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[Welcome]) error {
 	op := once.Operation{
 		Scope:  "jobs",
 		Key:    once.DeriveKey("welcome", strconv.FormatInt(job.Args.Customer, 10)),
-		Retain: once.KeepForever,
+		Retain: once.Forever,
 	}
 	_, err := once.Do(ctx, w.engine, op, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		return writeMail(ctx, tx, job.Args.Customer)
@@ -93,7 +93,7 @@ func newClient(ctx context.Context, dsn string, around func(*worker) river.Worke
 		return nil, nil, err
 	}
 	workers := river.NewWorkers()
-	engine := once.New(pgxstore.New(pool), once.Config{})
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	river.AddWorker(workers, around(&worker{engine: engine}))
 	river.AddWorker(workers, &booker{in: inbox.New(engine, inbox.Config{Consumer: "bookings"})})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{

@@ -49,7 +49,7 @@ func newServer(ctx context.Context, dsn string) (http.Handler, error) {
 	if _, err := pool.Exec(ctx, schema); err != nil {
 		return nil, err
 	}
-	engine := once.New(pgxstore.New(pool), once.Config{})
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 
 	mux := http.NewServeMux()

@@ -78,7 +78,7 @@ func (o *Owner) Under(c store.Change) store.Change {
 		c.StaleAfter = o.Claim.StaleAfter
 		return c
 	}
-	c.Expect, c.Keep = store.Expect{Fence: o.fence, Nonce: o.Nonce}, true
+	c.Expect, c.KeepRequest = store.Expect{Fence: o.fence, Nonce: o.Nonce}, true
 	if c.Next.State != store.StateAbsent {
 		c.Next.Fence = o.fence + 1
 	}

@@ -65,12 +65,12 @@ func (m *Meter) Operation(e *once.Event, record func(Measurement)) {
 
 // finished is the measurements of a call that has ended.
 func finished(e *once.Event, name string, record func(Measurement)) {
-	decision := e.Decision()
+	decision := DecisionOf(e)
 	record(one(Operations, name, string(decision), effectOf(e.Effect)))
-	if e.Caller.Attempt > 1 {
+	if e.Attempt.Number > 1 {
 		record(one(Retries, name))
 	}
-	if decision == once.DecisionMismatch {
+	if decision == DecisionMismatch {
 		record(one(Mismatches, name))
 	}
 	record(took(OperationDuration, e.Total, name, string(decision)))

@@ -60,7 +60,7 @@ func TestMeasurements(t *testing.T) {
 		{once.Event{Type: once.EventEffectOutsideTx}, []string{"effects_outside_total{unnamed} 1"}},
 		{
 			pay(once.Event{
-				Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Runs: 1, Caller: once.Caller{Attempt: 2},
+				Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Runs: 1, Attempt: once.Attempt{Number: 2},
 				Acquire: 1 * second, LockWait: 2 * second, Handler: 3 * second, Commit: 4 * second, Total: 10 * second,
 			}),
 			[]string{
@@ -69,7 +69,7 @@ func TestMeasurements(t *testing.T) {
 			},
 		},
 		{
-			pay(once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed, Cached: true, Effect: once.EffectApplied, Caller: once.Caller{Attempt: 1}}),
+			pay(once.Event{Type: once.EventFinished, Outcome: once.OutcomeReplayed, Cached: true, Effect: once.EffectApplied, Attempt: once.Attempt{Number: 1}}),
 			[]string{"operations_total{pay,cache_hit,applied} 1", "operation_duration_seconds{pay,cache_hit} 0"},
 		},
 		{

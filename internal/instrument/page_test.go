@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/instrument"
 )
@@ -62,20 +61,20 @@ func tables() map[string]string {
 		gauges = append(gauges, []string{code(in.Name), code(in.OTel), kind + ", " + code(in.Unit), code(in.Label), in.Help})
 	}
 	for _, d := range []struct {
-		once.Decision
+		instrument.Decision
 		Outcomes string
 	}{
-		{once.DecisionNewExecution, "`executed`, `declined`"},
-		{once.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
-		{once.DecisionDBHit, "`replayed`, `result_unavailable`"},
-		{once.DecisionCacheHit, "`replayed` by `Config.Cache`"},
-		{once.DecisionInFlight, "`in_flight`"},
-		{once.DecisionMismatch, "`mismatch`"},
-		{once.DecisionStale, "`stale`"},
-		{once.DecisionUnknown, "`unknown`"},
-		{once.DecisionFailed, "`failed`, `not_stored`, `aborted`"},
-		{once.DecisionUnavailable, "`unavailable`"},
-		{once.DecisionRefused, "`invalid`, `misuse`"},
+		{instrument.DecisionNewExecution, "`executed`, `declined`"},
+		{instrument.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
+		{instrument.DecisionDBHit, "`replayed`, `result_unavailable`"},
+		{instrument.DecisionCacheHit, "`replayed` by `Config.Cache`"},
+		{instrument.DecisionInFlight, "`in_flight`"},
+		{instrument.DecisionMismatch, "`mismatch`"},
+		{instrument.DecisionStale, "`stale`"},
+		{instrument.DecisionUnknown, "`unknown`"},
+		{instrument.DecisionFailed, "`failed`, `not_stored`, `aborted`"},
+		{instrument.DecisionUnavailable, "`unavailable`"},
+		{instrument.DecisionRefused, "`invalid`, `misuse`"},
 	} {
 		decisions = append(decisions, []string{code(string(d.Decision)), d.Outcomes})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/retry"
 )
@@ -70,7 +71,7 @@ func (c *Client) key(ctx context.Context, s Sent) (string, error) {
 	case !given:
 		return "", nil
 	}
-	if err := once.CheckKey(key); err != nil {
+	if err := keyname.Check(key); err != nil {
 		return "", err
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e }) {

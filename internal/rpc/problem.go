@@ -68,7 +68,7 @@ func problemOf(err error) *Problem {
 			}
 		}
 	case once.CodeInvalid:
-		if errors.Is(err, once.ErrFuture) {
+		if errors.Is(err, wire.ErrFuture) {
 			p = firstSentInvalid
 			p.Cause = err
 			break

@@ -67,14 +67,14 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 
 // Retention returns how long answers are replayed, in seconds.
 func (s *Server[TX]) Retention() string {
-	return wire.FormatRetention(cmp.Or(s.Retain, s.Engine.Retain()))
+	return wire.FormatRetention(cmp.Or(s.Retain, s.Engine.Config().Retain))
 }
 
 func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	if c.Principal == "" {
 		return op, &Problem{Code: Unauthenticated, Reason: "UNAUTHENTICATED", Message: "This call needs an authenticated caller."}
 	}
-	op.Name, op.Trace = c.Method, wire.Trace(c.Header(TraceHeader))
+	op.Name, op.Attempt.Trace = c.Method, wire.Trace(c.Header(TraceHeader))
 	op.Isolation, op.Timeouts = s.Isolation, s.Timeouts
 	lines := c.Header(KeyHeader)
 	switch {
@@ -94,15 +94,14 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	}
 	op.Key = key
 	var ok bool
-	if op.FirstSent, ok = wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
+	if op.Attempt.FirstSent, ok = wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
 		invalid := firstSentInvalid
 		return op, &invalid
 	}
 	op.Scope = wire.Scope(c.Principal, c.Method)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
-	op.Wait, op.Retain, op.Bytes = s.Wait, s.Retain, int64(len(c.Message))
-	op.Caller.Attempt = c.attempt()
-	op.First = op.Caller.Attempt == 1
+	op.Wait, op.Retain, op.Attempt.Bytes = s.Wait, s.Retain, int64(len(c.Message))
+	op.Attempt.Number = c.attempt()
 	return op, nil
 }
 

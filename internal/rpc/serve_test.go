@@ -14,7 +14,7 @@ func TestAMessageCounts(t *testing.T) {
 		Principal: "p", Method: "/s/M", Message: make([]byte, 12345),
 		Header: func(name string) []string { return map[string][]string{KeyHeader: {"k"}}[name] },
 	})
-	if p != nil || op.Bytes != 12345 {
+	if p != nil || op.Attempt.Bytes != 12345 {
 		t.Errorf("%+v, %v", op, p)
 	}
 }

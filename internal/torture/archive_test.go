@@ -21,7 +21,7 @@ func archiveAll(ctx context.Context, p plan) error {
 		return err
 	}
 	defer db.Close()
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func archiveAll(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Keep: files.Keep})
+	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: files.Write})
 	if err != nil {
 		return err
 	}

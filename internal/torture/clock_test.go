@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestClock steps the clock of the database by an hour, forth and back: at each named
@@ -120,10 +121,10 @@ func (c *clocked) everywhere(t *testing.T) (points int) {
 	}
 	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 0: 0, 4 * time.Hour: operations} {
 		c.must(t, ahead)
-		var swept store.Swept
+		var swept upkeep.Swept
 		var err error
-		for part := (store.Swept{Rows: 1}); part.Rows > 0 && err == nil; swept.Rows += part.Rows { // SQLite is swept in parts
-			part, err = s.Sweep(t.Context(), store.Sweep{Limit: 10 * operations})
+		for part := (upkeep.Swept{Rows: 1}); part.Rows > 0 && err == nil; swept.Rows += part.Rows { // SQLite is swept in parts
+			part, err = s.Sweep(t.Context(), upkeep.Sweep{Limit: 10 * operations})
 		}
 		if err != nil || swept.Rows != want {
 			t.Errorf("a sweep by a clock that is %v ahead has removed %d rows of %d, want %d (%v)", ahead, swept.Rows, operations, want, err)

@@ -132,7 +132,7 @@ func (c conformance) harness() storetest.Harness[*sql.Tx] {
 		if err := prepare(ctx, db); err != nil {
 			tb.Fatal(err)
 		}
-		s, err := sqlstore.NewWithConfig(ctx, db, c.config)
+		s, err := sqlstore.New(ctx, db, c.config)
 		if err != nil {
 			tb.Fatal(err)
 		}

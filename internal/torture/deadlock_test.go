@@ -130,7 +130,7 @@ func (d *crowd) run(t *testing.T) {
 	}
 	for n := range d.keys {
 		op := operation(fmt.Sprintf("duplicates-%d-%d", d.level.is, n))
-		op.Isolation, op.First = d.level.is, n%3 == 0
+		op.Isolation, op.Attempt.Number = d.level.is, n%3
 		if n%4 == 1 { // what has expired is replaced
 			if _, err := d.g.db.ExecContext(ctx, "insert into once_operation (scope, `key`, state, since, expires_at) values (?, ?, 2, 0, 1)", op.Scope, op.Key); err != nil {
 				t.Fatal(err)

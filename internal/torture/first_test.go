@@ -19,7 +19,7 @@ func TestAFirstAttemptOfWhatIsDone(t *testing.T) {
 			if _, _, err := g.open(t, setup{}).Do(t.Context(), op, work{key: op.Key, attempt: "first"}); err != nil {
 				t.Fatal(err)
 			}
-			op.First = true
+			op.Attempt.Number = 1
 			runs := 0
 			got, replayed, err := g.open(t, setup{}).Do(t.Context(), op, work{key: op.Key, attempt: "lie", before: func() { runs++ }})
 			if err != nil || !replayed || got.Attempt != "first" || runs != want {

@@ -45,7 +45,7 @@ func TestGroupReplication(t *testing.T) {
 		} else {
 			untilQuery(t, m, "select count(*) from information_schema.tables where table_schema = 'app' and table_name = 'effect'", "1")
 		}
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ var courses = []course{
 }
 
 // first puts off the claim where a store can.
-func first(op *once.Operation) { op.First = true }
+func first(op *once.Operation) { op.Attempt.Number = 1 }
 
 // loop visits every point. If prepare is set, it makes the fault of each, and if that has
 // struck over is called when the client has been told.

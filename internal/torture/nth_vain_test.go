@@ -139,7 +139,7 @@ func (v *vain) inFlight(ctx context.Context, at int, f fault) (struck bool, err 
 	if endsEarly {
 		f.meddle = func() { _ = end() }
 	}
-	op.First = true
+	op.Attempt.Number = 1
 	c := &client{s: v.s.Another(), name: "client", op: op, like: work{saw: v.saw}}
 	v.line.arm(at, f)
 	began := time.Now()

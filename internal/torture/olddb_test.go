@@ -308,7 +308,7 @@ func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Databa
 			t.Fatal(err)
 		}
 		t.Cleanup(pool.Close)
-		s := pgxstore.New(pool)
+		s := pgxstore.New(pool, pgxstore.Config{})
 		log := attemptlog.New(s, attemptlog.Config{})
 		return repeatOn[pgx.Tx](t, s, log), log, s
 	}
@@ -317,7 +317,7 @@ func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Databa
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

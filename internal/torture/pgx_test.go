@@ -16,7 +16,7 @@ func openPgx(ctx context.Context, su setup) (system, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newRig[pgx.Tx](pgxstore.New(pool), su)
+	r := newRig[pgx.Tx](pgxstore.New(pool, pgxstore.Config{}), su)
 	r.close = pool.Close
 	r.exec = func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
 		_, err := tx.Exec(ctx, query, args...)

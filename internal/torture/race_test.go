@@ -60,7 +60,9 @@ func race(t *testing.T, g *testDB, l level) {
 	for round := range rounds {
 		op := operation(fmt.Sprintf("race-%d-%d", l.is, round))
 		op.Isolation = l.is
-		op.First = round%2 == 1 // neither looks first: the primary key decides
+		if round%2 == 1 { // neither looks first: the primary key decides
+			op.Attempt.Number = 1
+		}
 		start := make(chan struct{})
 		var group sync.WaitGroup
 		var answers [2]answer

@@ -103,7 +103,9 @@ func (l *lagging) settles(t *testing.T, flow string, returns bool) error {
 		lost.Store(true)
 		trigger = l.front.Arm(fault)
 	}}
-	c.op.First = flow == flowFirst
+	if flow == flowFirst {
+		c.op.Attempt.Number = 1
+	}
 	got, err := c.ask(ctx)
 	l.here()
 	select {
@@ -174,7 +176,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	}
 	done.Isolation = at.is
 	retried := done
-	retried.Caller.Attempt = 2 // looks first
+	retried.Attempt.Number = 2 // looks first
 	for name, op := range map[string]once.Operation{"a replay": done, "a replay for a retry": retried} {
 		if name == "a replay" && at.is == store.Serializable && l.store == pgxName {
 			continue // no transaction of that level begins on a standby
@@ -201,7 +203,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 		check(flow+": runs of the handler", runs == 0, runs)
 	}
 	first := fresh
-	first.First = true
+	first.Attempt.Number = 1
 	_, _, err = s.Do(ctx, first, work{key: fresh.Key, attempt: "early"})
 	check(flowFirst, once.EffectOf(err) == once.EffectNotApplied && once.CodeOf(err) != once.CodeFailed, err)
 	_, err = s.Ledger().Read(ctx, store.ID{Scope: fresh.Scope, Key: fresh.Key})

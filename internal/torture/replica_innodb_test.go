@@ -181,7 +181,9 @@ func executesNothing(t *testing.T, r *replicated) {
 			}
 			for _, first := range []bool{false, true} {
 				op := operation(once.NewKey())
-				op.First = first
+				if first {
+					op.Attempt.Number = 1
+				}
 				if got, _, err := ask(ctx, op, work{key: op.Key, attempt: "new"}); once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
 					t.Errorf("%s, synced %t, first %t: new work: %+v, %v", flow, synced, first, got, err)
 				}

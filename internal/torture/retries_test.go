@@ -13,11 +13,11 @@ import (
 var retries = map[string]func(system, context.Context, once.Operation, work) (answer, bool, error){
 	"as it was": system.Do,
 	"said to be a retry": func(s system, ctx context.Context, op once.Operation, w work) (answer, bool, error) {
-		op.Caller.Attempt = 2
+		op.Attempt.Number = 2
 		return s.Another().Do(ctx, op, w)
 	},
 	"said to be the first": func(s system, ctx context.Context, op once.Operation, w work) (answer, bool, error) {
-		op.First = true
+		op.Attempt.Number = 1
 		return s.Another().Do(ctx, op, w)
 	},
 	"patiently": func(s system, ctx context.Context, op once.Operation, w work) (answer, bool, error) {

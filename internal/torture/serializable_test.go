@@ -244,7 +244,7 @@ func (j joiner[TX]) handlerFails(key string) error {
 
 func (j joiner[TX]) stale(key string) error {
 	op := operation(key)
-	op.FirstSent = time.Now().Add(-2 * once.DefaultRetain)
+	op.Attempt.FirstSent = time.Now().Add(-144 * time.Hour)
 	if _, _, err := j.joined(op, work{attempt: "first"}); once.CodeOf(err) != once.CodeStale {
 		return fmt.Errorf("it was told: %w", err)
 	}
@@ -256,7 +256,7 @@ func (j joiner[TX]) staleReplay(key string) error {
 	if _, _, err := j.joined(op, work{attempt: "first"}); err != nil {
 		return err
 	}
-	op.FirstSent = time.Now().Add(-2 * once.DefaultRetain)
+	op.Attempt.FirstSent = time.Now().Add(-144 * time.Hour)
 	got, replayed, err := j.joined(op, work{attempt: "second"})
 	if err != nil || !replayed || got.Attempt != "first" {
 		return fmt.Errorf("%+v, replayed: %t, %w", got, replayed, err)

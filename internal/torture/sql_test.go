@@ -63,7 +63,7 @@ func openSQL(ctx context.Context, db *sql.DB, su setup, dialect func(string) str
 		db.SetMaxOpenConns(su.conns)
 		db.SetMaxIdleConns(su.conns)
 	}
-	s, err := sqlstore.NewWithConfig(ctx, db, su.sqlstore)
+	s, err := sqlstore.New(ctx, db, su.sqlstore)
 	if err != nil {
 		_ = db.Close()
 		return nil, err

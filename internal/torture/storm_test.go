@@ -164,7 +164,9 @@ type stormer struct {
 // ask gets the answer for one key, and then asks for something else with it.
 func (w *stormer) ask(ctx context.Context, n int) error {
 	op := operation(fmt.Sprintf("storm-%d", n))
-	op.First = w.id%3 == 0
+	if w.id%3 == 0 {
+		op.Attempt.Number = 1
+	}
 	attempt := work{key: op.Key, attempt: fmt.Sprintf("p%dw%d", w.Process, w.id)}
 	var inside error
 	if n%50 == 0 && !oneWriter(w.Store) { // whose other writers wait
@@ -204,7 +206,7 @@ func (w *stormer) ask(ctx context.Context, n int) error {
 // conflict asks for something else with a key that is taken. That never executes.
 func (w *stormer) conflict(ctx context.Context, op once.Operation, inFlight bool) error {
 	op.Fingerprint = once.FingerprintOf([]byte("something else"))
-	op.Wait, op.First = 0, false // who has not looked may meet somebody else who has not
+	op.Wait, op.Attempt.Number = 0, 0 // who has not looked may meet somebody else who has not
 	got, _, err := w.s.Another().Do(ctx, op, work{key: op.Key, attempt: "conflict"})
 	switch code := once.CodeOf(err); {
 	case code == once.CodeMismatch && once.EffectOf(err) == once.EffectNotApplied:

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // hasty is a store that forgets soon.
@@ -76,9 +77,9 @@ func underFire(t *testing.T, g *testDB) {
 	over := make(chan struct{})
 	for i := range swept {
 		s := open()
-		req := store.Sweep{Limit: 1 + 4*i}
+		req := upkeep.Sweep{Limit: 1 + 4*i}
 		if i == 2 {
-			req.Keep = func(_ context.Context, rows []store.Expired) error {
+			req.Archive = func(_ context.Context, rows []upkeep.Expired) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, e := range rows {
@@ -178,9 +179,9 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 		t.Fatal(err)
 	}
 	kept := map[store.ID]int{}
-	req := store.Sweep{Limit: 100}
+	req := upkeep.Sweep{Limit: 100}
 	if keeps {
-		req.Keep = func(_ context.Context, rows []store.Expired) error {
+		req.Archive = func(_ context.Context, rows []upkeep.Expired) error {
 			for _, e := range rows {
 				kept[e.ID]++
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // system is one store with an engine on it, whatever its transaction type is.
@@ -37,7 +38,7 @@ type system interface {
 	Another() system
 
 	// Sweep is the store's.
-	Sweep(ctx context.Context, s store.Sweep) (store.Swept, error)
+	Sweep(ctx context.Context, s upkeep.Sweep) (upkeep.Swept, error)
 
 	// Ledger is the store's.
 	Ledger() store.Operations
@@ -121,10 +122,10 @@ func (r *rig[TX]) Another() system {
 	return &other
 }
 
-func (r *rig[TX]) Sweep(ctx context.Context, s store.Sweep) (store.Swept, error) {
-	sweeper, ok := store.As[store.Sweeper](r.engine.Store())
+func (r *rig[TX]) Sweep(ctx context.Context, s upkeep.Sweep) (upkeep.Swept, error) {
+	sweeper, ok := store.As[upkeep.Sweeper](r.engine.Store())
 	if !ok {
-		return store.Swept{}, errors.New("the store cannot sweep")
+		return upkeep.Swept{}, errors.New("the store cannot sweep")
 	}
 	return sweeper.Sweep(ctx, s)
 }

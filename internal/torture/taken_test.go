@@ -64,7 +64,7 @@ func (m *meddler) run(t *testing.T, meddle func(*meddler, context.Context) error
 	if _, _, err := s.Do(ctx, template, work{key: template.Key, attempt: "template"}); err != nil {
 		return err
 	}
-	op := once.Operation{Scope: scope, Key: m.key, Isolation: m.level.is, First: meddle == nil}
+	op := once.Operation{Scope: scope, Key: m.key, Isolation: m.level.is, Attempt: attempt(meddle == nil)}
 	if meddle == nil {
 		if err := m.insert(ctx, m.g.db); err != nil {
 			return err
@@ -137,4 +137,12 @@ func (m *meddler) later(ctx context.Context, end func(*sql.Tx) error) error {
 		m.waits <- errors.Join(err, end(tx))
 	}()
 	return nil
+}
+
+// attempt is the first attempt of an operation, or one that says nothing.
+func attempt(first bool) (a once.Attempt) {
+	if first {
+		a.Number = 1
+	}
+	return a
 }

@@ -81,7 +81,9 @@ func unrelated(t *testing.T, g *testDB, l level) error {
 		flow := flows[i%len(flows)]
 		op := operation(once.NewKey())
 		op.Isolation = l.is
-		op.First = flow == flowFirst
+		if flow == flowFirst {
+			op.Attempt.Number = 1
+		}
 		runs := 0
 		w := work{key: op.Key, attempt: "only", before: func() {
 			if runs++; runs == 1 {

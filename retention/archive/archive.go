@@ -3,7 +3,7 @@
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
-//	sweeper, err := retention.New(engine.Store(), retention.Config{Keep: files.Keep})
+//	sweeper, err := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
 // An archive is a directory of segments, gzipped lines of JSON, and a manifest that
 // lists them with their sums. A segment is written under another name, flushed to the
@@ -36,7 +36,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/lockedfile"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Writer adds segments to an archive. Its methods can be called concurrently.
@@ -80,9 +80,9 @@ func (w *Writer) Close() error {
 	return w.manifest.Close()
 }
 
-// Keep writes rows into a segment of their own. When it returns nil they are on the
-// disk. It is made for retention.Config and store.Sweep.
-func (w *Writer) Keep(ctx context.Context, rows []store.Expired) error {
+// Write writes rows into a segment of their own. When it returns nil they are on the
+// disk. It is made for retention.Config and upkeep.Sweep.
+func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *Writer) Keep(ctx context.Context, rows []store.Expired) error {
 }
 
 // write makes a segment that is not listed yet.
-func (w *Writer) write(rows []store.Expired) (s Segment, err error) {
+func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 	s = Segment{
 		Version: version, File: newName(rows[0].At), Rows: len(rows),
 		First: rows[0].At.UTC(), Last: rows[0].At.UTC(), Created: time.Now().UTC(),

@@ -17,14 +17,15 @@ import (
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 var moment = time.Date(2026, 8, 1, 12, 0, 0, 123456000, time.UTC)
 
 // operations returns n operations, with everything in them that there can be.
-func operations(n int) (list []store.Expired) {
+func operations(n int) (list []upkeep.Expired) {
 	for i := range n {
-		list = append(list, store.Expired{
+		list = append(list, upkeep.Expired{
 			ID: store.ID{Scope: "acme POST /refunds", Key: fmt.Sprintf("ключ-%d \"<&>\u2028", i)},
 			At: moment.Add(time.Duration(i) * time.Second),
 			Record: store.Record{
@@ -38,7 +39,7 @@ func operations(n int) (list []store.Expired) {
 }
 
 // all returns what an archive holds, which must be undamaged.
-func all(t *testing.T, dir string) (list []store.Expired) {
+func all(t *testing.T, dir string) (list []upkeep.Expired) {
 	t.Helper()
 	if _, damaged, err := Verify(t.Context(), dir); err != nil || len(damaged) > 0 {
 		t.Errorf("Verify: %+v, %v", damaged, err)
@@ -62,9 +63,9 @@ func mustOpen(t *testing.T, dir string) *Writer {
 	return w
 }
 
-func mustKeep(t *testing.T, w *Writer, rows []store.Expired) {
+func mustKeep(t *testing.T, w *Writer, rows []upkeep.Expired) {
 	t.Helper()
-	if err := w.Keep(t.Context(), rows); err != nil {
+	if err := w.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +90,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	bad := operations(1)
 	bad[0].Key = "\xff"
-	if err := mustOpen(t, t.TempDir()).Keep(t.Context(), bad); err == nil {
+	if err := mustOpen(t, t.TempDir()).Write(t.Context(), bad); err == nil {
 		t.Error("a key that JSON would change was kept")
 	}
 }
@@ -264,7 +265,7 @@ func ExampleWriter() {
 	_, _ = once.Do(context.Background(), engine, op, func(context.Context, *memstore.Tx) (string, error) { return "queued", nil })
 	s.Advance(100 * time.Hour)
 
-	sweeper, err := retention.New(s, retention.Config{Keep: files.Keep})
+	sweeper, err := retention.New(s, retention.Config{Archive: files.Write})
 	if err != nil {
 		panic(err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/retention"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestPowerCut takes the power away at the N-th change of the disk, N = 1, 2, ... until a
@@ -106,7 +106,7 @@ func sweepInto(t *testing.T, fs files, s *memstore.Store, dir string) error {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Keep: w.Keep})
+	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: w.Write})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func sweepInto(t *testing.T, fs files, s *memstore.Store, dir string) error {
 // remaining are the keys that the store still has.
 func remaining(t *testing.T, s *memstore.Store) (keys []string) {
 	t.Helper()
-	_, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Keep: func(_ context.Context, rows []store.Expired) error {
+	_, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 1000, Archive: func(_ context.Context, rows []upkeep.Expired) error {
 		for _, e := range rows {
 			keys = append(keys, e.Key)
 		}

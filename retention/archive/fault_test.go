@@ -175,7 +175,7 @@ func strike(t *testing.T, f *faultyFiles, reopen bool) (struck bool) {
 			}
 			w = opened
 		}
-		sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Keep: w.Keep})
+		sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := mustOpen(t, dir).Keep(ctx, operations(1)); !errors.Is(err, context.Canceled) {
+	if err := mustOpen(t, dir).Write(ctx, operations(1)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*"+segmentEnd)); err != nil || len(left) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retention"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestFullDisk archives onto a disk that is really full, or nearly.
@@ -50,7 +50,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 		want[op.Key] = true
 	}
 	s.Advance(2 * time.Hour)
-	sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Keep: w.Keep})
+	sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 		t.Error(err)
 	}
 	missing(t, dir, s, want)
-	if left, err := s.Sweep(t.Context(), store.Sweep{Limit: 100}); err != nil || left.Rows != 0 {
+	if left, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 100}); err != nil || left.Rows != 0 {
 		t.Errorf("left in the store: %+v, %v", left, err)
 	}
 	all(t, dir)
@@ -79,7 +79,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 // fewer drops nothing: what is in the store while the disk is full was not deleted.
 func fewer(s *memstore.Store, want map[string]bool) error {
 	found := 0
-	_, err := s.Sweep(context.Background(), store.Sweep{Limit: 100, Keep: func(_ context.Context, rows []store.Expired) error {
+	_, err := s.Sweep(context.Background(), upkeep.Sweep{Limit: 100, Archive: func(_ context.Context, rows []upkeep.Expired) error {
 		for _, e := range rows {
 			if want[e.Key] {
 				found++

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Segments returns what the manifest of the archive in dir lists, oldest first.
@@ -30,11 +30,11 @@ func Segments(dir string) ([]Segment, error) {
 // Records returns the operations of the archive in dir, segment by segment. One that is
 // there twice comes twice; the package documentation says how to tell. After an error
 // the rest of its segment is left out.
-func Records(dir string) iter.Seq2[store.Expired, error] {
-	return func(yield func(store.Expired, error) bool) {
+func Records(dir string) iter.Seq2[upkeep.Expired, error] {
+	return func(yield func(upkeep.Expired, error) bool) {
 		list, err := Segments(dir)
 		if err != nil {
-			yield(store.Expired{}, err)
+			yield(upkeep.Expired{}, err)
 			return
 		}
 		for _, s := range list {
@@ -127,11 +127,11 @@ func inspect(path string) (s Segment, err error) {
 }
 
 // rows are the records of one segment, until the first error.
-func rows(path string) iter.Seq2[store.Expired, error] {
-	return func(yield func(store.Expired, error) bool) {
+func rows(path string) iter.Seq2[upkeep.Expired, error] {
+	return func(yield func(upkeep.Expired, error) bool) {
 		f, err := os.Open(path)
 		if err != nil {
-			yield(store.Expired{}, err)
+			yield(upkeep.Expired{}, err)
 			return
 		}
 		defer f.Close()
@@ -139,10 +139,10 @@ func rows(path string) iter.Seq2[store.Expired, error] {
 	}
 }
 
-func read(f io.Reader, yield func(store.Expired, error) bool) {
+func read(f io.Reader, yield func(upkeep.Expired, error) bool) {
 	packed, err := gzip.NewReader(f)
 	if err != nil {
-		yield(store.Expired{}, err)
+		yield(upkeep.Expired{}, err)
 		return
 	}
 	lines := json.NewDecoder(packed)

@@ -8,7 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // version of the form of records and manifests. What an earlier version has written is
@@ -36,7 +38,7 @@ type record struct {
 	Expired     time.Time `json:"expired"`
 }
 
-func encode(to io.Writer, e store.Expired) error {
+func encode(to io.Writer, e upkeep.Expired) error {
 	for _, s := range []string{e.Scope, e.Key, e.Name, e.RecoveryPoint} {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("the operation %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
@@ -44,7 +46,7 @@ func encode(to io.Writer, e store.Expired) error {
 	}
 	line, err := json.Marshal(record{
 		Version: version, Scope: e.Scope, Key: e.Key, Name: e.Name, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
-		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: store.EncodeHeader(e.Result.Header), Body: e.Result.Body,
+		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: head.Encode(&e.Result), Body: e.Result.Body,
 		Request: e.Request, Point: e.RecoveryPoint, Calling: e.CallStarted, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
 	})
 	if err == nil {
@@ -54,7 +56,7 @@ func encode(to io.Writer, e store.Expired) error {
 }
 
 // decode reads the next record; io.EOF is the end.
-func decode(from *json.Decoder) (e store.Expired, err error) {
+func decode(from *json.Decoder) (e upkeep.Expired, err error) {
 	var r record
 	switch err := from.Decode(&r); {
 	case err != nil:
@@ -66,11 +68,11 @@ func decode(from *json.Decoder) (e store.Expired, err error) {
 	case r.Kind < 0 || r.Kind > 255:
 		return e, fmt.Errorf("a result of kind %d", r.Kind)
 	}
-	e = store.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
+	e = upkeep.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
 		State: store.StateDone, Name: r.Name, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,
 		Result:        store.Result{Kind: store.ResultKind(r.Kind), Status: r.Status, Body: r.Body},
 		RecoveryPoint: r.Point, CallStarted: r.Calling, Data: r.Data, Since: r.Since,
 	}}
-	e.Result.Header, err = store.DecodeHeader(r.Header)
+	err = head.Decode(r.Header, &e.Result)
 	return e, err
 }

@@ -61,7 +61,7 @@ func (f *File) Damage() Damage { return f.damage }
 // Begin implements [Journal]. It returns when the intent is on the disk; that ctx ends
 // does not end the wait for it.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
-	kept, err := f.cfg.Keep(in)
+	kept, err := f.cfg.Redact(in)
 	if err != nil {
 		return in, err
 	}

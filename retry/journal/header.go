@@ -49,10 +49,10 @@ func filter(h http.Header, names []string) http.Header {
 	return out
 }
 
-// Keep returns what of an intent is written down, for a journal of your own: no header but
+// Redact returns what of an intent is written down, for a journal of your own: no header but
 // those that are allowed, no user and password in its URL, and since when it is. It fails
 // if Headers names a secret.
-func (c Config) Keep(in Intent) (Intent, error) {
+func (c Config) Redact(in Intent) (Intent, error) {
 	names, err := allow(c.Headers)
 	if err != nil {
 		return in, err

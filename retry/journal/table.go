@@ -49,7 +49,7 @@ func OpenTable(db *sql.DB, d sqlplane.Dialect, cfg Config) (*Table, error) {
 	}
 	t := &Table{db: db, d: d, cfg: cfg, counts: d != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
-	if _, err := cfg.Keep(Intent{URL: "http://host/"}); err != nil {
+	if _, err := cfg.Redact(Intent{URL: "http://host/"}); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -71,7 +71,7 @@ func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 
 // fields are the values of tableColumns. in is cleaned of what is not kept.
 func (t *Table) fields(in *Intent, calls int) ([]any, error) {
-	clean, err := t.cfg.Keep(*in)
+	clean, err := t.cfg.Redact(*in)
 	if err != nil {
 		return nil, err
 	}

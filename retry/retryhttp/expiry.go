@@ -19,16 +19,16 @@ func (c *call) advertised(retention time.Duration) {
 }
 
 // resume sets when a key expires whose intent was in the journal already. What is there
-// was known when it was written down: Retention can only shorten it, and its default says
+// was known when it was written down: Retain can only shorten it, and its default says
 // nothing then.
 func (c *call) resume(expires time.Time) {
 	c.mu.Lock()
 	c.expires, c.noted = expires, expires
 	c.mu.Unlock()
 	switch {
-	case c.t.Retention > 0 && expires.IsZero(): // the plan of somebody who did not know
-		c.advertised(c.t.Retention)
-	case c.t.Retention > 0 || expires.IsZero():
+	case c.t.Retain > 0 && expires.IsZero(): // the plan of somebody who did not know
+		c.advertised(c.t.Retain)
+	case c.t.Retain > 0 || expires.IsZero():
 		c.expire(c.t.retention())
 	}
 }
@@ -48,10 +48,10 @@ func sooner(a, b time.Time) time.Time {
 }
 
 func (t *Transport) retention() time.Duration {
-	if t.Retention <= 0 {
+	if t.Retain <= 0 {
 		return 24 * time.Hour
 	}
-	return t.Retention
+	return t.Retain
 }
 
 // expiry returns until when the request may be sent. Zero: for ever.

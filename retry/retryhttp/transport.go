@@ -47,7 +47,7 @@ type Transport struct {
 	// and for how long we ask.
 	Announce bool
 
-	// Retention is for how long the server remembers a key. An older one is not sent
+	// Retain is for how long the server remembers a key. An older one is not sent
 	// again. A shorter time that the server names in Idempotency-Retention is believed.
 	// An intent that is in the Journal already keeps the time that it was written down
 	// with, unless this is set and shorter.
@@ -55,8 +55,8 @@ type Transport struct {
 	// Default 24 hours, which is less than the 72 of package once, and the least that is
 	// usual: a client that is told nothing, because it was never answered, must not ask
 	// for longer than its server remembers. Where the server keeps them for longer, say
-	// so: once.DefaultRetain, if it has the defaults of package once.
-	Retention time.Duration
+	// so: 72 hours, if it has the defaults of package once.
+	Retain time.Duration
 
 	// Hedge is after how long without an answer a request that may be repeated is sent a
 	// second time, in parallel. The first answer counts, the other request is cancelled.

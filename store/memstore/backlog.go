@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Backlogger = (*Store)(nil)
+var _ upkeep.Backlogger = (*Store)(nil)
 
-// Backlog implements [store.Backlogger].
-func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
+// Backlog implements [upkeep.Backlogger].
+func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	if err := ctx.Err(); err != nil {
 		return b, down(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	add := func(c *store.Count, since time.Time) {
-		c.Number = min(c.Number+1, store.MaxBacklog)
+	add := func(c *upkeep.Count, since time.Time) {
+		c.Number = min(c.Number+1, upkeep.MaxBacklog)
 		c.Oldest = max(c.Oldest, now.Sub(since))
 	}
 	for _, r := range s.rows {

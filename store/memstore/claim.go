@@ -134,7 +134,7 @@ func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
 		return inTheWay, aborted(t.err)
 	}
-	if c.Keep && c.Expect.Fence == 0 {
+	if c.KeepRequest && c.Expect.Fence == 0 {
 		return inTheWay, &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	if rec, err := t.check(&c); err != nil {

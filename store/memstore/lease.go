@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 var (
 	_ store.Renewer = (*Store)(nil)
-	_ store.Lister  = (*Store)(nil)
+	_ upkeep.Lister = (*Store)(nil)
 )
 
 // Renew implements [store.Renewer].
@@ -42,15 +43,15 @@ func (s *Store) renew(h store.Hold, lease time.Duration) bool {
 	return true
 }
 
-// Unfinished implements [store.Lister].
-func (s *Store) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+// Unfinished implements [upkeep.Lister].
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, down(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var list []store.Entry
+	var list []upkeep.Entry
 	for id, r := range s.rows {
 		if r.rec.State == store.StateDone || compare(id, page.After) <= 0 || page.Before != "" && id.Scope >= page.Before || page.Name != "" && r.rec.Name != page.Name {
 			continue
@@ -60,9 +61,9 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) ([]store.Ent
 			continue
 		}
 		rec.Data, rec.Request = nil, nil
-		list = append(list, store.Entry{ID: id, Record: rec})
+		list = append(list, upkeep.Entry{ID: id, Record: rec})
 	}
-	slices.SortFunc(list, func(a, b store.Entry) int { return compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b upkeep.Entry) int { return compare(a.ID, b.ID) })
 	return list[:max(0, min(page.Limit, len(list)))], nil
 }
 

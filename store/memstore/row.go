@@ -19,14 +19,14 @@ func newRow(c *store.Change, old *row, now time.Time) *row {
 	r.rec.LeaseExpired, r.rec.Since = false, now
 	if old != nil {
 		r.rec.Since = old.rec.Since
-		if c.Keep {
+		if c.KeepRequest {
 			r.rec.Fingerprint, r.rec.Request, r.rec.Trace, r.rec.Name = old.rec.Fingerprint, old.rec.Request, old.rec.Trace, old.rec.Name
 		}
 	}
 	if c.Next.State == store.StateRunning && c.Lease > 0 {
 		r.lease = now.Add(c.Lease)
 	}
-	if c.Next.State == store.StateDone && c.Retain > 0 {
+	if c.Next.State == store.StateDone && c.Retain > 0 && c.Retain != store.Forever {
 		r.until = now.Add(c.Retain)
 	}
 	return r

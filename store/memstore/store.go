@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
 )
 
@@ -32,8 +33,8 @@ var (
 	_ store.Store[*Tx]  = (*Store)(nil)
 	_ store.Joiner[*Tx] = (*Store)(nil)
 	_ store.Classifier  = (*Store)(nil)
-	_ store.Counter     = (*txn)(nil)
-	_ store.Counter     = (*joined)(nil)
+	_ ability.Counter   = (*txn)(nil)
+	_ ability.Counter   = (*joined)(nil)
 )
 
 // New returns an empty store.

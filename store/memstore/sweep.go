@@ -5,24 +5,25 @@ import (
 	"slices"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Sweeper = (*Store)(nil)
+var _ upkeep.Sweeper = (*Store)(nil)
 
-// Sweep implements [store.Sweeper].
-func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
+// Sweep implements [upkeep.Sweeper].
+func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Swept{}, down(err)
+		return upkeep.Swept{}, down(err)
 	}
 	found := s.expired(req)
-	if len(found) > 0 && req.Keep != nil {
-		if err := req.Keep(ctx, records(found)); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
+	if len(found) > 0 && req.Archive != nil {
+		if err := req.Archive(ctx, records(found)); err != nil {
+			return upkeep.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	swept := store.Swept{More: len(found) >= req.Limit, Mark: req.After}
+	swept := upkeep.Swept{More: len(found) >= req.Limit, Mark: req.After}
 	for _, f := range found {
 		if s.rows[f.id] == f.row && s.claims[f.id] == nil { // still the one that was kept
 			delete(s.rows, f.id)
@@ -34,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error)
 }
 
 // expired returns the oldest rows that nobody claims.
-func (s *Store) expired(req store.Sweep) (found []pending) {
+func (s *Store) expired(req upkeep.Sweep) (found []pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -48,10 +49,10 @@ func (s *Store) expired(req store.Sweep) (found []pending) {
 }
 
 // records returns copies of what is in rows.
-func records(rows []pending) []store.Expired {
-	list := make([]store.Expired, len(rows))
+func records(rows []pending) []upkeep.Expired {
+	list := make([]upkeep.Expired, len(rows))
 	for i, r := range rows {
-		list[i] = store.Expired{ID: r.id, Record: detach(r.row.rec), At: r.row.until}
+		list[i] = upkeep.Expired{ID: r.id, Record: detach(r.row.rec), At: r.row.until}
 	}
 	return list
 }

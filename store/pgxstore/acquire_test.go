@@ -38,7 +38,7 @@ func TestAcquireIsToldApart(t *testing.T) {
 	tracer := new(acquiring)
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.Tracer = 1, tracer })
 	var last once.Event
-	e := once.New(pgxstore.New(pool), once.Config{Observer: observer(func(e once.Event) { last = e })})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: observer(func(e once.Event) { last = e })})
 	write := func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "select $1::int", 1)
 		return 1, err
@@ -51,11 +51,13 @@ func TestAcquireIsToldApart(t *testing.T) {
 	if err := do(known); err != nil {
 		t.Fatal(err)
 	}
-	known.Caller.Attempt = 2
+	known.Attempt.Number = 2
 	for name, call := range map[string]func() error{
-		"an operation":    func() error { return do(once.Operation{Scope: "s", Key: once.NewKey()}) },
-		"a first attempt": func() error { return do(once.Operation{Scope: "s", Key: once.NewKey(), First: true}) },
-		"a replay":        func() error { return do(known) },
+		"an operation": func() error { return do(once.Operation{Scope: "s", Key: once.NewKey()}) },
+		"a first attempt": func() error {
+			return do(once.Operation{Scope: "s", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}})
+		},
+		"a replay": func() error { return do(known) },
 		"a batch": func() error {
 			_, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "s", Key: once.NewKey()}, func(b *once.Batch) (int, error) {
 				b.Exec("select $1::int", 1)

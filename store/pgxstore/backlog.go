@@ -5,14 +5,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/oncelib/once/internal/sql/dialect"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Backlogger = (*Store)(nil)
+var _ upkeep.Backlogger = (*Store)(nil)
 
-// Backlog implements [store.Backlogger], by two indexes. A standby counts what it has.
-func (s *Store) Backlog(ctx context.Context) (b store.Backlog, err error) {
+// Backlog implements [upkeep.Backlogger], by two indexes. A standby counts what it has.
+func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	_, err = s.apart(ctx, pipeline{{sql: dialect.Backlog(sqlplane.PostgreSQL), each: func(row pgx.Rows) (err error) {
 		b, err = dialect.ScanBacklog(row)
 		return err

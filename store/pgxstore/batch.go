@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -25,7 +26,7 @@ type batchTxn struct {
 	statement time.Duration // budget, counted from here
 }
 
-var _ store.Deferred = (*batchTxn)(nil)
+var _ ability.Deferred = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
 func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
@@ -36,10 +37,10 @@ func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.
 	return &batchTxn{s, conn, opts, budget(ctx, opts.Timeouts.Statement)}, nil
 }
 
-// Deferred implements [store.Deferred].
+// Deferred implements [ability.Deferred].
 func (t *batchTxn) Deferred() {}
 
-// Statements implements [store.Counter].
+// Statements implements [ability.Counter].
 func (t *batchTxn) Statements() int { return 0 }
 
 func (t *batchTxn) Tx() pgx.Tx { return nil }

@@ -104,7 +104,7 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		e := once.New(pgxstore.New(pool), once.Config{Runs: runs, Settle: settle})
+		e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: runs, Settle: settle})
 		for range 2 {
 			warm := once.NewKey()
 			if _, err := once.DoBatch(ctx, engineOn(pool), once.Operation{Scope: "warm", Key: warm}, declare("warm"+warm)); err != nil {
@@ -189,7 +189,7 @@ func TestBatchThatComesLate(t *testing.T) {
 	ctx := context.Background()
 	for _, runs := range []int{1, 3} {
 		pool := openPool(t)
-		late := &held{Store: pgxstore.New(pool)}
+		late := &held{Store: pgxstore.New(pool, pgxstore.Config{})}
 		e := once.New[pgx.Tx](late, once.Config{Runs: runs})
 		op := once.Operation{Scope: "late", Key: "k"}
 		r, err := once.DoBatch(ctx, e, op, declare("late"))
@@ -217,7 +217,7 @@ func TestBatchThatFailsAfterALateOne(t *testing.T) {
 	ctx := context.Background()
 	pool := openPool(t)
 	seen := new(events)
-	late := &held{Store: pgxstore.New(pool)}
+	late := &held{Store: pgxstore.New(pool, pgxstore.Config{})}
 	e := once.New[pgx.Tx](late, once.Config{Observer: seen})
 	runs := 0
 	_, err := once.DoBatch(ctx, e, once.Operation{Scope: "late", Key: "k"}, func(b *once.Batch) (charge, error) {

@@ -31,7 +31,7 @@ func TestBatchRace(t *testing.T) {
 	defer second.Close()
 	seen := new(events)
 	nodes := []*once.Engine[pgx.Tx]{
-		once.New(pgxstore.New(pool), once.Config{Observer: seen}), once.New(pgxstore.New(second), once.Config{Observer: seen}),
+		once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: seen}), once.New(pgxstore.New(second, pgxstore.Config{}), once.Config{Observer: seen}),
 	}
 	var mismatches, replays, busy atomic.Int64
 	levels := []store.Isolation{store.DefaultIsolation, store.RepeatableRead, store.Serializable}
@@ -117,7 +117,7 @@ func TestBatchAtABusyKey(t *testing.T) {
 		t.Error(err)
 	}
 	waiting := make(chan struct{})
-	e = once.New(pgxstore.New(pool), once.Config{Observer: signal{once.EventWaiting, waiting}})
+	e = once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: signal{once.EventWaiting, waiting}})
 	go func() {
 		op := op
 		op.Wait = time.Minute
@@ -241,7 +241,7 @@ func TestBatchStale(t *testing.T) {
 
 func batchStale(t *testing.T, pool *pgxpool.Pool) {
 	ctx := context.Background()
-	op := once.Operation{Scope: "stale", Key: "k", FirstSent: time.Now().Add(-100 * time.Hour)}
+	op := once.Operation{Scope: "stale", Key: "k", Attempt: once.Attempt{FirstSent: time.Now().Add(-100 * time.Hour)}}
 	_, err := once.DoBatch(ctx, engineOn(pool), op, declare("stale"))
 	if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied {
 		t.Error(err)
@@ -249,11 +249,11 @@ func batchStale(t *testing.T, pool *pgxpool.Pool) {
 	if n := count(t, pool, "select count(*) from charge") + count(t, pool, "select count(*) from once_operation"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
-	op.FirstSent = time.Now()
+	op.Attempt.FirstSent = time.Now()
 	if r, err := once.DoBatch(ctx, engineOn(pool), op, declare("in time")); err != nil || r.Replayed {
 		t.Error(r, err)
 	}
-	op.FirstSent = time.Now().Add(-100 * time.Hour)
+	op.Attempt.FirstSent = time.Now().Add(-100 * time.Hour)
 	if r, err := once.DoBatch(ctx, engineOn(pool), op, declare("found")); err != nil || !r.Replayed {
 		t.Error(r, err)
 	}

@@ -21,7 +21,7 @@ func TestBatchThatDeclinesLate(t *testing.T) {
 				b.Exec("insert into charge values ('declined', 1)")
 				return charge{}, &once.Failure{Code: "declined"}
 			}
-			op := once.Operation{Scope: "stale", Key: "k", FirstSent: time.Now().Add(-100 * time.Hour)}
+			op := once.Operation{Scope: "stale", Key: "k", Attempt: once.Attempt{FirstSent: time.Now().Add(-100 * time.Hour)}}
 			_, err := once.DoBatch(ctx, engineOn(pool), op, decline)
 			if once.CodeOf(err) != once.CodeStale || once.EffectOf(err) != once.EffectNotApplied {
 				t.Error("too late:", err)
@@ -29,16 +29,16 @@ func TestBatchThatDeclinesLate(t *testing.T) {
 			if n := count(t, pool, "select count(*) from once_operation"); n != 0 {
 				t.Errorf("%d records", n)
 			}
-			op.FirstSent = time.Now()
+			op.Attempt.FirstSent = time.Now()
 			for range 2 {
 				var failure *once.Failure
 				if r, err := once.DoBatch(ctx, engineOn(pool), op, decline); !errors.As(err, &failure) || failure.Code != "declined" {
 					t.Errorf("in time: %+v, %v", r, err)
 				}
-				op.FirstSent = time.Now().Add(-100 * time.Hour) // found
+				op.Attempt.FirstSent = time.Now().Add(-100 * time.Hour) // found
 			}
 			op.Key = "done"
-			op.FirstSent = time.Now()
+			op.Attempt.FirstSent = time.Now()
 			for i := range 2 {
 				fn := declare("done")
 				if i > 0 {

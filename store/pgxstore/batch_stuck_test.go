@@ -29,7 +29,7 @@ func TestBatchGivesUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := new(events)
-			e := once.New(pgxstore.New(pool), once.Config{Settle: 200 * time.Millisecond, Observer: seen})
+			e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Settle: 200 * time.Millisecond, Observer: seen})
 			op := once.Operation{Scope: "stuck", Key: "k"}
 			_, err = once.DoBatch(ctx, e, op, declare("stuck"))
 			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied {
@@ -66,7 +66,7 @@ create constraint trigger deaf after insert on charge deferrable initially defer
 	}
 	for settle := 2 * time.Second; ; settle *= 4 {
 		seen := new(events)
-		e := once.New(pgxstore.New(pool), once.Config{Settle: settle, Observer: seen})
+		e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Settle: settle, Observer: seen})
 		r, err := once.DoBatch(ctx, e, once.Operation{Scope: "deaf", Key: once.NewKey()}, declare("deaf"))
 		if once.EffectOf(err) == once.EffectNotApplied && settle < time.Minute {
 			continue // a busy machine did not get as far as COMMIT

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -35,7 +37,7 @@ var modes = map[string]func(*pgxpool.Config){
 }
 
 func engineOn(pool *pgxpool.Pool) *once.Engine[pgx.Tx] {
-	return once.New(pgxstore.New(pool), once.Config{})
+	return once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 }
 
 func TestBatchExecutesThenReplays(t *testing.T) {
@@ -98,7 +100,7 @@ func batchIsOneRoundTrip(t *testing.T, configure func(*pgxpool.Config)) {
 		}
 		return err
 	}
-	done, other := op(), pgxstore.New(pool)
+	done, other := op(), pgxstore.New(pool, pgxstore.Config{})
 	if err := executed(done); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func batchIsOneRoundTrip(t *testing.T, configure func(*pgxpool.Config)) {
 		run  func() error
 	}{
 		{"executed", 1, func() error { return executed(op()) }},
-		{"executed, no replay after", 1, func() error { o := op(); o.FirstSent = time.Now(); return executed(o) }},
+		{"executed, no replay after", 1, func() error { o := op(); o.Attempt.FirstSent = time.Now(); return executed(o) }},
 		{"executed, bounded", 1, func() error {
 			o := op()
 			o.Timeouts = store.Timeouts{Lock: time.Minute, Statement: time.Minute}
@@ -204,7 +206,7 @@ func TestBatchRefusals(t *testing.T) {
 			} {
 				op := once.Operation{Scope: "refused", Key: c.name}
 				runs := 0
-				e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+				e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 				_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (charge, error) {
 					runs++
 					b.Exec("insert into charge values ($1, 1)", "before "+c.name)
@@ -237,8 +239,8 @@ func TestBatchOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := once.New(pgxstore.New(pool), once.Config{HashKeys: true, Encrypter: sealer, Synced: true})
-	op := once.Operation{Scope: "options", Key: "k", Request: []byte("POST"), Retain: 2 * time.Hour, Isolation: store.RepeatableRead, First: true}
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{HashKeys: true, Encrypter: sealer, Synced: true})
+	op := once.Operation{Scope: "options", Key: "k", Request: []byte("POST"), Retain: 2 * time.Hour, Isolation: store.RepeatableRead, Attempt: once.Attempt{Number: 1}}
 	if _, err := pool.Exec(ctx, "create table seen (level text)"); err != nil {
 		t.Fatal(err)
 	}
@@ -254,11 +256,11 @@ func TestBatchOptions(t *testing.T) {
 	if n := count(t, pool, "select count(*) from seen where level = 'repeatable read'"); n != 1 {
 		t.Errorf("%d effects at the level that was asked for", n)
 	}
-	rec, err := pgxstore.New(pool).Read(ctx, store.ID{Scope: "options", Key: once.HashedKey("k")})
+	rec, err := pgxstore.New(pool, pgxstore.Config{}).Read(ctx, store.ID{Scope: "options", Key: keyname.Hashed("k")})
 	if err != nil || rec.State != store.StateDone {
 		t.Fatal(rec, err)
 	}
-	if plain, err := sealer.Decrypt(rec.Request, once.EncryptionLabel("options", once.HashedKey("k"))); err != nil || string(plain) != "POST" {
+	if plain, err := sealer.Decrypt(rec.Request, seal.Label("options", keyname.Hashed("k"))); err != nil || string(plain) != "POST" {
 		t.Errorf("%q, %v", plain, err)
 	}
 	if n := count(t, pool, "select count(*) from once_operation where expires_at - since between '1:59' and '2:01'"); n != 1 {
@@ -283,7 +285,7 @@ func TestBatchIsObserved(t *testing.T) {
 	pool := openPool(t)
 	var last once.Event
 	outside := false
-	e := once.New(pgxstore.New(pool), once.Config{Observer: observer(func(e once.Event) {
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: observer(func(e once.Event) {
 		last = e
 		outside = outside || e.Type == once.EventEffectOutsideTx
 	})})

@@ -36,7 +36,7 @@ func TestBudget(t *testing.T) {
 				p.MaxConns = 1
 				p.ConnConfig.RuntimeParams["statement_timeout"] = c.session
 			})
-			e := once.New(pgxstore.New(pool), once.Config{})
+			e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 			for _, first := range []bool{false, true} {
 				ctx := context.Background()
 				if c.left > 0 {
@@ -44,7 +44,7 @@ func TestBudget(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.left)
 					defer cancel()
 				}
-				op := once.Operation{Scope: "budget", Key: strconv.FormatBool(first), First: first}
+				op := once.Operation{Scope: "budget", Key: strconv.FormatBool(first), Attempt: attempt(first)}
 				_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (ms int, err error) {
 					err = tx.QueryRow(ctx, "select setting::int from pg_settings where name = 'statement_timeout'").Scan(&ms)
 					if ms < c.min || ms > c.max {
@@ -68,7 +68,7 @@ func TestBudget(t *testing.T) {
 func TestBudgetIsSpentInTheTail(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := once.Do(ctx, e, once.Operation{Scope: "budget", Key: "tail"}, func(_ context.Context, tx pgx.Tx) (int, error) {
@@ -84,7 +84,7 @@ func TestBudgetIsSpentInTheTail(t *testing.T) {
 func TestJoinLeavesNoBudget(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	own, err := pool.Begin(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestJoinLeavesNoBudget(t *testing.T) {
 func TestIsolationIsTheOperations(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for level, want := range map[store.Isolation]string{
 		store.DefaultIsolation: "read committed", store.ReadCommitted: "read committed",
 		store.RepeatableRead: "repeatable read", store.Serializable: "serializable",
@@ -130,7 +130,7 @@ func TestExpiredSparesTheLiving(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for _, key := range []string{"living", "expired"} {
 		if _, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: key}, insertCharge(key)); err != nil {
 			t.Fatal(err)

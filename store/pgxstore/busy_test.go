@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestALockedTableIsNoOutage: a statement that has waited for a lock as long as it may says that the
@@ -16,7 +17,7 @@ func TestALockedTableIsNoOutage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "100" })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	id := store.ID{Scope: "s", Key: "k"}
 	if _, err := s.Read(ctx, id); err != nil { // the first look asks more
 		t.Fatal(err)
@@ -37,8 +38,8 @@ func TestALockedTableIsNoOutage(t *testing.T) {
 			return err
 		},
 		"Renew":      func() error { _, err := s.Renew(ctx, []store.Hold{{ID: id, Fence: 1}}, 1e9); return err },
-		"Sweep":      func() error { _, err := s.Sweep(ctx, store.Sweep{Limit: 1}); return err },
-		"Unfinished": func() error { _, err := s.Unfinished(ctx, store.Listing{Limit: 1}); return err },
+		"Sweep":      func() error { _, err := s.Sweep(ctx, upkeep.Sweep{Limit: 1}); return err },
+		"Unfinished": func() error { _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 1}); return err },
 		"Join": func() error {
 			tx, err := pool.Begin(ctx)
 			if err != nil {

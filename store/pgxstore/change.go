@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -20,7 +21,7 @@ import (
 func ordinary(c store.Change) bool {
 	n := c.Next
 	return n.State == store.StateDone && n.Fence == 1 && n.RecoveryPoint == "" && !n.CallStarted && n.Data == nil &&
-		c.Expect.Fence == 0 && !c.Keep && len(c.Held) == 0 && c.StaleAfter.IsZero()
+		c.Expect.Fence == 0 && !c.KeepRequest && len(c.Held) == 0 && c.StaleAfter.IsZero()
 }
 
 // queueChange queues the record of c in a transaction that claimed describes.
@@ -55,7 +56,7 @@ func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Ch
 	n := c.Next
 	args := make([]any, 0, 13)
 	args = append(args, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-		store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), last)
+		head.Encode(&n.Result), n.Result.Body, millis(c.Retain), last)
 	if n.Request == nil && n.Trace == "" && n.Name == "" {
 		b.refusing(refusal, short, args...)
 	} else {
@@ -78,7 +79,7 @@ func queueSwap(b *pipeline, c store.Change) {
 
 // checkKeep refuses a change that keeps a part of a record that must be absent.
 func checkKeep(c store.Change) error {
-	if c.Keep && c.Expect.Fence == 0 {
+	if c.KeepRequest && c.Expect.Fence == 0 {
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	return nil
@@ -97,7 +98,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	key := []any{c.ID.Scope, c.ID.Key}
 	who := []any{int64(n.State), n.Fence, n.Nonce}
 	asked := []any{n.Fingerprint}
-	result := []any{int64(n.Result.Status), int64(n.Result.Kind), store.EncodeHeader(n.Result.Header), n.Result.Body}
+	result := []any{int64(n.Result.Status), int64(n.Result.Kind), head.Encode(&n.Result), n.Result.Body}
 	origin := []any{n.Request, n.Trace, n.Name}
 	lease := []any{n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain)}
 	expected := []any{expect.Fence, expect.LeaseExpired, expect.Nonce}
@@ -107,7 +108,7 @@ func queueRecord(b *pipeline, c store.Change) {
 	case expect.Fence == 0:
 		b.queue(pgsql.Expired, key...)
 		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
-	case c.Keep:
+	case c.KeepRequest:
 		b.refusing(store.KindTaken, pgsql.SwapKeep, slices.Concat(key, who, result, lease, expected)...)
 	default:
 		b.refusing(store.KindTaken, pgsql.SwapUpdate, slices.Concat(key, who, asked, result, origin, lease, expected)...)

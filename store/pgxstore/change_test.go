@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // running is a Change that claims id by a lease.
@@ -36,7 +37,7 @@ func swap(t *testing.T, s *pgxstore.Store, c store.Change) {
 func TestAChangeInAnotherTransaction(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	finished := running("finished")
 	finished.Next.State = store.StateDone
 	held := running("held")
@@ -79,7 +80,7 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			pool := openPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level })
-			s := pgxstore.New(pool)
+			s := pgxstore.New(pool, pgxstore.Config{})
 			claimed := running("k")
 			swap(t, s, claimed)
 			ctx := t.Context()
@@ -125,18 +126,18 @@ func TestAnOlderSchema(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	ctx := t.Context()
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	c := running("k")
 	swap(t, s, c)
 	if _, err := pool.Exec(ctx, "alter table once_operation drop column trace"); err != nil {
 		t.Fatal(err)
 	}
-	s = pgxstore.New(pool)
+	s = pgxstore.New(pool, pgxstore.Config{})
 	_, read := s.Read(ctx, c.ID)
 	_, _, begin := s.Begin(ctx, store.BeginOptions{ID: c.ID})
 	other := running("other")
 	_, swapped := s.Swap(ctx, other)
-	_, unfinished := s.Unfinished(ctx, store.Listing{Limit: 1})
+	_, unfinished := s.Unfinished(ctx, upkeep.Listing{Limit: 1})
 	done := store.Change{ID: c.ID, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: c.Next.Nonce, Trace: "00-1-1-01"}}
 	commit := func() error {
 		txn, _, err := s.Begin(ctx, store.BeginOptions{ID: store.ID{Scope: "s", Key: "done"}, First: true})
@@ -159,7 +160,7 @@ func TestHeldIsLockedUntilTheCommit(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	ctx := t.Context()
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	c := running("k")
 	swap(t, s, c)
 	for name, next := range map[string]store.Record{"takeover": {State: store.StateRunning, Fence: 2, Nonce: []byte("n")}, "release": {}} {
@@ -204,7 +205,7 @@ func TestHeldIsLockedUntilTheCommit(t *testing.T) {
 func TestChangesThatHoldEachOther(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 8 })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	const operations = 6
 	var all []store.Change
 	var holds []store.Hold
@@ -238,7 +239,7 @@ func TestChangesThatHoldEachOther(t *testing.T) {
 func TestAClaimWritesWhatItIsTold(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	for _, batch := range []bool{false, true} {
 		for _, first := range []bool{false, true} {
 			c := running(fmt.Sprint(batch, first))
@@ -274,7 +275,7 @@ func TestAClaimWritesWhatItIsTold(t *testing.T) {
 // TestABatchThatLosesDoesNotWait: a batch whose record is no ordinary one claims without waiting, too.
 func TestABatchThatLosesDoesNotWait(t *testing.T) {
 	t.Parallel()
-	s := pgxstore.New(openPool(t))
+	s := pgxstore.New(openPool(t), pgxstore.Config{})
 	c := running("k")
 	holder, _, err := s.Begin(t.Context(), store.BeginOptions{ID: c.ID})
 	if err != nil {
@@ -296,7 +297,7 @@ func TestABatchThatLosesDoesNotWait(t *testing.T) {
 func TestWaitsOfBegin(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	for name, opts := range map[string]store.BeginOptions{"Begin": {}, "first attempt": {First: true}, "batch": {Batch: true}} {
 		busy, err := pool.Acquire(t.Context())
 		if err != nil {

@@ -30,7 +30,7 @@ func TestMissingTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	engine := once.New(pgxstore.New(pool), once.Config{Observer: once.Log(slog.New(slog.NewTextHandler(&log, nil)))})
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: once.Log(slog.New(slog.NewTextHandler(&log, nil)))})
 
 	told := func(what string, err error) {
 		if !errors.Is(err, store.ErrNotMigrated) || !strings.HasSuffix(err.Error(), "Try: once migrate up, or pgxstore.Migrate") {
@@ -43,9 +43,9 @@ func TestMissingTables(t *testing.T) {
 		return 1, err
 	}
 	for what, op := range map[string]once.Operation{
-		"a retry":         {Scope: "s", Key: "k", Caller: once.Caller{Attempt: 2}},
+		"a retry":         {Scope: "s", Key: "k", Attempt: once.Attempt{Number: 2}},
 		"nothing known":   {Scope: "s", Key: "k"},
-		"a first attempt": {Scope: "s", Key: "k", First: true},
+		"a first attempt": {Scope: "s", Key: "k", Attempt: once.Attempt{Number: 1}},
 	} {
 		log.Reset()
 		_, err := once.Do(ctx, engine, op, write)
@@ -79,7 +79,7 @@ func TestMissingTables(t *testing.T) {
 
 // TestMissingTableOfTheUser: a table of the handler's own is not one of once.
 func TestMissingTableOfTheUser(t *testing.T) {
-	engine := once.New(pgxstore.New(openPool(t)), once.Config{Observer: once.Discard})
+	engine := once.New(pgxstore.New(openPool(t), pgxstore.Config{}), once.Config{Observer: once.Discard})
 	_, err := once.Do(t.Context(), engine, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "insert into missing values (1)")
 		return 1, err

@@ -28,7 +28,7 @@ type txn struct {
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
 
-// Statements implements [store.Counter].
+// Statements implements [ability.Counter].
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
 // Rollback also finds out whether the handler has sent "commit; begin": then this is

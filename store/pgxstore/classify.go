@@ -23,7 +23,7 @@ func (s *Store) Classify(err error) store.Kind {
 	return store.KindOther
 }
 
-// IsDeadlock implements [store.DeadlockDetector].
+// IsDeadlock implements [ability.DeadlockDetector].
 func (s *Store) IsDeadlock(err error) bool {
 	pe := serverError(err)
 	return pe != nil && pe.Code == pgsql.Deadlock
@@ -108,7 +108,7 @@ func (s *Store) unsendable(id store.ID) error {
 	return nil
 }
 
-var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: once.CheckKey before")
+var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: one that DeriveKey makes")
 
 // stale is for what is absent, and too old to be executed.
 func stale() error {

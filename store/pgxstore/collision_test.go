@@ -18,14 +18,14 @@ func TestACollisionIsAReplay(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e, elsewhere := once.New(pgxstore.New(pool), once.Config{}), once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	e, elsewhere := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{}), once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 	for _, level := range []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable} {
 		id := fmt.Sprint("collide-", level)
 		op := once.Operation{Scope: "collide", Key: id, Isolation: level}
 		if _, err := once.Do(ctx, e, op, insertCharge(id)); err != nil {
 			t.Fatal(err)
 		}
-		op.First = true // skips the look-up, so that the handler runs in vain
+		op.Attempt.Number = 1 // skips the look-up, so that the handler runs in vain
 		r, err := once.Do(ctx, elsewhere, op, insertCharge(id+" again"))
 		if err != nil || !r.Replayed || r.Value.ID != id {
 			t.Errorf("isolation %d: %+v, %v", level, r, err)
@@ -42,10 +42,10 @@ func TestAWrongFirstIsAReplay(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	op := once.Operation{Scope: "first", Key: "k", First: true}
+	op := once.Operation{Scope: "first", Key: "k", Attempt: once.Attempt{Number: 1}}
 	for i := range 2 {
-		e := once.New(pgxstore.New(pool), once.Config{Runs: 1}) // one that has not seen it
-		r, err := once.Do(ctx, e, op, insertCharge("first"))    // its primary key is taken the second time
+		e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1}) // one that has not seen it
+		r, err := once.Do(ctx, e, op, insertCharge("first"))                       // its primary key is taken the second time
 		if err != nil || r.Replayed != (i > 0) || r.Value.ID != "first" {
 			t.Errorf("attempt %d: %+v, %v", i+1, r, err)
 		}

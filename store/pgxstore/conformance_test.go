@@ -72,7 +72,7 @@ func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 		return p.(*pgxpool.Pool)
 	}
 	on := func(p *pgxpool.Pool) store.Store[pgx.Tx] {
-		s := pgxstore.New(p)
+		s := pgxstore.New(p, pgxstore.Config{})
 		pools.Store(s, p)
 		return s
 	}

@@ -1,11 +1,13 @@
 package pgxstore
 
-import "github.com/oncelib/once/store"
+import (
+	"github.com/oncelib/once/store/upkeep"
+)
 
-var _ store.Pooled = (*Store)(nil)
+var _ upkeep.Pooled = (*Store)(nil)
 
-// Connections implements [store.Pooled].
-func (s *Store) Connections() store.Connections {
+// Connections implements [upkeep.Pooled].
+func (s *Store) Connections() upkeep.Connections {
 	stat := s.pool.Stat()
-	return store.Connections{InUse: int(stat.AcquiredConns()), Idle: int(stat.IdleConns()), Max: int(stat.MaxConns())}
+	return upkeep.Connections{InUse: int(stat.AcquiredConns()), Idle: int(stat.IdleConns()), Max: int(stat.MaxConns())}
 }

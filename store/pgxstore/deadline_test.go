@@ -16,7 +16,7 @@ import (
 // failed. The store was reached, and is not said to be unavailable.
 func TestOwnDeadline(t *testing.T) {
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{Observer: once.Discard})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: once.Discard})
 	// Longer than the deadline; it ends only a hang.
 	const sleep = "insert into charge select $1, 1 from pg_sleep(60)"
 	for name, h := range map[string]func(own context.Context, tx pgx.Tx) error{
@@ -33,7 +33,7 @@ func TestOwnDeadline(t *testing.T) {
 	} {
 		for _, first := range []bool{false, true} {
 			ran := 0
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: once.NewKey(), First: first}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: once.NewKey(), Attempt: attempt(first)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				ran++
 				own, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 				defer cancel()
@@ -51,7 +51,7 @@ func TestOwnDeadline(t *testing.T) {
 	// The caller's own deadline is another matter: it has not been answered in time.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "caller", First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+	_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "caller", Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, sleep, "c")
 		return 0, err
 	})

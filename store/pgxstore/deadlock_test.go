@@ -43,7 +43,7 @@ func embrace(ctx context.Context, t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) (
 func TestADeadlock(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for _, swallow := range []bool{true, false} {
 		ctx := context.Background()
 		runs, op := 0, once.Operation{Scope: "deadlock", Key: map[bool]string{true: "swallowed", false: "returned"}[swallow]}

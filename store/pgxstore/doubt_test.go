@@ -38,7 +38,7 @@ create constraint trigger unsure after insert on charge deferrable initially def
 		t.Fatal(err)
 	}
 	seen := new(events)
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 1, Observer: seen})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1, Observer: seen})
 	_, err = once.Do(ctx, e, once.Operation{Scope: "doubt", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "insert into charge values ('doubt', 1)")
 		return 1, err

@@ -18,7 +18,7 @@ import (
 func TestEscapedSavepoint(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	var root, savepoint, inner pgx.Tx
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "left"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		root = tx
@@ -64,7 +64,7 @@ func TestEscapedSavepoint(t *testing.T) {
 func TestEscapedFromAJoin(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	err := pgx.BeginFunc(t.Context(), pool, func(caller pgx.Tx) error {
 		var left pgx.Tx
 		over, ended := make(chan struct{}), make(chan error, 1)
@@ -126,7 +126,7 @@ func TestSavepointNamesDiffer(t *testing.T) {
 		c.MaxConns = 1
 		c.ConnConfig.Tracer = names
 	})
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for _, key := range []string{"1", "2"} {
 		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: key}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			return 0, errors.Join(pgx.BeginFunc(ctx, tx, func(pgx.Tx) error { return nil }), pgx.BeginFunc(ctx, tx, func(pgx.Tx) error { return nil }))

@@ -16,7 +16,7 @@ import (
 // A service whose pool is warm before the first request, and is not drowned by the last one.
 func ExampleStore_Warm() { //nolint:testableexamples // there is no server in this example
 	start := func(ctx context.Context, db *pgxpool.Pool, refunds http.Handler) (http.Handler, error) {
-		s := pgxstore.New(db)
+		s := pgxstore.New(db, pgxstore.Config{})
 		if err := s.Warm(ctx, 20); err != nil { // new connections are slow where they need TLS
 			return nil, err
 		}

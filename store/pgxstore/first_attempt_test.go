@@ -130,13 +130,13 @@ func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpo
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for _, b := range beginnings {
 		for _, end := range []error{nil, errors.New("declined")} {
 			var trips int64
 			for i := range 3 { // the first times prepare statements
 				id := fmt.Sprint(b.name, i, end)
-				op := once.Operation{Scope: "opening", Key: once.NewKey(), First: true, Isolation: store.RepeatableRead}
+				op := once.Operation{Scope: "opening", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Isolation: store.RepeatableRead}
 				before := wire.Counts().RoundTrips
 				_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 					if err := b.run(ctx, tx, id); err != nil {
@@ -166,13 +166,13 @@ func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpo
 func TestAClaimThatWasPutOff(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	here, there := once.New(pgxstore.New(pool), once.Config{Runs: 1}), once.New(pgxstore.New(pool), once.Config{})
+	here, there := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1}), once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	endings := map[string]func(err error) error{
 		"passes it on": func(err error) error { return err },
 		"hides it":     func(error) error { return errors.New("something went wrong") },
 		"swallows it":  func(error) error { return nil },
 		"fails":        func(error) error { return &once.Failure{Code: "declined"} },
-		"fails, kept":  func(error) error { return &once.Failure{Code: "declined", Keep: true} },
+		"fails, kept":  func(error) error { return &once.Failure{Code: "declined", CommitWrites: true} },
 	}
 	for _, b := range beginnings {
 		for how, end := range endings {
@@ -180,7 +180,7 @@ func TestAClaimThatWasPutOff(t *testing.T) {
 				continue // it fails by itself, before anything was sent
 			}
 			for _, wait := range []time.Duration{0, time.Minute} {
-				op := once.Operation{Scope: "put off", Key: once.NewKey(), First: true, Wait: wait}
+				op := once.Operation{Scope: "put off", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Wait: wait}
 				holds, release := make(chan struct{}), make(chan struct{})
 				held := make(chan error, 1)
 				go func() {
@@ -232,7 +232,7 @@ func TestAClaimThatWasPutOff(t *testing.T) {
 func TestAFirstStatementThatFails(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 	for name, run := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"syntax": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "inzert $1", 1); return err },
 		"argument": func(ctx context.Context, tx pgx.Tx) error {
@@ -258,7 +258,7 @@ func TestAFirstStatementThatFails(t *testing.T) {
 		"refused": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "commit"); return err },
 	} {
 		for _, swallows := range []bool{false, true} {
-			op := once.Operation{Scope: "fails", Key: once.NewKey(), First: true}
+			op := once.Operation{Scope: "fails", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}
 			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				err := run(ctx, tx)
 				if err == nil {
@@ -291,7 +291,7 @@ func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 	t.Parallel()
 	const conns = 5
 	pool := openPool(t, func(c *pgxpool.Config) { c.MinConns, c.MaxConns = conns, conns })
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 2})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})
 	if _, err := once.Do(t.Context(), e, once.Operation{Scope: "broken", Key: "before"}, insertCharge("before")); err != nil {
 		t.Fatal(err) // which has asked the server whether it keeps claims
 	}
@@ -316,7 +316,7 @@ func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	op := once.Operation{Scope: "broken", Key: "k", First: true}
+	op := once.Operation{Scope: "broken", Key: "k", Attempt: once.Attempt{Number: 1}}
 	r, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 		ran++
 		return insertCharge("broken")(ctx, tx)
@@ -330,10 +330,10 @@ func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 func TestRowsOfAnEarlierHandler(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	var kept pgx.Rows
 	for _, open := range []bool{false, true} {
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "rows", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "rows", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			var err error
 			kept, err = tx.Query(ctx, "select g from generate_series(1, $1::int) g", 1)
 			for !open && kept.Next() {
@@ -344,7 +344,7 @@ func TestRowsOfAnEarlierHandler(t *testing.T) {
 			t.Errorf("open %t: %v", open, err)
 		}
 		earlier := kept
-		_, err = once.Do(t.Context(), e, once.Operation{Scope: "rows", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err = once.Do(t.Context(), e, once.Operation{Scope: "rows", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			rows, err := tx.Query(ctx, "select g from generate_series(1, $1::int) g", 3)
 			if err != nil {
 				return 0, err

@@ -24,7 +24,7 @@ import (
 func TestRowsAreThereDespiteAnError(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 	ids := func(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]string, error) {
 		rows, _ := tx.Query(ctx, sql, args...)
 		return pgx.CollectRows(rows, pgx.RowTo[string])
@@ -55,7 +55,7 @@ func TestRowsAreThereDespiteAnError(t *testing.T) {
 			if c.name == "none" && !first {
 				continue // it is there
 			}
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "ignored", Key: once.NewKey(), First: first}, c.run)
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "ignored", Key: once.NewKey(), Attempt: attempt(first)}, c.run)
 			if once.CodeOf(err) != c.code {
 				t.Errorf("%s (first attempt: %t): %v", c.name, first, err)
 			}
@@ -72,7 +72,7 @@ func TestRowsAreThereDespiteAnError(t *testing.T) {
 		held <- err
 	}()
 	<-holds
-	op.First = true
+	op.Attempt.Number = 1
 	if _, err := once.Do(t.Context(), e, op, insert); once.CodeOf(err) != once.CodeInFlight {
 		t.Error("claimed elsewhere:", err)
 	}
@@ -130,7 +130,7 @@ func TestAFirstStatementIsLikeAnyOther(t *testing.T) {
 	} {
 		var said []string
 		for _, first := range []bool{false, true} {
-			op := once.Operation{Scope: "like", Key: once.NewKey(), First: first, Isolation: store.Serializable}
+			op := once.Operation{Scope: "like", Key: once.NewKey(), Attempt: attempt(first), Isolation: store.Serializable}
 			r, err := once.Do(t.Context(), e, op, c.run)
 			said = append(said, fmt.Sprint(r.Value, err))
 		}
@@ -165,7 +165,7 @@ func TestAFirstStatementAfterAMigration(t *testing.T) {
 			args := []any{1, "1"}[:2-j]
 			failed := 0
 			for range 3 {
-				_, err := once.Do(t.Context(), e, once.Operation{Scope: "migrated", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, err := once.Do(t.Context(), e, once.Operation{Scope: "migrated", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 					rows, err := tx.Query(ctx, sql, args...)
 					if err != nil {
 						return 0, err
@@ -184,7 +184,7 @@ func TestAFirstStatementAfterAMigration(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "migrated", Key: once.NewKey(), First: true}, insertCharge(fmt.Sprint(i)))
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "migrated", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, insertCharge(fmt.Sprint(i)))
 		if err != nil {
 			t.Error("after DeallocateAll:", err)
 		}
@@ -208,7 +208,7 @@ func (m meanwhile) Value() (driver.Value, error) {
 func TestNothingRunsBeforeTheTransactionIsOpen(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 	errNo := errors.New("no")
 	for name, run := range map[string]func(ctx context.Context, tx pgx.Tx, id string){
 		"a panic": func(ctx context.Context, tx pgx.Tx, id string) {
@@ -231,7 +231,7 @@ func TestNothingRunsBeforeTheTransactionIsOpen(t *testing.T) {
 	} {
 		for _, ends := range []error{errNo, nil} {
 			id := fmt.Sprint(name, ends)
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "before", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "before", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				run(ctx, tx, id)
 				return 1, ends
 			})
@@ -257,7 +257,7 @@ func TestNothingRunsWithoutATransaction(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "alter function pg_try_advisory_xact_lock(bigint) rename to gone"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "without", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "without", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		ran = true
 		_, _ = tx.Exec(ctx, "insert into charge values ($1, 1)", "tx")
 		_, _ = tx.Conn().Exec(ctx, "insert into charge values ($1, 1)", "conn")
@@ -286,7 +286,7 @@ func TestAFailureOfWhomTheClaimWasRefused(t *testing.T) {
 		held <- err
 	}()
 	<-holds
-	op.First = true
+	op.Attempt.Number = 1
 	ran := 0
 	_, err := once.Do(t.Context(), engineOn(pool), op, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 		ran++
@@ -309,7 +309,7 @@ func TestAFailureOfWhomTheClaimWasRefused(t *testing.T) {
 func TestAFirstStatementIsBounded(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	other, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestAFirstStatementIsBounded(t *testing.T) {
 	// whatever the machine adds.
 	wait := func(name string, bounds store.Timeouts, first bool) time.Duration {
 		began := time.Now()
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "bounded", Key: once.NewKey(), First: first, Timeouts: bounds}, insertCharge(name))
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "bounded", Key: once.NewKey(), Attempt: attempt(first), Timeouts: bounds}, insertCharge(name))
 		if once.CodeOf(err) != once.CodeUnavailable {
 			t.Errorf("%s, first %t: %v", name, first, err)
 		}
@@ -363,7 +363,7 @@ func TestOpeningForTheConnectionEnds(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := once.Do(context.Background(), engineOn(pool), once.Operation{Scope: "hole", Key: "k", First: true}, func(_ context.Context, tx pgx.Tx) (int, error) {
+		_, err := once.Do(context.Background(), engineOn(pool), once.Operation{Scope: "hole", Key: "k", Attempt: once.Attempt{Number: 1}}, func(_ context.Context, tx pgx.Tx) (int, error) {
 			on.Store(true)
 			defer on.Store(false)
 			tx.LargeObjects() // which uses the connection
@@ -399,7 +399,7 @@ func TestAFirstStatementThatTheUserHasPrepared(t *testing.T) {
 	var trips int64
 	for range 3 {
 		before := wire.Counts().RoundTrips
-		if _, err := once.Do(t.Context(), e, once.Operation{Scope: "named", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (n int, err error) {
+		if _, err := once.Do(t.Context(), e, once.Operation{Scope: "named", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (n int, err error) {
 			return n, tx.QueryRow(ctx, "mine", 1).Scan(&n)
 		}); err != nil {
 			t.Error(err)

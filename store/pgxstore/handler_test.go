@@ -20,7 +20,7 @@ import (
 func TestHandlersThatMisbehave(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 2 })
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	insert := func(ctx context.Context, tx pgx.Tx, id string) {
 		if _, err := tx.Exec(ctx, "insert into charge values ($1, 1)", id); err != nil {
 			t.Error(err)
@@ -250,7 +250,7 @@ func TestATransactionThatEscapes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	var escaped pgx.Tx
 	_, err := once.Do(ctx, e, once.Operation{Scope: "escape", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 		escaped = tx
@@ -282,7 +282,7 @@ func TestAppendedWritesFollowTheirSavepoint(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	_, err := once.Do(ctx, e, once.Operation{Scope: "append", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 		for _, keep := range []bool{false, true} {
 			sp, err := tx.Begin(ctx)
@@ -324,7 +324,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 	if _, err := pool.Exec(ctx, "drop table once_operation"); err != nil {
 		t.Fatal(err)
 	}
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: "k"}, insertCharge("x"))
 	if once.CodeOf(err) != once.CodeUnavailable || !strings.Contains(err.Error(), "Try: once migrate up") {
 		t.Error(err)
@@ -359,4 +359,12 @@ func TestMigrateTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// attempt is the first attempt of an operation, or one that says nothing.
+func attempt(first bool) (a once.Attempt) {
+	if first {
+		a.Number = 1
+	}
+	return a
 }

@@ -152,7 +152,7 @@ func (j *joined) ended() bool {
 
 func (j *joined) Tx() pgx.Tx { return j.user }
 
-// Statements implements [store.Counter].
+// Statements implements [ability.Counter].
 func (j *joined) Statements() int { return int(j.user.root.statements.Load() - j.before) }
 
 // enter keeps the handler out. If a call of it, or of the handler around it, is under way,

@@ -21,7 +21,7 @@ func TestAFailedJoinLeavesTheCallerUsable(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := once.Join(ctx, e, tx, once.Operation{Scope: "join", Key: "0"}, insertCharge("before")); err != nil {
 			return err
@@ -53,7 +53,7 @@ func TestAppendedWritesEndWithTheirJoin(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for key, end := range map[string]error{
 		"kept":     nil,
 		"declined": &once.Failure{Code: "declined"},
@@ -88,7 +88,7 @@ func TestJoinTooLate(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes {
 		pool := openPool(t, mode)
-		e := once.New(pgxstore.New(pool), once.Config{})
+		e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		late := func(tx pgx.Tx, key string) {
@@ -122,7 +122,7 @@ func TestJoinThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, _, err := pgxstore.New(pool).Join(t.Context(), unsent{tx}, store.BeginOptions{ID: store.ID{Scope: "join", Key: "k"}}); store.KindOf(err) != store.KindUnavailable {
+		if _, _, err := pgxstore.New(pool, pgxstore.Config{}).Join(t.Context(), unsent{tx}, store.BeginOptions{ID: store.ID{Scope: "join", Key: "k"}}); store.KindOf(err) != store.KindUnavailable {
 			t.Error(err)
 		}
 		_, err := tx.Exec(t.Context(), "insert into charge values ('later', 1)")
@@ -150,7 +150,7 @@ func TestManyJoins(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	if _, err := once.Do(ctx, e, once.Operation{Scope: "many", Key: "first"}, insertCharge("first")); err != nil {
 		t.Fatal(err) // which has probed the server, with a lock
 	}

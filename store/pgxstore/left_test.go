@@ -137,7 +137,7 @@ func TestAStatementThatIsLeftBehind(t *testing.T) {
 			for _, failure := range []error{nil, errors.New("does not wait"), &once.Failure{Code: "no"}} {
 				name := fmt.Sprintf("%s/first %v/%T", call, first, failure)
 				t.Run(name, func(t *testing.T) {
-					leaveBehind(t, openOn(t, pool.Config().ConnString()), run, once.Operation{Scope: "s", Key: name, First: first}, failure)
+					leaveBehind(t, openOn(t, pool.Config().ConnString()), run, once.Operation{Scope: "s", Key: name, Attempt: attempt(first)}, failure)
 				})
 			}
 		}
@@ -145,7 +145,7 @@ func TestAStatementThatIsLeftBehind(t *testing.T) {
 }
 
 func leaveBehind(t *testing.T, pool *pgxpool.Pool, run func(context.Context, pgx.Tx, *gap) error, op once.Operation, failure error) {
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	g, done := newGap("left "+op.Key), make(chan error, 1)
 	var used *pgx.Conn
 	_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
@@ -186,7 +186,7 @@ func leaveBehind(t *testing.T, pool *pgxpool.Pool, run func(context.Context, pgx
 func TestAJoinThatLeavesAStatementBehind(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 	for call, run := range underWay {
 		for _, failure := range []error{nil, errors.New("does not wait"), &once.Failure{Code: "no"}} {
 			for caller, within := range map[string]func(func(context.Context, pgx.Tx) error) error{
@@ -233,7 +233,7 @@ func TestAJoinThatLeavesAStatementBehind(t *testing.T) {
 func TestTwoGoroutinesInOneTransaction(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for call, run := range underWay {
 		g, done := newGap("left"), make(chan error, 1)
 		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: call}, func(ctx context.Context, tx pgx.Tx) (int, error) {
@@ -275,7 +275,7 @@ func TestATimeoutHandlerInside(t *testing.T) {
 			}
 		}
 	})
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	server := httptest.NewServer(oncehttp.Middleware(e, oncehttp.Config{Principal: func(*http.Request) string { return "p" }})(
 		http.TimeoutHandler(handler, 5*time.Millisecond, "too slow")))
 	defer server.Close()

@@ -49,8 +49,7 @@ func TestServerLogNamesTheKey(t *testing.T) {
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = "payments"
 	pool := migrated(t, cfg)
-	s := pgxstore.New(pool)
-	s.NameTransactions()
+	s := pgxstore.New(pool, pgxstore.Config{NameTransactions: true})
 	e := once.New(s, once.Config{})
 	blocker, err := pool.Begin(ctx)
 	if err != nil {
@@ -62,7 +61,7 @@ func TestServerLogNamesTheKey(t *testing.T) {
 	const key = "refund-4711"
 	done := make(chan error, 1)
 	go func() {
-		_, err := once.Do(ctx, e, once.Operation{Scope: "acme POST /refunds", Key: key, First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := once.Do(ctx, e, once.Operation{Scope: "acme POST /refunds", Key: key, Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			_, err := tx.Exec(ctx, "update account set balance = balance - $1 where id = $2", 1234, 7)
 			return 0, err
 		})
@@ -111,14 +110,13 @@ func TestEveryTransactionIsNamed(t *testing.T) {
 		c.ConnConfig.DialFunc = wire.DialContext
 		c.ConnConfig.RuntimeParams["application_name"] = "x" + strings.Repeat("é", 40) // it is cut in the middle of one
 	})
-	plain, named := pgxstore.New(pool), pgxstore.New(pool)
-	named.NameTransactions()
+	plain, named := pgxstore.New(pool, pgxstore.Config{}), pgxstore.New(pool, pgxstore.Config{NameTransactions: true})
 	const read = "insert into charge select current_setting('application_name'), $1::int"
 	n := 0
 	run := func(s *pgxstore.Store, how string) (name string, trips int64) {
 		t.Helper()
 		n++
-		op := once.Operation{Scope: "s", Key: fmt.Sprint(how, n), First: how == "first"}
+		op := once.Operation{Scope: "s", Key: fmt.Sprint(how, n), Attempt: attempt(how == "first")}
 		e := once.New(s, once.Config{HashKeys: how == "hashed"})
 		before := wire.Counts().RoundTrips
 		var err error

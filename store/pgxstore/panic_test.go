@@ -29,12 +29,12 @@ func TestATracerThatPanics(t *testing.T) {
 			return err
 		},
 		"first attempt": func(ctx context.Context, op once.Operation) error {
-			op.First = true
+			op.Attempt.Number = 1
 			_, err := once.Do(ctx, e, op, insertCharge(op.Key))
 			return err
 		},
 		"first attempt, new statement": func(ctx context.Context, op once.Operation) error {
-			op.First = true
+			op.Attempt.Number = 1
 			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 				_, err := tx.Exec(ctx, "insert into charge values ($1, 5) -- "+op.Key, op.Key)
 				return charge{}, err
@@ -109,7 +109,7 @@ func (f *fragile) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEn
 func TestUnknownIsolation(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	op := once.Operation{Scope: "t", Key: "k", Isolation: 77}
 	_, err := once.Do(t.Context(), e, op, insertCharge("k"))
 	_, batch := once.DoBatch(t.Context(), e, op, declare("k"))

@@ -6,11 +6,11 @@
 //	...
 //	err = pgxstore.Migrate(ctx, pool)
 //	...
-//	engine := once.New(pgxstore.New(pool), once.Config{})
+//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
 // BEGIN, the claim and the look-up travel in one pipelined round trip; the record
 // and COMMIT in another. The handler gets an ordinary [pgx.Tx]. A first attempt
-// (once.Operation.First; over HTTP, Once-Attempt: 1) needs no look-up: BEGIN and the claim
+// (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up: BEGIN and the claim
 // travel with the handler's first statement, if that is an Exec or Query with arguments
 // (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx keeps prepared
 // statements: a round trip less than the bare transaction has.
@@ -49,9 +49,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Store is a [store.Store] on a pgx pool.
@@ -60,7 +63,7 @@ type Store struct {
 	prepares bool // see send
 	simple   bool // texts of several statements are possible
 
-	name string // of transactions, see NameTransactions; "": they have that of their connection
+	name string // of transactions, see Config.NameTransactions; "": they have that of their connection
 
 	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed  atomic.Bool
@@ -73,14 +76,28 @@ var (
 	_ store.Checker        = (*Store)(nil)
 	_ sqlplane.SQL[pgx.Tx] = (*Store)(nil)
 	_ store.Renewer        = (*Store)(nil)
-	_ store.Lister         = (*Store)(nil)
+	_ upkeep.Lister        = (*Store)(nil)
 )
+
+// Config of a [Store]. The zero value is ready to use.
+type Config struct {
+	// NameTransactions gives the transaction of each operation an application_name that ends with the hash of
+	// its key, such as "payments 2c26b46b68ffc68f": the one that [once.Log] writes as idempotency_key. The log of the
+	// server (log_line_prefix with %a) and pg_stat_activity then say of a statement of the handler, which waits for a lock
+	// or is slow, which operation it is of. It is sent with BEGIN, so it takes no round trip. Without a key, and in
+	// [once.Join], the name stays that of the connection.
+	NameTransactions bool
+}
 
 // New returns a store on pool. Its table must exist: see [Migrate], and [Store.Check] if
 // something else migrates. Without the table each operation fails with [store.ErrNotMigrated].
-func New(pool *pgxpool.Pool) *Store {
-	cfg := pool.Config().ConnConfig
-	return &Store{pool: pool, prepares: mayPrepare(cfg), simple: cfg.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+func New(pool *pgxpool.Pool, cfg Config) *Store {
+	conn := pool.Config().ConnConfig
+	s := &Store{pool: pool, prepares: mayPrepare(conn), simple: conn.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
+	if cfg.NameTransactions {
+		s.name = nameOf(conn)
+	}
+	return s
 }
 
 // Check implements [store.Checker].
@@ -103,7 +120,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 
 // look is Read with what has expired.
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
-	conn, err := s.pooled(ctx, store.WaitsOf(ctx))
+	conn, err := s.pooled(ctx, waits.Of(ctx))
 	if err != nil {
 		return row{}, err
 	}
@@ -135,20 +152,20 @@ func (r row) live() store.Record {
 
 // scan reads the columns of a record.
 func scan(from pgx.Row) (r row, err error) {
-	var head []byte
-	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+	var stored []byte
+	err = from.Scan(&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &stored,
 		&r.Result.Body, &r.Request, &r.Trace, &r.Name, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, &r.Since, &r.expired)
 	if err != nil {
 		return r, err
 	}
 	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
-	r.Result.Header, err = store.DecodeHeader(head)
+	err = head.Decode(stored, &r.Result)
 	return r, err
 }
 
 // millis is d for the database: NULL if there is no such bound.
 func millis(d time.Duration) any {
-	if d == 0 {
+	if d == 0 || d == store.Forever {
 		return nil
 	}
 	return float64(d) / float64(time.Millisecond)

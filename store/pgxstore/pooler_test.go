@@ -35,7 +35,7 @@ func TestATransactionPoolerRunsNoOtherStatement(t *testing.T) {
 			return err
 		},
 		"first attempt": func(ctx context.Context, e *once.Engine[pgx.Tx], sql string) error {
-			_, err := once.Do(ctx, e, once.Operation{Scope: "p", Key: once.NewKey(), First: true}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := once.Do(ctx, e, once.Operation{Scope: "p", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				_, err := tx.Exec(ctx, sql, 5)
 				return 1, err
 			})
@@ -48,7 +48,7 @@ func TestATransactionPoolerRunsNoOtherStatement(t *testing.T) {
 			direct := openPool(t)
 			dsn := throughPooler(t, direct)
 			cfg := once.Config{Runs: 1} // another run has another connection, and may succeed
-			one, two := once.New(pgxstore.New(openOn(t, dsn)), cfg), once.New(pgxstore.New(openOn(t, dsn)), cfg)
+			one, two := once.New(pgxstore.New(openOn(t, dsn), pgxstore.Config{}), cfg), once.New(pgxstore.New(openOn(t, dsn), pgxstore.Config{}), cfg)
 			if err := book(ctx, one, credit); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func TestAServerWithoutClaimsIsRefused(t *testing.T) {
 		},
 		"a first attempt": func(ctx context.Context, s *pgxstore.Store) error {
 			first := op()
-			first.First = true
+			first.Attempt.Number = 1
 			_, err := once.Do(ctx, once.New(s, once.Config{}), first, handler)
 			return err
 		},
@@ -64,7 +64,7 @@ func TestAServerWithoutClaimsIsRefused(t *testing.T) {
 			return err
 		},
 	} {
-		s := pgxstore.New(lying)
+		s := pgxstore.New(lying, pgxstore.Config{})
 		for range 2 {
 			err := ask(t.Context(), s)
 			if err == nil || !strings.Contains(err.Error(), "Try: PostgreSQL itself") || store.KindOf(err) != store.KindMisused {
@@ -89,7 +89,7 @@ func TestTheProbeIsSentOnce(t *testing.T) {
 		c.ConnConfig.Tracer = probes
 	})
 	clear(probes) // that of Migrate
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for range 3 {
 		if _, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: once.NewKey()}, insertCharge(once.NewKey())); err != nil {
 			t.Fatal(err)

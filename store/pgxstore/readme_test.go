@@ -21,7 +21,7 @@ func service(ctx context.Context, pool *pgxpool.Pool, mux *http.ServeMux) error 
 	if err := pgxstore.Migrate(ctx, pool); err != nil { // its tables, once
 		return err
 	}
-	engine := once.New(pgxstore.New(pool), once.Config{})
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 
 	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: tenant})
 	mux.Handle("POST /refunds", idempotent(http.HandlerFunc(createRefund)))
@@ -95,7 +95,7 @@ func TestReadme(t *testing.T) {
 			location = w.Header().Get("Location")
 		}
 	}
-	engine := once.New(pgxstore.New(pool), once.Config{})
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for range 2 {
 		if c, err := place(ctx, engine, once.Operation{Scope: "acme charges", Key: "k"}, Charge{"ch_2", 1}); err != nil || c.Value.ID != "ch_2" {
 			t.Error(c, err)

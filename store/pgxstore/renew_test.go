@@ -16,13 +16,14 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestRenewalsNeverDeadlock: of the same leases, at the same time, in any order.
 func TestRenewalsNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 8 })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	var holds []store.Hold
 	for i := range 150 {
 		c := running(fmt.Sprint("k", i))
@@ -73,11 +74,11 @@ func TestUnfinishedReadsItsIndex(t *testing.T) {
 			t.Errorf("%v\n%s", err, plan)
 		}
 	}
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	var after store.ID
 	seen := 0
 	for {
-		list, err := s.Unfinished(t.Context(), store.Listing{After: after, Limit: 7})
+		list, err := s.Unfinished(t.Context(), upkeep.Listing{After: after, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}

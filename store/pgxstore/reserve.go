@@ -19,5 +19,5 @@ func (s *Store) Reserve() (own sqlplane.Database, release func(), err error) {
 	if err != nil {
 		return nil, nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
-	return New(pool), pool.Close, nil
+	return New(pool, Config{}), pool.Close, nil
 }

@@ -15,7 +15,7 @@ import (
 func TestSavepointsNest(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	for name, c := range map[string]struct {
 		inner, outer bool // is committed
 		want         string
@@ -66,7 +66,7 @@ func TestSavepointsNest(t *testing.T) {
 func TestSavepointOfOneThatHasEnded(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx pgx.Tx) (bool, error) {
 		outer, err := tx.Begin(ctx)
 		if err != nil {

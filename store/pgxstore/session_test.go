@@ -18,7 +18,7 @@ import (
 func TestDroppedStatements(t *testing.T) {
 	ctx := context.Background()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	do := func(key string, drop bool) error {
 		_, err := once.Do(ctx, e, once.Operation{Scope: "drop", Key: key}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 			c, err := insertCharge(key)(ctx, tx)
@@ -47,7 +47,7 @@ func TestDroppedStatements(t *testing.T) {
 func TestLargeObjectsEndWithTheTransaction(t *testing.T) {
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	var kept pgx.LargeObjects
 	r, err := once.Do(ctx, e, once.Operation{Scope: "lo", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (oid uint32, err error) {
 		kept = tx.LargeObjects()
@@ -77,7 +77,7 @@ func TestLargeObjectsEndWithTheTransaction(t *testing.T) {
 func TestBatchThatBegins(t *testing.T) {
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	_, err := once.Do(ctx, e, once.Operation{Scope: "batch", Key: "1"}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 		c, err := insertCharge("1")(ctx, tx)
 		if err != nil {

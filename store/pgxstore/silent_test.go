@@ -61,7 +61,7 @@ func TestASilentServer(t *testing.T) {
 	timeouts := store.Timeouts{Acquire: 2 * time.Second, Statement: time.Second, Lock: time.Second}
 	op := once.Operation{Scope: "s", Key: "k"}
 	first, again := op, op
-	first.First, again.Caller.Attempt = true, 2
+	first.Attempt.Number, again.Attempt.Number = 1, 2
 	patient := again
 	patient.Timeouts.Acquire = hang / 2
 	for mode, configure := range silentModes {
@@ -83,9 +83,9 @@ func TestASilentServer(t *testing.T) {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				pool, proxy := behindProxy(t, configure)
-				e := once.New(pgxstore.New(pool), once.Config{Timeouts: timeouts, Settle: time.Second})
+				e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Timeouts: timeouts, Settle: time.Second})
 				if c.warm {
-					warm := once.Operation{Scope: "s", Key: "warm", First: true, Timeouts: timeouts}
+					warm := once.Operation{Scope: "s", Key: "warm", Attempt: once.Attempt{Number: 1}, Timeouts: timeouts}
 					warm.Timeouts.Acquire = hang / 2
 					if err := c.do(context.Background(), engineOn(pool), warm); err != nil {
 						t.Fatal(err)
@@ -148,7 +148,7 @@ func TestASilentServerIsNamed(t *testing.T) {
 		t.Run(c.pattern, func(t *testing.T) {
 			t.Parallel()
 			pool, proxy := behindProxy(t, func(*pgxpool.Config) {})
-			s := pgxstore.New(pool)
+			s := pgxstore.New(pool, pgxstore.Config{})
 			e := once.New(s, once.Config{})
 			if c.ask.Durable {
 				if err := executeCharge(context.Background(), e, once.Operation{Scope: "s", Key: "k"}); err != nil {
@@ -177,7 +177,7 @@ func TestALongFirstStatement(t *testing.T) {
 	t.Parallel()
 	pool, _ := behindProxy(t, func(*pgxpool.Config) {})
 	sleep := func(timeouts store.Timeouts) error {
-		op := once.Operation{Scope: "s", Key: once.NewKey(), First: true, Timeouts: timeouts}
+		op := once.Operation{Scope: "s", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Timeouts: timeouts}
 		_, err := once.Do(context.Background(), engineOn(pool), op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			_, err := tx.Exec(ctx, "select pg_sleep($1)", 3)
 			return 1, err
@@ -251,7 +251,7 @@ func TestAStatementOfASilentServer(t *testing.T) {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				pool, proxy := behindProxy(t, configure)
-				e := once.New(pgxstore.New(pool), once.Config{Timeouts: store.Timeouts{Acquire: 2 * time.Second, Statement: time.Second}, Settle: time.Second})
+				e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Timeouts: store.Timeouts{Acquire: 2 * time.Second, Statement: time.Second}, Settle: time.Second})
 				var trigger *faultnet.Trigger
 				err := ended(t, func() error {
 					op := once.Operation{Scope: "s", Key: "k"}

@@ -18,6 +18,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // pay takes one from an account. It locks the account's row.
@@ -39,11 +40,11 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	e := engineOn(pool)
 	do := func(first bool, appended int) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: once.NewKey(), First: first}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+			_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: once.NewKey(), Attempt: attempt(first)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				for i := range appended {
 					if err := s.On(tx).Append(ctx, pay(9-i)); err != nil {
 						return 0, err
@@ -96,7 +97,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 			}
 			return err
 		}},
-		{"Unfinished", 1, func(ctx context.Context) error { _, err := s.Unfinished(ctx, store.Listing{Limit: 10}); return err }},
+		{"Unfinished", 1, func(ctx context.Context) error { _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 10}); return err }},
 		{"Backlog", 1, func(ctx context.Context) error { _, err := s.Backlog(ctx); return err }},
 	} {
 		var got int64
@@ -121,7 +122,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 func TestAppendedInOppositeOrder(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 8 })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	e := once.New(s, once.Config{Runs: 1})
 	const rows, rounds = 8, 25
 	var group sync.WaitGroup
@@ -165,7 +166,7 @@ func TestAppendedInOppositeOrder(t *testing.T) {
 func TestAppendedInAJoin(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
-	s, e := pgxstore.New(pool), engineOn(pool)
+	s, e := pgxstore.New(pool, pgxstore.Config{}), engineOn(pool)
 	insert := func(id, locks string) store.Statement {
 		return store.Statement{SQL: "insert into charge select $1, count(*) from charge", Args: []any{id}, Rows: 1, Locks: locks}
 	}
@@ -201,7 +202,7 @@ func TestAppendedInAJoin(t *testing.T) {
 func TestATailAfterAMigration(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
-	s, e := pgxstore.New(pool), engineOn(pool)
+	s, e := pgxstore.New(pool, pgxstore.Config{}), engineOn(pool)
 	if _, err := pool.Exec(t.Context(), "create table note (id serial, text text)"); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestAStatementOfThePoolIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pool.Close()
-			r := pgxstore.New(pool).Pool()
+			r := pgxstore.New(pool, pgxstore.Config{}).Pool()
 			insert := store.Statement{SQL: "insert into charge values ($1, 1)", Args: []any{"warm"}, Rows: 1}
 			if _, err := r.Exec(t.Context(), insert); err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func TestDoExecutesThenReplays(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	pool := openPool(t)
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	op := once.Operation{Scope: "t", Key: "k1", Fingerprint: once.FingerprintOf([]byte("a"))}
 	for i := range 3 {
 		r, err := once.Do(ctx, e, op, insertCharge("c1"))

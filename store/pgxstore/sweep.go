@@ -10,13 +10,14 @@ import (
 
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Sweeper = (*Store)(nil)
+var _ upkeep.Sweeper = (*Store)(nil)
 
-// Sweep implements [store.Sweeper].
-func (s *Store) Sweep(ctx context.Context, req store.Sweep) (swept store.Swept, err error) {
-	if req.Keep == nil {
+// Sweep implements [upkeep.Sweeper].
+func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
+	if req.Archive == nil {
 		return s.sweepOut(ctx, req)
 	}
 	over := false
@@ -29,19 +30,19 @@ func (s *Store) Sweep(ctx context.Context, req store.Sweep) (swept store.Swept, 
 	case err == nil:
 		return swept, nil
 	case over: // all but the COMMIT
-		return store.Swept{}, classify(err, statement{})
+		return upkeep.Swept{}, classify(err, statement{})
 	case errors.As(err, new(*store.Error)):
-		return store.Swept{}, err
+		return upkeep.Swept{}, err
 	}
-	return store.Swept{}, down(err)
+	return upkeep.Swept{}, down(err)
 }
 
 // sweepOut is one round trip, which costs both sides less than four of them: what a
 // sweeper takes is taken from requests.
-func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, error) {
+func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return store.Swept{}, down(err)
+		return upkeep.Swept{}, down(err)
 	}
 	defer conn.Release()
 	b := make(pipeline, 0, 4)
@@ -59,13 +60,13 @@ func (s *Store) sweepOut(ctx context.Context, req store.Sweep) (store.Swept, err
 		_ = answer.stop(err)
 	}
 	if pe := serverError(err); pe == nil || fatal(pe) { // COMMIT was on its way, too
-		return store.Swept{}, classify(err, statement{})
+		return upkeep.Swept{}, classify(err, statement{})
 	}
-	return store.Swept{}, down(err)
+	return upkeep.Swept{}, down(err)
 }
 
 // readSwept reads the answers to what sweepOut has sent.
-func readSwept(br pgx.BatchResults, req store.Sweep) (swept store.Swept, err error) {
+func readSwept(br pgx.BatchResults, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	defer func() {
 		if e := br.Close(); err == nil { // of COMMIT
 			err = e
@@ -81,8 +82,8 @@ func readSwept(br pgx.BatchResults, req store.Sweep) (swept store.Swept, err err
 	return swept, err
 }
 
-func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, error) {
-	swept := store.Swept{Mark: req.After}
+func sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
+	swept := upkeep.Swept{Mark: req.After}
 	var alone bool
 	if err := tx.QueryRow(ctx, pgsql.SweepLock).Scan(&alone); err != nil || !alone {
 		return swept, err
@@ -95,7 +96,7 @@ func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, er
 	if err != nil || len(found) == 0 {
 		return swept, err
 	}
-	if err := req.Keep(ctx, found); err != nil {
+	if err := req.Archive(ctx, found); err != nil {
 		return swept, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	var b pgx.Batch
@@ -109,7 +110,7 @@ func sweepKept(ctx context.Context, tx pgx.Tx, req store.Sweep) (store.Swept, er
 	return swept, err
 }
 
-func scanExpired(from pgx.CollectableRow) (e store.Expired, err error) {
+func scanExpired(from pgx.CollectableRow) (e upkeep.Expired, err error) {
 	r, err := scan(behind{from, []any{&e.Scope, &e.Key, &e.At}})
 	e.Record = r.Record
 	return e, err

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 const expired = `insert into once_operation (scope, key, claim, expires_at)
@@ -24,8 +24,8 @@ func TestSweepRefusedCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := pgxstore.New(pool)
-	swept, err := s.Sweep(t.Context(), store.Sweep{Limit: 10})
+	s := pgxstore.New(pool, pgxstore.Config{})
+	swept, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 10})
 	if err == nil || swept.Rows != 0 {
 		t.Errorf("%+v, %v: want the error of COMMIT", swept, err)
 	}
@@ -35,7 +35,7 @@ func TestSweepRefusedCommit(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "drop trigger refusing on once_operation"); err != nil {
 		t.Fatal(err)
 	}
-	if swept, err := s.Sweep(t.Context(), store.Sweep{Limit: 10}); err != nil || swept.Rows != 5 {
+	if swept, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 10}); err != nil || swept.Rows != 5 {
 		t.Errorf("%+v, %v: want 5 rows, on the same connection", swept, err)
 	}
 }
@@ -46,7 +46,7 @@ func TestSweepMark(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
-	s, req := pgxstore.New(pool), store.Sweep{Limit: 2}
+	s, req := pgxstore.New(pool, pgxstore.Config{}), upkeep.Sweep{Limit: 2}
 	for i, minute := range []int{2, 4, 5, 5} {
 		swept, err := s.Sweep(t.Context(), req)
 		want := time.Date(2001, 1, 1, 0, minute, 0, 0, time.UTC)

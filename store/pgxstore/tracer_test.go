@@ -50,7 +50,7 @@ func TestNoErrorsWhereNothingFails(t *testing.T) {
 	ctx := context.Background()
 	seen := new(spans)
 	pool := openPool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen })
-	e := once.New(pgxstore.New(pool), once.Config{Synced: true})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Synced: true})
 	plain := func(ctx context.Context, tx pgx.Tx) (int, error) {
 		_, err := tx.Exec(ctx, "select 1")
 		return 1, err
@@ -62,7 +62,7 @@ func TestNoErrorsWhereNothingFails(t *testing.T) {
 			return errors.Join(err, again)
 		},
 		"first attempt": func(op once.Operation) error {
-			op.First = true
+			op.Attempt.Number = 1
 			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				_, err := tx.Exec(ctx, "select $1::int", 1)
 				return 1, err
@@ -113,7 +113,7 @@ func TestNoErrorsWhereNothingFails(t *testing.T) {
 func TestLargeObjectsEndWithTheHandler(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	e := once.New(pgxstore.New(openPool(t)), once.Config{})
+	e := once.New(pgxstore.New(openPool(t), pgxstore.Config{}), once.Config{})
 	for name, end := range map[string]func(context.Context, pgx.Tx) error{
 		"committed":   func(context.Context, pgx.Tx) error { return nil },
 		"rolled back": func(context.Context, pgx.Tx) error { return errors.New("no") },

@@ -273,11 +273,11 @@ func TestATracerSeesTheFirstStatement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool, seen := recorded(t)
-			e := once.New(pgxstore.New(pool), once.Config{Runs: 1})
+			e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1})
 			var want []string
 			for _, first := range []bool{false, true, true} { // the third finds it prepared
 				id := fmt.Sprint("k", len(want))
-				_, _ = once.Do(t.Context(), e, once.Operation{Scope: "seen", Key: once.NewKey(), First: first}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+				_, _ = once.Do(t.Context(), e, once.Operation{Scope: "seen", Key: once.NewKey(), Attempt: attempt(first)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 					return 1, run(context.WithValue(ctx, handlersKey{}, true), tx, "k")
 				})
 				seen.check(t)
@@ -318,10 +318,12 @@ func TestATracerSeesWhatAFirstAttemptFinds(t *testing.T) {
 		c.MaxConns = 2
 		c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // which finds broken ones, if the machine is slow
 	})
-	e := once.New(pgxstore.New(pool), once.Config{Runs: 2})
-	elsewhere := func() *once.Engine[pgx.Tx] { return once.New(pgxstore.New(pool), once.Config{Runs: 2}) }
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})
+	elsewhere := func() *once.Engine[pgx.Tx] {
+		return once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})
+	}
 	run := func(e *once.Engine[pgx.Tx], key string, during func()) error {
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "found", Key: key, First: true}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "found", Key: key, Attempt: once.Attempt{Number: 1}}, func(ctx context.Context, tx pgx.Tx) (charge, error) {
 			_, err := tx.Exec(context.WithValue(ctx, handlersKey{}, true), mine+"insert into charge values ($1, 1)", once.NewKey())
 			if during != nil {
 				during()
@@ -379,7 +381,7 @@ func TestATracerSeesWhatAFirstAttemptFinds(t *testing.T) {
 	if _, err := other.Exec(t.Context(), "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(once.New(pgxstore.New(pool), once.Config{Runs: 4}), "broken", nil); err != nil {
+	if err := run(once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 4}), "broken", nil); err != nil {
 		t.Error(err)
 	}
 	seen.check(t)
@@ -397,7 +399,7 @@ func TestATracerSeesEachPrepareOnce(t *testing.T) {
 	e := engineOn(pool)
 	runs := 0
 	do := func(first bool, after func(tx pgx.Tx) error) error {
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "prepared", Key: once.NewKey(), First: first}, func(ctx context.Context, tx pgx.Tx) (int, error) {
+		_, err := once.Do(t.Context(), e, once.Operation{Scope: "prepared", Key: once.NewKey(), Attempt: attempt(first)}, func(ctx context.Context, tx pgx.Tx) (int, error) {
 			runs++
 			_, err := tx.Exec(context.WithValue(ctx, handlersKey{}, true), mine+"insert into charge values ($1, 1)", once.NewKey())
 			return 1, errors.Join(err, after(tx))

@@ -30,7 +30,7 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})
-	e := once.New(pgxstore.New(pool), once.Config{})
+	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	n := 0
 	op := func() once.Operation {
 		n++
@@ -54,11 +54,11 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { _, err := insertCharge(op().Key)(ctx, tx); return err })
 		}},
 		{"Do, executed", 4, func() error { return do(op()) }},
-		{"Do, executed, first attempt", 3, func() error { o := op(); o.First = true; return do(o) }},
+		{"Do, executed, first attempt", 3, func() error { o := op(); o.Attempt.Number = 1; return do(o) }},
 		{"Do, replayed", 1, func() error { return do(same) }},
 		{"Do at SERIALIZABLE, executed", 4, func() error { return do(serializable(op())) }},
 		{"Do at SERIALIZABLE, replayed in another process", 2, func() error {
-			_, err := once.Do(ctx, once.New(pgxstore.New(pool), once.Config{}), serializable(same), insertCharge(same.Key))
+			_, err := once.Do(ctx, once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{}), serializable(same), insertCharge(same.Key))
 			return err
 		}},
 		{"Do, final failure", 5, func() error {

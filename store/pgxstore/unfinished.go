@@ -6,12 +6,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-// Unfinished implements [store.Lister] by an index of what is not done. A standby, which may be
+// Unfinished implements [upkeep.Lister] by an index of what is not done. A standby, which may be
 // behind, is an error.
-func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []store.Entry, err error) {
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
 	if err := s.unsendable(page.After); err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 	_, err = s.apart(ctx, pipeline{
 		{sql: pgsql.Recovery, each: func(row pgx.Rows) error { return row.Scan(&recovery) }},
 		{sql: text, args: args, each: func(row pgx.Rows) error {
-			var e store.Entry
+			var e upkeep.Entry
 			r, err := scan(behind{row, []any{&e.Scope, &e.Key}})
 			e.Record = r.Record
 			list = append(list, e)

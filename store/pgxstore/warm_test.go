@@ -18,7 +18,7 @@ import (
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 5 })
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	if err := s.Warm(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestWarmSaysHowMany(t *testing.T) {
 		}
 	})
 	left.Store(2) // and one is there
-	err := pgxstore.New(pool).Warm(t.Context(), 4)
+	err := pgxstore.New(pool, pgxstore.Config{}).Warm(t.Context(), 4)
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), "3 of 4") || !strings.Contains(err.Error(), "Try: ") || pool.Stat().IdleConns() != 3 {
 		t.Errorf("%v, %d idle", err, pool.Stat().IdleConns())
 	}

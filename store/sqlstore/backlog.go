@@ -5,20 +5,21 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Backlogger = (*Store)(nil)
+var _ upkeep.Backlogger = (*Store)(nil)
 
-// Backlog implements [store.Backlogger], by indexes. A standby counts what it has.
-func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
+// Backlog implements [upkeep.Backlogger], by indexes. A standby counts what it has.
+func (s *Store) Backlog(ctx context.Context) (upkeep.Backlog, error) {
 	conn, err := s.acquire(ctx, store.BeginOptions{})
 	if err != nil {
-		return store.Backlog{}, s.down(err)
+		return upkeep.Backlog{}, s.down(err)
 	}
 	defer func() { _ = conn.Close() }()
 	b, err := dialect.ScanBacklog(conn.QueryRowContext(s.ownContext(ctx), dialect.Backlog(s.dialect.name)))
 	if err != nil {
-		return store.Backlog{}, s.down(err)
+		return upkeep.Backlog{}, s.down(err)
 	}
 	return b, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
@@ -23,7 +24,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 		return &store.Error{Kind: store.KindMisused, Err: errOtherOperation}
 	case !t.id.IsZero() && c.Expect.Fence != 0: // it was absent when it was claimed
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
-	case c.Keep && c.Expect.Fence == 0:
+	case c.KeepRequest && c.Expect.Fence == 0:
 		return &store.Error{Kind: store.KindMisused, Err: errKeep}
 	}
 	ctx := t.s.ownContext(caller)
@@ -76,7 +77,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	if isAtomic(c) {
 		n := c.Next
 		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-			store.EncodeHeader(n.Result.Header), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
+			head.Encode(&n.Result), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == sqlplane.PostgreSQL {
@@ -123,7 +124,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 			}
 		}
 		query, args = d.swapInsert, append(append(args, pgsql.LockID(c.ID)), fields(c)...)
-	case c.Keep:
+	case c.KeepRequest:
 		query, args = d.swapKeep, append(args, fields(c)...)
 	default:
 		query, args = d.swapUpdate, append(args, fields(c)...)

@@ -51,13 +51,13 @@ func (t *txn) limit(opts store.BeginOptions) {
 
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
-// Statements implements [store.Counter].
+// Statements implements [ability.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 
-// Ended implements [store.Expiring].
+// Ended implements [ability.Expiring].
 func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 
-// OnEnd implements [store.Expiring].
+// OnEnd implements [ability.Expiring].
 func (t *txn) OnEnd(f func()) (stop func() bool) { return t.guard.OnEnd(f) }
 
 func (t *txn) Rollback(context.Context) error {

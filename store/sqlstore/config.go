@@ -1,6 +1,6 @@
 package sqlstore
 
-// Config of a [Store]. The zero value is what [New] takes.
+// Config of a [Store]. The zero value is ready to use.
 type Config struct {
 	// GroupCommit, on SQLite, lets operations that wait for the file share one COMMIT,
 	// and so one flush to the disk. The first one begins at once. Those that have come

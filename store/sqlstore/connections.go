@@ -1,11 +1,13 @@
 package sqlstore
 
-import "github.com/oncelib/once/store"
+import (
+	"github.com/oncelib/once/store/upkeep"
+)
 
-var _ store.Pooled = (*Store)(nil)
+var _ upkeep.Pooled = (*Store)(nil)
 
-// Connections implements [store.Pooled].
-func (s *Store) Connections() store.Connections {
+// Connections implements [upkeep.Pooled].
+func (s *Store) Connections() upkeep.Connections {
 	stat := s.db.Stats()
-	return store.Connections{InUse: stat.InUse, Idle: stat.Idle, Max: stat.MaxOpenConnections}
+	return upkeep.Connections{InUse: stat.InUse, Idle: stat.Idle, Max: stat.MaxOpenConnections}
 }

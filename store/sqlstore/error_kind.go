@@ -21,7 +21,7 @@ func (s *Store) Classify(err error) store.Kind {
 	return k
 }
 
-// IsDeadlock implements [store.DeadlockDetector]. SQLite has none: one writer waits for the other.
+// IsDeadlock implements [ability.DeadlockDetector]. SQLite has none: one writer waits for the other.
 func (s *Store) IsDeadlock(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:

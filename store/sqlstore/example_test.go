@@ -19,7 +19,7 @@ func ExampleConfig_groupCommit() { //nolint:testableexamples // there is no driv
 		if err := sqlstore.Migrate(ctx, db); err != nil {
 			return nil, err
 		}
-		s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: true})
+		s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: true})
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +33,7 @@ func ExampleStore_Warm() { //nolint:testableexamples // there is no driver in th
 	start := func(ctx context.Context, db *sql.DB) (*once.Engine[*sql.Tx], error) {
 		db.SetMaxOpenConns(20)
 		db.SetMaxIdleConns(20) // a sql.DB keeps two otherwise
-		s, err := sqlstore.New(ctx, db)
+		s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 		if err != nil {
 			return nil, err
 		}

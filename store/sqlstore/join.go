@@ -145,7 +145,7 @@ type joined struct {
 
 func (j *joined) Tx() *sql.Tx { return j.caller }
 
-// Statements implements [store.Counter].
+// Statements implements [ability.Counter].
 func (j *joined) Statements() int { return j.guard.Statements() - j.ownStatements }
 
 func (j *joined) Rollback(ctx context.Context) error {

@@ -24,7 +24,7 @@ const (
 	mysqlWhere   = " where scope = ? and `key` = ?"
 	mysqlExpect  = mysqlWhere + " and state <> 2 and fence = ? and (not ? or (state = 1 and lease_until <= " + mysqlNow + ")) and (? or claim = ?)"
 	mysqlFields  = "state = ?, fence = ?, claim = ?, fingerprint = ?, status = ?, kind = ?, head = ?, body = ?, request = ?, trace = ?, name = ?, point = ?, calling = ?, data = ?" + mysqlTimes
-	mysqlKeep    = "state = ?, fence = ?, claim = ?, status = ?, kind = ?, head = ?, body = ?, point = ?, calling = ?, data = ?" + mysqlTimes // see Change.Keep
+	mysqlKeep    = "state = ?, fence = ?, claim = ?, status = ?, kind = ?, head = ?, body = ?, point = ?, calling = ?, data = ?" + mysqlTimes // see Change.KeepRequest
 	mysqlTimes   = ", lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
 )
 

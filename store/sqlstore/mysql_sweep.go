@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 const (
@@ -44,9 +45,9 @@ const mysqlPart = 100
 // sweepMySQL deletes in one statement as long as no row is locked: it costs the server the
 // least time, which requests may need. If a row is locked, by another sweeper or by a claim of
 // an expired key, the rows are locked one by one, and those that are locked are left out.
-func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, error) {
+func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
-	if req.Keep != nil {
+	if req.Archive != nil {
 		query, scan = mysqlKept, scanExpired
 	} else if s.compound {
 		if swept, done, err := s.sweepAtOnce(ctx, req); done {
@@ -55,18 +56,18 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 	}
 	found, err := collectExpired(ctx, s.db, fill(query, req.After.UnixMilli(), int64(req.Limit)), scan)
 	if err != nil {
-		return store.Swept{}, s.notSwept(err)
+		return upkeep.Swept{}, s.notSwept(err)
 	}
 	if len(found) == 0 {
-		return store.Swept{Mark: req.After}, nil
+		return upkeep.Swept{Mark: req.After}, nil
 	}
-	if req.Keep != nil {
-		if err := req.Keep(ctx, found); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
+	if req.Archive != nil {
+		if err := req.Archive(ctx, found); err != nil {
+			return upkeep.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
-	return sweepParts(ctx, req, found, func(part []store.Expired) (int, error) {
-		if s.compound && req.Keep != nil {
+	return sweepParts(ctx, req, found, func(part []upkeep.Expired) (int, error) {
+		if s.compound && req.Archive != nil {
 			if rows, done, err := s.deleteMySQL(ctx, thoseKept(part)); done {
 				return rows, err
 			}
@@ -77,7 +78,7 @@ func (s *Store) sweepMySQL(ctx context.Context, req store.Sweep) (store.Swept, e
 
 // sweepParts deletes what was found in as many transactions as are needed, with pauses as
 // long as they are. What is left after an error, or when ctx is over, is found again.
-func sweepParts(ctx context.Context, req store.Sweep, found []store.Expired, drop func([]store.Expired) (int, error)) (all store.Swept, err error) {
+func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
 	for part := range slices.Chunk(found, mysqlPart) {
 		began := time.Now()
 		dropped, err := drop(part)
@@ -86,7 +87,7 @@ func sweepParts(ctx context.Context, req store.Sweep, found []store.Expired, dro
 			return all, nil
 		}
 		if err != nil {
-			return store.Swept{}, err
+			return upkeep.Swept{}, err
 		}
 		all.Rows += dropped
 		select {
@@ -98,17 +99,17 @@ func sweepParts(ctx context.Context, req store.Sweep, found []store.Expired, dro
 	return all, nil
 }
 
-func (s *Store) sweepAtOnce(ctx context.Context, req store.Sweep) (swept store.Swept, done bool, err error) {
+func (s *Store) sweepAtOnce(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, done bool, err error) {
 	var found, last int64
 	after := req.After.UnixMilli()
 	rows, done, err := s.deleteMySQL(ctx, fill(mysqlSweep, after, int64(req.Limit), after), &found, &last)
 	switch {
 	case err != nil:
-		return store.Swept{}, done, err
+		return upkeep.Swept{}, done, err
 	case found == 0:
-		return store.Swept{Mark: req.After}, done, nil
+		return upkeep.Swept{Mark: req.After}, done, nil
 	}
-	return store.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
+	return upkeep.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
 }
 
 // deleteMySQL runs a compound that deletes and returns how many rows that were, and what
@@ -135,15 +136,15 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 // deleteUnlocked deletes those rows that are not locked and are still the same.
 // They are found without locks, and then locked by the primary key: that is where claims
 // begin as well, and transactions that lock in one order do not deadlock.
-func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int, error) {
+func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
 		same[string(e.Nonce)] = true
 	}
-	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept store.Swept, err error) {
+	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept upkeep.Swept, err error) {
 		those, values := thoseMySQL(found)
 		free, err := collectExpired(ctx, tx, fill("select o.scope, o.`key`, o.claim, o.expires_at from "+those+" where "+mysqlExpired+" for update skip locked", values...), scanSwept)
-		free = slices.DeleteFunc(free, func(e store.Expired) bool { return !same[string(e.Nonce)] })
+		free = slices.DeleteFunc(free, func(e upkeep.Expired) bool { return !same[string(e.Nonce)] })
 		if err != nil || len(free) == 0 {
 			return swept, err
 		}
@@ -164,7 +165,7 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []store.Expired) (int,
 
 // thoseMySQL are rows by their keys, looked up one by one. A condition on many keys may
 // be answered by looking at all rows there are, and that waits for everybody's locks.
-func thoseMySQL(found []store.Expired) (text string, values []any) {
+func thoseMySQL(found []upkeep.Expired) (text string, values []any) {
 	for _, e := range found {
 		values = append(values, e.Scope, e.Key, e.Nonce)
 	}
@@ -173,23 +174,23 @@ func thoseMySQL(found []store.Expired) (text string, values []any) {
 }
 
 // thoseKept is a compound that deletes them, if they are still the same.
-func thoseKept(found []store.Expired) string {
+func thoseKept(found []upkeep.Expired) string {
 	those, values := thoseMySQL(found)
 	return "begin not atomic " + fill(mysqlBriefly+those+" where "+mysqlExpired+" and o.claim = those.c", values...) + "; select row_count(); end"
 }
 
-func scanSwept(rows *sql.Rows) (e store.Expired, err error) {
+func scanSwept(rows *sql.Rows) (e upkeep.Expired, err error) {
 	err = rows.Scan(&e.Scope, &e.Key, &e.Nonce, (*dialect.Time)(&e.At))
 	return e, err
 }
 
-func scanExpired(rows *sql.Rows) (e store.Expired, err error) {
+func scanExpired(rows *sql.Rows) (e upkeep.Expired, err error) {
 	r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
 	e.Record = r.Record
 	return e, err
 }
 
-func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (store.Expired, error), args ...any) (found []store.Expired, err error) {
+func collectExpired(ctx context.Context, from querier, query string, scan func(*sql.Rows) (upkeep.Expired, error), args ...any) (found []upkeep.Expired, err error) {
 	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

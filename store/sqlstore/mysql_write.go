@@ -126,7 +126,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	switch {
 	case c.Next.State == store.StateAbsent:
 		change = fill(mysqlDelete, id...)
-	case c.Keep:
+	case c.KeepRequest:
 		change = fill(mysqlNarrow, mysqlRecord(c)...)
 	default:
 		change = fill(mysqlUpdate, mysqlRecord(c)...)

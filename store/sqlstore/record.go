@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,14 +28,14 @@ func (r row) live() store.Record {
 
 // scan reads the columns of dialect.read, behind those that go into front.
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
-	var head []byte
-	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &head,
+	var stored []byte
+	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &stored,
 		&r.Result.Body, &r.Request, &r.Trace, &r.Name, &r.RecoveryPoint, &r.CallStarted, &r.Data, &r.LeaseExpired, (*dialect.Time)(&r.Since), &r.expired})
 	if err = from.Scan(dest...); err != nil {
 		return r, err
 	}
 	r.LeaseExpired = r.LeaseExpired && r.State == store.StateRunning
-	r.Result.Header, err = store.DecodeHeader(head)
+	err = head.Decode(stored, &r.Result)
 	return r, err
 }
 
@@ -42,7 +43,7 @@ func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err e
 // every dialect's texts.
 func fields(c store.Change) []any {
 	n := c.Next
-	head := store.EncodeHeader(n.Result.Header)
+	stored := head.Encode(&n.Result)
 	var lease, retain any
 	switch n.State { //nolint:exhaustive // the others have neither
 	case store.StateRunning:
@@ -50,11 +51,11 @@ func fields(c store.Change) []any {
 	case store.StateDone:
 		retain = millis(c.Retain)
 	}
-	if c.Keep {
-		return []any{int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
+	if c.KeepRequest {
+		return []any{int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), stored, n.Result.Body,
 			n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 	}
-	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind), head, n.Result.Body,
+	return []any{int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind), stored, n.Result.Body,
 		n.Request, text(n.Trace), text(n.Name), n.RecoveryPoint, n.CallStarted, n.Data, lease, retain}
 }
 
@@ -68,7 +69,7 @@ func text(s string) any {
 
 // millis is d for the database: NULL if there is no such bound.
 func millis(d time.Duration) any {
-	if d == 0 {
+	if d == 0 || d == store.Forever {
 		return nil
 	}
 	return float64(d) / float64(time.Millisecond)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/sqlitegroup"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Rows are found outside of the transactions that delete them, which keep all other
@@ -34,22 +35,22 @@ const (
 )
 
 // sweepSQLite is Sweep in as many transactions as are needed.
-func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swept, err error) {
+func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.Swept, err error) {
 	query, scan := sqliteSwept, scanSwept
-	if req.Keep != nil {
+	if req.Archive != nil {
 		query, scan = sqliteKept, scanExpired
 	}
 	found, err := collectExpired(ctx, s.db, query, scan, req.After.UnixMilli(), req.Limit)
 	if err != nil {
-		return store.Swept{}, s.notSwept(err)
+		return upkeep.Swept{}, s.notSwept(err)
 	}
-	all = store.Swept{Mark: req.After, More: len(found) >= req.Limit}
+	all = upkeep.Swept{Mark: req.After, More: len(found) >= req.Limit}
 	if len(found) == 0 {
 		return all, nil
 	}
-	if req.Keep != nil {
-		if err := req.Keep(ctx, found); err != nil {
-			return store.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
+	if req.Archive != nil {
+		if err := req.Archive(ctx, found); err != nil {
+			return upkeep.Swept{}, &store.Error{Kind: store.KindOther, Err: err}
 		}
 	}
 	all.Mark = found[len(found)-1].At
@@ -62,7 +63,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req store.Sweep) (all store.Swe
 			return all, nil
 		}
 		if err != nil {
-			return store.Swept{}, err
+			return upkeep.Swept{}, err
 		}
 		found = found[part.tried:]
 		all.Rows += part.rows
@@ -84,7 +85,7 @@ type sweptPart struct {
 }
 
 // sweepPart deletes rows that are still the same, the first ones of part, in a transaction.
-func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []store.Expired) (done sweptPart, err error) {
+func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []upkeep.Expired) (done sweptPart, err error) {
 	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
 			if done.tried >= sqliteLeast && s.file.Waiting() {

@@ -5,7 +5,7 @@
 //	db, err := sqlstore.Open("sqlite", "file:app.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 //	...
 //	err = sqlstore.Migrate(ctx, db)
-//	s, err := sqlstore.New(ctx, db)
+//	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 //	...
 //	engine := once.New(s, once.Config{})
 //
@@ -90,6 +90,7 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/sql/sqlitegroup"
+	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -152,12 +153,7 @@ func (c dsnConnector) Driver() driver.Driver                        { return c.d
 
 // New returns a store on db, which must come from [Open] or [OpenDB] and have the
 // store's table: see [Migrate]. Without the table the error is [store.ErrNotMigrated].
-func New(ctx context.Context, db *sql.DB) (*Store, error) {
-	return NewWithConfig(ctx, db, Config{})
-}
-
-// NewWithConfig is [New] with a configuration.
-func NewWithConfig(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
+func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, connector, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, err
@@ -249,7 +245,7 @@ func (s *Store) Check(ctx context.Context) error {
 // Read returns the record of id. On a standby of PostgreSQL, a record that is not Done is an error.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	var on rowQuerier = s.db
-	if w := store.WaitsOf(ctx); w != nil {
+	if w := waits.Of(ctx); w != nil {
 		conn, err := s.acquire(ctx, store.BeginOptions{Waits: w})
 		if err != nil {
 			return store.Record{}, s.down(err)

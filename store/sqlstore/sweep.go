@@ -10,9 +10,10 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Sweeper = (*Store)(nil)
+var _ upkeep.Sweeper = (*Store)(nil)
 
 // sweeping is how a database deletes what has expired.
 type sweeping struct {
@@ -37,59 +38,59 @@ var sweepings = map[sqlplane.Dialect]sweeping{
 	},
 }
 
-// Sweep implements [store.Sweeper].
-func (s *Store) Sweep(ctx context.Context, req store.Sweep) (store.Swept, error) {
+// Sweep implements [upkeep.Sweeper].
+func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	d := sweepings[s.dialect.name]
 	switch {
 	case s.dialect.name == sqlplane.MySQL:
 		return s.sweepMySQL(ctx, req)
 	case s.dialect.name == sqlplane.SQLite:
 		return s.sweepSQLite(ctx, req)
-	case req.Keep == nil:
-		return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) { return d.deleteExpired(ctx, tx, req) })
+	case req.Archive == nil:
+		return s.sweeping(ctx, d, func(tx *sql.Tx) (upkeep.Swept, error) { return d.deleteExpired(ctx, tx, req) })
 	}
-	return s.sweeping(ctx, d, func(tx *sql.Tx) (store.Swept, error) {
+	return s.sweeping(ctx, d, func(tx *sql.Tx) (upkeep.Swept, error) {
 		var alone bool
 		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
-			return store.Swept{Mark: req.After}, err
+			return upkeep.Swept{Mark: req.After}, err
 		}
 		found, err := d.readExpired(ctx, tx, req)
 		if err != nil {
-			return store.Swept{}, err
+			return upkeep.Swept{}, err
 		}
 		return d.deleteKept(ctx, tx, req, found)
 	})
 }
 
 // sweeping runs fn in a transaction.
-func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (store.Swept, error)) (store.Swept, error) {
+func (s *Store) sweeping(ctx context.Context, d sweeping, fn func(*sql.Tx) (upkeep.Swept, error)) (upkeep.Swept, error) {
 	t, err := s.open(ctx, store.BeginOptions{Isolation: d.isolation})
 	if err != nil {
-		return store.Swept{}, s.down(err)
+		return upkeep.Swept{}, s.down(err)
 	}
 	defer t.release()
 	swept, err := fn(t.tx)
 	if err != nil {
 		_ = t.end()
-		return store.Swept{}, s.notSwept(err)
+		return upkeep.Swept{}, s.notSwept(err)
 	}
 	t.stop() // COMMIT is not the caller's to cancel
 	if err := t.commit(); err != nil {
-		return store.Swept{}, s.lost(err)
+		return upkeep.Swept{}, s.lost(err)
 	}
 	return swept, nil
 }
 
 func (s *Store) notSwept(err error) error {
-	if errors.As(err, new(*store.Error)) { // Keep's
+	if errors.As(err, new(*store.Error)) { // of Archive
 		return err
 	}
 	return s.down(err)
 }
 
 // deleteExpired deletes without keeping.
-func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req store.Sweep) (store.Swept, error) {
-	swept := store.Swept{Mark: req.After}
+func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
+	swept := upkeep.Swept{Mark: req.After}
 	if err := d.makeCommitCheap(ctx, tx); err != nil {
 		return swept, err
 	}
@@ -99,14 +100,14 @@ func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req store.Sweep
 }
 
 // readExpired reads what is to be deleted, and has it kept.
-func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep) (found []store.Expired, err error) {
+func (d sweeping) readExpired(ctx context.Context, from querier, req upkeep.Sweep) (found []upkeep.Expired, err error) {
 	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var e store.Expired
+		var e upkeep.Expired
 		r, err := scan(rows, &e.Scope, &e.Key, (*dialect.Time)(&e.At))
 		if err != nil {
 			return nil, err
@@ -117,7 +118,7 @@ func (d sweeping) readExpired(ctx context.Context, from querier, req store.Sweep
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(found) == 0 {
 		return nil, err
 	}
-	if err := req.Keep(ctx, found); err != nil {
+	if err := req.Archive(ctx, found); err != nil {
 		return nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
 	return found, nil
@@ -128,19 +129,19 @@ type querier interface {
 }
 
 // deleteKept deletes what was kept.
-func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req store.Sweep, found []store.Expired) (store.Swept, error) {
+func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req upkeep.Sweep, found []upkeep.Expired) (upkeep.Swept, error) {
 	if len(found) == 0 {
-		return store.Swept{Mark: req.After}, nil
+		return upkeep.Swept{Mark: req.After}, nil
 	}
 	if err := d.makeCommitCheap(ctx, tx); err != nil {
-		return store.Swept{}, err
+		return upkeep.Swept{}, err
 	}
 	r, err := tx.ExecContext(ctx, d.drop, pgsql.Kept(found))
 	if err != nil {
-		return store.Swept{}, err
+		return upkeep.Swept{}, err
 	}
 	n, err := r.RowsAffected()
-	return store.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
+	return upkeep.Swept{Rows: int(n), More: len(found) >= req.Limit, Mark: found[len(found)-1].At}, err
 }
 
 func (d sweeping) makeCommitCheap(ctx context.Context, tx *sql.Tx) (err error) {

@@ -7,9 +7,10 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Lister = (*Store)(nil)
+var _ upkeep.Lister = (*Store)(nil)
 
 // mysqlUnfinished uses that the index ends with the primary key. A transaction that has claimed an
 // operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
@@ -19,9 +20,9 @@ const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fi
 	" order by scope, `key` limit ?) " +
 	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
 
-// Unfinished implements [store.Lister]. On a standby it is an error: what is not there yet would be
+// Unfinished implements [upkeep.Lister]. On a standby it is an error: what is not there yet would be
 // left out.
-func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []store.Entry, err error) {
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
 	if page.Limit <= 0 {
 		return nil, nil
 	}
@@ -60,7 +61,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var e store.Entry
+		var e upkeep.Entry
 		r, err := scan(rows, &e.Scope, &e.Key)
 		if err != nil {
 			return nil, s.down(err)
@@ -78,7 +79,7 @@ func (s *Store) Unfinished(ctx context.Context, page store.Listing) (list []stor
 }
 
 // listed are the arguments of the texts of PostgreSQL and SQLite.
-func listed(page store.Listing) []any {
+func listed(page upkeep.Listing) []any {
 	args := []any{page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name}
 	if page.Before != "" {
 		args = append(args, page.Before)

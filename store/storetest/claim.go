@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
 )
 
@@ -167,7 +168,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	t.Run("Statements", func(t *testing.T) {
 		id := newID()
 		txn := u.begin(t, id)
-		if c, ok := store.As[store.Counter](txn); ok {
+		if c, ok := store.As[ability.Counter](txn); ok {
 			before := c.Statements()
 			u.write(t, txn, id.Key)
 			if before != 0 || c.Statements() < 1 {

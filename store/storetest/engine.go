@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/store"
 )
 
@@ -54,7 +56,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			id := newID()
 			fn := func(ctx context.Context, tx TX) (string, error) {
 				v, err := u.charge(id.Key)(ctx, tx)
-				return v, errors.Join(err, &once.Failure{Code: "declined", Message: v, Detail: []byte(`{"n":9007199254740993}`), Keep: keep})
+				return v, errors.Join(err, &once.Failure{Code: "declined", Message: v, Detail: []byte(`{"n":9007199254740993}`), CommitWrites: keep})
 			}
 			var first *once.Failure
 			for i, e := range []*once.Engine[TX]{e, e, other} {
@@ -66,7 +68,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 				if i == 0 {
 					first = f
 				}
-				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.Keep != keep {
+				if f.Code != first.Code || f.Message != first.Message || !bytes.Equal(f.Detail, first.Detail) || f.CommitWrites != keep {
 					t.Errorf("replayed %+v, want %+v", f, first)
 				}
 				if applied := once.EffectOf(err) == once.EffectApplied; applied != keep {
@@ -91,7 +93,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			}
 		}
 		u.wantState(t, id, store.StateAbsent)
-		u.wantState(t, store.ID{Scope: id.Scope, Key: once.HashedKey(id.Key)}, store.StateDone)
+		u.wantState(t, store.ID{Scope: id.Scope, Key: keyname.Hashed(id.Key)}, store.StateDone)
 		u.wantEffects(t, id.Key, 1)
 	})
 	t.Run("Seal", func(t *testing.T) {
@@ -107,7 +109,7 @@ func testEngine[TX any](t *testing.T, u *suite[TX]) {
 			if (err == nil) != (f == nil) {
 				t.Fatal(err)
 			}
-			plain, err := sealer.Decrypt(u.read(t, id).Request, once.EncryptionLabel(id.Scope, id.Key))
+			plain, err := sealer.Decrypt(u.read(t, id).Request, seal.Label(id.Scope, id.Key))
 			if err != nil || !bytes.Equal(plain, op.Request) {
 				t.Errorf("opens as %q, %v", plain, err)
 			}

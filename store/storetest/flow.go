@@ -44,7 +44,7 @@ func flows[TX any](u *suite[TX]) []flow[TX] {
 		{name: "batch", call: u.declaring(nil), effects: 1},
 		{name: "batch replay", call: u.declaring(nil), effects: 1, prepared: true},
 		{name: "batch failure", call: u.declaring(&once.Failure{Code: "declined"}), effects: 0},
-		{name: "batch failure kept", call: u.declaring(&once.Failure{Code: "declined", Keep: true}), effects: 1},
+		{name: "batch failure kept", call: u.declaring(&once.Failure{Code: "declined", CommitWrites: true}), effects: 1},
 	}
 	if u.joins {
 		all = append(all,
@@ -115,7 +115,7 @@ func (u *suite[TX]) declines(context.Context, TX, bool) (string, error) {
 }
 
 func (u *suite[TX]) declinesAndKeeps(context.Context, TX, bool) (string, error) {
-	return "", &once.Failure{Code: "declined", Message: once.NewKey(), Keep: true}
+	return "", &once.Failure{Code: "declined", Message: once.NewKey(), CommitWrites: true}
 }
 
 func (u *suite[TX]) swallows(ctx context.Context, tx TX, misbehave bool) (string, error) {

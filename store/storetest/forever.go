@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // testForever proves that what is kept for ever is replayed after two centuries, however it
@@ -21,9 +22,9 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 	kept := map[string]once.Operation{}
 	for name, do := range calls {
 		op := operation(newID())
-		op.Retain, op.FirstSent = once.KeepForever, time.Now()
+		op.Retain, op.Attempt.FirstSent = once.Forever, time.Now()
 		if name == "Join" { // a caller's transaction is not asked how late it is
-			op.FirstSent = time.Time{}
+			op.Attempt.FirstSent = time.Time{}
 		}
 		kept[name] = op
 		if r, err := do(bounded(t), trip[TX]{t: t, e: e, op: op}); !answered(err) || r.Replayed {
@@ -36,7 +37,7 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 	}
 	const century = 100 * 365 * 24 * time.Hour
 	u.Advance(t, u.s, 2*century)
-	if _, ok := store.As[store.Sweeper](u.s); ok {
+	if _, ok := store.As[upkeep.Sweeper](u.s); ok {
 		if n := u.sweepAll(t, u.s, nil); n != 1 {
 			t.Errorf("%d rows swept, want the one that has expired", n)
 		}
@@ -47,7 +48,7 @@ func testForever[TX any](t *testing.T, u *suite[TX]) {
 		}
 	}
 	late := operation(newID())
-	late.Retain, late.FirstSent = once.KeepForever, time.Now().Add(-2*century) // it is absent, so it was never done
+	late.Retain, late.Attempt.FirstSent = once.Forever, time.Now().Add(-2*century) // it is absent, so it was never done
 	if r, err := once.Do(bounded(t), e, late, u.charge(late.Key)); err != nil || r.Replayed {
 		t.Errorf("an old operation that was never done: %+v, %v", r, err)
 	}

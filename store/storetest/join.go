@@ -114,7 +114,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		}
 	})
 	declined := &once.Failure{Code: "declined", Message: "no"}
-	kept := &once.Failure{Code: "declined", Keep: true}
+	kept := &once.Failure{Code: "declined", CommitWrites: true}
 	for _, tt := range []struct {
 		name    string
 		fn      func(context.Context, TX) (string, error)

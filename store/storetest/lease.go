@@ -11,13 +11,14 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // testLeases proves what a store can do for leases beside Swap. The store is its own: its time
 // jumps.
 func testLeases(t *testing.T, o *operations) {
 	t.Run("Backlog", func(t *testing.T) { // first: it counts all there is
-		if _, ok := store.As[store.Backlogger](o.s); !ok {
+		if _, ok := store.As[upkeep.Backlogger](o.s); !ok {
 			t.Skip("the store is not a Backlogger")
 		}
 		testBacklog(t, o)
@@ -37,7 +38,7 @@ func testLeases(t *testing.T, o *operations) {
 		}
 	})
 	t.Run("Unfinished", func(t *testing.T) {
-		if _, ok := store.As[store.Lister](o.s); !ok {
+		if _, ok := store.As[upkeep.Lister](o.s); !ok {
 			t.Skip("the store is not a Lister")
 		}
 		testUnfinished(t, o)
@@ -306,10 +307,10 @@ func testUnfinished(t *testing.T, o *operations) {
 
 	wantListed(t, o, tag, want, held, never)
 	wantFiltered(t, o, tag, want)
-	l, _ := store.As[store.Lister](o.peer)
+	l, _ := store.As[upkeep.Lister](o.peer)
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Unfinished(dead, store.Listing{Limit: 1}); store.KindOf(err) != store.KindUnavailable {
+	if _, err := l.Unfinished(dead, upkeep.Listing{Limit: 1}); store.KindOf(err) != store.KindUnavailable {
 		t.Errorf("under a dead context: %v, want %s", err, store.KindUnavailable)
 	}
 }
@@ -317,12 +318,12 @@ func testUnfinished(t *testing.T, o *operations) {
 // wantListed wants that all of want are listed, and without those of held if only what is due is asked for.
 func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store.Record, held ...store.ID) {
 	t.Helper()
-	l, _ := store.As[store.Lister](o.peer)
+	l, _ := store.As[upkeep.Lister](o.peer)
 	for _, limit := range []int{1, 3, 500, 1000} {
 		due := limit == 3 || limit == 500
 		var got []store.ID
 		for after, more := (store.ID{Scope: tag}), true; more; {
-			page, err := l.Unfinished(bounded(t), store.Listing{After: after, Limit: limit, Due: due})
+			page, err := l.Unfinished(bounded(t), upkeep.Listing{After: after, Limit: limit, Due: due})
 			if err != nil {
 				t.Fatal("Unfinished:", err)
 			}
@@ -367,12 +368,12 @@ var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds
 // wantFiltered wants those of want with each name, and in the scopes with each prefix, listed in pages of one and of three.
 func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
 	t.Helper()
-	l, _ := store.As[store.Lister](o.peer)
+	l, _ := store.As[upkeep.Lister](o.peer)
 	for _, name := range listedNames {
 		for _, prefix := range []string{tag, tag + "a", tag + "\U0001f600", tag + "none"} {
 			for _, limit := range []int{1, 3} {
 				found := 0
-				for page := (store.Listing{Limit: limit, Name: name}).WithPrefix(prefix); ; {
+				for page := (upkeep.Listing{Limit: limit, Name: name}).WithPrefix(prefix); ; {
 					list, err := l.Unfinished(bounded(t), page)
 					if err != nil {
 						t.Fatal("Unfinished:", err)
@@ -405,8 +406,8 @@ func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]sto
 // testBacklog proves that what runs, is unknown or has expired is counted with its age, and nothing else. The store is empty
 // in the beginning.
 func testBacklog(t *testing.T, o *operations) {
-	b, _ := store.As[store.Backlogger](o.peer)
-	want := func(what string, running, waiting, unknown, expired store.Count) {
+	b, _ := store.As[upkeep.Backlogger](o.peer)
+	want := func(what string, running, waiting, unknown, expired upkeep.Count) {
 		t.Helper()
 		got, err := b.Backlog(bounded(t))
 		if err != nil {
@@ -414,7 +415,7 @@ func testBacklog(t *testing.T, o *operations) {
 		}
 		for _, c := range []struct {
 			name      string
-			got, want store.Count
+			got, want upkeep.Count
 		}{{"running", got.Running, running}, {"waiting", got.Waiting, waiting}, {"unknown", got.Unknown, unknown}, {"expired", got.Expired, expired}} {
 			late := c.got.Oldest - c.want.Oldest // what this test has taken
 			if c.got.Number != c.want.Number || late < 0 || late > 30*time.Minute || c.want.Number == 0 && late != 0 {
@@ -428,7 +429,7 @@ func testBacklog(t *testing.T, o *operations) {
 		o.swap(t, store.Change{ID: id, Next: stored(state), Lease: lease, Retain: retain})
 		return id
 	}
-	want("empty", store.Count{}, store.Count{}, store.Count{}, store.Count{})
+	want("empty", upkeep.Count{}, upkeep.Count{}, upkeep.Count{}, upkeep.Count{})
 	lapsed := put(store.StateRunning, time.Minute, 0)
 	put(store.StateUnknown, 0, 0)
 	put(store.StateWaiting, 0, 0)
@@ -439,14 +440,14 @@ func testBacklog(t *testing.T, o *operations) {
 	put(store.StateDone, 0, 0)
 	put(store.StateDone, 0, time.Hour)
 	put(store.StateDone, 0, 2*time.Hour)
-	want("kept", store.Count{Number: 3, Oldest: time.Hour}, store.Count{Number: 1, Oldest: time.Hour}, store.Count{Number: 2, Oldest: time.Hour}, store.Count{})
+	want("kept", upkeep.Count{Number: 3, Oldest: time.Hour}, upkeep.Count{Number: 1, Oldest: time.Hour}, upkeep.Count{Number: 2, Oldest: time.Hour}, upkeep.Count{})
 	o.advance(t, 4*time.Hour)
 	put(store.StateDone, 0, time.Hour)
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
 	if o.claim != nil {
 		defer o.claim(t, newID())()
 	}
-	want("expired", store.Count{Number: 2, Oldest: 4 * time.Hour}, store.Count{Number: 1, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 5 * time.Hour}, store.Count{Number: 2, Oldest: 3 * time.Hour})
+	want("expired", upkeep.Count{Number: 2, Oldest: 4 * time.Hour}, upkeep.Count{Number: 1, Oldest: 5 * time.Hour}, upkeep.Count{Number: 2, Oldest: 5 * time.Hour}, upkeep.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {

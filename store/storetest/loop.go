@@ -103,7 +103,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	if p.Outage {
 		settle = 50 * time.Millisecond // the outage outlasts it
 	}
-	runs := once.DefaultRuns
+	runs := 3 // the default
 	if p.Later > 0 {
 		runs = 1 // another run would find it
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // OperationsHarness is what [RunOperations] needs to know about a store that has no
@@ -110,12 +111,12 @@ func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Re
 type leasedOperations[TX any] struct {
 	plainOperations[TX]
 	store.Renewer
-	store.Lister
+	upkeep.Lister
 }
 
 func hide[TX any](s store.Store[TX]) store.Operations {
 	r, renews := store.As[store.Renewer](s)
-	l, lists := store.As[store.Lister](s)
+	l, lists := store.As[upkeep.Lister](s)
 	if !renews || !lists {
 		return plainOperations[TX]{s}
 	}

@@ -49,7 +49,7 @@ func (u *suite[TX]) race(t *testing.T, n int, level store.Isolation, wait time.D
 	for i := range n {
 		wg.Go(func() {
 			op := operation(id)
-			op.Isolation, op.Wait, op.First = level, wait, i%3 == 0
+			op.Isolation, op.Wait, op.Attempt.Number = level, wait, i%3
 			<-start
 			results[i], errs[i] = once.Do(ctx, engines[i%2], op, u.charge(id.Key))
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -26,7 +27,7 @@ func testSQLHandler[TX any](t *testing.T, p *plane[TX]) {
 			t.Errorf("the transaction sees %d rows, want 2", n)
 		}
 		p.wantRows(t, id.Key, 0)
-		if c, ok := store.As[store.Counter](txn); ok && c.Statements() != 4 {
+		if c, ok := store.As[ability.Counter](txn); ok && c.Statements() != 4 {
 			t.Errorf("%d statements, want 4", c.Statements())
 		}
 		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {

@@ -42,7 +42,7 @@ var standings = []standing{
 	{name: "done", rec: stored(store.StateDone)},
 }
 
-// stored is a record with all that Keep leaves as it is.
+// stored is a record with all that KeepRequest leaves as it is.
 func stored(state store.State) store.Record {
 	return store.Record{
 		State: state, Fence: fence, Nonce: storedNonce,
@@ -114,8 +114,8 @@ func testTruthTable(t *testing.T, o *operations) {
 					if next.rec.State != store.StateAbsent {
 						c.Next.Nonce = nextNonce
 					}
-					c.Keep = ex.Fence != 0 && (e+n)%2 == 0
-					name := fmt.Sprintf("%s: %s, expecting fence %d, nonce %q, lease over %t, to %s, keep %t", by.name, st.name, ex.Fence, ex.Nonce, ex.LeaseExpired, next.name, c.Keep)
+					c.KeepRequest = ex.Fence != 0 && (e+n)%2 == 0
+					name := fmt.Sprintf("%s: %s, expecting fence %d, nonce %q, lease over %t, to %s, keep %t", by.name, st.name, ex.Fence, ex.Nonce, ex.LeaseExpired, next.name, c.KeepRequest)
 					table = append(table, cell{name, by, st, c})
 				}
 			}
@@ -160,7 +160,7 @@ func (o *operations) cell(t *testing.T, name string, by way, st standing, c stor
 		t.Errorf("%s: %v", name, err)
 	case applies && !by.undone:
 		want := c.Next
-		if c.Keep && want.State != store.StateAbsent {
+		if c.KeepRequest && want.State != store.StateAbsent {
 			want.Fingerprint, want.Request, want.Trace, want.Name = before.Fingerprint, before.Request, before.Trace, before.Name
 		}
 		if d := diff(want, after); d != "" {

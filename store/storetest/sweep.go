@@ -12,12 +12,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // testSweep proves that what has expired goes, and nothing else, whoever else is at
 // work. The store is its own: its time jumps.
 func testSweep[TX any](t *testing.T, u *suite[TX]) {
-	if _, ok := store.As[store.Sweeper](u.s); !ok {
+	if _, ok := store.As[upkeep.Sweeper](u.s); !ok {
 		t.Skip("the store is not a Sweeper")
 	}
 	for _, c := range []struct {
@@ -25,7 +26,7 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 		test func(*testing.T, *suite[TX])
 	}{
 		{"Expired", sweepExpired[TX]},
-		{"Keep", sweepKeep[TX]},
+		{"Archive", sweepArchive[TX]},
 		{"KeepFails", sweepKeepFails[TX]},
 		{"Replaced", sweepReplaced[TX]},
 		{"Claimed", sweepClaimed[TX]},
@@ -40,9 +41,9 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 }
 
 // sweep sweeps once.
-func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req store.Sweep) store.Swept {
+func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req upkeep.Sweep) upkeep.Swept {
 	t.Helper()
-	sweeper, _ := store.As[store.Sweeper](s)
+	sweeper, _ := store.As[upkeep.Sweeper](s)
 	swept, err := sweeper.Sweep(bounded(t), req)
 	if err != nil {
 		t.Fatal("Sweep:", err)
@@ -51,9 +52,9 @@ func (u *suite[TX]) sweep(t *testing.T, s store.Store[TX], req store.Sweep) stor
 }
 
 // sweepAll sweeps until nothing is left and returns how many rows there were.
-func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.Context, []store.Expired) error) (rows int) {
+func (u *suite[TX]) sweepAll(t *testing.T, s store.Store[TX], keep func(context.Context, []upkeep.Expired) error) (rows int) {
 	t.Helper()
-	req := store.Sweep{Limit: 7, Keep: keep}
+	req := upkeep.Sweep{Limit: 7, Archive: keep}
 	for more := true; more; {
 		swept := u.sweep(t, s, req)
 		if swept.Rows > req.Limit {
@@ -100,7 +101,7 @@ func sweepExpired[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
+func sweepArchive[TX any](t *testing.T, u *suite[TX]) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	want := map[store.ID]store.Record{}
@@ -112,7 +113,7 @@ func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
 	before := time.Now().Add(-24 * time.Hour)
 	u.Advance(t, u.s, 2*time.Hour)
 	var last time.Time
-	n := u.sweepAll(t, u.s, func(_ context.Context, rows []store.Expired) error {
+	n := u.sweepAll(t, u.s, func(_ context.Context, rows []upkeep.Expired) error {
 		for _, e := range rows {
 			if d := diff(want[e.ID], e.Record); d != "" || e.Since.IsZero() {
 				t.Errorf("seed %d: kept: %s", seed, d)
@@ -133,16 +134,16 @@ func sweepKeep[TX any](t *testing.T, u *suite[TX]) {
 func sweepKeepFails[TX any](t *testing.T, u *suite[TX]) {
 	u.expire(t, 5)
 	full := errors.New("the disk is full")
-	sweeper, _ := store.As[store.Sweeper](u.s)
+	sweeper, _ := store.As[upkeep.Sweeper](u.s)
 	calls := 0
-	swept, err := sweeper.Sweep(bounded(t), store.Sweep{Limit: 3, Keep: func(context.Context, []store.Expired) error {
+	swept, err := sweeper.Sweep(bounded(t), upkeep.Sweep{Limit: 3, Archive: func(context.Context, []upkeep.Expired) error {
 		calls++
 		return full
 	}})
 	if !errors.Is(err, full) || store.KindOf(err) != store.KindOther || swept.Rows != 0 || calls != 1 {
-		t.Errorf("%+v, %v after %d calls of Keep", swept, err, calls)
+		t.Errorf("%+v, %v after %d calls of Archive", swept, err, calls)
 	}
-	if n := u.sweepAll(t, u.s, func(context.Context, []store.Expired) error { return nil }); n != 5 {
+	if n := u.sweepAll(t, u.s, func(context.Context, []upkeep.Expired) error { return nil }); n != 5 {
 		t.Errorf("%d rows were left of 5", n)
 	}
 }
@@ -153,7 +154,7 @@ func sweepReplaced[TX any](t *testing.T, u *suite[TX]) {
 	old := u.expire(t, 3)
 	next := done(old[1].ID, "executed again")
 	next.Next.Nonce = []byte("another's claim.")
-	swept := u.sweep(t, u.s, store.Sweep{Limit: 10, Keep: func(context.Context, []store.Expired) error {
+	swept := u.sweep(t, u.s, upkeep.Sweep{Limit: 10, Archive: func(context.Context, []upkeep.Expired) error {
 		txn, rec, err := u.peer.Begin(bounded(t), store.BeginOptions{ID: next.ID})
 		if err != nil || txn == nil {
 			return fmt.Errorf("a request meanwhile: record %+v: %w", rec, err)
@@ -210,9 +211,9 @@ func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 // transaction at a time can write, that cannot be.
 func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	t.Helper()
-	req := store.Sweep{Limit: 100}
+	req := upkeep.Sweep{Limit: 100}
 	if keeps {
-		req.Keep = func(context.Context, []store.Expired) error { return nil }
+		req.Archive = func(context.Context, []upkeep.Expired) error { return nil }
 	}
 	ctx := bounded(t)
 	if u.OneWriter {
@@ -220,7 +221,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 		ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 	}
-	sweeper, _ := store.As[store.Sweeper](u.peer)
+	sweeper, _ := store.As[upkeep.Sweeper](u.peer)
 	swept, err := sweeper.Sweep(ctx, req)
 	switch {
 	case u.OneWriter && hasWaited(err):
@@ -238,7 +239,7 @@ func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 		runs := 0
 		r, err := once.Do(bounded(t), once.New(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) {
 			if runs++; !u.OneWriter && runs == 1 {
-				u.sweep(t, u.peer, store.Sweep{Limit: 10})
+				u.sweep(t, u.peer, upkeep.Sweep{Limit: 10})
 			}
 			return runs, u.Write(ctx, tx, id.Key)
 		})
@@ -259,9 +260,9 @@ func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 		for _, c := range u.expire(t, rows) {
 			kept[c.ID] = 0
 		}
-		var keep func(context.Context, []store.Expired) error
+		var keep func(context.Context, []upkeep.Expired) error
 		if keeps {
-			keep = func(_ context.Context, rows []store.Expired) error {
+			keep = func(_ context.Context, rows []upkeep.Expired) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, e := range rows {

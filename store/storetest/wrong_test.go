@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // operations is a store without transactions, which may be wrong in one way.
@@ -26,8 +27,8 @@ type wrong struct {
 	swap    func(c *store.Change, now store.Record)
 	read    func(rec *store.Record)
 	renew   func(h *store.Hold, now store.Record)
-	list    func(list []store.Entry) []store.Entry
-	backlog func(*store.Backlog)
+	list    func(list []upkeep.Entry) []upkeep.Entry
+	backlog func(*upkeep.Backlog)
 	held    bool // is listed as due
 	stopped bool // its clock
 
@@ -63,7 +64,7 @@ func (o operations) Renew(ctx context.Context, holds []store.Hold, lease time.Du
 	return o.Store.Renew(ctx, asked, lease)
 }
 
-func (o operations) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+func (o operations) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
 	page.Due = page.Due && !o.wrong.held
 	list, err := o.Store.Unfinished(ctx, page)
 	if o.wrong.list != nil {
@@ -72,7 +73,7 @@ func (o operations) Unfinished(ctx context.Context, page store.Listing) ([]store
 	return list, err
 }
 
-func (o operations) Backlog(ctx context.Context) (store.Backlog, error) {
+func (o operations) Backlog(ctx context.Context) (upkeep.Backlog, error) {
 	b, err := o.Store.Backlog(ctx)
 	if o.wrong.backlog != nil {
 		o.wrong.backlog(&b)
@@ -93,7 +94,7 @@ var wrongs = map[string]wrong{
 	"clock of its own": {caught: "Clock/TruthTable", stopped: true},
 	"takes over early": {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.Expect.LeaseExpired = false }},
 	"never too late":   {caught: "Swap/StaleAfter", swap: func(c *store.Change, _ store.Record) { c.StaleAfter = time.Time{} }},
-	"keeps nothing":    {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.Keep = false }},
+	"keeps nothing":    {caught: "Clock/TruthTable", swap: func(c *store.Change, _ store.Record) { c.KeepRequest = false }},
 	"forgets holds":    {caught: "Clock/Held", swap: func(c *store.Change, _ store.Record) { c.Held = nil }},
 	"never expires":    {caught: "Clock/Retain", swap: func(c *store.Change, _ store.Record) { c.Retain = 0 }},
 	"folds keys":       {caught: "Record/Keys", swap: func(c *store.Change, _ store.Record) { c.ID.Key = strings.ToLower(c.ID.Key) }},
@@ -107,15 +108,15 @@ var wrongs = map[string]wrong{
 	}},
 	"renews by fence":      {caught: "Lease/Renew/NotHeld", renew: func(h *store.Hold, now store.Record) { h.Nonce = now.Nonce }},
 	"renews what was lost": {caught: "Lease/Renew/NotHeld", renew: func(h *store.Hold, now store.Record) { h.Fence = now.Fence }},
-	"lists by language": {caught: "Lease/Unfinished", list: func(list []store.Entry) []store.Entry {
-		slices.SortStableFunc(list, func(a, b store.Entry) int { return strings.Compare(strings.ToLower(a.Key), strings.ToLower(b.Key)) })
+	"lists by language": {caught: "Lease/Unfinished", list: func(list []upkeep.Entry) []upkeep.Entry {
+		slices.SortStableFunc(list, func(a, b upkeep.Entry) int { return strings.Compare(strings.ToLower(a.Key), strings.ToLower(b.Key)) })
 		return list
 	}},
 	"lists what is held":  {caught: "Lease/Unfinished", held: true},
-	"counts no age":       {caught: "Lease/Backlog", backlog: func(b *store.Backlog) { b.Unknown.Oldest = 0 }},
-	"counts what is kept": {caught: "Lease/Backlog", backlog: func(b *store.Backlog) { b.Expired.Number++ }},
-	"lists what runs": {caught: "Lease/Unfinished", list: func(list []store.Entry) []store.Entry {
-		return slices.DeleteFunc(list, func(e store.Entry) bool { return e.State != store.StateRunning })
+	"counts no age":       {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Unknown.Oldest = 0 }},
+	"counts what is kept": {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Expired.Number++ }},
+	"lists what runs": {caught: "Lease/Unfinished", list: func(list []upkeep.Entry) []upkeep.Entry {
+		return slices.DeleteFunc(list, func(e upkeep.Entry) bool { return e.State != store.StateRunning })
 	}},
 }
 

@@ -83,7 +83,7 @@ func fillOnce(ctx context.Context, pool *pgxpool.Pool, n int) (func(context.Cont
 	if _, err := pool.Exec(ctx, "truncate once_outbox, once_stream"); err != nil {
 		return nil, err
 	}
-	box := outbox.New(pgxstore.New(pool), outbox.Config{})
+	box := outbox.New(pgxstore.New(pool, pgxstore.Config{}), outbox.Config{})
 	for left := n; left > 0; left -= 1000 {
 		messages := make([]oncemessage.Message, min(left, 1000))
 		for i := range messages {

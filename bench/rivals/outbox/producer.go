@@ -124,7 +124,7 @@ func producers(ctx context.Context, pool *pgxpool.Pool) ([]*producer, error) {
 
 // ours are those of once.
 func ours(pool *pgxpool.Pool) []*producer {
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	engine, box := once.New(s, once.Config{}), outbox.New(s, outbox.Config{})
 	do := func(first bool) func(context.Context) error {
 		return func(ctx context.Context) error {

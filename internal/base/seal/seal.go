@@ -44,3 +44,7 @@ func (e aesEncrypter) Decrypt(encrypted, label []byte) ([]byte, error) {
 	}
 	return plain, nil
 }
+
+// Label is the label under which the request of an operation is encrypted. The
+// key is the stored one: hashed under once.Config.HashKeys.
+func Label(scope, storedKey string) []byte { return []byte(scope + "\x00" + storedKey) }

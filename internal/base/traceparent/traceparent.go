@@ -3,6 +3,9 @@ package traceparent
 
 import "strings"
 
+// Max is how many bytes the trace of an operation or a message has at most.
+const Max = 255
+
 // Where the parts of a traceparent are: version, trace id, parent id, flags.
 const (
 	traceIDStart  = 3

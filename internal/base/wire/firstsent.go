@@ -1,11 +1,15 @@
 package wire
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/oncelib/once/internal/base/keyname"
 )
+
+// ErrFuture is why an operation is invalid that was first sent in the future.
+var ErrFuture = errors.New("first sent in the future, further than clocks may differ")
 
 // FirstSentForm says in a refusal what a FirstSentHeader must be.
 const FirstSentForm = "the moment of the first attempt, as a number of milliseconds since 1970 or as in 2026-01-01T00:00:00Z. It must not lie in the future."

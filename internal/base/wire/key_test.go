@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 )
 
 const bad = "\x00" // no key
@@ -130,7 +130,7 @@ func FuzzKey(f *testing.F) {
 			}
 			return
 		}
-		if err := once.CheckKey(key); err != nil || !utf8.ValidString(key) {
+		if err := keyname.Check(key); err != nil || !utf8.ValidString(key) {
 			t.Fatalf("%q: %q: %v", value, key, err)
 		}
 		if strictErr == nil && strictKey != key {

@@ -4,11 +4,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-// Backlog returns the query of [store.Backlogger]. [ScanBacklog] reads its row.
+// Backlog returns the query of [upkeep.Backlogger]. [ScanBacklog] reads its row.
 func Backlog(d sqlplane.Dialect) string { return backlogs[d] }
 
 var backlogs = map[sqlplane.Dialect]string{
@@ -20,21 +20,21 @@ var backlogs = map[sqlplane.Dialect]string{
 
 // backlog reads both indexes in their order, so that no planner reads the table instead, up to the limit.
 func backlog(d sqlplane.Dialect, unfinished, expires, done string) string {
-	limit := " limit " + strconv.Itoa(store.MaxBacklog)
+	limit := " limit " + strconv.Itoa(upkeep.MaxBacklog)
 	expired := "select expires_at from once_operation" + expires + " where " + done + "expires_at <= NOW order by expires_at limit "
 	return Text(d, "select NOW, count(case when state = 1 then 1 end), min(case when state = 1 then since end),"+
 		" count(case when state = 4 then 1 end), min(case when state = 4 then since end), count(case when state = 3 then 1 end), min(case when state = 3 then since end),"+
-		" (select count(*) from ("+expired+strconv.Itoa(store.MaxBacklog)+") as expired), ("+expired+"1)"+
+		" (select count(*) from ("+expired+strconv.Itoa(upkeep.MaxBacklog)+") as expired), ("+expired+"1)"+
 		" from (select state, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished")
 }
 
 // ScanBacklog reads the row of [Backlog].
-func ScanBacklog(row interface{ Scan(dest ...any) error }) (b store.Backlog, err error) {
+func ScanBacklog(row interface{ Scan(dest ...any) error }) (b upkeep.Backlog, err error) {
 	var now, running, waiting, unknown, expired Time
 	if err := row.Scan(&now, &b.Running.Number, &running, &b.Waiting.Number, &waiting, &b.Unknown.Number, &unknown, &b.Expired.Number, &expired); err != nil {
-		return store.Backlog{}, err
+		return upkeep.Backlog{}, err
 	}
-	for count, since := range map[*store.Count]Time{&b.Running: running, &b.Waiting: waiting, &b.Unknown: unknown, &b.Expired: expired} {
+	for count, since := range map[*upkeep.Count]Time{&b.Running: running, &b.Waiting: waiting, &b.Unknown: unknown, &b.Expired: expired} {
 		if count.Number > 0 {
 			count.Oldest = max(0, time.Time(now).Sub(time.Time(since)))
 		}

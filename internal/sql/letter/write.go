@@ -164,8 +164,8 @@ func Again(ctx context.Context, db sqlplane.Database, uid string, a Attempt) err
 	})
 }
 
-// Keep is how long resolved letters are kept, and failed deliveries of messages that have no letter.
-const Keep = 30 * 24 * time.Hour
+// Retain is how long resolved letters are kept, and failed deliveries of messages that have no letter.
+const Retain = 30 * 24 * time.Hour
 
 // Sweep deletes letters that were resolved longer ago than keep, and attempts of that age whose messages have no
 // letter; at most limit of each. It reads first, and deletes row by row: so it locks nothing that is in use.

@@ -30,7 +30,7 @@ const (
  where scope = $1 and key = $2 and state <> 2 and fence = $19 and (not $20 or (state = 1 and lease_until <= clock_timestamp()))
  and (coalesce(length($21::bytea), 0) = 0 or claim = $21) returning 1) select 1 / count(*)::int from u`
 
-	// SwapKeep is SwapUpdate for Change.Keep, without fingerprint, request, trace and name: the record is in
+	// SwapKeep is SwapUpdate for Change.KeepRequest, without fingerprint, request, trace and name: the record is in
 	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
 	SwapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
  point = $10, calling = $11, data = $12,
@@ -68,7 +68,7 @@ const (
 const RenewAtOnce = 100
 
 // Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
-// that are due (see [store.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
+// that are due (see [upkeep.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
 // only the index once_operation_unfinished and the rows it returns.
 const Unfinished = unfinished + inOrder
 

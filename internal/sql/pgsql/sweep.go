@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Statements of the sweeper. They run at READ COMMITTED: at any other level a row
@@ -41,7 +41,7 @@ const (
 )
 
 // Kept is the argument of SweepKept. SQLite understands it, too.
-func Kept(rows []store.Expired) string {
+func Kept(rows []upkeep.Expired) string {
 	type kept struct {
 		Scope string `json:"scope"`
 		Key   string `json:"key"`

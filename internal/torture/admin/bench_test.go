@@ -59,7 +59,7 @@ func BenchmarkThroughput(b *testing.B) {
 			pool, err := pgxpool.NewWithConfig(b.Context(), cfg)
 			must(b, err)
 			defer pool.Close()
-			s := pgxstore.New(pool)
+			s := pgxstore.New(pool, pgxstore.Config{})
 			var engine *once.Engine[pgx.Tx]
 			if name == "log" {
 				l := attemptlog.New(s, attemptlog.Config{})

@@ -24,7 +24,7 @@ func Example() {
 	check(err)
 	defer func() { check(db.Close()) }()
 	check(sqlstore.Migrate(ctx, db, attemptlog.Migrations, operate.Migrations))
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	check(err)
 
 	attempts := attemptlog.New(s, attemptlog.Config{})

@@ -38,7 +38,7 @@ func TestForgetNothingHalf(t *testing.T) {
 				before := g.leftovers(t, "s")
 				f := &faults{applied: applied}
 				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.dsn, f})
-				s, err := sqlstore.New(t.Context(), db)
+				s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 				must(t, err)
 				f.count, f.at = 0, n
 				told := cache{}
@@ -114,7 +114,7 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			cfg.ConnConfig.RuntimeParams["application_name"] = "forget"
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			must(t, err)
-			operator := operate.NewKeys(pgxstore.New(pool))
+			operator := operate.NewKeys(pgxstore.New(pool, pgxstore.Config{}))
 			_, err = operator.Now(t.Context())
 			must(t, err)
 			wire.Reset()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
@@ -49,7 +50,7 @@ func TestListPages(t *testing.T) {
 		var want []string
 		engine := once.New(g.store, once.Config{})
 		for _, scope := range append([]string{"k\x7ea", "\ud7ff", "\ue000"}, nasty...) {
-			if once.CheckKey(scope) != nil {
+			if keyname.Check(scope) != nil {
 				t.Fatal(scope)
 			}
 			for _, key := range append([]string{"k"}, nasty[:5]...) {

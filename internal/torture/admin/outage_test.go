@@ -36,7 +36,7 @@ func TestServerKilled(t *testing.T) {
 		db, err := sql.Open("pgx", dsn)
 		must(t, err)
 		defer func() { _ = db.Close() }()
-		testOutage(t, pgxstore.New(pool), db, server)
+		testOutage(t, pgxstore.New(pool, pgxstore.Config{}), db, server)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -80,7 +80,7 @@ func openSQL(t *testing.T, driver, dsn string) (*sql.DB, *sqlstore.Store) {
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	must(t, sqlstore.Migrate(t.Context(), db, attemptlog.Migrations))
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return db, s
 }

@@ -29,7 +29,7 @@ func TestResolveNothingHalf(t *testing.T) {
 				how := lease.Resolution{CallID: undecided(t, ops, id), RunAgain: true, KeyVoided: true, Who: "ada", Reason: "asked"}
 				f := &faults{applied: applied}
 				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.dsn, f})
-				s, err := sqlstore.New(t.Context(), db)
+				s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 				must(t, err)
 				f.count, f.at = 0, n
 				err = lease.Resolve(t.Context(), s, id, how)

@@ -67,7 +67,7 @@ func newGround(tb testing.TB, kind string) *testDB {
 	}
 	tb.Cleanup(func() { _ = g.db.Close() })
 	must(tb, sqlstore.Migrate(context.Background(), g.db, attemptlog.Migrations, operate.Migrations, journal.Migrations))
-	g.store, err = sqlstore.New(context.Background(), g.db)
+	g.store, err = sqlstore.New(context.Background(), g.db, sqlstore.Config{})
 	must(tb, err)
 	g.runOn(g.store)
 	return g
@@ -80,7 +80,7 @@ func newPgx(tb testing.TB) *testDB {
 	pool, err := pgxpool.New(context.Background(), g.dsn)
 	must(tb, err)
 	tb.Cleanup(pool.Close)
-	g.runOn(pgxstore.New(pool))
+	g.runOn(pgxstore.New(pool, pgxstore.Config{}))
 	return g
 }
 

@@ -50,22 +50,22 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "an answer whose writes were rolled back is applied",
-		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result = a.Result.MarkRolledBack()", New: "_ = a"}},
+		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.RolledBack = true", New: "_ = a"}},
 		Tests: in("oncehttp", "TestAppliedMeansThatTheWritesStand"),
 	},
 	{
 		Name:  "a replayed failure has lost that its writes were kept",
-		Edits: []Edit{{In: "once.decode", Old: "final.Keep = v.effect() == EffectApplied", New: "final.Keep = false"}},
+		Edits: []Edit{{In: "once.decode", Old: "final.CommitWrites = v.effect() == EffectApplied", New: "final.CommitWrites = false"}},
 		Tests: in("store/memstore", "TestConformance$/^Engine$/^Failure$"),
 	},
 	{
 		Name:  "forgetting an answer forgets that its writes were rolled back",
-		Edits: []Edit{{In: "(Operation).mark", Old: "return store.EncodeHeader(store.Result{}.MarkRolledBack().Header)", New: "return nil"}},
+		Edits: []Edit{{In: "(Operation).mark", Old: "return head.Encode(&store.Result{RolledBack: true})", New: "return nil"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestKeysShowTellsWhatStands"}},
 	},
 	{
 		Name:  "a handler can say that its writes were rolled back",
-		Edits: []Edit{{In: "neverStored", Old: `"Content-Length", "Date", store.WritesField:`, New: `"Content-Length", "Date":`}},
+		Edits: []Edit{{In: "neverStored", Old: `"Content-Length", "Date", head.Mark:`, New: `"Content-Length", "Date":`}},
 		Tests: in("oncehttp", "TestTheMarkCannotBeForged"),
 	},
 	{

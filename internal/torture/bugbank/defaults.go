@@ -29,12 +29,12 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "what is kept for ever has an end",
-		Edits: []Edit{{In: "(*Engine).storedRetention", Old: "retain != KeepForever", New: "retain != 0"}},
-		Tests: in("", "TestKeepForever"),
+		Edits: []Edit{{In: "(*Engine).retain", Old: "or(op.Retain, e.cfg.Retain)", New: "min(or(op.Retain, e.cfg.Retain), defaultRetain*1000)"}},
+		Tests: in("", "TestForever"),
 	},
 	{
 		Name:  "a late first attempt at what is kept for ever is refused",
-		Edits: []Edit{{In: "(*Engine).tooLateFrom", Old: "|| e.retain(op) == KeepForever", New: ""}, {In: "(*Engine).tooLateFrom", Old: "op.FirstSent.Add(e.retain(op) - e.skew(op))", New: "op.FirstSent.Add(DefaultRetain)"}},
+		Edits: []Edit{{In: "(*Engine).tooLateFrom", Old: "|| e.retain(op) == Forever", New: ""}, {In: "(*Engine).tooLateFrom", Old: "op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))", New: "op.Attempt.FirstSent.Add(defaultRetain)"}},
 		Tests: in("store/memstore", "TestConformance"),
 	},
 	{

@@ -215,7 +215,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "what is encrypted opens in another operation",
-		Edits: []Edit{{In: "lease.(*Run).label", Old: "once.EncryptionLabel(r.id.Scope, r.id.Key)", New: "once.EncryptionLabel(r.id.Scope, \"\")"}},
+		Edits: []Edit{{In: "lease.(*Run).label", Old: "seal.Label(r.id.Scope, r.id.Key)", New: "seal.Label(r.id.Scope, \"\")"}},
 		Tests: onLease("TestPhasesAreEncrypted"),
 	},
 }

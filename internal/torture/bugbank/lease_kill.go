@@ -79,7 +79,7 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "a takeover waits for a transaction of the owner",
-		Edits: []Edit{{In: "(*txn).replaceMySQL", Old: "if c.Expect.LeaseExpired {", New: "if c.Expect.LeaseExpired && c.Keep == (c.ID.Key == \"\") {"}},
+		Edits: []Edit{{In: "(*txn).replaceMySQL", Old: "if c.Expect.LeaseExpired {", New: "if c.Expect.LeaseExpired && c.KeepRequest == (c.ID.Key == \"\") {"}},
 		Tests: onLeases("TestLongProcedure$/^mysql"),
 	},
 }

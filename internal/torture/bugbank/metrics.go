@@ -5,8 +5,8 @@ package bugbank
 var metricsMutants = []Mutant{
 	{
 		Name:  "a replay is counted as an execution",
-		Edits: []Edit{{In: "once.(Event).Decision", Old: "return DecisionDBHit", New: "return DecisionNewExecution"}},
-		Tests: append(in(".", "TestDecisionOfEveryOutcome"), Killer{Module: "internal/torture", Package: "telemetry", Test: "TestCountersAgreeWithTheDatabase$/^SQLite$"}),
+		Edits: []Edit{{In: "instrument.DecisionOf", Old: "return DecisionDBHit", New: "return DecisionNewExecution"}},
+		Tests: append(in("internal/instrument", "TestDecisionOfEveryOutcome"), Killer{Module: "internal/torture", Package: "telemetry", Test: "TestCountersAgreeWithTheDatabase$/^SQLite$"}),
 	},
 	{
 		Name:  "a key is a label",
@@ -58,7 +58,7 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "gauges count all rows of a table",
-		Edits: []Edit{{In: "deadletter.(*Letters).Gauges", Old: "int64(store.MaxBacklog)", New: "int64(10*store.MaxBacklog)"}},
+		Edits: []Edit{{In: "deadletter.(*Letters).Gauges", Old: "int64(upkeep.MaxBacklog)", New: "int64(10*upkeep.MaxBacklog)"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "telemetry", Test: "TestGaugesAreBounded"}},
 	},
 	{

@@ -162,7 +162,7 @@ if !sleep`,
 		Name: "the writes of a declined operation are committed",
 		Edits: []Edit{{
 			In:  "once.answer",
-			Old: "Rollback: !f.Keep}",
+			Old: "Rollback: !f.CommitWrites}",
 			New: "Rollback: false}",
 		}},
 		Tests: []Killer{core},

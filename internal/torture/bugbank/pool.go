@@ -59,7 +59,7 @@ var poolMutants = []Mutant{
 	},
 	{
 		Name:  "the wait of a look-up for a connection is not told apart",
-		Edits: []Edit{{In: "(*call).readFirst", Old: "store.WithWaits(ctx, c.report.waits)", New: "ctx"}},
+		Edits: []Edit{{In: "(*call).readFirst", Old: "waits.With(ctx, c.report.waits)", New: "ctx"}},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestAcquireIsToldApart"}},
 	},
 	{

@@ -11,7 +11,7 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "an execution links to itself",
-		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "case once.DecisionDBHit,", New: "case once.DecisionNewExecution, once.DecisionDBHit,"}},
+		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "case instrument.DecisionDBHit,", New: "case instrument.DecisionNewExecution, instrument.DecisionDBHit,"}},
 		Tests: onceotel("TestReplayLinksToTheExecution"),
 	},
 	{

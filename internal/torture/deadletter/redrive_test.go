@@ -215,7 +215,7 @@ func testRedriveBeyondRetention(t *testing.T, g *ground) {
 	uids := g.buryMany(t, 3)
 	g.exec(t, "update once_deadletter set first_failed_at = AGO(?) where uid = ?", (8 * 24 * time.Hour).Microseconds(), uids[0])
 	g.exec(t, "update once_deadletter set first_failed_at = AGO(?) where uid = ?", (2 * time.Hour).Microseconds(), uids[1])
-	dry := g.redrive(t, deadletter.Filter{}, deadletter.RedriveOptions{DryRun: true, Retention: time.Hour})
+	dry := g.redrive(t, deadletter.Filter{}, deadletter.RedriveOptions{DryRun: true, Retain: time.Hour})
 	want(t, []int64{dry.Total, dry.Left}, []int64{1, 2})
 	r := g.redrive(t, deadletter.Filter{}, signed)
 	want(t, []int64{r.Total, r.Left}, []int64{2, 1})

@@ -160,7 +160,7 @@ func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*s
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: d.Kind == Group})
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: d.Kind == Group})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
@@ -175,7 +175,7 @@ func (d Database) Use(ctx context.Context, onPgx func(Store[pgx.Tx]) error, onSQ
 			return err
 		}
 		defer pool.Close()
-		return onPgx(pgxstore.New(pool))
+		return onPgx(pgxstore.New(pool, pgxstore.Config{}))
 	}
 	s, db, err := d.SQLStore(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func OpenPgx(tb testing.TB, d Database, configure ...func(*pgxpool.Config)) (*pg
 	pool, err := d.Pool(tb.Context(), configure...)
 	Must(tb, err)
 	tb.Cleanup(pool.Close)
-	return pgxstore.New(pool), pool
+	return pgxstore.New(pool, pgxstore.Config{}), pool
 }
 
 // OpenSQL opens a database of another kind than Pgx until the test ends.

@@ -60,7 +60,7 @@ func open(ctx context.Context, name, dsn string, conns int, migrates bool) (sqlp
 		if migrates {
 			err = pgxstore.Migrate(ctx, pool, outbox.Migrations)
 		}
-		return pgxstore.New(pool), pool.Close, err
+		return pgxstore.New(pool, pgxstore.Config{}), pool.Close, err
 	}
 	db, err := openSQL(name, dsn)
 	if err != nil {
@@ -74,7 +74,7 @@ func open(ctx context.Context, name, dsn string, conns int, migrates bool) (sqlp
 			return nil, closeDB, err
 		}
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	return s, closeDB, err
 }
 

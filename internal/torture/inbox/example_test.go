@@ -31,7 +31,7 @@ func Example() {
 	check(sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations))
 	_, err = db.ExecContext(ctx, "create table booking (id text, amount integer)")
 	check(err)
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	check(err)
 	engine := once.New(s, once.Config{})
 
@@ -85,7 +85,7 @@ func ExampleDo() {
 	check(err)
 	defer db.Close()
 	check(sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations))
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	check(err)
 
 	in := inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing"})

@@ -90,7 +90,9 @@ func (p plan) run(ctx context.Context) error {
 	begun.Store(true)
 	does := program{db: db, url: p.URL, by: fmt.Sprint("process ", os.Getpid()), policy: p.Policy, at: at, dial: wire.DialContext, fate: p.Fate, fatePhase: p.FatePhase, procedure: p.Procedure}
 	op := operation(p.Key)
-	op.First = p.First
+	if p.First {
+		op.Attempt.Number = 1
+	}
 	r, err := does.do(ctx, op)
 	counts := wire.Counts()
 	fmt.Println("points", map[string]int64{byName: points.Load(), byWrite: counts.Writes, byRead: counts.Reads}[p.Kind])

@@ -68,7 +68,7 @@ func (o opening) mustOpenSQL(t *testing.T) *sqlstore.Store {
 	db, err := o.openSQL()
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	must(t, err)
 	return s
 }

@@ -89,14 +89,14 @@ func (o opening) open(ctx context.Context) (database, error) {
 		if err != nil {
 			return database{}, err
 		}
-		return databaseOn[pgx.Tx](pgxstore.New(pool), o.at, pool.Close), nil
+		return databaseOn[pgx.Tx](pgxstore.New(pool, pgxstore.Config{}), o.at, pool.Close), nil
 	}
 	db, err := o.openSQL()
 	if err != nil {
 		return database{}, err
 	}
 	closeDB := func() { _ = db.Close() }
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		closeDB()
 		return database{}, err

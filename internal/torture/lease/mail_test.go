@@ -39,7 +39,7 @@ func TestMailServerDiesAfterData(t *testing.T) {
 	}
 	welcome := func(customer string) (once.Result[string], error) {
 		jobs := once.New(lease.New(db.ops, lease.Config{}), once.Config{Observer: once.Discard})
-		op := once.Operation{Scope: "acme mail", Key: once.DeriveKey("welcome-email", customer), Retain: once.KeepForever}
+		op := once.Operation{Scope: "acme mail", Key: once.DeriveKey("welcome-email", customer), Retain: once.Forever}
 		return once.Do(t.Context(), jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
 			return lease.Call(ctx, run, "send", func(_ context.Context, key string) (string, error) {
 				text := "Message-ID: <" + key + "@acme.example>\r\nSubject: Welcome\r\n\r\nWelcome, " + customer + "!\r\n"

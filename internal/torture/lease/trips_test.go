@@ -57,7 +57,9 @@ func TestTrips(t *testing.T) {
 		for range 3 { // the first times fill pgx's statement cache
 			n++
 			op := operation(fmt.Sprint(n))
-			op.First = c.first
+			if c.first {
+				op.Attempt.Number = 1
+			}
 			before, committedBefore := wire.Counts().RoundTrips, commits.n.Load()
 			_, err := once.Do(t.Context(), e, op, c.handler)
 			must(t, err)

@@ -29,7 +29,7 @@ func Example() {
 	check(sqlstore.Migrate(ctx, db, outbox.Migrations))
 	_, err = db.ExecContext(ctx, "create table refund (id text primary key, amount integer)")
 	check(err)
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	check(err)
 	engine := once.New(s, once.Config{})
 	box := outbox.New(s, outbox.Config{Source: "/payments"})

@@ -44,7 +44,7 @@ func flows[TX any]() []flow[TX] {
 	return []flow[TX]{
 		{"Do", do},
 		{"first attempt", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
-			op.First = true
+			op.Attempt.Number = 1
 			return do(ctx, g, e, op)
 		}},
 		{"Join", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
@@ -199,7 +199,7 @@ func TestRoundTripsOfAdd(t *testing.T) {
 	trips := func(first bool, call func(op once.Operation) error) (n int64) {
 		for range 3 { // the first times prepare
 			before := wire.Counts().RoundTrips
-			must(t, call(once.Operation{Scope: "s", Key: once.NewKey(), First: first}))
+			must(t, call(once.Operation{Scope: "s", Key: once.NewKey(), Attempt: attempt(first)}))
 			_ = g.count(t, "select 1") // waits until the connection is free again
 			n = wire.Counts().RoundTrips - before
 		}
@@ -231,4 +231,12 @@ func TestErrorOfAnAddIsThatOfTheCommit(t *testing.T) {
 	if n := g.count(t, "select count(*) from charge"); n != 0 {
 		t.Errorf("%d charges", n)
 	}
+}
+
+// attempt is the first attempt of an operation, or one that says nothing.
+func attempt(first bool) (a once.Attempt) {
+	if first {
+		a.Number = 1
+	}
+	return a
 }

@@ -57,7 +57,7 @@ func testRelay[TX any](t *testing.T, g *ground[TX]) {
 func TestRelayKeeps(t *testing.T) { t.Parallel(); on(t, testRelayKeeps, testRelayKeeps) }
 
 func testRelayKeeps[TX any](t *testing.T, g *ground[TX]) {
-	box := outbox.New[TX](g.store, outbox.Config{Keep: 24 * time.Hour})
+	box := outbox.New[TX](g.store, outbox.Config{RetainDelivered: 24 * time.Hour})
 	for i := range 10 {
 		g.mustAdd(t, event("refunds", "k", fmt.Sprintf("t%d", i)), event("mails", "", "mail"))
 	}

@@ -72,8 +72,7 @@ func (w *world) drawOperation(t *rapid.T, o *operation) once.Operation {
 		Fingerprint: pick(t, "fingerprint", prints),
 		Wait:        pick(t, "wait", []time.Duration{0, 450 * time.Millisecond, 3050 * time.Millisecond}),
 		Retain:      pick(t, "retain", []time.Duration{0, 2 * time.Hour}),
-		First:       oneIn(t, 4, "first"),
-		Caller:      once.Caller{Attempt: pick(t, "attempt", []int{0, 2})},
+		Attempt:     once.Attempt{Number: pick(t, "attempt", []int{0, 0, 1, 2})},
 	}
 }
 

@@ -158,7 +158,7 @@ func (c *call) ask(ctx context.Context, op once.Operation, user tx) {
 func raw(value string, err error) (once.Answer, error) {
 	if f := (*once.Failure)(nil); errors.As(err, &f) {
 		b, err := json.Marshal(f)
-		return once.Answer{Result: store.Result{Kind: store.ResultFailure, Status: 402, Body: b}, Rollback: !f.Keep}, err
+		return once.Answer{Result: store.Result{Kind: store.ResultFailure, Status: 402, Body: b}, Rollback: !f.CommitWrites}, err
 	}
 	return once.Answer{Result: store.Result{Status: 201, Body: strconv.AppendQuote(nil, value)}}, err
 }
@@ -176,7 +176,7 @@ func (c *call) handle(ctx context.Context, tx tx, a *answer, op once.Operation) 
 	}
 	switch r.ending = w.pass(c, atHandler).ending; r.ending {
 	case declining, keeping:
-		return "", &once.Failure{Code: r.name, Keep: r.ending == keeping}
+		return "", &once.Failure{Code: r.name, CommitWrites: r.ending == keeping}
 	case failing:
 		return "", errTransient
 	case swallowing:

@@ -9,7 +9,7 @@ import (
 )
 
 // database is a memstore in which a claim can also be had blindly: without a look-up,
-// or by one that is older than the claim, as under Operation.First or a snapshot.
+// or by one that is older than the claim, as under Attempt.Number or a snapshot.
 type database struct {
 	*memstore.Store
 	unseen []store.ID // claimed so

@@ -34,11 +34,13 @@ func TestAcquireIsToldApart(t *testing.T) {
 		if err := do(known); err != nil {
 			t.Fatal(err)
 		}
-		known.Caller.Attempt = 2
+		known.Attempt.Number = 2
 		for name, call := range map[string]func() error{
-			"an operation":    func() error { return do(once.Operation{Scope: "acquire", Key: once.NewKey()}) },
-			"a first attempt": func() error { return do(once.Operation{Scope: "acquire", Key: once.NewKey(), First: true}) },
-			"a replay":        func() error { return do(known) },
+			"an operation": func() error { return do(once.Operation{Scope: "acquire", Key: once.NewKey()}) },
+			"a first attempt": func() error {
+				return do(once.Operation{Scope: "acquire", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}})
+			},
+			"a replay": func() error { return do(known) },
 			"a batch": func() error {
 				_, err := once.DoBatch(t.Context(), e, once.Operation{Scope: "acquire", Key: once.NewKey()}, func(b *once.Batch) (int, error) {
 					b.Exec("delete from charge")

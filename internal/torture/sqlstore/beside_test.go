@@ -37,7 +37,7 @@ func besideOthers(t *testing.T, cfg sqlstore.Config) {
 		if err := sqlstore.Migrate(ctx, db); err != nil {
 			t.Fatal(err)
 		}
-		s, err := sqlstore.NewWithConfig(ctx, db, cfg)
+		s, err := sqlstore.New(ctx, db, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // running is a change to an operation whose holder goes on, under the next fence.
@@ -275,8 +276,8 @@ func TestClaimsAreNoRecords(t *testing.T) {
 		if err != nil || txn == nil {
 			t.Fatal(txn, err)
 		}
-		list, err := s.Unfinished(t.Context(), store.Listing{Limit: 100})
-		if err != nil || slices.ContainsFunc(list, func(e store.Entry) bool { return e.ID == id }) {
+		list, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
+		if err != nil || slices.ContainsFunc(list, func(e upkeep.Entry) bool { return e.ID == id }) {
 			t.Errorf("listed: %v, %v", list, err)
 		}
 		for _, nonce := range [][]byte{nil, {}, nonceOf(id)} {
@@ -320,7 +321,7 @@ func TestOwnClaim(t *testing.T) {
 			"another operation": {func(store.ID) store.Change { return finished(store.ID{Scope: "own", Key: "other"}, 0) }, store.KindMisused},
 			"none":              {func(store.ID) store.Change { return store.Change{} }, store.KindMisused},
 			"a fence":           {func(id store.ID) store.Change { return finished(id, 1) }, store.KindTaken},
-			"keeps":             {func(id store.ID) store.Change { c := finished(id, 0); c.Keep = true; return c }, store.KindMisused},
+			"keeps":             {func(id store.ID) store.Change { c := finished(id, 0); c.KeepRequest = true; return c }, store.KindMisused},
 		} {
 			id := store.ID{Scope: "own", Key: name}
 			for range 2 { // it has left no claim
@@ -406,7 +407,7 @@ func TestOlderSchema(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
-			_, errs := s.Unfinished(t.Context(), store.Listing{Limit: 10})
+			_, errs := s.Unfinished(t.Context(), upkeep.Listing{Limit: 10})
 			if path(t) == "PostgreSQL" && strings.HasPrefix(statement, "drop") {
 				continue // it is slow there, and does its work
 			}
@@ -414,7 +415,7 @@ func TestOlderSchema(t *testing.T) {
 				t.Errorf("%s: %v", statement, errs)
 			}
 		}
-		_, err := sqlstore.New(t.Context(), db)
+		_, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if !errors.Is(err, store.ErrNotMigrated) || !strings.Contains(err.Error(), "Try: once migrate up") {
 			t.Error(err)
 		}

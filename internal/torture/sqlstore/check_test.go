@@ -28,12 +28,12 @@ func TestMissingTables(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			_, err = sqlstore.NewWithConfig(ctx, db, src.config)
+			_, err = sqlstore.New(ctx, db, src.config)
 			told("New", err)
 			if err := sqlstore.Migrate(ctx, db); err != nil {
 				t.Fatal(err)
 			}
-			s, err := sqlstore.NewWithConfig(ctx, db, src.config)
+			s, err := sqlstore.New(ctx, db, src.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestMissingTables(t *testing.T) {
 			told("Check", engine.Check(ctx))
 			for what, op := range map[string]once.Operation{
 				"nothing known":   {Scope: "s", Key: "k"},
-				"a first attempt": {Scope: "s", Key: "k", First: true},
+				"a first attempt": {Scope: "s", Key: "k", Attempt: once.Attempt{Number: 1}},
 			} {
 				_, err = once.Do(ctx, engine, op, func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, effect(ctx, tx, "e") })
 				told(what, err)

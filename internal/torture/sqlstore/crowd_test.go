@@ -88,7 +88,7 @@ func newCrowd(t *testing.T, dir string, cfg sqlstore.Config, waiting func(int), 
 		}
 	}
 	var err error
-	if c.s, err = sqlstore.NewWithConfig(ctx, c.db, cfg); err != nil {
+	if c.s, err = sqlstore.New(ctx, c.db, cfg); err != nil {
 		t.Fatal(err)
 	}
 	c.spy.take()

@@ -31,7 +31,7 @@ func Example_groupCommit() {
 	if _, err := db.ExecContext(ctx, "create table mail (recipient text not null)"); err != nil {
 		panic(err)
 	}
-	s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: true})
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: true})
 	if err != nil {
 		panic(err)
 	}
@@ -40,7 +40,7 @@ func Example_groupCommit() {
 	var workers sync.WaitGroup
 	for n := range 64 { // two for each mail
 		workers.Go(func() {
-			op := once.Operation{Scope: "mail", Key: once.DeriveKey("welcome", fmt.Sprint(n%32)), Wait: 10e9, Retain: once.KeepForever}
+			op := once.Operation{Scope: "mail", Key: once.DeriveKey("welcome", fmt.Sprint(n%32)), Wait: 10e9, Retain: once.Forever}
 			_, err := once.Do(ctx, engine, op, func(ctx context.Context, tx *sql.Tx) (string, error) {
 				_, err := tx.ExecContext(ctx, "insert into mail values ($1)", n%32)
 				return "queued", err

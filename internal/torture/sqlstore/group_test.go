@@ -342,23 +342,23 @@ func TestGroupNeedsSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = postgres.Close() }()
-	if _, err := sqlstore.NewWithConfig(ctx, postgres, cfg); err == nil || !strings.Contains(err.Error(), "Try: without it") {
+	if _, err := sqlstore.New(ctx, postgres, cfg); err == nil || !strings.Contains(err.Error(), "Try: without it") {
 		t.Error(err)
 	}
 	mute := sqlstore.OpenDB(sqlplane.SQLite, muteConnector{&spy{dsn: "file:" + filepath.Join(t.TempDir(), "mute.db") + "?_pragma=busy_timeout(5000)"}})
 	defer func() { _ = mute.Close() }()
-	if _, err := sqlstore.NewWithConfig(ctx, mute, cfg); err == nil || !strings.Contains(err.Error(), "Try: modernc.org/sqlite") {
+	if _, err := sqlstore.New(ctx, mute, cfg); err == nil || !strings.Contains(err.Error(), "Try: modernc.org/sqlite") {
 		t.Error(err)
 	}
 	if err := sqlstore.Migrate(ctx, mute); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlstore.New(ctx, mute); err != nil {
+	if _, err := sqlstore.New(ctx, mute, sqlstore.Config{}); err != nil {
 		t.Error("without GroupCommit:", err)
 	}
 	hasty := sqlstore.OpenDB(sqlplane.SQLite, &spy{dsn: "file:" + filepath.Join(t.TempDir(), "hasty.db") + "?_pragma=busy_timeout(500)"})
 	defer func() { _ = hasty.Close() }()
-	if _, err := sqlstore.NewWithConfig(ctx, hasty, cfg); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
+	if _, err := sqlstore.New(ctx, hasty, cfg); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
 		t.Error(err)
 	}
 }

@@ -149,7 +149,7 @@ func TestNothingRunsBeforeItIsUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(t, other, "create table notes (name varchar(100) not null) engine = MyISAM")
-		rival, err := sqlstore.New(t.Context(), other)
+		rival, err := sqlstore.New(t.Context(), other, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestNothingRunsBeforeItIsUnknown(t *testing.T) {
 		before, asked := func() {}, 0
 		db := sqlstore.OpenDB(sqlplane.MySQL, eachStatement{base, func() { before() }})
 		t.Cleanup(func() { _ = db.Close() })
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,7 @@ func TestJoinBesideALockedGap(t *testing.T) {
 		if err := sqlstore.Migrate(ctx, db); err != nil {
 			t.Fatal(err)
 		}
-		s, err := sqlstore.New(ctx, db)
+		s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

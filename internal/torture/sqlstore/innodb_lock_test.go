@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // beside is a store and a lock that another transaction of its database has.
@@ -44,8 +45,8 @@ func (b beside) swap(ctx context.Context, expect store.Expect, id store.ID) erro
 	return err
 }
 
-func (b beside) sweep(ctx context.Context, keep func(context.Context, []store.Expired) error) error {
-	swept, err := b.s.Sweep(ctx, store.Sweep{Limit: 10, Keep: keep})
+func (b beside) sweep(ctx context.Context, keep func(context.Context, []upkeep.Expired) error) error {
+	swept, err := b.s.Sweep(ctx, upkeep.Sweep{Limit: 10, Archive: keep})
 	if err == nil && swept.Rows == 0 {
 		err = errNothingSwept
 	}

@@ -95,7 +95,7 @@ func TestSessionsAreLeftAsTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = reader.Close() }()
-		reads, err := sqlstore.New(ctx, reader)
+		reads, err := sqlstore.New(ctx, reader, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

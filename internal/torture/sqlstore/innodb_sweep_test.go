@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // swept is a database with expired rows k1, k2, ..., behind a proxy.
@@ -36,7 +37,7 @@ func (s swept) expire(t *testing.T, rows int) {
 }
 
 // sweep sweeps and returns in how many round trips.
-func (s swept) sweep(t *testing.T, req store.Sweep, rows int) int64 {
+func (s swept) sweep(t *testing.T, req upkeep.Sweep, rows int) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -48,10 +49,10 @@ func (s swept) sweep(t *testing.T, req store.Sweep, rows int) int64 {
 	return s.proxy.Stats().RoundTrips - before
 }
 
-func keepAll(context.Context, []store.Expired) error { return nil }
+func keepAll(context.Context, []upkeep.Expired) error { return nil }
 
 // TestInnoDBSweepsAtOnce: a batch is one statement on MariaDB and one transaction of each part on MySQL, also while all other rows there are
-// are locked; with Keep it is one for each part.
+// are locked; with Archive it is one for each part.
 func TestInnoDBSweepsAtOnce(t *testing.T) {
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		s := sweptOn(t, on)
@@ -80,11 +81,11 @@ func TestInnoDBSweepsAtOnce(t *testing.T) {
 			what        string
 			trips, want int64
 		}{
-			{"deleted", s.sweep(t, store.Sweep{Limit: 100}, 100), deletes(1)},
-			{"kept", s.sweep(t, store.Sweep{Limit: 250, Keep: keepAll}, 250), 1 + 3*part},
-			{"the rest", s.sweep(t, store.Sweep{Limit: 1000}, 150), deletes(2)},
-			{"none", s.sweep(t, store.Sweep{Limit: 1000}, 0), 1},
-			{"none, kept", s.sweep(t, store.Sweep{Limit: 1000, Keep: keepAll}, 0), 1},
+			{"deleted", s.sweep(t, upkeep.Sweep{Limit: 100}, 100), deletes(1)},
+			{"kept", s.sweep(t, upkeep.Sweep{Limit: 250, Archive: keepAll}, 250), 1 + 3*part},
+			{"the rest", s.sweep(t, upkeep.Sweep{Limit: 1000}, 150), deletes(2)},
+			{"none", s.sweep(t, upkeep.Sweep{Limit: 1000}, 0), 1},
+			{"none, kept", s.sweep(t, upkeep.Sweep{Limit: 1000, Archive: keepAll}, 0), 1},
 		} {
 			if c.trips != c.want {
 				t.Errorf("%s: %d round trips, want %d", c.what, c.trips, c.want)
@@ -98,7 +99,7 @@ func TestInnoDBSweepsAtOnce(t *testing.T) {
 func TestInnoDBSweepsAround(t *testing.T) {
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		s := sweptOn(t, on)
-		for _, keep := range []func(context.Context, []store.Expired) error{nil, keepAll} {
+		for _, keep := range []func(context.Context, []upkeep.Expired) error{nil, keepAll} {
 			s.expire(t, 250)
 			tx, err := s.db.BeginTx(t.Context(), nil)
 			if err != nil {
@@ -107,7 +108,7 @@ func TestInnoDBSweepsAround(t *testing.T) {
 			t.Cleanup(func() { _ = tx.Rollback() })
 			run(t, tx, "select 1 from once_operation where scope = 's' and `key` in ('k7', 'k120') for update")
 			rows := 0
-			for req := (store.Sweep{Limit: 100, Keep: keep}); ; {
+			for req := (upkeep.Sweep{Limit: 100, Archive: keep}); ; {
 				got, err := s.Sweep(t.Context(), req)
 				if err != nil {
 					t.Fatal(err)
@@ -123,7 +124,7 @@ func TestInnoDBSweepsAround(t *testing.T) {
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}
-			s.sweep(t, store.Sweep{Limit: 100, Keep: keep}, 2)
+			s.sweep(t, upkeep.Sweep{Limit: 100, Archive: keep}, 2)
 		}
 	})
 }
@@ -133,7 +134,7 @@ func TestInnoDBSweepsAround(t *testing.T) {
 func TestInnoDBSweepLost(t *testing.T) {
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for _, applied := range []bool{false, true} {
-			for _, keep := range []func(context.Context, []store.Expired) error{nil, keepAll} {
+			for _, keep := range []func(context.Context, []upkeep.Expired) error{nil, keepAll} {
 				t.Run(fmt.Sprintf("applied=%v/keeps=%v", applied, keep != nil), func(t *testing.T) {
 					s := sweptOn(t, on)
 					s.expire(t, 5)
@@ -146,7 +147,7 @@ func TestInnoDBSweepLost(t *testing.T) {
 						fault, left = faultnet.SwallowAnswer(commits, ""), 0
 					}
 					trigger := s.proxy.Arm(fault)
-					got, err := s.Sweep(t.Context(), store.Sweep{Limit: 10, Keep: keep})
+					got, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 10, Archive: keep})
 					if store.KindOf(err) != store.KindLost || got.Rows != 0 {
 						t.Errorf("%+v, %v: want it to be lost", got, err)
 					}
@@ -158,7 +159,7 @@ func TestInnoDBSweepLost(t *testing.T) {
 					if n := count(t, s.db, "select count(*) from once_operation"); n != left {
 						t.Errorf("%d rows are left, want %d", n, left)
 					}
-					s.sweep(t, store.Sweep{Limit: 10, Keep: keep}, left)
+					s.sweep(t, upkeep.Sweep{Limit: 10, Archive: keep}, left)
 				})
 			}
 		}

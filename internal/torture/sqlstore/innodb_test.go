@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // innodb is a kind of server whose tables are InnoDB's.
@@ -69,7 +70,7 @@ func (on innodb) open(t *testing.T, parameters string, proxy *faultnet.Proxy) (*
 		t.Fatal(err)
 	}
 	run(t, db, "create table effect (name varchar(100) not null)")
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestInnoDBSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			s, err := sqlstore.New(t.Context(), db)
+			s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 			if strings.Contains(parameters, "EMPTY_STRING") { // nor are its tables made in such a session
 				if err := sqlstore.Migrate(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: the migration says %v", parameters, err)
@@ -218,10 +219,10 @@ func TestInnoDBRoundTrips(t *testing.T) {
 			}{
 				{"executed", trips(do(once.Operation{Key: "a"}))},
 				{"replayed", trips(do(once.Operation{Key: "a"}))},
-				{"executed, first", trips(do(once.Operation{Key: "b", First: true}))},
+				{"executed, first", trips(do(once.Operation{Key: "b", Attempt: once.Attempt{Number: 1}}))},
 				{"executed, level", trips(do(once.Operation{Key: "c", Isolation: store.Serializable}))},
-				{"replayed, not first", trips(do(once.Operation{Key: "b", First: true}))},
-				{"replayed, second try", trips(do(once.Operation{Key: "b", Caller: once.Caller{Attempt: 2}}))},
+				{"replayed, not first", trips(do(once.Operation{Key: "b", Attempt: once.Attempt{Number: 1}}))},
+				{"replayed, second try", trips(do(once.Operation{Key: "b", Attempt: once.Attempt{Number: 2}}))},
 				{"failed", trips(failing("d", errors.New("failed")))},
 				{"declined", trips(failing("e", &once.Failure{Code: "declined"}))},
 			} {
@@ -286,8 +287,8 @@ func TestCommittedFromBelow(t *testing.T) {
 		}
 		// A person finds it in the list, and resolves it.
 		id := store.ID{Scope: "below", Key: fmt.Sprint("call ends()", nil)}
-		list, err := s.Unfinished(t.Context(), store.Listing{Limit: 100})
-		if err != nil || !slices.ContainsFunc(list, func(e store.Entry) bool { return e.ID == id && e.State == store.StateUnknown }) {
+		list, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
+		if err != nil || !slices.ContainsFunc(list, func(e upkeep.Entry) bool { return e.ID == id && e.State == store.StateUnknown }) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}
 		resolved := store.Change{ID: id, Expect: store.Expect{Fence: 1}, Retain: time.Hour,

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestSQLiteLine: those who wait for the file in one process follow each other in the
@@ -181,9 +181,9 @@ func TestSweepStandsInLine(t *testing.T) {
 					}
 					return nil
 				}, nil)
-				req := store.Sweep{Limit: 100}
+				req := upkeep.Sweep{Limit: 100}
 				if keeps {
-					req.Keep = func(context.Context, []store.Expired) error { return nil }
+					req.Archive = func(context.Context, []upkeep.Expired) error { return nil }
 				}
 				swept, err := c.s.Sweep(context.Background(), req)
 				requests.Wait()

@@ -83,7 +83,7 @@ func openBeside(ctx context.Context, t *testing.T, src source) beside {
 		t.Fatal(err)
 	}
 	run(t, db, "create table if not exists effect (name varchar(100) not null)")
-	s, err := sqlstore.NewWithConfig(ctx, db, src.config)
+	s, err := sqlstore.New(ctx, db, src.config)
 	if err != nil {
 		t.Fatal(err)
 	}

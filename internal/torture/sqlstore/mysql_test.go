@@ -74,7 +74,7 @@ func TestAGroupRefusesACommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, db, "create table effect (name varchar(100) not null)")
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAServerBecomesReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, db, "create table effect (name varchar(100) not null)", "create table taken (id int primary key)", "insert into taken values (1)")
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestMySQLLogins(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		s, err := sqlstore.New(ctx, db)
+		s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

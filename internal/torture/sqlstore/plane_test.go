@@ -42,7 +42,7 @@ func TestPlaneRefusesUnguarded(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, guarded, "create table charge (id varchar(100) primary key)")
-			s, err := sqlstore.NewWithConfig(t.Context(), guarded, src.config)
+			s, err := sqlstore.New(t.Context(), guarded, src.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ var planes = map[string]func(t *testing.T) (*sql.DB, *sqlstore.Store, *faultnet.
 			t.Fatal(err)
 		}
 		run(t, db, "create table charge (id varchar(100) primary key)")
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestPlaneOnSQLite(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, db, "create table charge (id varchar(100) primary key)")
-			s, err := sqlstore.NewWithConfig(t.Context(), db, cfg)
+			s, err := sqlstore.New(t.Context(), db, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

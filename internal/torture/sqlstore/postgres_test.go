@@ -33,7 +33,7 @@ func TestPostgreSQLRoundTrips(t *testing.T) {
 	if err := sqlstore.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.New(t.Context(), db)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestAServerWithoutClaimsIsRefused(t *testing.T) {
 	if err := sqlstore.Migrate(t.Context(), honest); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlstore.New(t.Context(), honest); err != nil {
+	if _, err := sqlstore.New(t.Context(), honest, sqlstore.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	lying, err := sqlstore.Open("pgx", dsn+"&search_path="+testenv.WithoutAdvisoryLocksPath)
@@ -31,7 +31,7 @@ func TestAServerWithoutClaimsIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lying.Close() })
-	_, err = sqlstore.New(t.Context(), lying)
+	_, err = sqlstore.New(t.Context(), lying, sqlstore.Config{})
 	for _, err := range []error{err, sqlstore.Migrate(t.Context(), lying)} {
 		if err == nil || !strings.Contains(err.Error(), "Try: PostgreSQL itself") {
 			t.Error(err)

@@ -107,7 +107,7 @@ func TestGroupFull(t *testing.T) {
 	if _, err := db.ExecContext(ctx, "create table heavy (id text, body text)"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: true})
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: true})
 	if err != nil {
 		t.Fatal(err)
 	}

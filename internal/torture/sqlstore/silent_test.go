@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // hang only ends a test whose call waits without end.
@@ -40,7 +41,7 @@ var silentStores = map[string]func(*testing.T) (*sqlstore.Store, *faultnet.Proxy
 			t.Fatal(err)
 		}
 		run(t, db, "create table effect (name text not null)")
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,9 +86,9 @@ func ends(t *testing.T, call func() error) error {
 // deadline of its caller.
 func TestASilentServer(t *testing.T) {
 	testenv.Prove(t)
-	retried := once.Operation{Scope: "s", Key: "k", Caller: once.Caller{Attempt: 2}}
+	retried := once.Operation{Scope: "s", Key: "k", Attempt: once.Attempt{Number: 2}}
 	for name, open := range silentStores {
-		for asked, op := range map[string]once.Operation{"begin": {Scope: "s", Key: "k"}, "first": {Scope: "s", Key: "k", First: true}, "look-up": retried} {
+		for asked, op := range map[string]once.Operation{"begin": {Scope: "s", Key: "k"}, "first": {Scope: "s", Key: "k", Attempt: once.Attempt{Number: 1}}, "look-up": retried} {
 			t.Run(name+"/"+asked, func(t *testing.T) {
 				t.Parallel()
 				s, proxy := open(t)
@@ -162,7 +163,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 		})
 		for what, call := range map[string]func(context.Context, *sqlstore.Store) error{
 			"sweep": func(ctx context.Context, s *sqlstore.Store) error {
-				_, err := s.Sweep(ctx, store.Sweep{Limit: 10})
+				_, err := s.Sweep(ctx, upkeep.Sweep{Limit: 10})
 				return err
 			},
 			"write attempts": func(ctx context.Context, s *sqlstore.Store) error {

@@ -76,7 +76,7 @@ func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
 					t.Fatal(err)
 				}
 			}
-			s, err := sqlstore.NewWithConfig(ctx, db, src.config)
+			s, err := sqlstore.New(ctx, db, src.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestUnguardedIsRefused(t *testing.T) {
 			}
 			defer func() { _ = db.Close() }()
 			for _, err := range []error{
-				func() error { _, err := sqlstore.New(t.Context(), db); return err }(),
+				func() error { _, err := sqlstore.New(t.Context(), db, sqlstore.Config{}); return err }(),
 				sqlstore.Migrate(t.Context(), db),
 			} {
 				if err == nil || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
@@ -121,7 +121,7 @@ func TestNoBusyTimeoutIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := sqlstore.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
+	if _, err := sqlstore.New(t.Context(), db, sqlstore.Config{}); err == nil || !strings.Contains(err.Error(), "Try: _pragma=busy_timeout") {
 		t.Error(err)
 	}
 }
@@ -301,7 +301,7 @@ func TestJoinOfAnUnguardedTransactionIsRefused(t *testing.T) {
 			if err := sqlstore.Migrate(ctx, guarded); err != nil {
 				t.Fatal(err)
 			}
-			s, err := sqlstore.New(ctx, guarded)
+			s, err := sqlstore.New(ctx, guarded, sqlstore.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -362,7 +362,7 @@ func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestSQLiteSweepSparesConnections: requests and sweepers, who wait for the same file, do
@@ -36,7 +36,7 @@ func TestSQLiteSweepSparesConnections(t *testing.T) {
 				for i := range rows {
 					run(t, db, fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at) values ('s', 'k%03d', x'%04x', 0, %d)", i, i, 1000+i))
 				}
-				s, err := sqlstore.NewWithConfig(ctx, db, sqlstore.Config{GroupCommit: grouped})
+				s, err := sqlstore.New(ctx, db, sqlstore.Config{GroupCommit: grouped})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -46,7 +46,7 @@ func TestSQLiteSweepSparesConnections(t *testing.T) {
 				for i := range swept {
 					all.Go(func() {
 						for more := true; more; {
-							got, err := s.Sweep(ctx, store.Sweep{Limit: 50})
+							got, err := s.Sweep(ctx, upkeep.Sweep{Limit: 50})
 							if err != nil {
 								t.Error(err)
 								return

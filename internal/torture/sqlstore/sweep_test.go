@@ -8,8 +8,8 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestSQLiteSweepsInParts: the file is locked for a few rows at a time, kept or not; a part
@@ -35,13 +35,13 @@ func TestSQLiteSweepsInParts(t *testing.T) {
 			}
 		}
 		kept := map[string]int{}
-		keep := func(_ context.Context, rows []store.Expired) error {
+		keep := func(_ context.Context, rows []upkeep.Expired) error {
 			for _, r := range rows {
 				kept[r.Key]++
 			}
 			return nil
 		}
-		swept := func(req store.Sweep, rows int, more bool) store.Swept {
+		swept := func(req upkeep.Sweep, rows int, more bool) upkeep.Swept {
 			t.Helper()
 			got, err := s.Sweep(t.Context(), req)
 			if err != nil || got.Rows != rows || got.More != more {
@@ -50,19 +50,19 @@ func TestSQLiteSweepsInParts(t *testing.T) {
 			return got
 		}
 		expire()
-		swept(store.Sweep{Limit: 20}, 20, true)
-		swept(store.Sweep{Limit: 1000}, 40, false)
+		swept(upkeep.Sweep{Limit: 20}, 20, true)
+		swept(upkeep.Sweep{Limit: 1000}, 40, false)
 
-		for _, keep := range []func(context.Context, []store.Expired) error{nil, keep} {
+		for _, keep := range []func(context.Context, []upkeep.Expired) error{nil, keep} {
 			expire()
 			run(t, db, "create trigger stop before delete on once_operation when old.key = 'k55' begin select raise(abort, 'stop'); end")
 			const before = 40 // of two parts
-			first := swept(store.Sweep{Limit: 1000, Keep: keep}, before, true)
-			if _, err := s.Sweep(t.Context(), store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}); err == nil {
+			first := swept(upkeep.Sweep{Limit: 1000, Archive: keep}, before, true)
+			if _, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 1000, Archive: keep, After: first.Mark}); err == nil {
 				t.Error("a part that has failed is no error")
 			}
 			run(t, db, "drop trigger stop")
-			swept(store.Sweep{Limit: 1000, Keep: keep, After: first.Mark}, 60-before, false)
+			swept(upkeep.Sweep{Limit: 1000, Archive: keep, After: first.Mark}, 60-before, false)
 		}
 		if n := count(t, db, "select count(*) from once_operation"); n != 0 || len(kept) != 60 {
 			t.Errorf("%d rows are left, %d were kept", n, len(kept))

@@ -55,7 +55,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, db, "create table if not exists effect (name varchar(100) not null)", "create table if not exists paper (body longtext not null)")
-			s, err := sqlstore.New(ctx, db)
+			s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 			}
 			for flow, ask := range map[string]func(op once.Operation) error{
 				"Do":            func(op once.Operation) error { return do(op, large) },
-				"first attempt": func(op once.Operation) error { op.First = true; return do(op, large) },
+				"first attempt": func(op once.Operation) error { op.Attempt.Number = 1; return do(op, large) },
 				"failure": func(op once.Operation) error {
 					_, err := once.Do(ctx, e, op, func(context.Context, *sql.Tx) (int, error) {
 						runs++
@@ -175,7 +175,7 @@ func TestResultsTooLargeForSQLite(t *testing.T) {
 		if err := sqlstore.Migrate(t.Context(), db); err != nil {
 			t.Fatal(err)
 		}
-		s, err := sqlstore.NewWithConfig(t.Context(), db, config)
+		s, err := sqlstore.New(t.Context(), db, config)
 		if err != nil {
 			t.Fatal(err)
 		}

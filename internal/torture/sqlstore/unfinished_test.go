@@ -9,13 +9,14 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestUnfinishedReadsNoTable: a page is read by an index, however much is done.
 func TestUnfinishedReadsNoTable(t *testing.T) {
 	page := func(t *testing.T, s *sqlstore.Store) {
 		t.Helper()
-		list, err := s.Unfinished(t.Context(), store.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
+		list, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
 		if err != nil || len(list) != 2 || list[0].Key != "running 4" || list[1].Key != "running 5" {
 			t.Errorf("%+v, %v", list, err)
 		}

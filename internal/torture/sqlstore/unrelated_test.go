@@ -61,7 +61,7 @@ func (u *unrelated) flows() map[string]func(context.Context, string) (bool, erro
 		"Do": func(ctx context.Context, key string) (bool, error) { return do(ctx, op(key)) },
 		"first attempt": func(ctx context.Context, key string) (bool, error) {
 			first := op(key)
-			first.First = true
+			first.Attempt.Number = 1
 			return do(ctx, first)
 		},
 		"batch": func(ctx context.Context, key string) (bool, error) {
@@ -173,7 +173,7 @@ func TestUnrelatedKeysDoNotConflictOnSQLite(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(t, db, "create table charge (id varchar(100) primary key)")
-		s, err := sqlstore.NewWithConfig(t.Context(), db, src.config)
+		s, err := sqlstore.New(t.Context(), db, src.config)
 		if err != nil {
 			t.Fatal(err)
 		}

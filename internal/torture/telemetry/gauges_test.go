@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
-	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // read asks sources and returns the values without a label by name.
@@ -126,8 +126,8 @@ func TestGaugesAreBounded(t *testing.T) {
 	e := once.New(g.store, once.Config{Observer: once.Discard})
 	got := read(t, outbox.New(g.store, outbox.Config{}), inbox.New(e, inbox.Config{Consumer: "billing"}), deadletter.New(g.store, deadletter.Config{}))
 	for _, name := range []string{gaugename.OutboxMessages, gaugename.OutboxFailingMessages, gaugename.OutboxBlockedKeys, gaugename.InboxParkedMessages, gaugename.DeadLetters} {
-		if got[name] != store.MaxBacklog {
-			t.Errorf("%s is %v, want %d", name, got[name], store.MaxBacklog)
+		if got[name] != upkeep.MaxBacklog {
+			t.Errorf("%s is %v, want %d", name, got[name], upkeep.MaxBacklog)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		conn, err := pool.Acquire(t.Context())
 		must(t, err)
 		defer conn.Release()
-		exhausted(t, gauge.Pool(pgxstore.New(pool)))
+		exhausted(t, gauge.Pool(pgxstore.New(pool, pgxstore.Config{})))
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -48,7 +48,7 @@ func TestPoolGaugesWhereNoConnectionIsFree(t *testing.T) {
 		must(t, err)
 		defer db.Close()
 		must(t, sqlstore.Migrate(t.Context(), db))
-		s, err := sqlstore.New(t.Context(), db)
+		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		must(t, err)
 		db.SetMaxOpenConns(1)
 		db.SetMaxIdleConns(0)

@@ -292,7 +292,9 @@ func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, er
 	}
 	open := m.OpenStore
 	if open == nil {
-		open = func(ctx context.Context, db *Database) (sqlplane.Database, error) { return sqlstore.New(ctx, db.DB) }
+		open = func(ctx context.Context, db *Database) (sqlplane.Database, error) {
+			return sqlstore.New(ctx, db.DB, sqlstore.Config{})
+		}
 	}
 	s, err := open(ctx, db)
 	if err == nil {

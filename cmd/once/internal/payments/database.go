@@ -98,7 +98,7 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 		pool.Close()
 		return nil, err
 	}
-	s := pgxstore.New(pool)
+	s := pgxstore.New(pool, pgxstore.Config{})
 	view, gauges := withEvents(s, func(tx pgx.Tx) queries { return pgxTx{tx} }, events)
 	return &DB{
 		protect: protection(s, view, !events),
@@ -137,7 +137,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 	if err := sqlstore.Migrate(ctx, db, tables(events)...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // The topics of the events. Their key is the charge: what happens to one charge is in order.
@@ -50,7 +50,7 @@ func traceOf(ctx context.Context) string {
 // the outbox stand.
 func withEvents[TX any](s sqlplane.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
 	var gauges []gauge.Source
-	if b, ok := s.(store.Backlogger); ok {
+	if b, ok := s.(upkeep.Backlogger); ok {
 		gauges = append(gauges, gauge.Operations(b))
 	}
 	if !events {

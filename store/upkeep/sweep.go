@@ -1,11 +1,13 @@
-package store
+package upkeep
 
 import (
 	"context"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
-// Sweeper is an optional ability of a store, found with [As]: it deletes finished
+// Sweeper is a store that deletes finished
 // operations whose retention is over by the store's own clock. They are absent to
 // everybody already; sweeping gives their room back.
 type Sweeper interface {
@@ -15,13 +17,13 @@ type Sweeper interface {
 	// for the next time: any number of nodes may sweep, and none of them waits for another,
 	// nor for a request.
 	//
-	// With s.Keep the rows are read, handed to Keep, and deleted if they are still the
-	// ones that Keep has seen. No row is locked meanwhile, so that no request waits for
-	// what Keep does. Who is killed in between has deleted nothing, and the rows come
+	// With s.Archive the rows are read, handed to it, and deleted if they are still the
+	// ones that it has seen. No row is locked meanwhile, so that no request waits for
+	// what it does. Who is killed in between has deleted nothing, and the rows come
 	// again: their Nonce tells that they are the same. Where the database can, one node at a time does this, and
 	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
 	//
-	// An error means that the rows are there, unless it is [KindLost]: then they may be gone,
+	// An error means that the rows are there, unless it is [store.KindLost]: then they may be gone,
 	// and were kept.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
@@ -35,10 +37,10 @@ type Sweep struct {
 	// yet cleaned up. Zero: all rows are.
 	After time.Time
 
-	// Keep is called once with the rows that are about to be deleted, if there are any.
+	// Archive is called once with the rows that are about to be deleted, if there are any.
 	// When it returns nil they must be safe. An error keeps them in the store. nil:
 	// nothing is kept.
-	Keep func(ctx context.Context, rows []Expired) error
+	Archive func(ctx context.Context, rows []Expired) error
 }
 
 // Swept is what a [Sweeper] has done.
@@ -54,7 +56,7 @@ type Swept struct {
 
 // Expired is an operation whose retention is over.
 type Expired struct {
-	ID
-	Record
+	store.ID
+	store.Record
 	At time.Time // when it was over
 }

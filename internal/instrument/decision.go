@@ -1,7 +1,9 @@
-package once
+package instrument
+
+import "github.com/oncelib/once"
 
 // Decision is what the engine has decided about a call, in the words of idempotency playbooks. It
-// says how the call was recognised; [Event.Effect] says what stands. The set may grow.
+// says how the call was recognised; [once.Event].Effect says what stands. The set may grow.
 type Decision string
 
 const (
@@ -18,35 +20,35 @@ const (
 	DecisionRefused       Decision = "refused"        // the operation is invalid, or the handler has misused its transaction
 )
 
-// Decision is what the engine has decided about the call; "" of an event that is not [EventFinished].
-func (e Event) Decision() Decision {
-	if e.Type != EventFinished {
+// DecisionOf returns what the engine has decided about the call; "" of an event that is not [once.EventFinished].
+func DecisionOf(e *once.Event) Decision {
+	if e.Type != once.EventFinished {
 		return ""
 	}
 	switch e.Outcome {
-	case OutcomeExecuted, OutcomeDeclined:
+	case once.OutcomeExecuted, once.OutcomeDeclined:
 		if e.Runs > 1 {
 			return DecisionConflictRetry
 		}
 		return DecisionNewExecution
-	case OutcomeReplayed, Outcome(CodeNoResult):
+	case once.OutcomeReplayed, once.Outcome(once.CodeNoResult):
 		if e.Cached {
 			return DecisionCacheHit
 		}
 		return DecisionDBHit
-	case OutcomeNotStored, Outcome(CodeFailed), Outcome(CodeAborted):
+	case once.OutcomeNotStored, once.Outcome(once.CodeFailed), once.Outcome(once.CodeAborted):
 		return DecisionFailed
-	case Outcome(CodeConflict):
+	case once.Outcome(once.CodeConflict):
 		return DecisionConflictRetry
-	case Outcome(CodeInFlight):
+	case once.Outcome(once.CodeInFlight):
 		return DecisionInFlight
-	case Outcome(CodeMismatch):
+	case once.Outcome(once.CodeMismatch):
 		return DecisionMismatch
-	case Outcome(CodeStale):
+	case once.Outcome(once.CodeStale):
 		return DecisionStale
-	case Outcome(CodeUnknown):
+	case once.Outcome(once.CodeUnknown):
 		return DecisionUnknown
-	case Outcome(CodeUnavailable):
+	case once.Outcome(once.CodeUnavailable):
 		return DecisionUnavailable
 	}
 	return DecisionRefused

@@ -1,9 +1,18 @@
-package store
+package upkeep
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // MaxBacklog is how many operations a [Backlogger] counts at most: a count reads them all.
 const MaxBacklog = 100_000
+
+// Backlogger counts operations that are unfinished or expired. That is cheap enough for a metric: it reads
+// no operation that is done and kept (on MySQL it does read those that are kept for ever).
+type Backlogger interface {
+	Backlog(ctx context.Context) (Backlog, error)
+}
 
 // Backlog is what a store has beside the operations that are done and kept. Each number is at most [MaxBacklog].
 type Backlog struct {
@@ -17,6 +26,11 @@ type Backlog struct {
 type Count struct {
 	Number int
 	Oldest time.Duration // 0 if there are none
+}
+
+// Pooled counts the connections of its pool. It asks only the pool, so that it also tells when none is free.
+type Pooled interface {
+	Connections() Connections
 }
 
 // Connections is how many connections a pool has.

@@ -1,0 +1,44 @@
+// Package ability has the optional abilities that only stores of this repository have. The engine
+// finds them with store.As.
+package ability
+
+// DeadlockDetector is a store that tells a deadlock from other errors of store.KindRetry, for metrics.
+type DeadlockDetector interface {
+	// IsDeadlock reports whether the database has ended a transaction because it and
+	// another one waited for each other.
+	IsDeadlock(err error) bool
+}
+
+// Irrevocable is a store.Store whose Rollback does not undo what a handler has done, because it
+// works in several transactions or calls other services. Its Claim's Rollback returns nil if nothing
+// stands and the operation is absent again, an error of store.KindPartial if earlier steps stand, and
+// one of store.KindUncertain if an external call was begun whose outcome is not known. A final failure is
+// committed, and not rolled back. Commit settles a lost answer itself, as far as that can be done in its time. The engine
+// does not end a handler with its caller's context.
+type Irrevocable interface {
+	Irrevocable()
+}
+
+// Counter is a store.Claim that knows how many statements the user has run in the transaction.
+type Counter interface {
+	Statements() int
+}
+
+// Deferred is a store.Claim for BeginOptions.Batch that has claimed nothing yet and looked nothing
+// up. Its Tx is not there. Its Commit claims, without waiting; its error is store.KindTaken if
+// a record or a claim is in the way, and store.KindStale after BeginOptions.StaleAfter. When one was store.KindLost,
+// that the operation is absent and can be claimed does not prove that it stays so.
+type Deferred interface {
+	Deferred()
+}
+
+// Expiring is a store.Claim that may be ended by its store while the handler still has it.
+type Expiring interface {
+	// Ended returns a channel that is closed when the store has ended the claim: nothing was
+	// applied, and the operation can be claimed again. It is nil if the store never does.
+	Ended() <-chan struct{}
+
+	// OnEnd has f called, in a goroutine of its own, when the store has ended the claim, or at once
+	// if it has done so already. stop ends that, and reports whether f will not be called.
+	OnEnd(f func()) (stop func() bool)
+}

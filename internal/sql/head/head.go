@@ -1,0 +1,84 @@
+// Package head is the stored form of what a result has beside its body: its header lines, and
+// whether the writes of its handler were rolled back.
+package head
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/oncelib/once/store"
+)
+
+// Mark is the name of a line in front of the header, which says what has become of the handler's writes. It is stored and
+// not sent. It is a line like any other, so that the binaries of before can read it. A result without it was committed
+// with the writes, or was stored before there was this line.
+const Mark = "Once-Writes"
+
+var rolledBack = store.Field{Name: Mark, Value: "rolled back"}
+
+// Encode returns the stored form of r: "Name: value" lines that end in "\n", and nil if there is
+// nothing to say. Names and values must not contain line feeds, and names not ": "; no name or value of HTTP does.
+func Encode(r *store.Result) []byte {
+	if r.RolledBack {
+		return append(line(nil, rolledBack), lines(r.Header)...)
+	}
+	return lines(r.Header)
+}
+
+// Forgotten returns the stored form of a result that was forgotten, and of whose writes nothing says whether they were rolled back.
+func Forgotten() []byte { return line(nil, store.Field{Name: Mark, Value: "not recorded"}) }
+
+// IsForgotten reports whether r was read from [Forgotten].
+func IsForgotten(r *store.Result) bool { return len(r.Header) > 0 && r.Header[0].Name == Mark }
+
+// Size returns how many bytes the header of a result has as it is stored, without [Mark].
+func Size(h []store.Field) (n int) {
+	for _, f := range h {
+		if f.Name != Mark {
+			n += len(f.Name) + len(f.Value) + 3
+		}
+	}
+	return n
+}
+
+func lines(h []store.Field) []byte {
+	if len(h) == 0 {
+		return nil
+	}
+	n := 0
+	for _, f := range h {
+		n += len(f.Name) + len(f.Value) + 3
+	}
+	b := make([]byte, 0, n)
+	for _, f := range h {
+		b = line(b, f)
+	}
+	return b
+}
+
+func line(b []byte, f store.Field) []byte {
+	b = append(b, f.Name...)
+	b = append(b, ": "...)
+	b = append(b, f.Value...)
+	return append(b, '\n')
+}
+
+// Decode reads into r what [Encode] wrote.
+func Decode(b []byte, r *store.Result) error {
+	r.Header, r.RolledBack = nil, false
+	for first := true; len(b) > 0; first = false {
+		line, rest, ended := bytes.Cut(b, []byte("\n"))
+		name, value, split := bytes.Cut(line, []byte(": "))
+		if !ended || !split {
+			return errors.New("store: stored header is damaged")
+		}
+		b = rest
+		f := store.Field{Name: string(name), Value: string(value)}
+		if first && f == rolledBack {
+			r.RolledBack = true
+			continue
+		}
+		r.Header = append(r.Header, f)
+	}
+	return nil
+}

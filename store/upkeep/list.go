@@ -1,0 +1,46 @@
+// Package upkeep is what a store offers for all of its operations together: to list them, to count them, and to delete
+// those that have expired. All of it is optional, and found with [store.As].
+package upkeep
+
+import (
+	"context"
+
+	prefixes "github.com/oncelib/once/internal/base/prefix"
+	"github.com/oncelib/once/store"
+)
+
+// Lister lists operations that are running, waiting or unknown.
+type Lister interface {
+	// Unfinished returns a page of them by scope and key in the order of
+	// their bytes, without Data, Request and Result. It does not read through
+	// those that are done (on MySQL it does read those that are kept for ever). What is unfinished all the while is listed once.
+	Unfinished(ctx context.Context, page Listing) ([]Entry, error)
+}
+
+// Entry is an operation and its record.
+type Entry struct {
+	store.ID
+	store.Record
+}
+
+// Listing is a page of what a [Lister] lists.
+type Listing struct {
+	After store.ID // the last operation of the page before; zero: the first page, unless WithPrefix has set it
+	Limit int      // operations at most
+
+	// Due leaves out what an owner holds: the page has operations that wait or are unknown, and those whose lease is over.
+	// All others are read by the database, and not sent.
+	Due bool
+
+	// Name leaves out operations of other names. "": all names.
+	Name string
+
+	// Before leaves out scopes that do not come before this one in the order of their bytes. "": no such bound.
+	Before string
+}
+
+// WithPrefix returns l for the operations in scopes that begin with prefix, from the first page on. The database reads no others.
+func (l Listing) WithPrefix(prefix string) Listing {
+	l.After, l.Before = store.ID{Scope: prefix}, prefixes.After(prefix)
+	return l
+}
