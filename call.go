@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/base/traceparent"
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/internal/engine/flight"
 	"github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/internal/owner"
-	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 )
 
@@ -74,7 +74,7 @@ func (c *call[TX]) begin(ctx context.Context, e *Engine[TX], op *Operation) cont
 	c.seen = e.recent.Mark(c.id)
 	c.report.trace = op.Attempt.Trace
 	if e.measures() {
-		c.report.waits = new(store.Waits)
+		c.report.waits = new(waits.Waits)
 	}
 	if e.tracer != nil {
 		began, trace := e.tracer.TraceStart(ctx, c.named(Event{Trace: op.Attempt.Trace}))
@@ -235,7 +235,7 @@ func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
 
 // terms are what the call asks the store for.
 func (c *call[TX]) terms() flight.Terms {
-	return flight.Terms{Timeouts: c.op.Timeouts.Or(c.e.cfg.Timeouts), Isolation: c.op.Isolation}
+	return flight.Terms{Timeouts: c.e.timeouts(&c.op), Isolation: c.op.Isolation}
 }
 
 // try, which begins now, asks the store once and executes if there is something to
@@ -290,7 +290,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 
 // read waits no longer for a connection than Begin would.
 func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (store.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, op.Timeouts.Or(e.cfg.Timeouts).Acquire)
+	ctx, cancel := context.WithTimeout(ctx, e.timeouts(op).Acquire)
 	defer cancel()
 	return e.store.Read(ctx, id)
 }
@@ -345,7 +345,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 	opts.Trace, opts.Name, opts.Retain = c.report.trace, c.op.Name, c.e.retain(&c.op)
 	opts.Encrypter = c.e.cfg.Encrypter
-	if !c.op.Fingerprint.IsZero() {
+	if !c.op.Fingerprint.isZero() {
 		opts.Fingerprint = bytes.Clone(c.op.Fingerprint[:])
 	}
 	opts.Request, err = c.encryptedRequest()
@@ -360,7 +360,7 @@ func (c *call[TX]) isFirst() bool {
 // timeouts are those of the next Begin. It has what the look-up has left of the time for a
 // connection, and always some: 0 would be no bound.
 func (c *call[TX]) timeouts() store.Timeouts {
-	t := c.op.Timeouts.Or(c.e.cfg.Timeouts)
+	t := c.e.timeouts(&c.op)
 	t.Acquire = max(t.Acquire-c.lookUp.took, min(t.Acquire, time.Millisecond))
 	return t
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/store"
 )
 
@@ -55,7 +56,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 		Next:   store.Record{State: store.StateDone, Fence: 1, Nonce: own.claim[:], Result: res, Trace: c.report.trace, Name: c.op.Name},
 		Retain: c.e.retain(&c.op),
 	}
-	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.IsZero() {
+	if own.fingerprint = c.op.Fingerprint; !own.fingerprint.isZero() {
 		change.Next.Fingerprint = own.fingerprint[:]
 	}
 	if change.Next.Request, err = c.encryptedRequest(); err != nil {
@@ -86,7 +87,7 @@ func fits(rec store.Record) error {
 	if n <= maxRecord {
 		return nil
 	}
-	return &store.TooLargeError{Bytes: n, Max: maxRecord, Try: "a smaller result, such as the name of a file"}
+	return &toolarge.Error{Bytes: n, Max: maxRecord, Try: "a smaller result, such as the name of a file"}
 }
 
 // committed is the verdict on the answer to a commit.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/store"
 )
 
@@ -75,7 +76,7 @@ func marshal(v any, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("the value cannot be stored: %w", err)
 	}
 	if int64(len(b)) > limit {
-		return nil, &store.TooLargeError{Bytes: int64(len(b)), Max: limit, Try: "a table of your own for what is large, and its key as the value; or a larger Config.MaxResult"}
+		return nil, &toolarge.Error{Bytes: int64(len(b)), Max: limit, Try: "a table of your own for what is large, and its key as the value; or a larger Config.MaxResult"}
 	}
 	return b, nil
 }

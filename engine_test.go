@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
@@ -36,7 +37,7 @@ func TestOperationsThatAreInvalid(t *testing.T) {
 	for name, op := range map[string]once.Operation{
 		"no scope":        {Key: n.Key("k")},
 		"no key":          {Scope: "s"},
-		"long scope":      {Scope: strings.Repeat("s", once.MaxScope+1), Key: n.Key("k")},
+		"long scope":      {Scope: strings.Repeat("s", keyname.MaxScope+1), Key: n.Key("k")},
 		"long key":        {Scope: "s", Key: n.Key(strings.Repeat("k", once.MaxKey))},
 		"control":         {Scope: "s\n", Key: n.Key("k")},
 		"not UTF-8":       {Scope: "s\xff", Key: n.Key("k")},
@@ -58,7 +59,7 @@ func TestOperationsThatAreInvalid(t *testing.T) {
 		wantEffects(t, s, "k", 0)
 	}
 	e := once.New(memstore.New(), once.Config{RequireNamespace: n})
-	longest := once.Operation{Scope: strings.Repeat("s", once.MaxScope), Key: n.Key(strings.Repeat("k", once.MaxKey-len(n.Key(""))))}
+	longest := once.Operation{Scope: strings.Repeat("s", keyname.MaxScope), Key: n.Key(strings.Repeat("k", once.MaxKey-len(n.Key(""))))}
 	if _, err := once.Do(t.Context(), e, longest, charge("k")); err != nil {
 		t.Error(err)
 	}

@@ -12,10 +12,10 @@ type Fingerprint [33]byte
 func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...) }
 
 // IsZero reports whether f is the zero fingerprint, which is never compared.
-func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
+func (f Fingerprint) isZero() bool { return f == Fingerprint{} }
 
 // matches reports whether a request with f may have the result of one that was
 // stored with s.
 func (f Fingerprint) matches(s []byte) bool {
-	return f.IsZero() || len(s) == 0 || s[0] != f[0] || string(s) == string(f[:])
+	return f.isZero() || len(s) == 0 || s[0] != f[0] || string(s) == string(f[:])
 }

@@ -33,13 +33,13 @@ func TestNameIsStored(t *testing.T) {
 			t.Errorf("%s: %s, %q, %v", key, rec.State, rec.Name, err)
 		}
 	}
-	for _, name := range []string{strings.Repeat("n", once.MaxName+1), "a\nb", "\xff"} {
+	for _, name := range []string{strings.Repeat("n", 255+1), "a\nb", "\xff"} {
 		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "refused", Name: name}, charge("refused"))
 		if once.CodeOf(err) != once.CodeInvalid || !strings.Contains(err.Error(), "Try: ") {
 			t.Errorf("the name %.10q: %v", name, err)
 		}
 	}
 	wantEffects(t, s, "refused", 0)
-	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "longest", Name: strings.Repeat("n", once.MaxName)}, charge("longest"))
+	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "longest", Name: strings.Repeat("n", 255)}, charge("longest"))
 	must(t, err)
 }

@@ -18,15 +18,15 @@ type Namespace struct {
 }
 
 // String returns "prefix:environment:version".
-func (n Namespace) String() string {
+func (n Namespace) prefix() string {
 	return n.Prefix + ":" + n.Environment + ":" + n.Version
 }
 
 // Key returns the key of id in the namespace. The id may contain colons.
-func (n Namespace) Key(id string) string { return n.String() + ":" + id }
+func (n Namespace) Key(id string) string { return n.prefix() + ":" + id }
 
 func (n Namespace) owns(key string) bool {
-	id, ok := strings.CutPrefix(key, n.String()+":")
+	id, ok := strings.CutPrefix(key, n.prefix()+":")
 	return ok && id != ""
 }
 

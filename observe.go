@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/traceparent"
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/store"
 )
 
@@ -128,7 +129,7 @@ type report struct {
 	trace                   string       // that is kept with it
 	keyHash                 string       // of the key, when an event has asked for it
 	cached                  bool         // what it has found is from Config.Cache
-	waits                   *store.Waits // of its Begins; nil if they are not measured
+	waits                   *waits.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }
 

@@ -12,12 +12,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Longest texts of an operation, in bytes.
-const (
-	MaxScope = keyname.MaxScope // 512
-	MaxKey   = keyname.MaxKey   // 255
-	MaxName  = 255
-)
+// MaxKey is how many bytes a key has at most. A scope has at most 512.
+const MaxKey = keyname.MaxKey // 255
+
+// maxName is how many bytes a name has at most.
+const maxName = 255
 
 // Operation is one intent: a caller that asks for it again, with the same scope and
 // key, means the same thing and gets the same answer.
@@ -33,7 +32,7 @@ type Operation struct {
 
 	// Name is what kind of work this is, such as "POST /refunds": one of few, so that a metric
 	// can have it as a label. (Scope names the tenant, too.) It is stored: lists and gauges have it, and a
-	// lease.Completer finds the handler by it. Transports set it to the route. At most [MaxName] bytes. Default: none.
+	// lease.Completer finds the handler by it. Transports set it to the route. At most 255 bytes. Default: none.
 	Name string
 
 	// Fingerprint of what is asked. The same key with another fingerprint is
@@ -113,14 +112,14 @@ func (e *Engine[TX]) check(op *Operation) error {
 		return err
 	case op.Scope == "":
 		return errors.New("the scope is empty. Try: tenant plus route, such as \"acme POST /refunds\"")
-	case len(op.Scope) > MaxScope:
-		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), MaxScope)
+	case len(op.Scope) > keyname.MaxScope:
+		return fmt.Errorf("the scope has %d bytes, at most %d are allowed", len(op.Scope), keyname.MaxScope)
 	case !printable.Is(op.Scope):
 		return errors.New("the scope contains control characters or is not UTF-8")
 	case len(op.Attempt.Trace) > traceparent.Max, !printable.Is(op.Attempt.Trace):
 		return fmt.Errorf("the trace has control characters, is not UTF-8 or has more than %d bytes. Try: a W3C traceparent", traceparent.Max)
-	case len(op.Name) > MaxName, !printable.Is(op.Name):
-		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", MaxName)
+	case len(op.Name) > maxName, !printable.Is(op.Name):
+		return fmt.Errorf("the name has control characters, is not UTF-8 or has more than %d bytes. Try: the kind of work, such as \"POST /refunds\"", maxName)
 	case op.Wait < 0:
 		return errors.New("wait must not be negative")
 	case op.bounds() != nil:
@@ -156,6 +155,15 @@ func (e *Engine[TX]) id(scope, key string) store.ID {
 // skew is how far the caller's clock may be from the database's.
 func (e *Engine[TX]) skew(op *Operation) time.Duration {
 	return or(e.cfg.Skew, min(defaultSkew, e.retain(op)/4))
+}
+
+// timeouts are those of op, and what it leaves open from the Config.
+func (e *Engine[TX]) timeouts(op *Operation) store.Timeouts {
+	t, otherwise := op.Timeouts, e.cfg.Timeouts
+	return store.Timeouts{
+		Acquire: or(t.Acquire, otherwise.Acquire), Lock: or(t.Lock, otherwise.Lock),
+		Statement: or(t.Statement, otherwise.Statement), Idle: or(t.Idle, otherwise.Idle),
+	}
 }
 
 // retain is how long op is kept.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
 )
 
@@ -172,7 +173,7 @@ func (c *call[TX]) runFailed(ctx context.Context, txn claim[TX], r ran) verdict 
 	if v, is := c.joinFailed(txn, err); is {
 		return v
 	}
-	o := outcomesOf(store.KindIn(c.e.store, err)).handler
+	o := outcomesOf(kind.In(c.e.store, err)).handler
 	if !o.again && ctx.Err() != nil { // whatever the handler has made of its end
 		o = unavailable
 	}

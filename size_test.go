@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -35,7 +36,7 @@ func TestResultsThatNoDatabaseTakes(t *testing.T) {
 			return err
 		}
 		err := ask(954)
-		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") || runs != 1 {
+		if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*toolarge.Error)) || !strings.Contains(err.Error(), "Try: ") || runs != 1 {
 			t.Errorf("%d runs: %v", runs, err)
 		}
 		if class, _ := retry.Classify(err); class != retry.ClassFinal {

@@ -54,7 +54,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	text("operation", e.Name)
 	text("scope", e.Scope)
 	text("idempotency_key", e.KeyHash)
-	if !e.Fingerprint.IsZero() {
+	if !e.Fingerprint.isZero() {
 		text("payload_hash", hex.EncodeToString(e.Fingerprint[1:9])) // behind the version
 	}
 	if e.Outcome != "" {

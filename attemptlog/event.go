@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
@@ -17,7 +18,7 @@ const (
 // attemptOf returns what the log keeps of the end of a call.
 func attemptOf(e once.Event) attempts.Attempt {
 	return attempts.Attempt{
-		Scope: short(e.Scope, once.MaxScope), KeyHash: e.KeyHash,
+		Scope: short(e.Scope, keyname.MaxScope), KeyHash: e.KeyHash,
 		Outcome: string(e.Outcome), Effect: e.Effect.String(), From: e.From, To: e.To, Cause: short(e.Cause(), maxCause),
 		Attempt: e.Attempt.Number, Runs: e.Runs,
 		RequestID: short(e.Attempt.RequestID, maxID), CorrelationID: short(e.Attempt.CorrelationID, maxID),

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/attempts"
 )
 
@@ -150,7 +151,7 @@ func TestGarbage(t *testing.T) {
 	}
 	a := written[0]
 	for _, s := range []string{a.Scope, a.RequestID, a.CorrelationID, a.Cause, a.Node} {
-		if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) || utf8.RuneCountInString(s) > once.MaxScope {
+		if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) || utf8.RuneCountInString(s) > keyname.MaxScope {
 			t.Errorf("%q", s)
 		}
 	}

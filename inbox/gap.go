@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/internal/sql/dialect"
@@ -146,7 +147,7 @@ func checkSigned(who, reason string) error {
 
 // audit notes what an operator has done to a key.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
-	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, once.MaxScope)
+	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
 		Who: who, Action: action, Scope: scope, KeyHash: once.KeyHash(s.key), Reason: reason, Detail: detail,
 	}))

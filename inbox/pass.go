@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -222,7 +223,7 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:
 		return false
 	}
-	switch store.KindIn(in.engine.Store(), err) {
+	switch kind.In(in.engine.Store(), err) {
 	case store.KindRetry, store.KindUnavailable, store.KindLost, store.KindBusy:
 		return false
 	}
@@ -232,7 +233,7 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 // isBusy reports whether the handler of one of items has failed because of a bound on waiting, such as the time
 // for a statement. Then the transaction says nothing about the others.
 func (in *Inbox[TX]) isBusy(ctx context.Context, items []*item, err error) bool {
-	if ctx.Err() != nil || store.KindIn(in.engine.Store(), err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
+	if ctx.Err() != nil || kind.In(in.engine.Store(), err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
 		return false
 	}
 	return slices.ContainsFunc(items, (*item).failed)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/internal/sql/audit"
@@ -113,7 +114,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 		return err
 	}
 	if n, most := s.size()+len(how.CallValue), mostSaved(ops); how.CallValue != nil && n > most {
-		return misused(&store.TooLargeError{Bytes: int64(n), Max: int64(most), Try: "a smaller value of the call, such as the key of what it has made"})
+		return misused(&toolarge.Error{Bytes: int64(n), Max: int64(most), Try: "a smaller value of the call, such as the key of what it has made"})
 	}
 	c, err := how.change(s)
 	if err == nil {

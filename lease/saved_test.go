@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -63,7 +64,7 @@ func TestMaxSaved(t *testing.T) {
 			e := once.New(lease.New(s, lease.Config{MaxSaved: 500}), once.Config{Observer: once.Discard})
 			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, r *lease.Run) (string, error) { return tt.run(ctx, s, r) })
 			wantOutcome(t, err, tt.code, tt.effect)
-			if !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), tt.says) || calls != tt.calls {
+			if !errors.As(err, new(*toolarge.Error)) || !strings.Contains(err.Error(), tt.says) || calls != tt.calls {
 				t.Errorf("%v, %d calls", err, calls)
 			}
 			if _, written := s.Get("a"); written {

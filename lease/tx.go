@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
 )
 
@@ -71,7 +73,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 			t.run.lost = nil // under this fence nothing else can be applied any more
 			return nil
 		}
-		kind := store.KindIn(t.store, err)
+		kind := kind.In(t.store, err)
 		if kind == store.KindEnded {
 			t.end()
 		}
@@ -245,7 +247,7 @@ func (r *Run) failed(name string, failure once.Failure) (saved, error) {
 // fits refuses what is too large to be saved.
 func (r *Run) fits(s saved) (saved, error) {
 	if n := s.size(); n > r.s.cfg.MaxSaved {
-		return s, &store.TooLargeError{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}
+		return s, &toolarge.Error{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}
 	}
 	return s, nil
 }

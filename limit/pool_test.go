@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
@@ -169,7 +170,7 @@ type pooled struct {
 	busy time.Duration
 }
 
-func (p *pooled) acquire(w *store.Waits) {
+func (p *pooled) acquire(w *waits.Waits) {
 	began := time.Now()
 	p.free <- struct{}{}
 	if w != nil {

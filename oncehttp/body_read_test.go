@@ -72,7 +72,7 @@ func TestABodyThatWasRead(t *testing.T) {
 			for _, again := range []string{body, other} {
 				got := s.send("POST", "/refunds", again, header...)
 				p := got.problem(t)
-				if got.status != 500 || p.Code != oncehttp.ProblemBodyConsumed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
+				if got.status != 500 || p.Code != problemBodyConsumed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
 					t.Errorf("%s: %+v", again, got)
 				}
 				if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: ") {

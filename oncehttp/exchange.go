@@ -106,7 +106,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	}
 	var ok bool
 	if op.Attempt.FirstSent, ok = wire.FirstSentOrKeyTime(r.Header[wire.FirstSentHeader], x.key, p.KeyTime); !ok {
-		return refuse(ProblemFirstSentInvalid)
+		return refuse(problemFirstSentInvalid)
 	}
 	route := p.routeOf(r)
 	op.Scope, op.Key = wire.Scope(x.principal, route), x.key
@@ -126,7 +126,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 func (x *Exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
-		p := x.plan.problem(ProblemTimeoutInvalid)
+		p := x.plan.problem(problemTimeoutInvalid)
 		return &p
 	}
 	if d > 0 {

@@ -71,21 +71,21 @@ func TestFaults(t *testing.T) {
 				_ = tx.Insert("n", "secret of the handler")
 				w.WriteHeader(http.StatusCreated)
 			},
-			status: 500, code: oncehttp.ProblemErrorSwallowed, retryable: true, runs: 1,
+			status: 500, code: problemErrorSwallowed, retryable: true, runs: 1,
 		},
 		"commit by the handler": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				_ = tx.Commit()
 				w.WriteHeader(http.StatusCreated)
 			},
-			status: 500, code: oncehttp.ProblemTransactionMisuse, runs: 1,
+			status: 500, code: problemTransactionMisuse, runs: 1,
 		},
 		"commit by a handler that then answers 503": {
 			handler: func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				_ = tx.Commit()
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
-			status: 500, code: oncehttp.ProblemTransactionMisuse, runs: 1,
+			status: 500, code: problemTransactionMisuse, runs: 1,
 		},
 	} {
 		healthy := new(atomic.Bool)

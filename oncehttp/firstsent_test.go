@@ -49,7 +49,7 @@ func TestFirstSentInvalid(t *testing.T) {
 		time.Now().Add(time.Hour).Format(time.RFC3339),
 	} {
 		got := s.post("k", "", "Once-First-Sent", value)
-		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemFirstSentInvalid || p.Retryable || p.SafeNewKey {
+		if p := got.problem(t); got.status != 400 || p.Code != problemFirstSentInvalid || p.Retryable || p.SafeNewKey {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}

@@ -159,7 +159,7 @@ func TestParsedForm(t *testing.T) {
 	contentType, body := form("k", "book", "file")
 	for _, key := range []string{"k", "l"} { // also if it is done already: whether this is the same cannot be said
 		got := s.send("POST", "/buy", body, "Content-Type", contentType, "Idempotency-Key", key)
-		if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
+		if p := got.problem(t); got.status != 500 || p.Code != problemFormParsed || p.Retryable || p.SafeNewKey || strings.Contains(got.body, "Try:") {
 			t.Errorf("multipart: %+v", got)
 		}
 		if e := s.log.last(); e.Err == nil || !strings.Contains(e.Err.Error(), "Try: put what parses forms inside") {

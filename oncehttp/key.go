@@ -155,7 +155,3 @@ func partValues(parts *multipart.Reader, field string) (values []string, err err
 		values = append(values, string(value))
 	}
 }
-
-// ParseKeyHeader returns the key in the value of a key header, as the middleware reads it: a
-// String of RFC 9651 or a bare key. The text of the error is for the client.
-func ParseKeyHeader(value string) (string, error) { return wire.ParseKey(value, false) }

@@ -309,9 +309,9 @@ func TestStatus(t *testing.T) {
 		status               int
 		code                 oncehttp.ProblemCode
 	}{
-		"another tenant":     {"GET", "json", "globex", 404, oncehttp.ProblemNotFound},
-		"another key":        {"GET", "nobody", "acme", 404, oncehttp.ProblemNotFound},
-		"a key that is none": {"GET", "%00", "acme", 404, oncehttp.ProblemNotFound},
+		"another tenant":     {"GET", "json", "globex", 404, problemNotFound},
+		"another key":        {"GET", "nobody", "acme", 404, problemNotFound},
+		"a key that is none": {"GET", "%00", "acme", 404, problemNotFound},
 		"nobody":             {"GET", "json", "", 401, oncehttp.ProblemUnauthenticated},
 		"a write":            {"POST", "json", "acme", 405, ""},
 	} {

@@ -118,7 +118,7 @@ func TestMaxResponse(t *testing.T) {
 		_, _ = io.WriteString(w, "")
 	})
 	got := s.post("k", "")
-	if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemResponseTooLarge || p.Retryable || p.SafeNewKey {
+	if p := got.problem(t); got.status != 500 || p.Code != problemResponseTooLarge || p.Retryable || p.SafeNewKey {
 		t.Errorf("%+v", p)
 	}
 	s.expect(1, "n", 0)

@@ -16,19 +16,6 @@ const (
 	VerdictCommit                // commit the handler's writes and the answer together
 )
 
-// String returns the verdict in words.
-func (v Verdict) String() string {
-	switch v {
-	case VerdictForget:
-		return "forget"
-	case VerdictStore:
-		return "store"
-	case VerdictCommit:
-		return "commit"
-	}
-	return "invalid"
-}
-
 // Preset is a dialect: everything in which APIs with idempotency keys differ, as
 // data. Take [Default], or one of the packages oncehttp/stripe and oncehttp/refundplaybook, and
 // change what differs.

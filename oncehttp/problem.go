@@ -22,8 +22,8 @@ const (
 	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
 	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
 	ProblemKeyInvalid        ProblemCode = "VALIDATION.idempotency_key_invalid"
-	ProblemTimeoutInvalid    ProblemCode = "VALIDATION.request_timeout_invalid"
-	ProblemFirstSentInvalid  ProblemCode = "VALIDATION.first_sent_invalid"
+	problemTimeoutInvalid    ProblemCode = "VALIDATION.request_timeout_invalid"
+	problemFirstSentInvalid  ProblemCode = "VALIDATION.first_sent_invalid"
 	ProblemBodyUnreadable    ProblemCode = "VALIDATION.body_unreadable"
 	ProblemBodyTooLarge      ProblemCode = "VALIDATION.body_too_large"
 	ProblemInFlight          ProblemCode = "CONFLICT.idempotency.in_flight"
@@ -35,12 +35,12 @@ const (
 	ProblemStoreUnavailable  ProblemCode = "TRANSIENT.store_unavailable"
 	ProblemTimeout           ProblemCode = "TRANSIENT.timeout"
 	ProblemHandlerFailed     ProblemCode = "INTERNAL.handler_failed"
-	ProblemErrorSwallowed    ProblemCode = "INTERNAL.statement_error_swallowed"
-	ProblemTransactionMisuse ProblemCode = "INTERNAL.transaction_misused"
-	ProblemResponseTooLarge  ProblemCode = "INTERNAL.response_too_large"
-	ProblemStreaming         ProblemCode = "INTERNAL.streaming_refused"
-	ProblemFormParsed        ProblemCode = "INTERNAL.form_parsed"
-	ProblemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
+	problemErrorSwallowed    ProblemCode = "INTERNAL.statement_error_swallowed"
+	problemTransactionMisuse ProblemCode = "INTERNAL.transaction_misused"
+	problemResponseTooLarge  ProblemCode = "INTERNAL.response_too_large"
+	problemStreaming         ProblemCode = "INTERNAL.streaming_refused"
+	problemFormParsed        ProblemCode = "INTERNAL.form_parsed"
+	problemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
 )
 
 // Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
@@ -153,8 +153,8 @@ var problems = map[ProblemCode]Problem{
 		Detail: "This operation needs an idempotency key: the same one for every retry of the same intent.",
 	},
 	ProblemKeyInvalid:     {Status: 400, Title: "Idempotency key invalid"},
-	ProblemTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
-	ProblemFirstSentInvalid: {
+	problemTimeoutInvalid: {Status: 400, Title: "X-Request-Timeout invalid", Detail: "X-Request-Timeout is a number of milliseconds or a duration such as 1.5s, greater than zero."},
+	problemFirstSentInvalid: {
 		Status: 400, Title: "Once-First-Sent invalid",
 		Detail: "Once-First-Sent is " + wire.FirstSentForm,
 	},
@@ -196,13 +196,13 @@ var problems = map[ProblemCode]Problem{
 		Status: 500, Title: "Internal error", Retryable: true,
 		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
 	},
-	ProblemErrorSwallowed: {
+	problemErrorSwallowed: {
 		Status: 500, Title: "Internal error", Retryable: true,
 		Detail: "Nothing was applied. The same request can be sent again, with the same idempotency key.",
 	},
-	ProblemTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
-	ProblemResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
-	ProblemStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
-	ProblemBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
-	ProblemFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
+	problemTransactionMisuse: {Status: 500, Title: "Internal error", Detail: "The service has a defect. It is not known whether this operation has taken effect."},
+	problemResponseTooLarge:  {Status: 500, Title: "Response too large", Detail: "Nothing was applied: the answer would have been too large."},
+	problemStreaming:         {Status: 500, Title: "Internal error", Detail: "Nothing was applied: an idempotent operation cannot stream its answer."},
+	problemBodyConsumed:      {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this request with an earlier attempt. This request was not executed."},
+	problemFormParsed:        {Status: 500, Title: "Internal error", Detail: "The service has a defect: it cannot compare this form with that of an earlier attempt. This request was not executed."},
 }

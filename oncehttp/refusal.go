@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/base/wire"
-	"github.com/oncelib/once/store"
 )
 
 // refusal is why a request cannot be executed, or its answer not held back until the commit.
@@ -21,10 +21,10 @@ type refusal struct {
 func (e *refusal) Error() string { return "oncehttp: " + e.text }
 
 var (
-	errTooLarge = &refusal{ProblemResponseTooLarge, "the answer is larger than Config.MaxResponse"}
-	errParsed   = &refusal{ProblemFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
-	errConsumed = &refusal{ProblemBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
-	errStreamed = &refusal{ProblemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
+	errTooLarge = &refusal{problemResponseTooLarge, "the answer is larger than Config.MaxResponse"}
+	errParsed   = &refusal{problemFormParsed, "a multipart body was parsed before the middleware has seen it.\nTry: put what parses forms inside of the middleware"}
+	errConsumed = &refusal{problemBodyConsumed, "the body was read or closed before the middleware has seen it, and another one could pass for a retry.\nTry: put what reads bodies inside of the middleware, or let it put back what it has read (r.Body = io.NopCloser(bytes.NewReader(body)))"}
+	errStreamed = &refusal{problemStreaming, "a protected handler cannot stream: its answer is held back until the commit"}
 )
 
 // WriteProblem answers with p, in the dialect of the route.
@@ -81,12 +81,12 @@ func (x *Exchange) Problem(err error) Problem {
 			p.Detail = problems[ProblemConflict].Detail
 		}
 	case once.CodeAborted:
-		p = x.plan.problem(ProblemErrorSwallowed)
+		p = x.plan.problem(problemErrorSwallowed)
 	case once.CodeMisuse:
-		p = x.plan.problem(ProblemTransactionMisuse)
+		p = x.plan.problem(problemTransactionMisuse)
 	case once.CodeInvalid:
 		if errors.Is(err, wire.ErrFuture) {
-			p = x.plan.problem(ProblemFirstSentInvalid)
+			p = x.plan.problem(problemFirstSentInvalid)
 			break
 		}
 		p = x.plan.problem(ProblemKeyInvalid)
@@ -98,8 +98,8 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.plan.problem(ProblemHandlerFailed)
 		if r := (*refusal)(nil); errors.As(err, &r) {
 			p = x.plan.problem(r.code)
-		} else if errors.As(err, new(*store.TooLargeError)) {
-			p = x.plan.problem(ProblemResponseTooLarge)
+		} else if errors.As(err, new(*toolarge.Error)) {
+			p = x.plan.problem(problemResponseTooLarge)
 		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // one of the handler's own
 			p = x.plan.problem(ProblemTimeout)
 			p.Detail = problems[ProblemConflict].Detail
@@ -115,7 +115,7 @@ func (x *Exchange) Problem(err error) Problem {
 // unfinished is the problem p of work that has stopped behind a phase: a retry goes on there.
 func (x *Exchange) unfinished(p Problem) Problem {
 	p.Extra = x.operationProblem(ProblemInFlight).Extra
-	p.Detail = problems[ProblemTransactionMisuse].Detail
+	p.Detail = problems[problemTransactionMisuse].Detail
 	if p.Retryable {
 		p.Detail = problems[ProblemStoreUnavailable].Detail
 	}

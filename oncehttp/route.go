@@ -52,10 +52,6 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	}
 }
 
-// Keyed reports whether requests of a method carry a key. The others are none of this package's: a
-// [Middleware] lets them pass.
-func (rt *Route) Keyed(method string) bool { return rt.plan.keyed(method) }
-
 // Read reads r up to the end of its body. The order is that of [Middleware]: who asks, the key, the gate, the
 // body. If ok is false, r was refused and w has the answer. Otherwise the caller closes x.
 //

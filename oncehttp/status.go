@@ -14,7 +14,7 @@ import (
 )
 
 // ProblemNotFound is the code of a problem of [Status], with the status 404: nothing is known of the operation.
-const ProblemNotFound ProblemCode = "NOT_FOUND.operation"
+const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
 // Status serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
 // or unknown. cfg is that of the route. of returns from the request for the state which operation it asks for: the part of the scope that
@@ -68,7 +68,7 @@ func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (ro
 			x.WriteProblem(unavailable)
 		case err != nil, rec.State == store.StateAbsent: // a key that cannot be one names nothing
 			x.WriteProblem(Problem{
-				Type: wire.ProblemType(string(ProblemNotFound)), Code: ProblemNotFound, Status: http.StatusNotFound, Title: "No such operation",
+				Type: wire.ProblemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
 				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
 			})
 		default:

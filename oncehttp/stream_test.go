@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -100,7 +99,7 @@ func TestStreamsAreRefused(t *testing.T) {
 	} {
 		s := start(t, setup{}, h)
 		got := s.post("k", "")
-		if p := got.problem(t); got.status != 500 || p.Code != oncehttp.ProblemStreaming || p.Retryable || p.SafeNewKey {
+		if p := got.problem(t); got.status != 500 || p.Code != problemStreaming || p.Retryable || p.SafeNewKey {
 			t.Errorf("%s: %+v", name, p)
 		}
 		s.expect(1, "n", 0)

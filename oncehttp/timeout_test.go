@@ -35,7 +35,7 @@ func TestRequestTimeout(t *testing.T) {
 	s.runs.Store(0)
 	for _, value := range []string{"", "0", "-1", "0s", "-1s", "abc", "1.5", "1e3", "60 s", "9223372036854775807", "99999999999999999999", "10000000h"} {
 		got := s.post("k", "", "X-Request-Timeout", value)
-		if p := got.problem(t); got.status != 400 || p.Code != oncehttp.ProblemTimeoutInvalid || p.Retryable || p.SafeNewKey {
+		if p := got.problem(t); got.status != 400 || p.Code != problemTimeoutInvalid || p.Retryable || p.SafeNewKey {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}

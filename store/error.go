@@ -62,12 +62,3 @@ func KindOf(err error) Kind {
 	}
 	return KindOther
 }
-
-// KindIn returns the kind of an error of one of the user's statements on s, which may be one of the driver: what a
-// [Classifier] says, or else [KindOf].
-func KindIn(s any, err error) Kind {
-	if c, ok := As[Classifier](s); ok {
-		return c.Classify(err)
-	}
-	return KindOf(err)
-}

@@ -14,8 +14,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"github.com/oncelib/once/internal/base/waits"
 	"math"
 	"time"
 )
@@ -181,8 +181,8 @@ type BeginOptions struct {
 		Decrypt(encrypted, label []byte) ([]byte, error)
 	}
 
-	// Waits, if it is set, is where the store adds what Begin has waited for.
-	Waits *Waits
+	// Waits, if it is set, is where stores of this repository add what Begin has waited for.
+	Waits *waits.Waits
 
 	// IfEnded, if it is set, returns a change that is to stand if the user ends the transaction by a statement which the store cannot
 	// read, and commits with it. It is called before such a statement, and applied in the transaction. The Change of Commit then
@@ -251,14 +251,6 @@ type Timeouts struct {
 	Idle      time.Duration // for the next statement, while the handler computes or is stopped
 }
 
-// Or returns t, and what t leaves open from otherwise.
-func (t Timeouts) Or(otherwise Timeouts) Timeouts {
-	return Timeouts{
-		cmp.Or(t.Acquire, otherwise.Acquire), cmp.Or(t.Lock, otherwise.Lock),
-		cmp.Or(t.Statement, otherwise.Statement), cmp.Or(t.Idle, otherwise.Idle),
-	}
-}
-
 // Isolation of a transaction.
 type Isolation uint8
 
@@ -268,9 +260,3 @@ const (
 	RepeatableRead
 	Serializable
 )
-
-// Waits are parts of the time that a Begin or a Read takes. The rest of it is the look-up.
-type Waits struct {
-	Acquire time.Duration // for a connection of the pool
-	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
-}

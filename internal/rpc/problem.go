@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/base/wire"
-	"github.com/oncelib/once/store"
 )
 
 // Problem is an error that a server answers with in place of its handler.
@@ -58,7 +58,7 @@ func problemOf(err error) *Problem {
 	switch e.Code {
 	case once.CodeFailed:
 		p.Cause, p.Handler = e.Err, true
-		if errors.As(err, new(*store.TooLargeError)) {
+		if errors.As(err, new(*toolarge.Error)) {
 			p.Retryable, p.Handler, p.Message = false, false, tooLarge
 		}
 		if e.Effect == once.EffectInDoubt { // phases of work under a lease stand

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store"
 )
@@ -45,7 +46,7 @@ func TestProblemTables(t *testing.T) {
 
 // TestMessageTooLargeForTheDatabase: the same again fails the same.
 func TestMessageTooLargeForTheDatabase(t *testing.T) {
-	err := &once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Err: &store.Error{Err: &store.TooLargeError{Try: "less"}}}
+	err := &once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Err: &store.Error{Err: &toolarge.Error{Try: "less"}}}
 	p := problemOf(err)
 	if p.Retryable || p.Handler || p.Code != Internal || !strings.Contains(p.Message, "too large") {
 		t.Errorf("%+v", p)
@@ -58,7 +59,7 @@ func TestMessageTooLargeForTheDatabase(t *testing.T) {
 
 // TestUnfinishedWork: work under a lease has stopped after a phase. The client is not told that nothing was applied.
 func TestUnfinishedWork(t *testing.T) {
-	for _, cause := range []error{&store.Error{Kind: store.KindPartial}, &store.TooLargeError{Try: "less"}} {
+	for _, cause := range []error{&store.Error{Kind: store.KindPartial}, &toolarge.Error{Try: "less"}} {
 		p := problemOf(&once.Error{Code: once.CodeFailed, Effect: once.EffectInDoubt, Err: cause})
 		if !strings.Contains(p.Message, "It is not known whether") {
 			t.Errorf("%+v", p)

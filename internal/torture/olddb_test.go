@@ -158,23 +158,12 @@ func (g *testDB) guarded(su setup) (*sql.DB, error) {
 // applied returns what Status says, such as "operation 1, operation 2".
 func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
 	t.Helper()
-	var status []migration.Status
-	var err error
-	if g.store == pgxName {
-		pool, e := openPool(t.Context(), setup{dsn: g.dsn})
-		if e != nil {
-			t.Fatal(e)
-		}
-		defer pool.Close()
-		status, err = pgxstore.Status(t.Context(), pool, sets...)
-	} else {
-		db, e := g.guarded(setup{dsn: g.dsn})
-		if e != nil {
-			t.Fatal(e)
-		}
-		defer db.Close()
-		status, err = sqlstore.Status(t.Context(), db, sets...)
+	db, err := g.guarded(setup{dsn: g.dsn})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer db.Close()
+	status, err := sqlstore.Status(t.Context(), db, sets...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Documen
 		method, path := splitPattern(pattern)
 		methods := p.Preset.Methods
 		if method != "" {
-			if !p.Keyed(method) {
+			if !slices.Contains(p.Preset.Methods, method) {
 				panic(fmt.Sprintf("openapi: New: requests of %q need no key.\nTry: add the method to Preset.Methods, or leave the route out.", pattern))
 			}
 			methods = []string{method}
@@ -232,7 +232,7 @@ func (p *route) rules() object {
 		if status < 10 {
 			name += "XX"
 		}
-		stored[name] = v.String()
+		stored[name] = verdicts[v]
 	}
 	return object{
 		"dialect":            p.Preset.Name,
@@ -249,3 +249,6 @@ func (p *route) rules() object {
 		"time_in_uuid7_keys": p.KeyTime,
 	}
 }
+
+// verdicts are the words for them in documents.
+var verdicts = [...]string{oncehttp.VerdictForget: "forget", oncehttp.VerdictStore: "store", oncehttp.VerdictCommit: "commit"}

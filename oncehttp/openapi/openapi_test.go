@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/oncehttp/openapi"
 	"github.com/oncelib/once/oncehttp/refundplaybook"
@@ -282,7 +283,7 @@ func FuzzKeyPattern(f *testing.F) {
 		if strings.Trim(key, " \t") != key || strings.HasPrefix(key, `"`) && strings.ContainsAny(key, ";") {
 			return // what surrounds a key is not described
 		}
-		if _, err := oncehttp.ParseKeyHeader(key); (err == nil) != pattern.MatchString(key) {
+		if _, err := wire.ParseKey(key, false); (err == nil) != pattern.MatchString(key) {
 			t.Errorf("%q: %v", key, err)
 		}
 	})

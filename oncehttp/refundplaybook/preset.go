@@ -41,11 +41,11 @@ func Preset() *oncehttp.Preset {
 	p.Methods = append(p.Methods, http.MethodDelete)
 	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusConflict, oncehttp.ProblemTimeout: http.StatusGatewayTimeout}
 	p.Codes = map[oncehttp.ProblemCode]oncehttp.ProblemCode{
-		oncehttp.ProblemMismatch:         "CONFLICT.idempotency.payload_mismatch",
-		oncehttp.ProblemStoreUnavailable: "DEPENDENCY.unavailable",
-		oncehttp.ProblemTimeout:          "DEPENDENCY.timeout",
-		oncehttp.ProblemHandlerFailed:    "TRANSIENT.handler_failed",
-		oncehttp.ProblemErrorSwallowed:   "TRANSIENT.statement_error_swallowed",
+		oncehttp.ProblemMismatch:             "CONFLICT.idempotency.payload_mismatch",
+		oncehttp.ProblemStoreUnavailable:     "DEPENDENCY.unavailable",
+		oncehttp.ProblemTimeout:              "DEPENDENCY.timeout",
+		oncehttp.ProblemHandlerFailed:        "TRANSIENT.handler_failed",
+		"INTERNAL.statement_error_swallowed": "TRANSIENT.statement_error_swallowed",
 	}
 	p.Body = canonical.JSON
 	p.WriteProblem = func(w http.ResponseWriter, p oncehttp.Problem) {

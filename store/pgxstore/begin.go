@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -198,7 +199,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 }
 
 // pooled is the pool's Acquire. It adds how long that took to waits, if that is set.
-func (s *Store) pooled(ctx context.Context, waits *store.Waits) (*pgxpool.Conn, error) {
+func (s *Store) pooled(ctx context.Context, waits *waits.Waits) (*pgxpool.Conn, error) {
 	if waits != nil {
 		defer func(since time.Time) { waits.Acquire += time.Since(since) }(time.Now())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -304,7 +305,7 @@ func TestWaitsOfBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := pool.Stat().EmptyAcquireCount()
-		var waits store.Waits
+		var waits waits.Waits
 		opts.ID, opts.Waits = store.ID{Scope: "s", Key: "k"}, &waits
 		var group sync.WaitGroup
 		group.Go(func() {

@@ -33,16 +33,6 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 	})
 }
 
-// Status returns every migration of the store and of sets, and whether the database has it.
-func Status(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) ([]migration.Status, error) {
-	tx, err := pool.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback(ctx) }() // it has only read
-	return migration.Read(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
-}
-
 func withOperation(sets []migration.Set) []migration.Set {
 	return append([]migration.Set{migration.Operation}, sets...)
 }

@@ -49,9 +49,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/pgsql"
-	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/upkeep"

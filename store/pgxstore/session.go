@@ -147,7 +147,7 @@ func (s *session) LargeObjects() pgx.LargeObjects {
 	return s.large.LargeObjects()
 }
 
-func (s *session) Begin(context.Context) (pgx.Tx, error) { return nil, ErrManaged }
+func (s *session) Begin(context.Context) (pgx.Tx, error) { return nil, errManaged }
 
 func (s *session) Commit(ctx context.Context) error { return s.end(ctx, commit) }
 

@@ -17,7 +17,7 @@ import (
 
 // ErrManaged is what Commit and Rollback of a handler's transaction return: it
 // ends when the handler returns, by a commit if there is no error.
-var ErrManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
+var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
 // tx is the user's transaction: how it ends is ours, savepoints are known, and an error
 // which the server does not see (an argument that cannot be encoded) fails the
@@ -186,7 +186,7 @@ func (t *tx) managed() error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed // so that a deferred Rollback stays silent
 	}
-	return ErrManaged
+	return errManaged
 }
 
 func (t *tx) closed() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/sql/txlimit"
@@ -212,7 +213,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 }
 
 // addLockWait adds the time since began to what an operation has waited for locks.
-func addLockWait(w *store.Waits, began time.Time) {
+func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
 	}

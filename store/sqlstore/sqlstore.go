@@ -87,10 +87,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/sql/sqlitegroup"
-	"github.com/oncelib/once/internal/sql/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )

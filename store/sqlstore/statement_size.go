@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -35,7 +36,7 @@ func (s *Store) refusedAsTooLarge(err error) error {
 	if s.dialect.name == sqlplane.MySQL {
 		try = tryPacket
 	}
-	return &store.Error{Err: &store.TooLargeError{Try: try, Err: err}}
+	return &store.Error{Err: &toolarge.Error{Try: try, Err: err}}
 }
 
 // sizeMySQL is how many bytes a change takes on its way to the server: values are in
@@ -63,7 +64,7 @@ func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error 
 	if size <= packet {
 		return nil
 	}
-	return &store.Error{Err: &store.TooLargeError{Bytes: size, Max: packet, Try: tryPacket}}
+	return &store.Error{Err: &toolarge.Error{Bytes: size, Max: packet, Try: tryPacket}}
 }
 
 // largestValue is the size of the largest of the values of a statement.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/store"
 )
 
@@ -151,7 +152,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 	t.Run("Waits", func(t *testing.T) { // they are parts of the time that Begin takes
 		for _, opts := range []store.BeginOptions{{ID: newID()}, {ID: newID(), First: true}, {}} {
-			waits := store.Waits{Acquire: time.Hour, Lock: time.Hour}
+			waits := waits.Waits{Acquire: time.Hour, Lock: time.Hour}
 			opts.Waits = &waits
 			began := time.Now()
 			txn := u.granted(t, opts)

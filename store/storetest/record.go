@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/store"
 )
 
@@ -128,7 +129,7 @@ func testKeys(t *testing.T, o *operations) {
 		"a:b", "a%3Ab", strings.Repeat("k", once.MaxKey), strings.Repeat("k", once.MaxKey-1), strings.Repeat("é", once.MaxKey/2), strings.Repeat("😀", once.MaxKey/4),
 		strings.Repeat("k", once.MaxKey-1) + "K",
 	} {
-		ids = append(ids, store.ID{Scope: tag, Key: key}, store.ID{Scope: tag + strings.Repeat("é", (once.MaxScope-len(tag))/2), Key: key})
+		ids = append(ids, store.ID{Scope: tag, Key: key}, store.ID{Scope: tag + strings.Repeat("é", (keyname.MaxScope-len(tag))/2), Key: key})
 	}
 	for i, id := range ids {
 		if err := o.puts[i%len(o.puts)].apply(t, done(id, fmt.Sprint(i))); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/store"
 )
 
@@ -91,7 +92,7 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 }
 
 // addLockWait adds the time since began to what an operation has waited for the file.
-func addLockWait(w *store.Waits, began time.Time) {
+func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
 	}

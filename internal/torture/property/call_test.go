@@ -231,7 +231,7 @@ func (c *call) finish(user tx) {
 }
 
 func stored(f once.Fingerprint) []byte {
-	if f.IsZero() {
+	if f == (once.Fingerprint{}) {
 		return nil
 	}
 	return f[:]

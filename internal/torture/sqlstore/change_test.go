@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/waits"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -459,7 +460,7 @@ func TestWaits(t *testing.T) {
 		if strings.HasPrefix(path(t), "SQLite") {
 			return
 		}
-		var none store.Waits
+		var none waits.Waits
 		txn, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "waits", Key: "k"}, Waits: &none})
 		if err != nil {
 			t.Fatal(err)
@@ -470,7 +471,7 @@ func TestWaits(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		const long = 20 * time.Millisecond
 		time.AfterFunc(long, func() { _ = txn.Rollback(context.Background()) })
-		var waits store.Waits
+		var waits waits.Waits
 		began := time.Now()
 		next, _, err := s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "waits", Key: "l"}, Waits: &waits})
 		if err != nil {
@@ -485,21 +486,21 @@ func TestWaits(t *testing.T) {
 
 // waitsOfSQLite runs where no time passes but that which is waited for.
 func waitsOfSQLite(t *testing.T, c *crowd) {
-	begin := func(w *store.Waits) store.Claim[*sql.Tx] {
+	begin := func(w *waits.Waits) store.Claim[*sql.Tx] {
 		txn, _, err := c.s.Begin(context.Background(), store.BeginOptions{ID: store.ID{Scope: "waits", Key: once.NewKey()}, Waits: w})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return txn
 	}
-	var first, second store.Waits
+	var first, second waits.Waits
 	txn := begin(&first)
 	go func() {
 		pass(time.Second)
 		_ = txn.Rollback(context.Background())
 	}()
 	_ = begin(&second).Rollback(context.Background())
-	if first != (store.Waits{}) || second.Acquire != 0 || second.Lock < time.Second || second.Lock > 2*time.Second {
+	if first != (waits.Waits{}) || second.Acquire != 0 || second.Lock < time.Second || second.Lock > 2*time.Second {
 		t.Errorf("the first one %+v, the second one, behind it, %+v", first, second)
 	}
 	c.db.SetMaxOpenConns(1)
@@ -511,7 +512,7 @@ func waitsOfSQLite(t *testing.T, c *crowd) {
 		pass(time.Second)
 		_ = conn.Close()
 	}()
-	var third store.Waits
+	var third waits.Waits
 	_ = begin(&third).Rollback(context.Background())
 	if third.Acquire < time.Second || third.Lock != 0 {
 		t.Errorf("without a connection: %+v", third)

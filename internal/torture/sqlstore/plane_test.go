@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
@@ -304,7 +305,7 @@ func TestPlaneTooLarge(t *testing.T) {
 			return nil // swallowed
 		})
 		for _, err := range []error{err, inTx} {
-			if !errors.As(err, new(*store.TooLargeError)) {
+			if !errors.As(err, new(*toolarge.Error)) {
 				t.Errorf("%v, want a TooLargeError", err)
 			}
 		}

@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
 // final reports what is wrong with the error of an operation whose result is too large.
 func final(err error) error {
-	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*store.TooLargeError)) || !strings.Contains(err.Error(), "Try: ") {
+	if once.CodeOf(err) != once.CodeFailed || once.EffectOf(err) != once.EffectNotApplied || !errors.As(err, new(*toolarge.Error)) || !strings.Contains(err.Error(), "Try: ") {
 		return fmt.Errorf("not the error of what is too large: %w", err)
 	}
 	if class, _ := retry.Classify(err); class != retry.ClassFinal {

@@ -1,17 +1,18 @@
-package store
+// Package toolarge has the error of what is too large to be stored.
+package toolarge
 
 import "fmt"
 
-// TooLargeError is the cause of an error when the record of an operation, its result above
+// Error is the cause of an error when the record of an operation, its result above
 // all, or a value of a batch is larger than the database takes or the configuration allows.
 // Nothing was applied, and the same again fails the same.
-type TooLargeError struct {
+type Error struct {
 	Bytes, Max int64  // of what would have been sent; 0: not known
 	Try        string // what helps
 	Err        error  // the database's own error; nil: it was not asked
 }
 
-func (e *TooLargeError) Error() string {
+func (e *Error) Error() string {
 	s := "the result, or another value, is too large to be stored"
 	if e.Max > 0 {
 		s += fmt.Sprintf(": %d bytes of at most %d", e.Bytes, e.Max)
@@ -23,7 +24,7 @@ func (e *TooLargeError) Error() string {
 }
 
 // Unwrap returns the database's own error.
-func (e *TooLargeError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable tells retry loops that it is not worth while.
-func (e *TooLargeError) Retryable() bool { return false }
+func (e *Error) Retryable() bool { return false }

@@ -1,0 +1,29 @@
+// Package waits has the parts of the time that a Begin or a Read of a store takes, for metrics.
+package waits
+
+import (
+	"context"
+	"time"
+)
+
+// Waits are what a Begin or a Read has waited for. The rest of its time is the look-up.
+type Waits struct {
+	Acquire time.Duration // for a connection of the pool
+	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
+}
+
+type key struct{}
+
+// With returns a context for a Read, which adds to w what it has waited for. Begin has a field for that.
+func With(ctx context.Context, w *Waits) context.Context {
+	if w == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, key{}, w)
+}
+
+// Of returns the Waits that [With] has given to ctx, or nil.
+func Of(ctx context.Context) *Waits {
+	w, _ := ctx.Value(key{}).(*Waits)
+	return w
+}
