@@ -1,4 +1,4 @@
-package instrument_test
+package meter_test
 
 import (
 	"flag"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
 )
 
 var update = flag.Bool("update", false, "write the tables of the page")
