@@ -103,7 +103,7 @@ func TestPageHasTheInstruments(t *testing.T) {
 		}
 		if got != want {
 			if !*update {
-				t.Errorf("table %s of %s is not what the code says. Try: go test ./internal/instrument -run TestPageHasTheInstruments -update", name, page)
+				t.Errorf("table %s of %s is not what the code says. Try: go test ./internal/meter -run TestPageHasTheInstruments -update", name, page)
 			}
 			text = before + begin + want + end + after
 		}
