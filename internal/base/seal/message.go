@@ -9,11 +9,10 @@ import (
 var errNoKey = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
 
 // Message encrypts what a table keeps of a message, if e is set: its headers, from [EncodeHeaders], and its payload. Each is bound to label,
-// which names the message, and to its column. Neither is nil then, because NULL would be another value.
+// which names the message, and to its column. No payload is empty, and not nil, which would be NULL.
 func Message(e Encrypter, label string, headers, payload []byte) (sealedHeaders, sealedPayload []byte, err error) {
-	headers, payload = append([]byte{}, headers...), append([]byte{}, payload...) // the caller may change them, and the statement may run later
 	if e == nil {
-		return headers, payload, nil
+		return headers, append([]byte{}, payload...), nil // the caller may change it, and the statement may run later
 	}
 	if headers, err = e.Encrypt(headers, []byte(label+"headers")); err == nil {
 		payload, err = e.Encrypt(payload, []byte(label+"payload"))

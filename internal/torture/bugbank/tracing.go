@@ -31,7 +31,7 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "each measurement makes its labels again",
-		Edits: []Edit{{In: "onceotel.(*meter).optionsOf", Old: "o := m.labels[s]", New: "o := m.labels[series{}]"}},
+		Edits: []Edit{{In: "onceotel.(*recorder).optionsOf", Old: "o := m.labels[s]", New: "o := m.labels[series{}]"}},
 		Tests: onceotel("TestSampledOutCostsTenAllocations"),
 	},
 	{
