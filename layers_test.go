@@ -38,6 +38,32 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestLinks: whoever has metrics of an engine, or a client that retries, links no capability that it does not use.
+func TestLinks(t *testing.T) {
+	imports := importsOf(t)
+	for from, unwanted := range map[string][]string{
+		"onceprom": {"outbox", "inbox", "retry", "deadletter", "lease", "oncehttp"},
+		"retry":    {"once", "outbox", "inbox"},
+		"message":  {"once", "store", "outbox", "inbox"},
+	} {
+		linked := map[string]bool{}
+		for todo := []string{from}; len(todo) > 0; todo = todo[1:] {
+			if !linked[todo[0]] {
+				linked[todo[0]] = true
+				todo = append(todo, imports[todo[0]]...)
+			}
+		}
+		if len(linked) < 2 {
+			t.Errorf("%s: vacuous: %v", from, linked)
+		}
+		for _, pkg := range unwanted {
+			if linked[pkg] {
+				t.Errorf("%s links %s. Try: what both share in a leaf", from, pkg)
+			}
+		}
+	}
+}
+
 // TestMisplaced: what layers.txt does not allow is found.
 func TestMisplaced(t *testing.T) {
 	const text = "# two floors\n\ntop: above\na  [b] with a neighbour\nb\nc/...  a folder\n\nbottom: below\nd\n"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
@@ -239,7 +240,7 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	if o != DeadLettered || err != nil {
 		return o, err
 	}
-	headers, err := encodeHeaders(it.m.Headers)
+	headers, err := seal.EncodeHeaders(it.m.Headers)
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/base/traceparent"
 	"github.com/oncelib/once/message"
 )
@@ -51,11 +52,11 @@ func FuzzStorable(f *testing.F) {
 		if t := s.Trace; !utf8.ValidString(t) || len(t) > traceparent.Max {
 			panic(t)
 		}
-		headers, err := encodeHeaders(m.Headers)
+		headers, err := seal.EncodeHeaders(m.Headers)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := decodeHeaders(headers); err != nil || utf8.ValidString(name+value) && back[name] != value {
+		if back, err := seal.DecodeHeaders(headers); err != nil || utf8.ValidString(name+value) && back[name] != value {
 			t.Errorf("%q, %v", back, err)
 		}
 		if two := storable(m); two.ID != s.ID {
@@ -67,11 +68,11 @@ func FuzzStorable(f *testing.F) {
 func FuzzDecodeHeaders(f *testing.F) {
 	f.Add([]byte(`{"a":"b"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := decodeHeaders(b)
+		h, err := seal.DecodeHeaders(b)
 		if err != nil {
 			return
 		}
-		if encoded, err := encodeHeaders(h); err != nil {
+		if encoded, err := seal.EncodeHeaders(h); err != nil {
 			t.Errorf("%q, %v", encoded, err)
 		}
 	})

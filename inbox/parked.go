@@ -2,11 +2,11 @@ package inbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
@@ -34,11 +34,7 @@ func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 		}
 		return nil
 	}
-	headers, err := encodeHeaders(it.m.Headers)
-	if err != nil {
-		return err
-	}
-	headers, payload, err := p.in.seal(&it.m, headers)
+	headers, payload, err := p.in.sealed(&it.m)
 	if err != nil {
 		return err
 	}
@@ -85,7 +81,7 @@ func (in *Inbox[TX]) nextParked(ctx context.Context, r sqlplane.Runner, at *posi
 	if err != nil || it == nil {
 		return nil, err
 	}
-	if it.m.Payload, it.m.Headers, err = in.open(&it.m, headers, payload, encrypted); err != nil {
+	if err = in.open(&it.m, headers, payload, encrypted); err != nil {
 		return nil, &unreadableError{err}
 	}
 	return it, nil
@@ -160,20 +156,10 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 	return it, nil
 }
 
-var errEncrypted = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
-
-// seal encrypts headers and payload, if an Encrypter is set.
-func (in *Inbox[TX]) seal(m *message.Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
-	payload := m.Payload
-	if payload == nil {
-		payload = []byte{}
-	}
-	e := in.cfg.Encrypter
-	if e == nil {
-		return headers, payload, nil
-	}
-	if headers, err = e.Encrypt(headers, in.label(m, "headers")); err == nil {
-		payload, err = e.Encrypt(payload, in.label(m, "payload"))
+// sealed returns headers and payload of m as they are stored.
+func (in *Inbox[TX]) sealed(m *message.Message) (headers, payload []byte, err error) {
+	if headers, err = seal.EncodeHeaders(m.Headers); err == nil {
+		headers, payload, err = seal.Message(in.cfg.Encrypter, in.label(m), headers, m.Payload)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("inbox: message %s: %w", m.ID, err)
@@ -181,44 +167,22 @@ func (in *Inbox[TX]) seal(m *message.Message, headers []byte) (sealedHeaders, se
 	return headers, payload, nil
 }
 
-// open decrypts what seal has encrypted.
-func (in *Inbox[TX]) open(m *message.Message, headers, sealed []byte, encrypted bool) (payload []byte, h map[string]string, err error) {
-	payload = sealed
+// open sets headers and payload of m from what sealed has returned.
+func (in *Inbox[TX]) open(m *message.Message, headers, payload []byte, encrypted bool) (err error) {
 	if encrypted {
-		e := in.cfg.Encrypter
-		if e == nil {
-			return nil, nil, fmt.Errorf("inbox: message %s: %w", m.ID, errEncrypted)
-		}
-		if payload, err = e.Decrypt(sealed, in.label(m, "payload")); err == nil {
-			headers, err = e.Decrypt(headers, in.label(m, "headers"))
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("inbox: message %s: %w. Try: the key under which it was stored", m.ID, err)
-		}
+		headers, payload, err = seal.OpenMessage(in.cfg.Encrypter, in.label(m), headers, payload)
 	}
-	h, err = decodeHeaders(headers)
-	return payload, h, err
+	if err == nil {
+		m.Headers, err = seal.DecodeHeaders(headers)
+	}
+	if err != nil {
+		return fmt.Errorf("inbox: message %s: %w", m.ID, err)
+	}
+	m.Payload = payload
+	return nil
 }
 
-// label binds what is encrypted to its message: moved to another row or column it does not open.
-func (in *Inbox[TX]) label(m *message.Message, column string) []byte {
-	return []byte("inbox\x00" + in.cfg.Consumer + "\x00" + m.Source + "\x00" + m.ID + "\x00" + column)
-}
-
-// encodeHeaders returns the stored form of h: JSON, and nothing if there are none.
-func encodeHeaders(h map[string]string) ([]byte, error) {
-	if len(h) == 0 {
-		return []byte{}, nil
-	}
-	return json.Marshal(h)
-}
-
-// decodeHeaders reads what encodeHeaders wrote.
-func decodeHeaders(b []byte) (h map[string]string, err error) {
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &h); err != nil {
-			return nil, fmt.Errorf("inbox: stored headers are damaged: %w", err)
-		}
-	}
-	return h, nil
+// label binds what is encrypted to its message: moved to another row it does not open.
+func (in *Inbox[TX]) label(m *message.Message) string {
+	return "inbox\x00" + in.cfg.Consumer + "\x00" + m.Source + "\x00" + m.ID + "\x00"
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
@@ -67,7 +68,7 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	}
 	var err error
 	it.m.Payload = l.Payload
-	it.m.Headers, err = decodeHeaders(l.Headers)
+	it.m.Headers, err = seal.DecodeHeaders(l.Headers)
 	return it, err
 }
 

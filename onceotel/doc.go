@@ -4,7 +4,7 @@
 //	tel, err := onceotel.New(onceotel.Config{TracerProvider: tp, MeterProvider: mp})
 //	engine := once.New(s, once.Config{Observer: once.Observers(tel, once.Log(log))})
 //	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
-//	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: tel.Outbox()})
+//	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: outbox.Metrics(tel)})
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("nats")})
 //	handle := onceotel.Handler(tel, in, apply, "nats") // for in.Handle, in.Run and natsbroker.Consume
 //	jobs := once.New(lease.New(s, lease.Config{Tracer: tel}), once.Config{Observer: tel})

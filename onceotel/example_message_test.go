@@ -64,7 +64,7 @@ func ExampleTelemetry_Publisher() {
 		}
 		return errs
 	})
-	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: tel.Outbox()})
+	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: outbox.Metrics(tel)})
 
 	_, err = once.Do(ctx, engine, once.Operation{Scope: "acme", Key: "8e03978e", Name: "POST /refunds"}, refund)
 	check(err)

@@ -105,14 +105,6 @@ func messaging(operation, topic, broker string) []attribute.KeyValue {
 	}
 }
 
-// Outbox returns the observer of a relay: it records the instruments.
-func (t *Telemetry) Outbox() outbox.Observer { return outboxObserver{t} }
-
-type outboxObserver struct{ of *Telemetry }
-
-// Observe implements [outbox.Observer].
-func (o outboxObserver) Observe(ctx context.Context, e outbox.Event) { o.of.meter.outbox(ctx, &e) }
-
 // Inbox returns the observer of an inbox. It records the instruments, and makes a span "process {topic}" of a message that no handler runs
 // for: a duplicate, say. That of another message is one of [Handler]. broker is the messaging.system that the messages come from: see
 // [Telemetry.Publisher].
@@ -125,7 +117,7 @@ type inboxObserver struct {
 
 // Observe implements [inbox.Observer].
 func (o inboxObserver) Observe(ctx context.Context, e inbox.Event) {
-	o.of.meter.inbox(ctx, &e)
+	inbox.Metrics(o.of).Observe(ctx, e)
 	switch e.Type {
 	case inbox.EventDuplicate, inbox.EventStale, inbox.EventReusedSeq, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
 		_, span := o.of.process(ctx, e.Consumer, o.broker, &e.Message)

@@ -78,7 +78,7 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	})
 	must(t, err)
 
-	told := delivered{tel.Outbox(), make(chan string, 10)}
+	told := delivered{outbox.Metrics(tel), make(chan string, 10)}
 	publisher := tel.Publisher(httpbroker.Publisher(receiver.URL, httpbroker.Config{}), "http")
 	relay := box.Relay(publisher, outbox.RelayConfig{Observer: told})
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,15 +10,13 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/instrument"
-	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/internal/base/instrument"
+	"github.com/oncelib/once/internal/meter"
 )
 
-// meter records what events add to the instruments.
-type meter struct {
-	measures   instrument.Meter
+// recorder records what events add to the instruments.
+type recorder struct {
+	measures   meter.Meter
 	counters   [len(instrument.All)]metric.Float64Counter // or
 	histograms [len(instrument.All)]metric.Float64Histogram
 
@@ -38,8 +36,8 @@ type options struct {
 	record []metric.RecordOption
 }
 
-func newMeter(from metric.Meter) (*meter, error) {
-	m := &meter{labels: map[series]*options{}}
+func newRecorder(from metric.Meter) (*recorder, error) {
+	m := &recorder{labels: map[series]*options{}}
 	var errs []error
 	for id, in := range instrument.All {
 		var err error
@@ -54,7 +52,7 @@ func newMeter(from metric.Meter) (*meter, error) {
 }
 
 // record records a measurement. The context has the trace of exemplars.
-func (m *meter) record(ctx context.Context, v *instrument.Measurement) {
+func (m *recorder) record(ctx context.Context, v *instrument.Measurement) {
 	o := m.optionsOf(series{v.ID, v.Labels})
 	if h := m.histograms[v.ID]; h != nil {
 		h.Record(ctx, v.Value, o.record...)
@@ -63,7 +61,7 @@ func (m *meter) record(ctx context.Context, v *instrument.Measurement) {
 	m.counters[v.ID].Add(ctx, v.Value, o.add...)
 }
 
-func (m *meter) optionsOf(s series) *options {
+func (m *recorder) optionsOf(s series) *options {
 	m.mu.RLock()
 	o := m.labels[s]
 	m.mu.RUnlock()
@@ -82,22 +80,15 @@ func (m *meter) optionsOf(s series) *options {
 	return o
 }
 
-func (m *meter) operation(ctx context.Context, e *once.Event) {
+func (m *recorder) operation(ctx context.Context, e *once.Event) {
 	m.measures.Operation(e, func(v instrument.Measurement) { m.record(ctx, &v) })
 }
 
-func (m *meter) outbox(ctx context.Context, e *outbox.Event) {
-	m.measures.Outbox(e, func(v instrument.Measurement) { m.record(ctx, &v) })
-}
-
-func (m *meter) inbox(ctx context.Context, e *inbox.Event) {
-	m.measures.Inbox(e, func(v instrument.Measurement) { m.record(ctx, &v) })
-}
-
-// Retry records the instruments of the retry client. It is for retry.Policy.Observe of calls that do not go through
-// [Telemetry.Transport] or [Telemetry.Do], which call it.
-func (t *Telemetry) Retry(ctx context.Context, e retry.Event) {
-	t.meter.measures.Retry(&e, func(v instrument.Measurement) { t.meter.record(ctx, &v) })
+// Record records what outbox.Metrics and retry.Metrics measure: they return the observer of a relay, and the Observe of a retry policy. Calls through
+// [Telemetry.Transport] or [Telemetry.Do], and the observer of [Telemetry.Inbox], record already.
+func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
+	v = t.meter.measures.Bounded(v)
+	t.meter.record(ctx, &v)
 }
 
 // observeGauges makes the instruments of the gauges. They tell the last values of a watch, and ask no source.

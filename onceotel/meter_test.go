@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
 	"github.com/oncelib/once/onceotel"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/meter"
 	"github.com/oncelib/once/store"
 )
 
@@ -104,7 +104,7 @@ func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 // finish writes what the last event of a call says.
 func (o *operation) finish(e *once.Event) {
 	attrs := make([]attribute.KeyValue, 0, 10)
-	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(instrument.DecisionOf(e))), effectKey.String(effectOf(e)),
+	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(meter.DecisionOf(e))), effectKey.String(effectOf(e)),
 		runsKey.Int(e.Runs), milliseconds(acquireWaitKey, e.Acquire), milliseconds(lockWaitKey, e.LockWait), milliseconds(commitKey, e.Commit))
 	if e.KeyHash != "" {
 		attrs = append(attrs, keyHashKey.String(e.KeyHash))
@@ -118,8 +118,8 @@ func (o *operation) finish(e *once.Event) {
 		attrs = append(attrs, semconv.ErrorTypeKey.String(string(e.Outcome)))
 	}
 	o.span.SetAttributes(attrs...)
-	switch instrument.DecisionOf(e) {
-	case instrument.DecisionDBHit, instrument.DecisionCacheHit, instrument.DecisionInFlight, instrument.DecisionMismatch, instrument.DecisionUnknown: // the trace is another call's
+	switch meter.DecisionOf(e) {
+	case meter.DecisionDBHit, meter.DecisionCacheHit, meter.DecisionInFlight, meter.DecisionMismatch, meter.DecisionUnknown: // the trace is another call's
 		if sc := spanContext(e.Trace); sc.IsValid() {
 			o.span.AddLink(trace.Link{SpanContext: sc})
 		}

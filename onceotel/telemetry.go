@@ -45,7 +45,7 @@ type Config struct {
 type Telemetry struct {
 	cfg    Config
 	tracer trace.Tracer
-	meter  *meter
+	meter  *recorder
 }
 
 var (
@@ -68,7 +68,7 @@ func New(cfg Config) (*Telemetry, error) {
 		cfg.DownstreamKey = func(_ context.Context, e once.Event) string { return e.KeyHash }
 	}
 	from := cfg.MeterProvider.Meter(name)
-	m, err := newMeter(from)
+	m, err := newRecorder(from)
 	if err == nil && cfg.Gauges != nil {
 		err = observeGauges(from, cfg.Gauges)
 	}

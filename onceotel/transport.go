@@ -141,7 +141,7 @@ func (t *Telemetry) startCall(ctx context.Context, name string, attrs ...attribu
 // observeRetry returns what observes the calls of a policy.
 func (t *Telemetry) observeRetry(next func(context.Context, retry.Event)) func(context.Context, retry.Event) {
 	return func(ctx context.Context, e retry.Event) {
-		t.Retry(ctx, e)
+		retry.Metrics(t)(ctx, e)
 		if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has none
 			addRetry(span, &e)
 		}

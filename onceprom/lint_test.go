@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/outbox"
@@ -70,10 +70,10 @@ func exposition(t *testing.T) string {
 	} {
 		m.Observe(t.Context(), e)
 	}
-	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
-	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
-	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
-	m.Retry(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
+	outbox.Metrics(m).Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
+	inbox.Metrics(m).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
+	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
+	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
 
 	registry := prometheus.NewPedanticRegistry()
 	must(t, registry.Register(m))

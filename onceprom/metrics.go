@@ -11,10 +11,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/instrument"
-	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/internal/base/instrument"
+	"github.com/oncelib/once/internal/meter"
 )
 
 // Config of [Metrics].
@@ -30,7 +28,7 @@ type Config struct {
 // Metrics is an observer of an engine and a [prometheus.Collector]. One can observe any number of engines.
 type Metrics struct {
 	cfg        Config
-	meter      instrument.Meter
+	meter      meter.Meter
 	counters   [len(instrument.All)]*counters
 	histograms [len(instrument.All)]*histograms
 	gauges     map[string]*prometheus.Desc
@@ -44,6 +42,7 @@ type (
 var (
 	_ once.Observer        = (*Metrics)(nil)
 	_ prometheus.Collector = (*Metrics)(nil)
+	_ instrument.Recorder  = (*Metrics)(nil)
 )
 
 // New returns metrics that are yet to be registered.
@@ -76,29 +75,10 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Outbox returns an observer of relays.
-func (m *Metrics) Outbox() outbox.Observer { return outboxObserver{m} }
-
-// Inbox returns an observer of inboxes.
-func (m *Metrics) Inbox() inbox.Observer { return inboxObserver{m} }
-
-// Retry is a [retry.Policy].Observe.
-func (m *Metrics) Retry(ctx context.Context, e retry.Event) {
-	m.meter.Retry(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.current(ctx) }) })
-}
-
-type outboxObserver struct{ *Metrics }
-
-// Observe implements [outbox.Observer].
-func (m outboxObserver) Observe(_ context.Context, e outbox.Event) {
-	m.meter.Outbox(&e, func(v instrument.Measurement) { m.record(v, none) })
-}
-
-type inboxObserver struct{ *Metrics }
-
-// Observe implements [inbox.Observer].
-func (m inboxObserver) Observe(_ context.Context, e inbox.Event) {
-	m.meter.Inbox(&e, func(v instrument.Measurement) { m.record(v, none) })
+// Record records what outbox.Metrics, inbox.Metrics and retry.Metrics measure: they return observers of relays and inboxes, and the Observe of a
+// retry policy.
+func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
+	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
 }
 
 // record adds a measurement. trace is asked only for an exemplar.
@@ -121,8 +101,6 @@ func (m *Metrics) record(v instrument.Measurement, trace func() string) {
 const maxTraceID = prometheus.ExemplarMaxRunes - len(traceLabel)
 
 const traceLabel = "trace_id"
-
-func none() string { return "" }
 
 // current is the trace that ctx belongs to.
 func (m *Metrics) current(ctx context.Context) string {

@@ -133,10 +133,10 @@ func TestRareCountersAreExportedAtZero(t *testing.T) {
 // TestOtherObservers: relays, inboxes and the retry client count, too.
 func TestOtherObservers(t *testing.T) {
 	m := onceprom.New(onceprom.Config{})
-	m.Outbox().Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}})
-	m.Inbox().Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}})
+	outbox.Metrics(m).Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}})
+	inbox.Metrics(m).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}})
 	failed := 0
-	p := retry.Policy{Base: -1, Observe: m.Retry}
+	p := retry.Policy{Base: -1, Observe: retry.Metrics(m)}
 	must(t, retry.Do(t.Context(), &p, func(context.Context, int) error {
 		if failed++; failed < 3 {
 			return errors.New("down")

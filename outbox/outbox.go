@@ -133,16 +133,9 @@ func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (l
 
 // append appends the statements that store m, which has been checked.
 func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message) ([]store.Statement, error) {
-	headers, err := encodeHeaders(m.Headers)
+	headers, payload, err := sealed(b.cfg.Encrypter, m)
 	if err != nil {
 		return nil, err
-	}
-	headers, payload, err := seal(b.cfg.Encrypter, m, headers)
-	if err != nil {
-		return nil, err
-	}
-	if b.cfg.Encrypter == nil {
-		payload = append([]byte{}, payload...) // the caller may change it, and the statement may run later; nil would be NULL
 	}
 	values := []any{int64(part), m.Topic, m.Key, m.ID, m.Type, m.Source, headers, payload, b.cfg.Encrypter != nil, m.Trace}
 	if m.Key == "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -230,13 +231,10 @@ func TestSealed(t *testing.T) {
 	m.ID = once.NewKey()
 	m.Headers = map[string]string{"a": "secret"}
 	store := func(m message.Message) stored {
-		headers, err := encodeHeaders(m.Headers)
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := stored{message: m, encrypted: true}
 		s.message.Headers = nil
-		if s.headers, s.message.Payload, err = seal(one, &m, headers); err != nil {
+		var err error
+		if s.headers, s.message.Payload, err = sealed(one, &m); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -282,18 +280,18 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a", " x", "A", "", []byte(`{"a":1}`))
 	f.Add("", "", "\x00", "\xff", []byte(`null`))
 	f.Fuzz(func(t *testing.T, name, value, name2, value2 string, raw []byte) {
-		if h, err := decodeHeaders(raw); err != nil && h != nil {
+		if h, err := seal.DecodeHeaders(raw); err != nil && h != nil {
 			t.Errorf("%v and %v", h, err)
 		}
 		h, err := message.CheckHeaders(map[string]string{name: value, name2: value2})
 		if err != nil {
 			return
 		}
-		b, err := encodeHeaders(h)
+		b, err := seal.EncodeHeaders(h)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decodeHeaders(b)
+		got, err := seal.DecodeHeaders(b)
 		if err != nil || got[strings.ToLower(name)] != h[strings.ToLower(name)] || len(got) != len(h) || name != name2 && (got[strings.ToLower(name)] != value || got[strings.ToLower(name2)] != value2) {
 			t.Errorf("%q are read as %q, %v", h, got, err)
 		}

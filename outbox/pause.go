@@ -114,17 +114,10 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 		return notFound(id)
 	}
 	m := s.message
-	m.Payload = nil
-	headers, err := encodeHeaders(map[string]string{headerSkipReason: reason})
+	m.Headers, m.Payload = map[string]string{headerSkipReason: reason}, nil
+	headers, payload, err := sealed(b.cfg.Encrypter, &m)
 	if err != nil {
 		return err
-	}
-	headers, payload, err := seal(b.cfg.Encrypter, &m, headers)
-	if err != nil {
-		return err
-	}
-	if payload == nil {
-		payload = []byte{}
 	}
 	return b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		if m.Type != message.TypeSkipped {

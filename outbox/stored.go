@@ -1,11 +1,10 @@
 package outbox
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store/sqlplane"
@@ -36,62 +35,30 @@ func scanStored(row sqlplane.Row) (s stored, err error) {
 	return s, err
 }
 
-// errEncrypted is why a message cannot be read without a key.
-var errEncrypted = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was added")
-
 // open returns the message that was added. Its error is of this message only, and stays until e
 // is another one.
 func (s *stored) open(e once.Encrypter) (m message.Message, err error) {
 	m = s.message
 	headers := s.headers
 	if s.encrypted {
-		if e == nil {
-			return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, errEncrypted)
-		}
-		m.Payload, err = e.Decrypt(m.Payload, label(&m, "payload"))
-		if err == nil && len(headers) > 0 {
-			headers, err = e.Decrypt(headers, label(&m, "headers"))
-		}
-		if err != nil {
-			return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w. Try: the key under which it was added", m.ID, m.Topic, err)
-		}
+		headers, m.Payload, err = seal.OpenMessage(e, label(&m), headers, m.Payload)
 	}
-	if m.Headers, err = decodeHeaders(headers); err != nil {
+	if err == nil {
+		m.Headers, err = seal.DecodeHeaders(headers)
+	}
+	if err != nil {
 		return message.Message{}, fmt.Errorf("outbox: message %s of topic %s: %w", m.ID, m.Topic, err)
 	}
 	return m, nil
 }
 
-// seal encrypts the payload of m and its encoded headers, if e is set.
-func seal(e once.Encrypter, m *message.Message, headers []byte) (sealedHeaders, sealedPayload []byte, err error) {
-	if e == nil {
-		return headers, m.Payload, nil
+// sealed returns headers and payload of m as they are stored.
+func sealed(e once.Encrypter, m *message.Message) (headers, payload []byte, err error) {
+	if headers, err = seal.EncodeHeaders(m.Headers); err != nil {
+		return nil, nil, err
 	}
-	if sealedPayload, err = e.Encrypt(m.Payload, label(m, "payload")); err == nil && len(headers) > 0 {
-		headers, err = e.Encrypt(headers, label(m, "headers"))
-	}
-	return headers, sealedPayload, err
+	return seal.Message(e, label(m), headers, m.Payload)
 }
 
-// label binds what is encrypted to its message: moved to another row or column it does not open.
-func label(m *message.Message, column string) []byte {
-	return []byte("outbox\x00" + m.ID + "\x00" + m.Topic + "\x00" + column)
-}
-
-// encodeHeaders returns the stored form of h: JSON, and nothing if there are none.
-func encodeHeaders(h map[string]string) ([]byte, error) {
-	if len(h) == 0 {
-		return []byte{}, nil
-	}
-	return json.Marshal(h)
-}
-
-// decodeHeaders reads what encodeHeaders wrote.
-func decodeHeaders(b []byte) (h map[string]string, err error) {
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &h); err != nil {
-			return nil, fmt.Errorf("its stored headers are damaged: %w", err)
-		}
-	}
-	return h, nil
-}
+// label binds what is encrypted to its message: moved to another row it does not open.
+func label(m *message.Message) string { return "outbox\x00" + m.ID + "\x00" + m.Topic + "\x00" }

@@ -200,7 +200,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	attempts := attemptlog.New(s, attemptlog.Config{})
 	t.Cleanup(func() { _ = attempts.Close(context.WithoutCancel(t.Context())) })
 	p := &otherProgram{cached: once.New(s, once.Config{Cache: 1 << 20, Observer: once.Observers(counted, attempts)})}
-	in := inbox.New(p.cached, inbox.Config{Consumer: "other", Observer: counted.Inbox()})
+	in := inbox.New(p.cached, inbox.Config{Consumer: "other", Observer: inbox.Metrics(counted)})
 	limiter := limit.New(limit.Config{Limit: 1})
 	sources = append(sources, in, attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
@@ -212,7 +212,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	t.Cleanup(p.metrics.Close)
 	p.client = &http.Client{Transport: &retryhttp.Transport{
 		Base: losing{}, Announce: true, Breaker: breaker.ByHost(gobreaker.Settings{}),
-		Policy: retry.Policy{Attempts: 4, Base: 5 * time.Millisecond, Observe: counted.Retry},
+		Policy: retry.Policy{Attempts: 4, Base: 5 * time.Millisecond, Observe: retry.Metrics(counted)},
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup

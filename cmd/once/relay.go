@@ -146,7 +146,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	counted, stop := c.metrics.start(m, log, watch)
 	defer stop()
 	if counted != nil {
-		c.cfg.Observer = outbox.Observers(counted.Outbox(), c.cfg.Observer)
+		c.cfg.Observer = outbox.Observers(outbox.Metrics(counted), c.cfg.Observer)
 	}
 	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.name)
 	err = db.Relay(to, c.cfg).Run(ctx)

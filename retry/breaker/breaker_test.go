@@ -14,7 +14,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
 	"github.com/oncelib/once/retry/retryhttp"
@@ -142,6 +142,11 @@ func TestByHost(t *testing.T) {
 	}
 }
 
+// destination keeps the label of what is measured.
+type destination struct{ is *string }
+
+func (d destination) Record(_ context.Context, m instrument.Measurement) { *d.is = m.Labels[0] }
+
 // TestSeriesJoin: whatever the spelling of a host, its breaker, its budget and the measurements of
 // its calls have one label, so that they can be compared.
 func TestSeriesJoin(t *testing.T) {
@@ -151,7 +156,7 @@ func TestSeriesJoin(t *testing.T) {
 		told := ""
 		client := &http.Client{Transport: &retryhttp.Transport{
 			Base: refused{}, Breaker: hosts.Of,
-			Policy: retry.Policy{Attempts: 1, Observe: func(_ context.Context, e retry.Event) { told = instrument.Destination(e.URL) }},
+			Policy: retry.Policy{Attempts: 1, Observe: retry.Metrics(destination{&told})},
 		}}
 		if _, err := client.Get("https://" + host + "/x"); err == nil {
 			t.Fatal("no error")

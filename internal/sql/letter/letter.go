@@ -125,33 +125,21 @@ func (l *Letter) Seal(e seal.Encrypter) (err error) {
 	if e == nil {
 		return nil
 	}
-	headers, err := e.Encrypt(l.Headers, l.label("headers"))
-	if err != nil {
-		return fmt.Errorf("headers of a dead letter: %w", err)
+	if l.Headers, l.Payload, err = seal.Message(e, l.label(), l.Headers, l.Payload); err != nil {
+		return fmt.Errorf("a dead letter: %w", err)
 	}
-	payload, err := e.Encrypt(l.Payload, l.label("payload"))
-	if err != nil {
-		return fmt.Errorf("payload of a dead letter: %w", err)
-	}
-	l.Headers, l.Payload, l.Encrypted = headers, payload, true
+	l.Encrypted = true
 	return nil
 }
 
-// Open decrypts what Seal has encrypted.
-func (l *Letter) Open(e seal.Encrypter) (err error) {
-	switch {
-	case !l.Encrypted || l.Resolved():
+// Open decrypts what Seal has encrypted. After an error l is as it was.
+func (l *Letter) Open(e seal.Encrypter) error {
+	if !l.Encrypted || l.Resolved() {
 		return nil
-	case e == nil:
-		return fmt.Errorf("dead letter %s is encrypted, and no Encrypter is set. Try: the key under which it was written", l.UID)
 	}
-	headers, err := e.Decrypt(l.Headers, l.label("headers"))
+	headers, payload, err := seal.OpenMessage(e, l.label(), l.Headers, l.Payload)
 	if err != nil {
-		return fmt.Errorf("headers of dead letter %s: %w. Try: the key under which it was written", l.UID, err)
-	}
-	payload, err := e.Decrypt(l.Payload, l.label("payload"))
-	if err != nil {
-		return fmt.Errorf("payload of dead letter %s: %w. Try: the key under which it was written", l.UID, err)
+		return fmt.Errorf("dead letter %s: %w", l.UID, err)
 	}
 	l.Headers, l.Payload, l.Encrypted = headers, payload, false
 	return nil
@@ -160,9 +148,9 @@ func (l *Letter) Open(e seal.Encrypter) (err error) {
 // Resolved reports whether nothing is left to do.
 func (l *Letter) Resolved() bool { return l.State != "" && l.State != StateDead }
 
-// label binds what is encrypted to its message: moved to another row or column it does not open.
-func (l *Letter) label(column string) []byte {
-	return []byte(strings.Join([]string{"letter", l.Origin, l.Consumer, l.Source, l.EventID, column}, "\x00"))
+// label binds what is encrypted to its message: moved to another row it does not open.
+func (l *Letter) label() string {
+	return strings.Join([]string{"letter", l.Origin, l.Consumer, l.Source, l.EventID, ""}, "\x00")
 }
 
 // text is a text as any database stores it.

@@ -5,12 +5,12 @@ package bugbank
 var metricsMutants = []Mutant{
 	{
 		Name:  "a replay is counted as an execution",
-		Edits: []Edit{{In: "instrument.DecisionOf", Old: "return DecisionDBHit", New: "return DecisionNewExecution"}},
-		Tests: append(in("internal/instrument", "TestDecisionOfEveryOutcome"), Killer{Module: "internal/torture", Package: "telemetry", Test: "TestCountersAgreeWithTheDatabase$/^SQLite$"}),
+		Edits: []Edit{{In: "meter.DecisionOf", Old: "return DecisionDBHit", New: "return DecisionNewExecution"}},
+		Tests: append(in("internal/meter", "TestDecisionOfEveryOutcome"), Killer{Module: "internal/torture", Package: "telemetry", Test: "TestCountersAgreeWithTheDatabase$/^SQLite$"}),
 	},
 	{
 		Name:  "a key is a label",
-		Edits: []Edit{{In: "instrument.(*Meter).Operation", Old: "m.operations.Value(e.Name)", New: "m.operations.Value(e.Name + e.KeyHash)"}},
+		Edits: []Edit{{In: "meter.(*Meter).Operation", Old: "m.operations.Value(e.Name)", New: "m.operations.Value(e.Name + e.KeyHash)"}},
 		Tests: []Killer{{Module: "onceprom", Test: "TestSeriesAreConstant"}},
 	},
 	{
@@ -63,8 +63,8 @@ var metricsMutants = []Mutant{
 	},
 	{
 		Name:  "counters of rare events begin with the first of them",
-		Edits: []Edit{{In: "instrument.(*Meter).Operation", Old: "if first {", New: "if first && name == \"\" {"}},
-		Tests: append(in("internal/instrument", "TestRareCountersBeginAtZero"), Killer{Module: "onceprom", Test: "TestRareCountersAreExportedAtZero"}),
+		Edits: []Edit{{In: "meter.(*Meter).Operation", Old: "if first {", New: "if first && name == \"\" {"}},
+		Tests: append(in("internal/meter", "TestRareCountersBeginAtZero"), Killer{Module: "onceprom", Test: "TestRareCountersAreExportedAtZero"}),
 	},
 	{
 		Name:  "a replay has the trace of another call as its exemplar",

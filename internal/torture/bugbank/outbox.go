@@ -46,7 +46,7 @@ var outboxMutants = []Mutant{
 	},
 	{
 		Name:  "a payload that the caller changes after Add is stored changed",
-		Edits: []Edit{{In: "outbox.(*Box).append", Old: "append([]byte{}, payload...)", New: "payload[:len(payload):len(payload)]"}},
+		Edits: []Edit{{In: "seal.Message", Old: "append([]byte{}, payload...)", New: "payload[:len(payload):len(payload)]"}},
 		Tests: outboxOn("TestAddFreezes$/^pgxstore"),
 	},
 	{

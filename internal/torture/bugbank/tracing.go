@@ -11,7 +11,7 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "an execution links to itself",
-		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "case instrument.DecisionDBHit,", New: "case instrument.DecisionNewExecution, instrument.DecisionDBHit,"}},
+		Edits: []Edit{{In: "onceotel.(*operation).finish", Old: "case meter.DecisionDBHit,", New: "case meter.DecisionNewExecution, meter.DecisionDBHit,"}},
 		Tests: onceotel("TestReplayLinksToTheExecution"),
 	},
 	{
@@ -31,7 +31,7 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "each measurement makes its labels again",
-		Edits: []Edit{{In: "onceotel.(*meter).optionsOf", Old: "o := m.labels[s]", New: "o := m.labels[series{}]"}},
+		Edits: []Edit{{In: "onceotel.(*recorder).optionsOf", Old: "o := m.labels[s]", New: "o := m.labels[series{}]"}},
 		Tests: onceotel("TestSampledOutCostsTenAllocations"),
 	},
 	{

@@ -159,7 +159,7 @@ func TestNATS(t *testing.T) {
 func TestNATSEventsOfTheSDK(t *testing.T) {
 	t.Parallel()
 	n, g := newJetStream(t), newSQLite(t)
-	text, err := os.ReadFile("../../cloudevent/testdata/sdk_nats.json")
+	text, err := os.ReadFile("../../../message/cloudevent/testdata/sdk_nats.json")
 	must(t, err)
 	var all []struct {
 		Headers nats.Header

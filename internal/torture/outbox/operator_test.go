@@ -67,8 +67,8 @@ func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
 		t.Errorf("added at %v", e.CreatedAt)
 	}
 	e.CreatedAt = time.Time{}
-	want := fmt.Sprintf("{{a Zürich t /s [0 1 255] map[content-type:text/plain; charset=\"utf-8\" x-name:<é>] %s %s 1 %v 0} waiting false false 3 0 %v  %v %v}",
-		first.Trace, firstID, time.Time{}, time.Time{}, time.Time{}, time.Time{})
+	want := fmt.Sprintf("{{%s /s a Zürich 1 t [0 1 255] map[content-type:text/plain; charset=\"utf-8\" x-name:<é>] %s %v 0} waiting false false 3 0 %v  %v %v}",
+		firstID, first.Trace, time.Time{}, time.Time{}, time.Time{}, time.Time{})
 	if got := fmt.Sprintf("%v", e); got != want {
 		t.Errorf("shown as\n%s\nwant\n%s", got, want)
 	}

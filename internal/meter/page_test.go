@@ -1,4 +1,4 @@
-package instrument_test
+package meter_test
 
 import (
 	"flag"
@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
+	"github.com/oncelib/once/internal/meter"
 )
 
 var update = flag.Bool("update", false, "write the tables of the page")
@@ -61,20 +62,20 @@ func tables() map[string]string {
 		gauges = append(gauges, []string{code(in.Name), code(in.OTel), kind + ", " + code(in.Unit), code(in.Label), in.Help})
 	}
 	for _, d := range []struct {
-		instrument.Decision
+		meter.Decision
 		Outcomes string
 	}{
-		{instrument.DecisionNewExecution, "`executed`, `declined`"},
-		{instrument.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
-		{instrument.DecisionDBHit, "`replayed`, `result_unavailable`"},
-		{instrument.DecisionCacheHit, "`replayed` by `Config.Cache`"},
-		{instrument.DecisionInFlight, "`in_flight`"},
-		{instrument.DecisionMismatch, "`mismatch`"},
-		{instrument.DecisionStale, "`stale`"},
-		{instrument.DecisionUnknown, "`unknown`"},
-		{instrument.DecisionFailed, "`failed`, `not_stored`, `aborted`"},
-		{instrument.DecisionUnavailable, "`unavailable`"},
-		{instrument.DecisionRefused, "`invalid`, `misuse`"},
+		{meter.DecisionNewExecution, "`executed`, `declined`"},
+		{meter.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
+		{meter.DecisionDBHit, "`replayed`, `result_unavailable`"},
+		{meter.DecisionCacheHit, "`replayed` by `Config.Cache`"},
+		{meter.DecisionInFlight, "`in_flight`"},
+		{meter.DecisionMismatch, "`mismatch`"},
+		{meter.DecisionStale, "`stale`"},
+		{meter.DecisionUnknown, "`unknown`"},
+		{meter.DecisionFailed, "`failed`, `not_stored`, `aborted`"},
+		{meter.DecisionUnavailable, "`unavailable`"},
+		{meter.DecisionRefused, "`invalid`, `misuse`"},
 	} {
 		decisions = append(decisions, []string{code(string(d.Decision)), d.Outcomes})
 	}
@@ -102,7 +103,7 @@ func TestPageHasTheInstruments(t *testing.T) {
 		}
 		if got != want {
 			if !*update {
-				t.Errorf("table %s of %s is not what the code says. Try: go test ./internal/instrument -run TestPageHasTheInstruments -update", name, page)
+				t.Errorf("table %s of %s is not what the code says. Try: go test ./internal/meter -run TestPageHasTheInstruments -update", name, page)
 			}
 			text = before + begin + want + end + after
 		}

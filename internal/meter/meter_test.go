@@ -1,6 +1,7 @@
-package instrument_test
+package meter_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/instrument"
+	"github.com/oncelib/once/internal/base/instrument"
+	"github.com/oncelib/once/internal/meter"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -23,20 +25,25 @@ func text(m instrument.Measurement) string {
 	return fmt.Sprintf("%s{%s} %v", strings.TrimPrefix(in.Name, "once_"), strings.Join(m.Labels[:len(in.Labels)], ","), m.Value)
 }
 
+// recorder is what records the measurements of a capability.
+type recorder func(instrument.Measurement)
+
+func (r recorder) Record(_ context.Context, m instrument.Measurement) { r(m) }
+
 // measured is what one event adds.
 func measured(event any) (lines []string) {
-	var m instrument.Meter
+	var m meter.Meter
 	add := func(v instrument.Measurement) { lines = append(lines, text(v)) }
 	switch e := event.(type) {
 	case once.Event:
 		m.Operation(&once.Event{Type: once.EventClaimed, Name: e.Name}, func(instrument.Measurement) {}) // so that its name is known
 		m.Operation(&e, add)
 	case outbox.Event:
-		m.Outbox(&e, add)
+		outbox.Metrics(recorder(add)).Observe(context.Background(), e)
 	case inbox.Event:
-		m.Inbox(&e, add)
+		inbox.Metrics(recorder(add)).Observe(context.Background(), e)
 	case retry.Event:
-		m.Retry(&e, add)
+		retry.Metrics(recorder(add))(context.Background(), e)
 	}
 	return lines
 }
@@ -120,18 +127,19 @@ func TestMeasurements(t *testing.T) {
 // TestMeasurementsAreBounded: names, topics, sources and destinations are at most 101 each, and keys and
 // tenants are in none.
 func TestMeasurementsAreBounded(t *testing.T) {
-	var m instrument.Meter
+	var m meter.Meter
 	series := map[string]bool{}
 	add := func(v instrument.Measurement) {
 		v.Value = 0
 		series[text(v)] = true
 	}
+	bounded := recorder(func(v instrument.Measurement) { add(m.Bounded(v)) })
 	for i := range 10_000 {
 		s := strconv.Itoa(i)
 		m.Operation(&once.Event{Type: once.EventRerun, Name: s, Scope: s, KeyHash: s}, add)
-		m.Outbox(&outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: s, Key: s}}, add)
-		m.Inbox(&inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: s, Key: s}}, add)
-		m.Retry(&retry.Event{Type: retry.EventDone, URL: "https://" + s}, add)
+		outbox.Metrics(bounded).Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: s, Key: s}})
+		inbox.Metrics(bounded).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: s, Key: s}})
+		retry.Metrics(bounded)(t.Context(), retry.Event{Type: retry.EventDone, URL: "https://" + s})
 	}
 	if n := len(series); n != 4*101+5*100 {
 		t.Errorf("%d series, want 101 of each, and 100 of the other five counters of operations that begin at 0", n)
@@ -140,7 +148,7 @@ func TestMeasurementsAreBounded(t *testing.T) {
 
 // TestRareCountersBeginAtZero: with the first event of an operation, so that the first deadlock is an increase.
 func TestRareCountersBeginAtZero(t *testing.T) {
-	var m instrument.Meter
+	var m meter.Meter
 	for _, want := range []int{6, 0} {
 		n := 0
 		m.Operation(&once.Event{Type: once.EventClaimed, Name: "pay"}, func(v instrument.Measurement) {
@@ -156,7 +164,7 @@ func TestRareCountersBeginAtZero(t *testing.T) {
 }
 
 func TestMeasuringAllocatesNothing(t *testing.T) {
-	var m instrument.Meter
+	var m meter.Meter
 	sum := 0.0
 	add := func(v instrument.Measurement) { sum += v.Value }
 	e := once.Event{Type: once.EventFinished, Outcome: once.OutcomeExecuted, Effect: once.EffectApplied, Name: "pay", Runs: 1, Commit: 1}

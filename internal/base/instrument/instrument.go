@@ -1,6 +1,6 @@
-// Package instrument is the counters and histograms of operations, of the retry client, of the outbox and of the
-// inbox: their names, and what an event adds to which of them. Packages onceprom and onceotel
-// both record what it says, so that they cannot differ.
+// Package instrument is the counters and histograms of this library: their names and labels. What an event adds to which of them
+// stands beside the event: in package meter for the engine, and in outbox, inbox and retry. Packages onceprom and onceotel
+// record what these say, so that they cannot differ, and link none of them.
 package instrument
 
 // ID names an instrument: its place in [All].

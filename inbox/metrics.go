@@ -1,0 +1,21 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/oncelib/once/internal/base/instrument"
+)
+
+// Metrics returns an observer that counts messages. to is an onceprom.Metrics. Of an onceotel.Telemetry, take its method Inbox, which
+// makes spans as well.
+func Metrics(to instrument.Recorder) Observer { return metrics{to} }
+
+type metrics struct{ to instrument.Recorder }
+
+// Observe implements [Observer].
+func (m metrics) Observe(ctx context.Context, e Event) {
+	switch e.Type {
+	case EventApplied, EventDuplicate, EventStale, EventParked, EventSkipped, EventDeadLettered, EventFailed, EventReusedSeq:
+		m.to.Record(ctx, instrument.One(instrument.InboxMessages, e.Message.Source, string(e.Type)))
+	}
+}

@@ -1,0 +1,96 @@
+// Package meter says what the events of the engine add to the instruments, and bounds the labels of all of them, for onceprom and onceotel.
+package meter
+
+import (
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/instrument"
+	"github.com/oncelib/once/internal/base/label"
+)
+
+// Meter remembers the values of labels that an application chooses, of which each has a bounded number. Its zero value is
+// ready to use.
+type Meter struct {
+	operations, destinations, topics, sources label.Set
+}
+
+// Bounded returns a measurement of another package than the engine with a value of its first label that is one of a bounded number.
+func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
+	set := &m.destinations
+	switch instrument.All[v.ID].Labels[0] {
+	case "topic":
+		set = &m.topics
+	case "source":
+		set = &m.sources
+	}
+	v.Labels[0], _ = set.Value(v.Labels[0])
+	return v
+}
+
+// rare are counters that stand at 0 as soon as an operation is known: a server that has never seen a counter does
+// not take its first value for an increase, and an alert would miss the first deadlock.
+var rare = [...]instrument.ID{
+	instrument.Retries, instrument.Reruns, instrument.Deadlocks, instrument.Mismatches, instrument.InDoubt, instrument.EffectsOutside,
+}
+
+// Operation calls record for each measurement of e.
+func (m *Meter) Operation(e *once.Event, record func(instrument.Measurement)) {
+	name, first := m.operations.Value(e.Name)
+	if first {
+		for _, id := range rare {
+			zero := instrument.One(id, name)
+			zero.Value = 0
+			record(zero)
+		}
+	}
+	switch e.Type {
+	case once.EventRerun:
+		record(instrument.One(instrument.Reruns, name))
+	case once.EventInDoubt:
+		record(instrument.One(instrument.InDoubt, name))
+	case once.EventEffectOutsideTx:
+		record(instrument.One(instrument.EffectsOutside, name))
+	case once.EventSettled:
+		effect := once.EffectApplied
+		if e.Err != nil {
+			effect = once.EffectNotApplied
+		}
+		record(instrument.One(instrument.Settled, name, effectOf(effect)))
+	case once.EventFinished:
+		finished(e, name, record)
+	default:
+		return
+	}
+	if e.Deadlock {
+		record(instrument.One(instrument.Deadlocks, name))
+	}
+}
+
+// finished is the measurements of a call that has ended.
+func finished(e *once.Event, name string, record func(instrument.Measurement)) {
+	decision := DecisionOf(e)
+	record(instrument.One(instrument.Operations, name, string(decision), effectOf(e.Effect)))
+	if e.Attempt.Number > 1 {
+		record(instrument.One(instrument.Retries, name))
+	}
+	if decision == DecisionMismatch {
+		record(instrument.One(instrument.Mismatches, name))
+	}
+	record(instrument.Took(instrument.OperationDuration, e.Total, name, string(decision)))
+	if e.Runs > 0 {
+		record(instrument.Took(instrument.HandlerDuration, e.Handler, name))
+	}
+	// What a call has not done took no time at all, and would hide how long others have waited.
+	for _, d := range [...]struct {
+		id   instrument.ID
+		took time.Duration
+	}{{instrument.AcquireWait, e.Acquire}, {instrument.LockWait, e.LockWait}, {instrument.CommitDuration, e.Commit}} {
+		if d.took > 0 {
+			record(instrument.Took(d.id, d.took, name))
+		}
+	}
+}
+
+// effectOf is the effect in one word.
+func effectOf(e once.Effect) string { return instrument.Underscored(e.String()) }

@@ -1,0 +1,40 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/oncelib/once/internal/base/hostname"
+	"github.com/oncelib/once/internal/base/instrument"
+)
+
+// Outcomes of a call, as a label.
+const (
+	callSucceeded = "succeeded"
+	callRefused   = "refused"  // it got an answer that is final
+	callGivenUp   = "given_up" // its last attempt has failed, or it could make none
+)
+
+// Metrics returns a [Policy].Observe that records the instruments of the retry client. to is an onceprom.Metrics or an
+// onceotel.Telemetry.
+func Metrics(to instrument.Recorder) func(context.Context, Event) {
+	return func(ctx context.Context, e Event) {
+		host := cmp.Or(hostname.OfURL(e.URL), shared.name) // as budgets and breakers name it
+		if e.Type == EventFailed {
+			to.Record(ctx, instrument.One(instrument.RetryAttempts, host, instrument.Underscored(e.Class.String())))
+			if e.Stop == "" {
+				to.Record(ctx, instrument.Took(instrument.RetryDelay, e.Wait, host))
+			}
+		}
+		switch {
+		case !e.Final():
+		case e.Type == EventDone && e.Err == nil:
+			to.Record(ctx, instrument.One(instrument.RetryCalls, host, callSucceeded))
+		case e.Type == EventDone, e.Stop == ReasonPointless:
+			to.Record(ctx, instrument.One(instrument.RetryCalls, host, callRefused))
+		default:
+			to.Record(ctx, instrument.One(instrument.RetryCalls, host, callGivenUp))
+			to.Record(ctx, instrument.One(instrument.RetrySuppressed, host, instrument.Underscored(string(e.Stop))))
+		}
+	}
+}
