@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -94,23 +95,6 @@ func TestDeadletterCommands(t *testing.T) {
 	}
 }
 
-// TestRelayWritesLetters: the relay of the command keeps letters if there are tables for them, and works without.
-func TestRelayWritesLetters(t *testing.T) {
-	t.Parallel()
-	url := sqliteURL(t)
-	db := open(t, url)
-	d := relayDB{Database: &cli.Database{DB: db.DB}}
-	if err := d.hasLetters(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "drop table once_deadletter_attempt"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.hasLetters(t.Context()); !cli.IsMissingTable(err) {
-		t.Error(err)
-	}
-}
-
 // TestDeadletterBefore: a preview tells with which flags exactly the letters that it has counted are changed. One that dies
 // after the preview stays.
 func TestDeadletterBefore(t *testing.T) {
@@ -132,7 +116,7 @@ func TestDeadletterBefore(t *testing.T) {
 			var got []string
 			list, _, err := deadletter.New(db.Store, deadletter.Config{}).List(t.Context(), deadletter.Filter{Class: "permanent"})
 			for _, l := range list {
-				got = append(got, l.EventID+cli.Either(l.RedriveAt.IsZero(), "", " redriven"))
+				got = append(got, l.EventID+words.Either(l.RedriveAt.IsZero(), "", " redriven"))
 			}
 			if s := strings.Join(got, ", "); s != want || err != nil {
 				t.Errorf("dead letters: %s, want %s, %v", s, want, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,22 +22,20 @@ func (m *Env) Root() *cobra.Command {
 	root.SetErr(m.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	nouns := map[string]*cobra.Command{}
 	for _, n := range m.Nouns {
 		if !root.ContainsGroup(n.Group) {
 			root.AddGroup(&cobra.Group{ID: n.Group, Title: n.Group + ":"})
 		}
-		nouns[n.Name] = parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group})
-		root.AddCommand(nouns[n.Name])
-	}
-	for _, e := range m.Entries {
-		noun, verb, isBelow := strings.Cut(e.Name, " ")
-		cmd := nouns[noun] // which is a command itself, if it has no verb
-		if isBelow {
-			cmd = &cobra.Command{Use: verb}
-			nouns[noun].AddCommand(cmd)
+		noun := parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group})
+		root.AddCommand(noun)
+		for _, e := range n.Entries {
+			cmd := noun // which is a command itself, if it has no verb
+			if _, verb, isBelow := strings.Cut(e.Name, " "); isBelow {
+				cmd = &cobra.Command{Use: verb}
+				noun.AddCommand(cmd)
+			}
+			m.fill(cmd, e)
 		}
-		m.fill(cmd, e)
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
@@ -68,7 +67,7 @@ func incomplete(cmd *cobra.Command, args []string) error {
 			names = append(names, c.CommandPath())
 		}
 	}
-	try := either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
+	try := words.Either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
 	if len(args) == 0 {
 		return Usage(fmt.Sprintf("%q is not complete", cmd.CommandPath()), try)
 	}
@@ -86,7 +85,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	r.Flags(fs)
 	timeout := defaultTimeout
 	if fs.Lookup("db") != nil {
-		fs.DurationVar(&timeout, "timeout", timeout, either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
+		fs.DurationVar(&timeout, "timeout", timeout, words.Either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
 	}
 	if fs.Lookup("output") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
