@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // TestNoDatabase: an error says what to look at, once, and never in a line that

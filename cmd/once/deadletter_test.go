@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/letter"

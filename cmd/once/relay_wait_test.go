@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
