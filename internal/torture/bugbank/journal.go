@@ -148,7 +148,7 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	},
 	{
 		Name: "a secret is told to all hosts",
-		Edits: []Edit{{In: "(*journalResume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
+		Edits: []Edit{{In: "journal.(*resume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
 	return j, nil
 case len(names) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},

@@ -131,7 +131,7 @@ func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
 	if v.Call != nil {
 		what, ways = called(v.Call)+words.Either(v.Call.Key != "", ", key "+v.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
 	}
-	_, err := fmt.Fprintf(w, "\nTry: when you have v.Operations out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
+	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
 		what, words.Quoted(v.Key), words.Quoted(v.Operation.Scope), v.CallID, db.Paste, ways)
 	return err
 }
