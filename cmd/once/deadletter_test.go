@@ -72,7 +72,9 @@ func TestDeadletterCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(2, "--reason is missing", "redrive", "--cancel", uid)
-	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada")
+	says(0, "nothing was changed yet", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada")
+	says(0, uid+": running", "redrive", "--resume", uid)
+	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada", "--yes")
 	says(0, uid+": cancelled", "redrive", "--resume", uid)
 	says(2, "exclude each other", "redrive", "--cancel", uid, "--resume", uid)
 	says(0, "nothing was changed yet", "discard", "--consumer", "billing", "--reason", "old")

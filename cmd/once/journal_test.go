@@ -96,7 +96,10 @@ func TestJournal(t *testing.T) {
 	if o = run(t, "journal", "resolve", "nobody", "--file", path, "--as", "applied").want(t, 1); !strings.Contains(o.stderr, "\nTry: once journal list") {
 		t.Errorf("%s", o.stderr)
 	}
-	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied").want(t, 0); !strings.Contains(o.stdout, "asks with a new key") {
+	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied").want(t, 0); !strings.Contains(o.stdout, "would close as not-applied: POST ") || !strings.Contains(run(t, "journal", "list", "--file", path).stdout, "old") {
+		t.Errorf("%s", o.stdout)
+	}
+	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied", "--yes").want(t, 0); !strings.Contains(o.stdout, "asks with a new key") {
 		t.Errorf("%s", o.stdout)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 0)
@@ -136,7 +139,7 @@ func TestJournalInADatabase(t *testing.T) {
 		if o := run(t, "journal", "list", "--db", url).want(t, 0); !strings.Contains(o.stdout, "lost  open") {
 			t.Errorf("%s", o.stdout)
 		}
-		run(t, "journal", "resolve", "lost", "--as", "applied", "--db", url).want(t, 0)
+		run(t, "journal", "resolve", "lost", "--as", "applied", "--yes", "--db", url).want(t, 0)
 		if o := run(t, "journal", "resume", "--db", url).want(t, 0); !strings.Contains(o.stdout, "k1  200 OK") || !strings.Contains(o.stdout, "1 closed, 0 still open") {
 			t.Errorf("%s", o.stdout)
 		}

@@ -22,11 +22,14 @@ func (m *Env) Root() *cobra.Command {
 	root.SetErr(m.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommandGroupID(GroupSetUp)
+	root.SetCompletionCommandGroupID(GroupSetUp)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if not .Annotations."+incompleteNoun+"}}", 1))
 	for _, n := range m.Nouns {
 		if !root.ContainsGroup(n.Group) {
 			root.AddGroup(&cobra.Group{ID: n.Group, Title: n.Group + ":"})
 		}
-		noun := parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group})
+		noun := parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group, Annotations: map[string]string{incompleteNoun: "yes"}})
 		root.AddCommand(noun)
 		for _, e := range n.Entries {
 			cmd := noun // which is a command itself, if it has no verb
@@ -36,6 +39,10 @@ func (m *Env) Root() *cobra.Command {
 			}
 			m.fill(cmd, e)
 		}
+	}
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Short = "the script with which a shell completes commands and flags"
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
@@ -49,6 +56,9 @@ func (m *Env) Root() *cobra.Command {
 	}
 	return root
 }
+
+// incompleteNoun marks nouns that are no commands without a verb: their usage does not show them so.
+const incompleteNoun = "once_incomplete"
 
 // parent makes a command of which only those below do something.
 func parent(cmd *cobra.Command) *cobra.Command {
@@ -77,6 +87,7 @@ func incomplete(cmd *cobra.Command, args []string) error {
 // fill makes cmd the command of an entry.
 func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	r := e.Make()
+	delete(cmd.Annotations, incompleteNoun)
 	cmd.Use = strings.TrimSpace(cmd.Name() + " " + e.Args)
 	cmd.Short, cmd.Long, cmd.Hidden = e.Brief, strings.TrimSpace(e.Help), e.Hidden
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

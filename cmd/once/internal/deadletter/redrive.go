@@ -29,7 +29,8 @@ have forgotten their IDs and could apply them twice: --beyond-retention has them
 
 A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
 waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
-tells with which --before exactly these are redriven, and none that comes later.`,
+tells with which --before exactly these are redriven, and none that comes later. --resume needs no
+--yes, because it was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
 
@@ -70,6 +71,8 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case c.resume != "":
 		r, err = db.Letters.Continue(ctx, c.resume)
+	case c.cancel != "" && !c.yes:
+		return c.previewCancel(ctx, m, db)
 	case c.cancel != "":
 		r, err = db.Letters.Cancel(ctx, c.by, c.cancel)
 	default:
@@ -153,6 +156,23 @@ func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.
 		return nil
 	}
 	return m.Preview(flags)
+}
+
+// previewCancel says which redrive would end.
+func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) error {
+	r, err := db.Letters.Progress(ctx, c.cancel)
+	switch {
+	case err != nil:
+		return refused(db, "read", err)
+	case c.output != cli.Table:
+		err = cli.WriteJSON(m.Stdout, c.output, r)
+	default:
+		_, err = fmt.Fprintf(m.Stdout, "would cancel: redrive %s\n%s\n", r.UID, standingOf(r))
+	}
+	if err != nil {
+		return err
+	}
+	return m.Preview("--yes")
 }
 
 func tellLeft(w io.Writer, r operate.Redrive) {

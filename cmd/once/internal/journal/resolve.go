@@ -20,7 +20,7 @@ it: from the server's records, not from the age of the intent.
   --as not-applied   it has not, and cannot any more: whoever still wants it asks with a
                      new key
 
-As long as its key has not expired, prefer once journal resume: it sends the request again
+Without --yes nothing is changed. As long as its key has not expired, prefer once journal resume: it sends the request again
 with the same key. A client that has its journal in a file must not be running.`,
 	Make: func() cli.Runner { return new(resolve) },
 }
@@ -28,12 +28,14 @@ with the same key. A client that has its journal in a file must not be running.`
 type resolve struct {
 	place   place
 	url, as string
+	yes     bool
 }
 
 func (c *resolve) Flags(fs *pflag.FlagSet) {
 	c.place.Flags(fs)
 	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
 	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
+	cli.YesFlag(fs, &c.yes)
 }
 
 func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
@@ -57,6 +59,11 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	if err != nil {
 		return err
 	}
+	intent := fmt.Sprintf("%s %s with the key %s", words.Shown(in.Method), words.Shown(in.URL), words.Shown(in.Key))
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would close as %s: %s\n", c.as, intent)
+		return m.Preview("--yes")
+	}
 	if err := f.Resolve(ctx, in.ID); err != nil {
 		return err
 	}
@@ -64,6 +71,6 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	if c.as == "not-applied" {
 		advice = "It has not taken effect: whoever still wants it asks with a new key."
 	}
-	fmt.Fprintf(m.Stdout, "%s %s with the key %s is closed as %s. %s\n", words.Shown(in.Method), words.Shown(in.URL), words.Shown(in.Key), c.as, advice)
+	fmt.Fprintf(m.Stdout, "%s is closed as %s. %s\n", intent, c.as, advice)
 	return nil
 }
