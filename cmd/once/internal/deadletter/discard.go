@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -46,10 +45,11 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
 		return cli.Usage("the UID is empty", try)
-	case strings.TrimSpace(c.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
 	case c.filter.UID == "" && c.filter.again() == "":
 		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

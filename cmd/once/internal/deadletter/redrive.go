@@ -123,12 +123,12 @@ func (c *redrive) check(args []string) error {
 		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
 	case c.resume != "" && c.cancel != "":
 		return cli.Usage("--resume and --cancel exclude each other", "one of them")
-	case c.resume == "" && !c.opts.DryRun && strings.TrimSpace(c.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
 	case !(c.opts.Rate >= 0): // not NaN either
 		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
+	case c.resume != "" || c.opts.DryRun:
+		return nil
 	}
-	return nil
+	return cli.CheckBy(c.by, try)
 }
 
 // preview says what would be done.

@@ -64,10 +64,13 @@ func (c *inboxKey) check(command string) error {
 	for _, flag := range [...]struct {
 		name    string
 		missing bool
-	}{{"consumer", c.message.Consumer == ""}, {"key", c.message.Key == ""}, {"seq", c.message.Seq == 0}, {"reason", strings.TrimSpace(c.by.Reason) == ""}} {
+	}{{"consumer", c.message.Consumer == ""}, {"key", c.message.Key == ""}, {"seq", c.message.Seq == 0}} {
 		if flag.missing {
 			return cli.Usage("--"+flag.name+" is missing", try)
 		}
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
 	}
 	if c.message.Seq < 1 {
 		return cli.Usage(fmt.Sprintf("--seq %d", c.message.Seq), "--seq 1, or a greater number")

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -75,12 +74,8 @@ func (d *decision) check(try string) error {
 		return cli.Usage("--retain is for the end of the operation, and it goes on", try)
 	case d.retain < 0:
 		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
-	case strings.TrimSpace(d.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
-	case d.by.Who == "":
-		return cli.Usage("--by is missing", try+" --by WHO")
 	}
-	return nil
+	return cli.CheckBy(d.by, try)
 }
 
 // resolution is the decision in the words of package lease.

@@ -96,19 +96,9 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case v.Found:
 		return c.resolve(ctx, m, db, v, before)
 	case c.isAgain(before):
-		return c.print(m, resolved{Resolved: true, Already: true, Effect: said(before)})
+		return c.print(m, operate.Decided{Resolved: true, Already: true, Effect: said(before)})
 	}
 	return refusal(operate.ErrNothing)
-}
-
-// resolved is what was or would be done. Its JSON form is a contract with scripts.
-type resolved struct {
-	Resolved bool   `json:"resolved"` // false: --yes is missing
-	Already  bool   `json:"already"`  // this decision was written before, and nothing was changed now
-	Effect   string `json:"effect"`   // what it means for a retry; what the audit says if it was written before
-
-	lease.Progress                    // before the decision
-	Operation      *operate.Operation `json:"operation"` // as it is now
 }
 
 // before returns what the audit has about the call that is decided, nil if it was not decided before.
@@ -137,7 +127,7 @@ func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate
 	if err != nil {
 		return err
 	}
-	a := resolved{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
+	a := operate.Decided{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
 	switch err := c.decide(ctx, db, op, how); store.KindOf(err) {
 	case store.KindOther:
 		if err != nil {
@@ -178,7 +168,7 @@ func (c *resolve) decide(ctx context.Context, db *cli.DB, op operate.Operation, 
 	return db.Keys.Decide(ctx, c.decision.by, op.ID(), how)
 }
 
-func (c *resolve) print(m *cli.Env, a resolved) error {
+func (c *resolve) print(m *cli.Env, a operate.Decided) error {
 	if !a.Resolved {
 		if w := c.decision.warning(*a.Operation, a.Call); w != "" {
 			fmt.Fprintf(m.Stderr, "WARNING: %s\n", w)

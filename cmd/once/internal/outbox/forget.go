@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -23,29 +22,20 @@ Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 
-type forget struct {
-	db, topic, key string
-	by             operate.By
-	yes            bool
-}
+type forget struct{ target }
 
 func (c *forget) Flags(fs *pflag.FlagSet) {
-	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
-	fs.StringVar(&c.key, "key", "", "the `KEY`, required")
-	cli.ByFlags(fs, &c.by)
-	cli.YesFlag(fs, &c.yes)
+	c.target.Flags(fs)
+	fs.Lookup("key").Usage = "the `KEY`, required"
 }
 
 func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	const try = "once outbox forget --topic TOPIC --key KEY --reason WHY --db URL"
-	switch {
-	case c.topic == "":
-		return cli.Usage("--topic is missing", try)
-	case c.key == "":
+	if err := c.check(try); err != nil {
+		return err
+	}
+	if c.key == "" {
 		return cli.Usage("--key is missing", try)
-	case strings.TrimSpace(c.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {
@@ -53,14 +43,14 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	defer db.Close()
 	if !c.yes {
-		fmt.Fprintf(m.Stdout, "would forget: the delivered messages of %s\n", subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "would forget: the delivered messages of %s\n", c)
 		return m.Preview("--yes")
 	}
 	f, err := db.Outbox.Forget(ctx, c.by, c.topic, c.key)
 	if err != nil {
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", words.Count(int(f.Erased), "delivered message"), subject(c.topic, c.key))
+	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", words.Count(int(f.Erased), "delivered message"), c)
 	if f.Waiting > 0 {
 		return fmt.Errorf("%s for delivery and keep their payloads. Try: the same when they are delivered, or once outbox skip; %s", words.Either(f.Waiting == 1, "1 message waits", fmt.Sprintf("%d messages wait", f.Waiting)), about(db, "list", c.topic, c.key))
 	}

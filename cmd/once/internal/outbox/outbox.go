@@ -32,14 +32,6 @@ func refused(db *cli.DB, doing string, err error) error {
 	return db.Failed(doing, err)
 }
 
-// subject is what a person pauses, in words.
-func subject(topic, key string) string {
-	if key == "" {
-		return "the topic " + words.Shown(topic)
-	}
-	return "the key " + words.Shown(key) + " of the topic " + words.Shown(topic)
-}
-
 // about is a command line for one topic or key of the outbox.
 func about(db *cli.DB, command, topic, key string) string {
 	line := "once outbox " + command + " --topic " + words.Quoted(topic)

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -24,13 +23,14 @@ Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(pause) },
 }
 
-type pause struct {
+// target is the flags that name a topic, or one of its keys, and say who changes it and why.
+type target struct {
 	db, topic, key string
 	by             operate.By
 	yes            bool
 }
 
-func (c *pause) Flags(fs *pflag.FlagSet) {
+func (c *target) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
 	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
@@ -38,13 +38,21 @@ func (c *pause) Flags(fs *pflag.FlagSet) {
 	cli.YesFlag(fs, &c.yes)
 }
 
-func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	const try = "once outbox pause --topic TOPIC --reason WHY --db URL"
-	switch {
-	case c.topic == "":
+func (c *target) check(try string) error {
+	if c.topic == "" {
 		return cli.Usage("--topic is missing", try)
-	case strings.TrimSpace(c.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
+	}
+	return cli.CheckBy(c.by, try)
+}
+
+// String names what is meant.
+func (c *target) String() string { return operate.Pause{Topic: c.topic, Key: c.key}.String() }
+
+type pause struct{ target }
+
+func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check("once outbox pause --topic TOPIC --reason WHY --db URL"); err != nil {
+		return err
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {
@@ -56,15 +64,15 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return refused(db, "read", err)
 	}
 	if !c.yes {
-		fmt.Fprintf(m.Stdout, "would pause: %s\n", subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "would pause: %s\n", c)
 		return m.Preview("--yes")
 	}
 	if err := db.Outbox.Pause(ctx, c.by, c.topic, c.key); err != nil {
 		return refused(db, "change", err)
 	}
-	fmt.Fprintf(m.Stdout, "paused: %s\n", subject(c.topic, c.key))
+	fmt.Fprintf(m.Stdout, "paused: %s\n", c)
 	if !known {
-		fmt.Fprintf(m.Stderr, "No message of %s waits, and none with a key was ever added. Try: whether the name is right\n", subject(c.topic, c.key))
+		fmt.Fprintf(m.Stderr, "No message of %s waits, and none with a key was ever added. Try: whether the name is right\n", c)
 	}
 	fmt.Fprintf(m.Stderr, "To end it, try: %s\n", about(db, "resume", c.topic, c.key))
 	return nil
@@ -80,25 +88,10 @@ Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resume) },
 }
 
-type resume struct {
-	db, topic, key string
-	by             operate.By
-	yes            bool
-}
-
-func (c *resume) Flags(fs *pflag.FlagSet) {
-	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
-	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
-	cli.ByFlags(fs, &c.by)
-	cli.YesFlag(fs, &c.yes)
-}
+type resume struct{ target }
 
 func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	if c.topic == "" {
-		return cli.Usage("--topic is missing", "once outbox resume --topic TOPIC --reason WHY --db URL")
-	}
-	if err := cli.CheckBy(c.by, "once outbox resume --topic TOPIC --reason WHY --db URL"); err != nil {
+	if err := c.check("once outbox resume --topic TOPIC --reason WHY --db URL"); err != nil {
 		return err
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
@@ -107,7 +100,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	defer db.Close()
 	if !c.yes {
-		fmt.Fprintf(m.Stdout, "would resume: %s\n", subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "would resume: %s\n", c)
 		return m.Preview("--yes")
 	}
 	r, err := db.Outbox.Resume(ctx, c.by, c.topic, c.key)
@@ -115,13 +108,13 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return refused(db, "change", err)
 	}
 	if r == (outbox.Resumed{}) {
-		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", subject(c.topic, c.key), db.Paste))
+		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", c, db.Paste))
 	}
 	if r.Paused {
-		fmt.Fprintf(m.Stdout, "no longer paused: %s\n", subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "no longer paused: %s\n", c)
 	}
 	if r.Messages > 0 {
-		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", words.Count(int(r.Messages), "failed message"), subject(c.topic, c.key))
+		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", words.Count(int(r.Messages), "failed message"), c)
 	}
 	return nil
 }

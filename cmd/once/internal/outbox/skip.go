@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -38,11 +37,11 @@ func (c *skip) Flags(fs *pflag.FlagSet) {
 
 func (c *skip) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once outbox skip ID --reason WHY --db URL"
-	switch {
-	case len(args) == 0 || args[0] == "":
+	if len(args) == 0 || args[0] == "" {
 		return cli.Usage("which message?", try)
-	case strings.TrimSpace(c.by.Reason) == "":
-		return cli.Usage("--reason is missing", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {
