@@ -14,7 +14,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib" // driver "pgx"
-	"github.com/spf13/pflag"         // driver "sqlite"
+	"github.com/spf13/pflag"
+	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
 	"github.com/oncelib/once/internal/base/words"
