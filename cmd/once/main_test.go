@@ -14,6 +14,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
+// The tests of this package run the command line as a process, on real databases that they share. What needs no process is tested beside its code.
+
 // asMain in the environment makes the test binary the program: what the tests run
 // is a real process, and so are the processes that it starts.
 const asMain = "ONCE_TEST_AS_MAIN"

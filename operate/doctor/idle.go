@@ -3,10 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"github.com/oncelib/once/internal/base/words"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncelib/once/internal/base/words"
 )
 
 // poolIdle is how long a pool of pgx keeps an idle connection by default. A sql.DB keeps it for ever.

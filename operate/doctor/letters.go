@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+
 	"github.com/oncelib/once/internal/base/words"
 )
 

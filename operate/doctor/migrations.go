@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -45,16 +46,9 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 			return fail("tables are missing, and once migrate up fails: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
 		}
 	}
-	for _, m := range has {
-		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
-			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // its rows have another name now
-				continue
-			}
-			if _, err := p.DB.ExecContext(ctx, "select 1 from "+match[1]+" where 1 = 0"); sqlguard.IsMissing(err) {
-				return fail(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, match[1]),
-					fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
-			}
-		}
+	if m, table := p.dropped(ctx, has); table != "" {
+		return fail(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, table),
+			fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
 	}
 	var unused []string
 	for _, name := range capabilities {
@@ -72,4 +66,20 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 		return fine("the database has all of %s; it has no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
 	}
 	return fine("the database has all: %s", migration.Newest(has)), nil
+}
+
+// dropped returns a table that a migration has created and that is gone, "" if there is none.
+func (p *examination) dropped(ctx context.Context, has []migration.Migration) (migration.Migration, string) {
+	for _, m := range has {
+		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
+			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // its rows have another name now
+				continue
+			}
+			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))
+			if sqlguard.IsMissing(err) {
+				return m, match[1]
+			}
+		}
+	}
+	return migration.Migration{}, ""
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/oncelib/once/internal/base/words"
 	"strconv"
 	"strings"
+
+	"github.com/oncelib/once/internal/base/words"
 )
 
 // mysqlChecks are for MySQL and MariaDB.

@@ -70,7 +70,7 @@ func Said(err error) error {
 	}
 	own := e.Err
 	walk(err, func(err error) bool {
-		_, isPostgres := err.(interface{ SQLState() string }) //nolint:errorlint // walk unwraps
+		_, isPostgres := err.(interface{ SQLState() string })
 		_, isMySQL := mysqlCode(err)
 		_, isSQLite := sqliteCode(err)
 		if isPostgres || isMySQL || isSQLite {

@@ -14,7 +14,7 @@ var doctorMutants = []Mutant{
 	},
 	{
 		Name:  "a table that was dropped is not missed",
-		Edits: []Edit{{In: "askMigrations", Old: `sqlguard.IsMissing(err) {`, New: `sqlguard.IsMissing(err) && len(lacks) > 0 {`}},
+		Edits: []Edit{{In: "(*examination).dropped", Old: `sqlguard.IsMissing(err) {`, New: `sqlguard.IsMissing(err) && len(has) == 0 {`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{

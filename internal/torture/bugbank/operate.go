@@ -47,4 +47,9 @@ var operateMutants = []Mutant{
 		Edits: []Edit{{In: "(Resolution).goesOn", Old: "case how.KeyVoided:", New: "case how.KeyVoided && how.Result != nil:"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
 	},
+	{
+		Name:  "a field of the JSON of a gap has another name",
+		Edits: []Edit{{In: "operate.Gap", Old: "`json:\"parked\"`", New: "`json:\"waiting\"`"}},
+		Tests: in("operate", "TestFieldNames"),
+	},
 }
