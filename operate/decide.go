@@ -12,6 +12,16 @@ import (
 // are those of a [By].
 type Decision = lease.Resolution
 
+// Decided is what a decision does, or has done, for people and scripts.
+type Decided struct {
+	Resolved bool   `json:"resolved"` // false: a preview
+	Already  bool   `json:"already"`  // the same decision was written before, and nothing was changed now
+	Effect   string `json:"effect"`   // what it means for a retry; if it was written before, what the audit says
+
+	lease.Progress            // before the decision
+	Operation      *Operation `json:"operation"` // as it is now
+}
+
 // Progress returns how far a leased operation has come. It is empty if another program has saved the operation.
 func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](a.db)

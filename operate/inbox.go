@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,11 +30,27 @@ type order interface {
 	Place(ctx context.Context, source, topic, key string, seq int64) (inbox.Place, error)
 }
 
-// Gap is a key that waits for a message, and the consumer whose key it is.
+// Gap is a key of a consumer that waits for a message.
 type Gap struct {
-	inbox.Gap
+	Consumer string    `json:"consumer"`
+	Source   string    `json:"source"`
+	Topic    string    `json:"topic"`
+	Key      string    `json:"key"`
+	Seq      int64     `json:"seq"`    // of the message that the others wait for
+	Parked   int64     `json:"parked"` // how many wait
+	Since    time.Time `json:"since"`
+	Dead     bool      `json:"dead"` // the message is a dead letter
+}
 
-	Consumer string
+// InboxChange is what Skip or StartAt changes at a key.
+type InboxChange struct {
+	InboxMessage
+
+	Next    int64 `json:"next"`    // the number of the message that the key waits for, before the change
+	Parked  int64 `json:"parked"`  // before the change
+	Dropped int64 `json:"dropped"` // of the parked messages
+	Dead    bool  `json:"dead"`    // Next is a dead letter, before the change
+	Changed bool  `json:"changed"` // false: a preview
 }
 
 // GapFilter says which keys to list. The zero value means all that wait.
@@ -45,9 +62,11 @@ type GapFilter struct {
 
 // InboxMessage names a message of a consumer by its place in its key.
 type InboxMessage struct {
-	Consumer, Source, Topic, Key string
-
-	Seq int64
+	Consumer string `json:"consumer"`
+	Source   string `json:"source"`
+	Topic    string `json:"topic"`
+	Key      string `json:"key"`
+	Seq      int64  `json:"seq"`
 }
 
 // List returns the keys that wait for a message, the longest wait first: at most 1000 keys of each of at most 10,000 consumers. A
@@ -76,7 +95,7 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 			return p, err //nolint:wrapcheck // it is of package inbox
 		}
 		for _, g := range gaps {
-			list = append(list, Gap{g, name})
+			list = append(list, Gap{name, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead})
 		}
 	}
 	slices.SortFunc(list, func(a, b Gap) int {

@@ -20,15 +20,16 @@ func (f LetterFilter) asked() deadletter.Filter {
 	return f.Filter
 }
 
-// List returns letters, the oldest first.
-func (l *Letters) List(ctx context.Context, f LetterFilter) (p Page[deadletter.Letter], err error) {
+// List returns letters, the oldest first, without their payloads and headers.
+func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error) {
 	list, next, err := l.letters.List(ctx, f.asked())
-	return Page[deadletter.Letter]{append([]deadletter.Letter{}, list...), next}, err //nolint:wrapcheck // it is of package deadletter
+	return Page[Letter]{convert(list, letterOf), next}, err //nolint:wrapcheck // it is of package deadletter
 }
 
 // Causes returns letters by what they died of, the most frequent cause first.
-func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]deadletter.Group, error) {
-	return l.letters.Groups(ctx, f.asked()) //nolint:wrapcheck // likewise
+func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, error) {
+	list, err := l.letters.Groups(ctx, f.asked())
+	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
 // Count returns how many letters are meant.
@@ -36,41 +37,52 @@ func (l *Letters) Count(ctx context.Context, f LetterFilter) (int64, error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
 
-// Show returns a letter, and each failed delivery of its message.
-func (l *Letters) Show(ctx context.Context, uid string) (deadletter.Letter, []deadletter.Attempt, error) {
-	return l.letters.Show(ctx, uid) //nolint:wrapcheck // likewise
+// Show returns a letter, and each failed delivery of its message. If it cannot be decrypted, the error says so, and the letter lacks only
+// its payload and headers.
+func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
+	found, attempts, err := l.letters.Show(ctx, uid)
+	shown := letterOf(found)
+	for _, a := range attempts {
+		shown.Failures = append(shown.Failures, LetterFailure{a.Number, utc(a.At), a.Node, a.Error, a.Trace})
+	}
+	return shown, err //nolint:wrapcheck // likewise
 }
 
 // Redrive has letters tried again. It ignores Who and Reason of o, which are those of by.
-func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (deadletter.Redrive, error) {
+func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	if err := by.check(); err != nil && !o.DryRun {
-		return deadletter.Redrive{}, err
+		return Redrive{}, err
 	}
 	o.Who, o.Reason = by.Who, by.Reason
-	return l.letters.Redrive(ctx, f.asked(), o) //nolint:wrapcheck // likewise
+	r, err := l.letters.Redrive(ctx, f.asked(), o)
+	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
 // Redrives returns those that are not complete.
-func (l *Letters) Redrives(ctx context.Context) ([]deadletter.Redrive, error) {
-	return l.letters.Redrives(ctx) //nolint:wrapcheck // likewise
+func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
+	list, err := l.letters.Redrives(ctx)
+	return convert(list, redriveOf), err //nolint:wrapcheck // likewise
 }
 
 // Continue goes on with a redrive that was killed.
-func (l *Letters) Continue(ctx context.Context, uid string) (deadletter.Redrive, error) {
-	return l.letters.Resume(ctx, uid) //nolint:wrapcheck // likewise
+func (l *Letters) Continue(ctx context.Context, uid string) (Redrive, error) {
+	r, err := l.letters.Resume(ctx, uid)
+	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
 // Progress returns how far a redrive is.
-func (l *Letters) Progress(ctx context.Context, uid string) (deadletter.Redrive, error) {
-	return l.letters.Progress(ctx, uid) //nolint:wrapcheck // likewise
+func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
+	r, err := l.letters.Progress(ctx, uid)
+	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
 // Cancel ends a redrive: what was not tried yet waits for a person again.
-func (l *Letters) Cancel(ctx context.Context, by By, uid string) (deadletter.Redrive, error) {
+func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error) {
 	if err := by.check(); err != nil {
-		return deadletter.Redrive{}, err
+		return Redrive{}, err
 	}
-	return l.letters.Cancel(ctx, uid, by.Who, by.Reason) //nolint:wrapcheck // likewise
+	r, err := l.letters.Cancel(ctx, uid, by.Who, by.Reason)
+	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
 // Discard gives letters up, so that their keys go on.

@@ -12,4 +12,4 @@ var migrations embed.FS
 // Migrations are those of the table once_audit, for the Migrate function of a store:
 //
 //	err := sqlstore.Migrate(ctx, db, operate.Migrations)
-var Migrations = migration.Set{Capability: "admin", Files: migrations}
+var Migrations = migration.Set{Capability: "operate", Files: migrations}

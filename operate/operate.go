@@ -157,6 +157,23 @@ func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, s
 	return list, nil
 }
 
+// convert returns an empty list, and not nil, for an empty one: JSON has no null then.
+func convert[A, B any](list []A, to func(A) B) []B {
+	made := make([]B, len(list))
+	for i, one := range list {
+		made[i] = to(one)
+	}
+	return made
+}
+
+// utc is t in UTC, zero if it is not set.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
 // shown is a time in the precision that all databases have.
 func shown(t time.Time) time.Time { return t.Truncate(time.Millisecond) }
 

@@ -41,7 +41,7 @@ type MessageFilter struct {
 }
 
 // List returns messages, the oldest first, without their payloads and headers.
-func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[outbox.Entry], err error) {
+func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], err error) {
 	asked := outbox.Filter{State: f.State, Topic: f.Topic, Key: f.Key, Limit: f.limit()}
 	if f.After != "" {
 		if asked.After, err = strconv.ParseInt(f.After, 10, 64); err != nil {
@@ -52,21 +52,23 @@ func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[outbox.Entry
 	if err != nil {
 		return p, err //nolint:wrapcheck // it is of package outbox
 	}
-	p.Items = append([]outbox.Entry{}, list...)
+	p.Items = convert(list, messageOf)
 	if next != 0 {
 		p.Next = strconv.FormatInt(next, 10)
 	}
 	return p, nil
 }
 
-// Show returns the message with an ID. If it cannot be decrypted, the error says so, and the entry lacks only its payload and headers.
-func (o *Outbox) Show(ctx context.Context, id string) (outbox.Entry, error) {
-	return o.box.Show(ctx, id) //nolint:wrapcheck // it is of package outbox
+// Show returns the message with an ID. If it cannot be decrypted, the error says so, and the message lacks only its payload and headers.
+func (o *Outbox) Show(ctx context.Context, id string) (Message, error) {
+	e, err := o.box.Show(ctx, id)
+	return messageOf(e), err //nolint:wrapcheck // it is of package outbox
 }
 
 // Pauses returns what is paused.
-func (o *Outbox) Pauses(ctx context.Context) ([]outbox.Pause, error) {
-	return o.box.Paused(ctx) //nolint:wrapcheck // likewise
+func (o *Outbox) Pauses(ctx context.Context) ([]Pause, error) {
+	list, err := o.box.Paused(ctx)
+	return convert(list, func(p outbox.Pause) Pause { return Pause{p.Topic, p.Key, p.Reason, utc(p.PausedAt)} }), err //nolint:wrapcheck // likewise
 }
 
 // Backlog returns how much waits.
@@ -77,6 +79,28 @@ func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 // Topics returns how each topic stands: its oldest message, and what its messages wait for.
 func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
+}
+
+// Waits returns what messages of a topic wait for, except for pauses, which [Outbox.Pauses] returns. Topic "" is all topics.
+func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
+	topics, err := o.Topics(ctx)
+	list := []TopicWait{}
+	for _, t := range topics {
+		if topic == "" || t.Name == topic {
+			list = append(list, WaitsOf(t)...)
+		}
+	}
+	return list, err
+}
+
+// WaitsOf returns what messages of a topic wait for, except for pauses.
+func WaitsOf(t outbox.Topic) (list []TopicWait) {
+	for _, w := range t.Waits {
+		if w.For != outbox.WaitPaused {
+			list = append(list, TopicWait{t.Name, w.Key, w.For, utc(w.Since), utc(t.Oldest), w.Reason, w.Node, w.Messages, w.Stopped, t.Now})
+		}
+	}
+	return list
 }
 
 // Known reports whether a message of a topic, or of one of its keys, was ever added. A pause of another one may have a wrong name.

@@ -54,7 +54,7 @@ func TestArchive(t *testing.T) {
 		if err := os.Truncate(segments[0], 20); err != nil {
 			t.Fatal(err)
 		}
-		var a verifyAnswer
+		var a struct{ Damaged []struct{ File string } }
 		o = run(t, "archive", "verify", "-o", "json", files).want(t, 1)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || len(a.Damaged) != 1 {
 			t.Errorf("%v: %s", err, o.stdout)

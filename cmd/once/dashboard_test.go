@@ -24,6 +24,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/base/gaugename"
@@ -179,7 +180,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	if err := sqlstore.Migrate(t.Context(), db, capabilities...); err != nil {
+	if err := sqlstore.Migrate(t.Context(), db, migrate.Capabilities...); err != nil {
 		t.Fatal(err)
 	}
 	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
 // TestNoDatabase: an error says what to look at, once, and never in a line that
@@ -76,22 +74,6 @@ func TestMySQLSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s", o.stderr)
 		}
 	})
-}
-
-func TestPaste(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ url, name, paste string }{
-		{"postgres://ada@h/x", "postgres://ada@h/x", "postgres://ada@h/x"},
-		{"postgres://ada:secret@h/x", "postgres://ada:xxxxx@h/x", "URL"},
-		{"postgres://h/x?password=secret", "postgres://h/x?password=xxxxx", "URL"},
-		{"sqlite:a b", "sqlite:a b", "'sqlite:a b'"},
-		{"mysql://ada@h/x", "mysql://ada@h/x", "mysql://ada@h/x"},
-		{"mariadb://ada:secret@h:1/x", "mariadb://ada:xxxxx@h:1/x", "URL"},
-	} {
-		if src, err := cli.ParseSource(c.url); err != nil || src.Name != c.name || src.Paste != c.paste {
-			t.Errorf("%s: %+v, %v", c.url, src, err)
-		}
-	}
 }
 
 // TestNothingLeft: a command that fails leaves nothing in the folder for such things.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -72,7 +72,9 @@ func TestDeadletterCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(2, "--reason is missing", "redrive", "--cancel", uid)
-	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada")
+	says(0, "nothing was changed yet", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada")
+	says(0, uid+": running", "redrive", "--resume", uid)
+	says(0, uid+": cancelled", "redrive", "--cancel", uid, "--reason", "wrong", "--by", "ada", "--yes")
 	says(0, uid+": cancelled", "redrive", "--resume", uid)
 	says(2, "exclude each other", "redrive", "--cancel", uid, "--resume", uid)
 	says(0, "nothing was changed yet", "discard", "--consumer", "billing", "--reason", "old")
@@ -91,23 +93,6 @@ func TestDeadletterCommands(t *testing.T) {
 	says(2, "mean a whole redrive", "redrive", "--cancel", uid, "--consumer", "billing", "--reason", "old")
 	if o := run(t, "audit", "list", "--db", url).want(t, 0); strings.Count(o.stdout, "redrive") < 2 || !strings.Contains(o.stdout, "cancel") || !strings.Contains(o.stdout, "discarded 4 of letters") {
 		t.Error(o.stdout)
-	}
-}
-
-// TestRelayWritesLetters: the relay of the command keeps letters if there are tables for them, and works without.
-func TestRelayWritesLetters(t *testing.T) {
-	t.Parallel()
-	url := sqliteURL(t)
-	db := open(t, url)
-	d := relayDB{Database: &cli.Database{DB: db.DB}}
-	if err := d.hasLetters(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "drop table once_deadletter_attempt"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.hasLetters(t.Context()); !cli.IsMissingTable(err) {
-		t.Error(err)
 	}
 }
 
@@ -132,7 +117,7 @@ func TestDeadletterBefore(t *testing.T) {
 			var got []string
 			list, _, err := deadletter.New(db.Store, deadletter.Config{}).List(t.Context(), deadletter.Filter{Class: "permanent"})
 			for _, l := range list {
-				got = append(got, l.EventID+cli.Either(l.RedriveAt.IsZero(), "", " redriven"))
+				got = append(got, l.EventID+words.Either(l.RedriveAt.IsZero(), "", " redriven"))
 			}
 			if s := strings.Join(got, ", "); s != want || err != nil {
 				t.Errorf("dead letters: %s, want %s, %v", s, want, err)

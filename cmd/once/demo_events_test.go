@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func memberNames(t *testing.T, object string) []string {
 func stormOverEvents(t *testing.T, ops int, db string) {
 	t.Helper()
 	dir := t.TempDir()
-	o := run(t, "demo", "events", "--ops", number(ops), "--json", "--db", db, "--log", dir).want(t, 0)
+	o := run(t, "demo", "events", "--ops", strconv.Itoa(ops), "--json", "--db", db, "--log", dir).want(t, 0)
 	var r killstorm.EventsReport
 	if err := json.Unmarshal([]byte(o.stdout), &r); err != nil {
 		t.Fatalf("%v: %s", err, o.stdout)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ var providerFields = []string{
 // stormOverProviders runs the demo and checks its result.
 func stormOverProviders(t *testing.T, ops int, db string) {
 	t.Helper()
-	o := run(t, "demo", "provider", "--ops", number(ops), "--json", "--db", db).want(t, 0)
+	o := run(t, "demo", "provider", "--ops", strconv.Itoa(ops), "--json", "--db", db).want(t, 0)
 	var r killstorm.ProvidersReport
 	if err := json.Unmarshal([]byte(o.stdout), &r); err != nil {
 		t.Fatalf("%v: %s", err, o.stdout)

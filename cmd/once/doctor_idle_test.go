@@ -59,17 +59,3 @@ func TestDoctorIdleConnectionsMySQL(t *testing.T) {
 		examined(t, url+"?wait_timeout=20")["idle_connections"].want(t, "short", warn, "20s")
 	})
 }
-
-// TestDoctorIdleHosts: services that close connections are known by their names.
-func TestDoctorIdleHosts(t *testing.T) {
-	for host, want := range map[string]string{
-		"ep-cool-darkness-123456.eu-central-1.aws.neon.tech":    "Neon",
-		"app.proxy-abcdefghijkl.eu-central-1.rds.amazonaws.com": "RDS Proxy",
-		"db.example.com": "does not close",
-	} {
-		f := idleByHost(host).judge(poolIdle)
-		if !strings.Contains(f.Says, want) || (f.Level == warn) != (want != "does not close") || f.Level == warn && !strings.Contains(f.Try, "SetConnMaxIdleTime") {
-			t.Errorf("%s: %+v", host, f)
-		}
-	}
-}

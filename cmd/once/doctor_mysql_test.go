@@ -5,13 +5,16 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	command "github.com/oncelib/once/cmd/once/internal/doctor"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate/doctor"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlstore"
@@ -196,13 +199,20 @@ func TestDoctorAccess(t *testing.T) {
 			check(root+"?tls=skip-verify", "with TLS", "encryption", okay, "TLS")
 		}
 
-		p, err := admit(t.Context(), root)
+		db, err := command.Open(t.Context(), root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.close()
-		if err := p.rehearse(t.Context(), []migration.Migration{{SQL: "create table t (a varchar(32) default (no_such_function('')))"}}); err == nil {
-			t.Error("a migration with a function that the server does not have is not found out")
+		defer db.Close()
+		cfg := db.Config("")
+		cfg.Status = func(context.Context) ([]migration.Status, error) {
+			return []migration.Status{{Migration: migration.Migration{Capability: "operation", SQL: "create table t (a varchar(32) default (no_such_function('')))"}}}, nil
+		}
+		r, err := doctor.Examine(t.Context(), cfg)
+		if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool {
+			return f.Check == "migrations" && strings.Contains(f.Says, "once migrate up fails: ")
+		}); err != nil || i < 0 {
+			t.Errorf("a migration with a function that the server does not have is not found out: %+v, %v", r, err)
 		}
 		runSQL(t, m, name, "drop table once_operation")
 		check(root, "a table that was dropped", "migrations", fail, "its table once_operation does not exist")
@@ -231,8 +241,10 @@ func executes(t *testing.T, url string) {
 }
 
 func readOnlySession(mysql bool) string {
-	p := patient{mariadb: !mysql}
-	return p.readOnlyVariable()
+	if mysql {
+		return "transaction_read_only"
+	}
+	return "tx_read_only"
 }
 
 // TestMigrateWithStrictServer: once and its demo work where tables without a primary key are refused,
@@ -298,16 +310,16 @@ func TestDoctorWaits(t *testing.T) {
 		}
 		run(t, "migrate", "up", "--db", m.URL("app")).want(t, 0)
 		found := examined(t, m.URL("app"))
-		if f := found["sync_binlog"]; f.Level != c.binlog {
+		if f := found["sync_binlog"]; f.Verdict != c.binlog {
 			t.Errorf("%v: sync_binlog: %+v, want %q", c.settings, f, c.binlog)
 		}
 		if c.settings["binlog-format"] != "" {
 			found["binlog_format"].want(t, "STATEMENT", fail, "1665")
 		}
-		if f := found["idle_timeout"]; f.Level != c.idle || !strings.Contains(f.Try, c.idleTry) {
+		if f := found["idle_timeout"]; f.Verdict != c.idle || !strings.Contains(f.Try, c.idleTry) {
 			t.Errorf("%v: %+v", c.settings, f)
 		}
-		if f := found["lock_timeout"]; f.Level != c.lock || !strings.Contains(f.Try, c.lockTry) {
+		if f := found["lock_timeout"]; f.Verdict != c.lock || !strings.Contains(f.Try, c.lockTry) {
 			t.Errorf("%v: %+v", c.settings, f)
 		}
 		if c.mysql {

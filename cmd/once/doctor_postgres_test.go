@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	command "github.com/oncelib/once/cmd/once/internal/doctor"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate/doctor"
 )
 
 // wholesome is a server about which there is nothing to say.
@@ -33,7 +35,7 @@ func TestDoctorSettings(t *testing.T) {
 	t.Parallel()
 	pg, db := startWholesome(t)
 	for check, f := range examined(t, db) {
-		if f.Level != okay {
+		if f.Verdict != okay {
 			t.Errorf("a healthy server: %s: %+v", check, f)
 		}
 	}
@@ -144,23 +146,23 @@ func TestDoctorPooler(t *testing.T) {
 	}
 }
 
-// TestDoctorLosesItsPatient: what could not be asked is no clean bill of health.
-func TestDoctorLosesItsPatient(t *testing.T) {
+// TestDoctorLosesTheDatabase: what could not be asked is no clean bill of health.
+func TestDoctorLosesTheDatabase(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	pg, db := startWholesome(t)
-	p, err := admit(t.Context(), db)
+	p, err := command.Open(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.close()
-	if d, err := p.examine(t.Context()); err != nil || !d.Healthy {
+	defer p.Close()
+	if d, err := doctor.Examine(t.Context(), p.Config("")); err != nil || !d.Healthy {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if err := pg.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := p.examine(t.Context()); err == nil {
+	if d, err := doctor.Examine(t.Context(), p.Config("")); err == nil {
 		t.Errorf("a dead server: %+v", d)
 	}
 }

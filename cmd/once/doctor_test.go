@@ -6,30 +6,42 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/operate/doctor"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 )
+
+type level = doctor.Verdict
+
+const (
+	okay = doctor.VerdictOK
+	warn = doctor.VerdictWarn
+	fail = doctor.VerdictFail
+)
+
+// finding is the answer to one check.
+type finding struct{ doctor.Finding }
 
 // examined runs once doctor and returns what it has found, by check.
 func examined(t *testing.T, db string, flags ...string) map[string]finding {
 	t.Helper()
 	o := run(t, slices.Concat([]string{"doctor", "-o", "json", "--db", db}, flags)...)
-	var d diagnosis
+	var d doctor.Report
 	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil {
 		t.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
 	}
 	found := map[string]finding{}
 	warnings, failures := 0, 0
 	for _, f := range d.Findings {
-		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Level == okay) != (f.Try == "") {
+		if _, twice := found[f.Check]; twice || f.Check == "" || f.Says == "" || (f.Verdict == okay) != (f.Try == "") {
 			t.Errorf("%+v", f)
 		}
-		found[f.Check] = f
-		switch f.Level {
+		found[f.Check] = finding{f}
+		switch f.Verdict {
 		case warn:
 			warnings++
 		case fail:
@@ -49,7 +61,7 @@ func examined(t *testing.T, db string, flags ...string) map[string]finding {
 
 func (f finding) want(t *testing.T, when string, l level, says string) {
 	t.Helper()
-	if f.Level != l || !strings.Contains(f.Says, says) {
+	if f.Verdict != l || !strings.Contains(f.Says, says) {
 		t.Errorf("%s: %+v, want %s: ...%s...", when, f, l, says)
 	}
 }
@@ -128,14 +140,14 @@ func TestDoctorPrints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.db")
 	run(t, "migrate", "up", "--db", "sqlite:"+file).want(t, 0)
 	o := run(t, "doctor", "--db", "file:"+file+"?_pragma=busy_timeout(0)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").want(t, 1)
-	all, err := migration.All(sqlplane.SQLite, capabilities...)
+	all, err := migration.All(sqlplane.SQLite, migrate.Capabilities...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, version, _ := strings.Cut(o.stdout, "SQLite ")
 	version, _, _ = strings.Cut(version, ",")
 	want := `ok    version             SQLite ` + version + `, which is in the program; that of the service may be another
-ok    migrations          the database has all: ` + newest(all) + `
+ok    migrations          the database has all: ` + migration.Newest(all) + `
 ok    filesystem          a local one
 ok    journal_mode        WAL
 warn  synchronous         NORMAL: with WAL, a power failure takes the last commits that were acknowledged, key and effect together, and a retry executes again; without, it may break the file
@@ -157,60 +169,5 @@ sqlite:` + file + `: 16 checks, 1 warnings, 1 failures.
 `
 	if o.stdout != want || o.stderr != "" {
 		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)
-	}
-}
-
-// TestDoctorJudges: what a test cannot set on a real database.
-func TestDoctorJudges(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for _, c := range []struct {
-		name  string
-		f     finding
-		level level
-		says  string
-	}{
-		{"an old server", postgresVersion(130_014), warn, "13.14"},
-		{"a supported server", postgresVersion(150_018), okay, "15.18"},
-		{"equal clocks", clockFinding(now, now, now), okay, ""},
-		{"a slow answer", clockFinding(now, now.Add(-time.Minute), now.Add(time.Minute)), okay, ""},
-		{"a clock that is behind", clockFinding(now, now.Add(time.Minute), now.Add(time.Minute)), warn, "behind"},
-		{"a clock that is ahead", clockFinding(now, now.Add(-2*time.Minute), now.Add(-time.Minute)), warn, "1 min ahead"},
-		{"a local disk", filesystemFinding("a local one"), okay, ""},
-		{"a network", filesystemFinding("NFS"), fail, "NFS"},
-		{"who knows", filesystemFinding("FUSE"), warn, "FUSE"},
-		{"a system that is not asked", filesystemFinding(""), "", ""},
-		{"MySQL", judgeReadOnly("OFF", "OFF", false), okay, ""},
-		{"a replica", judgeReadOnly("ON", "OFF", true), fail, "replica"},
-		{"sessions that cannot write", judgeReadOnly("OFF", "ON", false), fail, "sessions"},
-		{"a flush a second", judgeFlushLog("2"), fail, "last second"},
-		{"a flush a commit", judgeFlushLog("1"), okay, ""},
-		{"torn pages", judgeDoublewrite("OFF"), fail, "half written"},
-		{"whole pages", judgeDoublewrite("ON"), okay, ""},
-		{"a lazy log", judgeSyncBinlog("0"), warn, "sync_binlog is 0"},
-		{"a log", judgeSyncBinlog("1"), okay, ""},
-		{"pages that are only looked at", judgeDoublewrite("DETECT_ONLY"), fail, "DETECT_ONLY"},
-		{"a short packet", judgePacket("1048576"), warn, "1048576"},
-		{"a packet", judgePacket("67108864"), okay, "33554432 bytes"},
-		{"a connection that stays", judgeIdleConnection("28800"), warn, "28800"},
-		{"a connection that ends", judgeIdleConnection("60"), okay, "60 s"},
-		{"MySQL 9.7", judgeMySQLVersion("9.7.4-2", "(Debian)"), okay, "MySQL 9.7.4; once is tested with 9.7"},
-		{"MySQL 8.4", judgeMySQLVersion("8.4.0", "MySQL Community Server - GPL"), okay, "MySQL 8.4.0"},
-		{"MySQL 8.0", judgeMySQLVersion("8.0.36", "MySQL Community Server - GPL"), warn, "no longer maintained"},
-		{"MySQL 5.7", judgeMySQLVersion("5.7.44-log", "MySQL Community Server (GPL)"), fail, "SKIP LOCKED"},
-		{"MariaDB 10.11", judgeMySQLVersion("10.11.14-MariaDB-0+deb12u2", "Debian 12"), okay, "MariaDB 10.11.14"},
-		{"MariaDB 10.5", judgeMySQLVersion("10.5.23-MariaDB", "MariaDB Server"), fail, "MariaDB 10.5.23 has no SKIP LOCKED"},
-		{"another product", judgeMySQLVersion("8.0.11-TiDB-v7.5.0", "TiDB Server"), warn, "TiDB"},
-		{"no version", judgeMySQLVersion("latest", ""), warn, "latest"},
-		{"a network without TLS", judgeEncryption("", "10.1.2.3"), warn, "can be read"},
-		{"a socket of this machine", judgeEncryption("", "localhost"), okay, "none"},
-		{"TLS", judgeEncryption("TLS_AES_128_GCM_SHA256", "10.1.2.3"), okay, "TLS"},
-		{"a group with one primary", judgeGroup("ON", "BEFORE_ON_PRIMARY_FAILOVER"), okay, "group"},
-		{"Galera", judgeGroup("", ""), warn, "Galera"},
-		{"a group that answers early", judgeGroup("ON", "EVENTUAL"), warn, "EVENTUAL"},
-		{"a group with several primaries", judgeGroup("OFF", "BEFORE_ON_PRIMARY_FAILOVER"), warn, "several primaries"},
-		{"a group whose commits wait", judgeGroup("OFF", "AFTER"), okay, "AFTER"},
-	} {
-		c.f.want(t, c.name, c.level, c.says)
 	}
 }

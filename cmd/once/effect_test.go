@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
 
@@ -80,7 +81,7 @@ func TestKeysShowTellsWhatStands(t *testing.T) {
 					t.Errorf("%s: %q contradicts %q:\n%s", key, pair[0], pair[1], o.stdout)
 				}
 			}
-			var a keyAnswer
+			var a operate.KeyView
 			o = run(t, "keys", "show", key, "--db", url, "-o", "json").want(t, 0)
 			if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || a.Operation.Effect != want[key][1] {
 				t.Errorf("%s: %v, %s", key, err, o.stdout)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
 )
 
@@ -92,9 +93,9 @@ billing   /shop   refunds  acct_1  2    missing        2       2026-01-31T12:00:
 billing   /shop   refunds  poison  1    a dead letter  1       2026-01-31T12:00:00Z
 mails     /shop   refunds  acct_1  1    missing        3       2026-02-01T12:00:00Z
 `)
-		var page inboxPage
+		var page operate.Page[operate.Gap]
 		o := run(t, "inbox", "list", "--consumer", "billing", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Keys) != 2 {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 2 {
 			t.Fatalf("%v: %s", err, o.stdout)
 		}
 		says(0, "once inbox skip --consumer billing --source /shop --topic refunds --key acct_1 --seq 2 --reason WHY", "list")
@@ -169,7 +170,7 @@ func TestInboxWithoutTables(t *testing.T) {
 		}
 	}
 	run(t, "migrate", "up", "--only", "inbox,deadletter", "--db", url).want(t, 0)
-	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only admin --db ") {
+	if o := run(t, append([]string{"inbox", "start-at"}, args...)...).want(t, 1); !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
 		t.Errorf("%s", o.stderr)
 	}
 	if o := run(t, append([]string{"inbox", "skip"}, args...)...).want(t, 3); !strings.Contains(o.stderr, "has no message in") {

@@ -63,7 +63,11 @@ func TestJournal(t *testing.T) {
 	if lines := strings.Split(o.stdout, "\n"); len(lines) != 5 || !strings.Contains(lines[1], "k1   open") || !strings.Contains(lines[3], "old  expired") || strings.Contains(o.stdout, "secret") {
 		t.Errorf("%s", o.stdout)
 	}
-	var list struct{ Items []intentAnswer }
+	var list struct {
+		Items []struct {
+			BodyBytes int `json:"body_bytes"`
+		}
+	}
 	if err := json.Unmarshal([]byte(run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0).stdout), &list); err != nil || len(list.Items) != 3 || list.Items[0].BodyBytes != 11 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -76,7 +80,10 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	o = run(t, "journal", "resume", "--file", path, "--header", "@"+token, "-o", "json").want(t, 1)
-	var a resumedAnswer
+	var a struct {
+		Closed, Open, Held int
+		Answers            []struct{ Key string }
+	}
 	if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || a.Closed != 2 || a.Open != 0 || a.Held != 1 || len(a.Answers) != 2 || !strings.Contains(o.stderr, "once journal resolve KEY") {
 		t.Errorf("%s%s, %v", o.stdout, o.stderr, err)
 	}
@@ -89,7 +96,10 @@ func TestJournal(t *testing.T) {
 	if o = run(t, "journal", "resolve", "nobody", "--file", path, "--as", "applied").want(t, 1); !strings.Contains(o.stderr, "\nTry: once journal list") {
 		t.Errorf("%s", o.stderr)
 	}
-	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied").want(t, 0); !strings.Contains(o.stdout, "asks with a new key") {
+	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied").want(t, 0); !strings.Contains(o.stdout, "would close as not-applied: POST ") || !strings.Contains(run(t, "journal", "list", "--file", path).stdout, "old") {
+		t.Errorf("%s", o.stdout)
+	}
+	if o = run(t, "journal", "resolve", "old", "--file", path, "--as", "not-applied", "--yes").want(t, 0); !strings.Contains(o.stdout, "asks with a new key") {
 		t.Errorf("%s", o.stdout)
 	}
 	o = run(t, "journal", "resume", "--file", path).want(t, 0)
@@ -129,7 +139,7 @@ func TestJournalInADatabase(t *testing.T) {
 		if o := run(t, "journal", "list", "--db", url).want(t, 0); !strings.Contains(o.stdout, "lost  open") {
 			t.Errorf("%s", o.stdout)
 		}
-		run(t, "journal", "resolve", "lost", "--as", "applied", "--db", url).want(t, 0)
+		run(t, "journal", "resolve", "lost", "--as", "applied", "--yes", "--db", url).want(t, 0)
 		if o := run(t, "journal", "resume", "--db", url).want(t, 0); !strings.Contains(o.stdout, "k1  200 OK") || !strings.Contains(o.stdout, "1 closed, 0 still open") {
 			t.Errorf("%s", o.stdout)
 		}
@@ -199,15 +209,22 @@ func TestJournalResumeKeepsTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := func() map[string]string {
-		list, _, err := journal.Read(path)
-		if err != nil {
+		var list struct {
+			Items []struct {
+				Key, State string
+				Since      time.Time
+				ExpiresAt  time.Time `json:"expires_at"`
+			}
+		}
+		o := run(t, "journal", "list", "--file", path, "-o", "json").want(t, 0)
+		if err := json.Unmarshal([]byte(o.stdout), &list); err != nil {
 			t.Fatal(err)
 		}
 		m := map[string]string{}
-		for _, in := range list {
-			m[in.Key] = stateOf(in)
-			if !in.Expires.IsZero() {
-				m[in.Key] += " " + in.Expires.Sub(in.Since).String()
+		for _, in := range list.Items {
+			m[in.Key] = in.State
+			if !in.ExpiresAt.IsZero() {
+				m[in.Key] += " " + in.ExpiresAt.Sub(in.Since).String()
 			}
 		}
 		return m

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -48,7 +49,7 @@ func TestKeysShow(t *testing.T) {
 				}
 			}
 		}
-		var a keyAnswer
+		var a operate.KeyView
 		o := run(t, "keys", "show", "shared", "--scope", "globex POST /refunds", "--db", url, "-o", "json").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || !a.Found || a.Operation.State != "done" || len(a.ScopesWithKey) != 2 {
 			t.Errorf("%v\n%s", err, o.stdout)

@@ -238,7 +238,7 @@ request      not captured
 		if got := show(0, "k", "--attempts", "0"); !strings.HasSuffix(got, "\n3 attempts\n") {
 			t.Errorf("%s", got)
 		}
-		var a keyAnswer
+		var a operate.KeyView
 		if err := json.Unmarshal([]byte(show(0, "k", "-o", "json")), &a); err != nil || a.Total != 3 || len(a.Attempts) != 3 || a.Attempts[1].Cause != "lost" || a.Attempts[0].Total != 12345*time.Microsecond {
 			t.Errorf("%+v, %v", a, err)
 		}

@@ -1,5 +1,5 @@
-// Command once shows what package once does, and looks after what it stores. Its commands parse flags and print: the frame
-// of the command line is in internal/cli, and what an operator does is in package operate.
+// Command once shows what package once does, and looks after what it stores. Each noun of the command line is a package in
+// internal, which parses flags and prints. The frame of the command line is internal/cli, and what an operator does is package operate.
 package main
 
 import (
@@ -8,7 +8,20 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/oncelib/once/cmd/once/internal/archive"
+	"github.com/oncelib/once/cmd/once/internal/audit"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/deadletter"
+	"github.com/oncelib/once/cmd/once/internal/demo"
+	"github.com/oncelib/once/cmd/once/internal/doctor"
+	"github.com/oncelib/once/cmd/once/internal/inbox"
+	"github.com/oncelib/once/cmd/once/internal/journal"
+	"github.com/oncelib/once/cmd/once/internal/keys"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
+	"github.com/oncelib/once/cmd/once/internal/outbox"
+	"github.com/oncelib/once/cmd/once/internal/relay"
+	"github.com/oncelib/once/cmd/once/internal/storm"
+	"github.com/oncelib/once/cmd/once/internal/sweep"
 )
 
 func main() {
@@ -18,45 +31,12 @@ func main() {
 	os.Exit(code)
 }
 
-// newEnv is the command line on the terminal.
+// newEnv is the command line on the terminal. The overview has the nouns in this order.
 func newEnv() *cli.Env {
-	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: nouns, Entries: entries()}
-}
-
-// The groups of commands in the overview, in its order.
-const (
-	groupTry     = "Try it"
-	groupSetUp   = "Set up"
-	groupRun     = "Run beside the service"
-	groupOperate = "Look and decide"
-)
-
-var nouns = []cli.Noun{
-	{Name: "demo", Brief: demoEntry.Brief, Group: groupTry},
-	{Name: "storm", Brief: stormEntry.Brief, Group: groupTry},
-	{Name: "migrate", Brief: "the tables of the database", Group: groupSetUp},
-	{Name: "doctor", Brief: doctorEntry.Brief, Group: groupSetUp},
-	{Name: "version", Brief: versionEntry.Brief, Group: groupSetUp},
-	{Name: "keys", Brief: "operations by their idempotency keys", Group: groupOperate},
-	{Name: "outbox", Brief: "messages that wait for their delivery", Group: groupOperate},
-	{Name: "inbox", Brief: "keys that wait for a message", Group: groupOperate},
-	{Name: "deadletter", Brief: "messages that were given up", Group: groupOperate},
-	{Name: "journal", Brief: "requests of a client whose outcome is not known", Group: groupOperate},
-	{Name: "audit", Brief: "what operators have done", Group: groupOperate},
-	{Name: "archive", Brief: "operations that were swept into files", Group: groupOperate},
-	{Name: "relay", Brief: relayEntry.Brief, Group: groupRun},
-	{Name: "sweep", Brief: sweepEntry.Brief, Group: groupRun},
-}
-
-func entries() []cli.Entry {
-	return []cli.Entry{
-		demoEntry, demoServeEntry, demoClientEntry, demoEventsEntry, demoNATSEntry, demoReceiveEntry, demoProviderEntry, demoProvideEntry, demoChargeEntry,
-		stormEntry, migrateUpEntry, migrateStatusEntry, migratePrintEntry,
-		keysShowEntry, keysListEntry, keysForgetEntry, keysResolveEntry, keysExportEntry, keysReplayEntry, auditListEntry, doctorEntry,
-		relayEntry, outboxListEntry, outboxShowEntry, outboxPauseEntry, outboxResumeEntry, outboxSkipEntry, outboxForgetEntry,
-		inboxListEntry, inboxSkipEntry, inboxStartAtEntry,
-		deadletterListEntry, deadletterShowEntry, deadletterRedriveEntry, deadletterDiscardEntry,
-		sweepEntry, archiveVerifyEntry, archiveShowEntry, archiveRestoreEntry,
-		journalListEntry, journalResumeEntry, journalResolveEntry, versionEntry,
-	}
+	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
+		demo.Noun, storm.Noun,
+		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
+		keys.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, journal.Noun, audit.Noun, archive.Noun,
+		relay.Noun, sweep.Noun,
+	}}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
+// The tests of this package run the command line as a process, on real databases that they share. What needs no process is tested beside its code.
+
 // asMain in the environment makes the test binary the program: what the tests run
 // is a real process, and so are the processes that it starts.
 const asMain = "ONCE_TEST_AS_MAIN"
@@ -177,17 +179,17 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(overview, "  "+n.Name+" ") || n.Brief == "" {
 			t.Errorf("%s is not in the overview:\n%s", n.Name, overview)
 		}
-	}
-	for _, e := range env.Entries {
-		var out bytes.Buffer
-		env.Stdout = &out
-		if code := env.Run(t.Context(), append(strings.Fields(e.Name), "--help")); code != 0 || !strings.Contains(out.String(), "Usage:\n  once "+e.Name) || e.Brief == "" {
-			t.Errorf("once %s --help: %d\n%s", e.Name, code, out.String())
-		}
-		noun, verb, isBelow := strings.Cut(e.Name, " ")
-		out.Reset()
-		if env.Run(t.Context(), []string{noun, "--help"}); isBelow && strings.Contains(out.String(), "\n  "+verb+" ") == e.Hidden {
-			t.Errorf("once %s is hidden, %v:\n%s", e.Name, e.Hidden, out.String())
+		for _, e := range n.Entries {
+			var out bytes.Buffer
+			env.Stdout = &out
+			if code := env.Run(t.Context(), append(strings.Fields(e.Name), "--help")); code != 0 || !strings.Contains(out.String(), "Usage:\n  once "+e.Name) || e.Brief == "" {
+				t.Errorf("once %s --help: %d\n%s", e.Name, code, out.String())
+			}
+			noun, verb, isBelow := strings.Cut(e.Name, " ")
+			out.Reset()
+			if env.Run(t.Context(), []string{noun, "--help"}); noun != n.Name || isBelow && strings.Contains(out.String(), "\n  "+verb+" ") == e.Hidden {
+				t.Errorf("once %s is hidden, %v:\n%s", e.Name, e.Hidden, out.String())
+			}
 		}
 	}
 	for _, arg := range []string{"version", "--version"} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/migration"
@@ -19,7 +21,7 @@ import (
 func listed(tb testing.TB, word string, sets ...migration.Set) string {
 	tb.Helper()
 	if len(sets) == 0 {
-		sets = capabilities
+		sets = migrate.Capabilities
 	}
 	all, err := migration.All(sqlplane.SQLite, sets...)
 	if err != nil {
@@ -27,7 +29,7 @@ func listed(tb testing.TB, word string, sets ...migration.Set) string {
 	}
 	var b strings.Builder
 	for _, m := range all {
-		b.WriteString(word + "  " + migrationLine(m) + "\n")
+		fmt.Fprintf(&b, "%s  %-10s  %s\n", word, m.Capability, m.File())
 	}
 	return b.String()
 }
@@ -66,16 +68,16 @@ func TestMigrateOnly(t *testing.T) {
 		if got := tables(t, url); !slices.Equal(got, []string{"once_intent", "once_schema"}) {
 			t.Errorf("tables: %v", got)
 		}
-		o := run(t, "migrate", "status", "--only", "journal,attemptlog", "--only=admin", "--db", url).want(t, 1)
+		o := run(t, "migrate", "status", "--only", "journal,attemptlog", "--only=operate", "--db", url).want(t, 1)
 		if o.stdout != listed(t, "missing", attemptlog.Migrations, operate.Migrations)+listed(t, "applied", journal.Migrations) ||
-			!strings.Contains(o.stderr, "Try: once migrate up --only journal,attemptlog,admin --db ") {
+			!strings.Contains(o.stderr, "Try: once migrate up --only journal,attemptlog,operate --db ") {
 			t.Errorf("%s%s", o.stdout, o.stderr)
 		}
-		if f := examined(t, url)["migrations"]; f.Level != fail || !strings.Contains(f.Says, "of operation are missing") {
+		if f := examined(t, url)["migrations"]; f.Verdict != fail || !strings.Contains(f.Says, "of operation are missing") {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)
-		if f := examined(t, url)["migrations"]; f.Level != okay || !strings.Contains(f.Says, "it has no tables of attemptlog, admin") {
+		if f := examined(t, url)["migrations"]; f.Verdict != okay || !strings.Contains(f.Says, "it has no tables of attemptlog, operate") {
 			t.Errorf("%+v", f)
 		}
 		run(t, "migrate", "status", "--only", "operation, journal", "--db", url).want(t, 0)
@@ -83,7 +85,7 @@ func TestMigrateOnly(t *testing.T) {
 		if o := run(t, "migrate", "status", "--db", url).want(t, 0); o.stdout != listed(t, "applied") {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "up", "--only", "outbux", "--db", url).want(t, 2); !strings.Contains(o.stderr, `no capability "outbux"`) || !strings.Contains(o.stderr, capabilityNames()) {
+		if o := run(t, "migrate", "up", "--only", "outbux", "--db", url).want(t, 2); !strings.Contains(o.stderr, `no capability "outbux"`) || !strings.Contains(o.stderr, "operation, attemptlog, operate, journal, outbox, inbox, deadletter") {
 			t.Errorf("%s", o.stderr)
 		}
 	})

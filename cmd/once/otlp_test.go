@@ -3,9 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"encoding/hex"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,8 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -164,20 +160,4 @@ func TestServeWithoutCollector(t *testing.T) {
 			t.Errorf("%s: %s", args, o.stderr)
 		}
 	}
-}
-
-// TestExportErrorsAreLoggedOnceAMinute: however many there are.
-func TestExportErrorsAreLoggedOnceAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		e := &exportErrors{log: slog.New(slog.NewTextHandler(&log, nil))}
-		for range 180 { // seconds
-			e.Handle(errors.New("down"))
-			<-time.After(time.Second)
-		}
-		if n := strings.Count(log.String(), "telemetry is lost"); n != 3 {
-			t.Errorf("%d warnings in 3 minutes", n)
-		}
-	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
@@ -67,6 +68,14 @@ func outboxData(t *testing.T, db opened) {
 	db.set(t, "once_outbox_paused", "paused_at", begun, "1 = 1")
 }
 
+// outboxPage is what once outbox list -o json prints.
+type outboxPage struct {
+	Items  []operate.Message
+	Paused []operate.Pause
+	Topics []operate.TopicWait
+	Next   string
+}
+
 // TestOutboxCommands: what an operator does to the outbox is done, and what cannot be done is said.
 func TestOutboxCommands(t *testing.T) {
 	t.Parallel()
@@ -114,7 +123,7 @@ func TestOutboxCommands(t *testing.T) {
 
 		var page outboxPage
 		o := run(t, "outbox", "list", "-o", "json", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Messages) != 4 || len(page.Paused) != 1 || page.Next != "" {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Items) != 4 || len(page.Paused) != 1 || page.Next != "" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
 		const unknown = "none with a key was ever added"
@@ -156,7 +165,7 @@ func TestOutboxTopics(t *testing.T) {
 		}
 		var page outboxPage
 		o := run(t, "outbox", "list", "-o", "json", "--topic", "far", "--db", url).want(t, 0)
-		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Topics) != 1 || page.Topics[0].For != "down" || page.Topics[0].Since == nil || page.Topics[0].Node != "node-1" {
+		if err := json.Unmarshal([]byte(o.stdout), &page); err != nil || len(page.Topics) != 1 || page.Topics[0].For != "down" || page.Topics[0].Since.IsZero() || page.Topics[0].Node != "node-1" {
 			t.Errorf("%v: %s", err, o.stdout)
 		}
 		says := run(t, "doctor", "--db", url).stdout

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
@@ -94,32 +92,36 @@ func closedPort(t *testing.T) string {
 // TestWhatARelayWaitsFor: a server that is not there is waited for; one that has answered, and refuses, is not.
 func TestWhatARelayWaitsFor(t *testing.T) {
 	t.Parallel()
-	reach := func(dsn string) error {
-		db, err := cli.OpenDatabase(context.Background(), dsn, false)
-		if err == nil {
-			_ = db.Close()
-		}
-		return err
-	}
 	for _, dsn := range []string{"postgres://u@" + closedPort(t) + "/x", "mysql://u@" + closedPort(t) + "/x", "postgres://u@no-such-host.invalid/x"} {
-		if err := reach(dsn); !isUnreached(err) {
-			t.Errorf("%s is not waited for: %v", dsn, err)
+		relay := program(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}")
+		stderr, err := relay.StderrPipe()
+		if err == nil {
+			err = relay.Start()
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := bufio.NewScanner(stderr); !lines.Scan() || !strings.Contains(lines.Text(), "is waited for") {
+			t.Errorf("%s is not waited for: %s", dsn, lines.Text())
+		}
+		_ = relay.Process.Kill()
+		_ = relay.Wait() // killed
 	}
 	onEach(t, func(t *testing.T, dsn string) {
 		u, err := url.Parse(dsn)
 		if err != nil {
 			t.Fatal(err)
 		}
+		refused := []string{dsn} // it has no tables
 		if u.Scheme != "sqlite" {
 			u.Path = "/no_such_database"
-			if err := reach(u.String()); err == nil || isUnreached(err) {
-				t.Errorf("no database: %v", err)
-			}
+			refused = append(refused, u.String())
 		}
-		out := run(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}") // it has no tables
-		if out.code == 0 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "is waited for") {
-			t.Errorf("%+v", out)
+		for _, dsn := range refused {
+			out := run(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}")
+			if out.code == 0 || !strings.Contains(out.stderr, "Try: ") || strings.Contains(out.stderr, "is waited for") {
+				t.Errorf("%s: %+v", dsn, out)
+			}
 		}
 	})
 }

@@ -75,7 +75,7 @@ func (w *leasedWork) unknown(key string) string {
 // calling is the id of the call that is unknown, as once keys show tells it.
 func calling(t *testing.T, url, key string) string {
 	t.Helper()
-	var a keyAnswer
+	var a operate.KeyView
 	o := run(t, "keys", "show", key, "--db", url, "-o", "json").want(t, 0)
 	if err := json.Unmarshal([]byte(o.stdout), &a); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestKeysResolve(t *testing.T) {
 				t.Errorf("keys show does not say %q:\n%s", s, o.stdout)
 			}
 		}
-		var shown keyAnswer
+		var shown operate.KeyView
 		o = run(t, "keys", "show", "result", "--db", url, "-o", "json").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &shown); err != nil || shown.Call == nil || shown.Call.Phase != "charge" || shown.Call.Key != called || shown.Call.Repeats || len(shown.Phases) != 1 || shown.CallID != now[1] {
 			t.Errorf("%v, %s", err, o.stdout)
@@ -161,7 +161,10 @@ func TestKeysResolve(t *testing.T) {
 		if !strings.Contains(o.stderr, "WARNING: what the operation has written up to reserve stands.") {
 			t.Errorf("%s", o.stderr)
 		}
-		var a resolveAnswer
+		var a struct {
+			Resolved  bool
+			Operation operate.Operation
+		}
 		o = resolve("failed", append(call("failed"), "--failed", "the bank has cancelled it", "--retain", "90h", "--yes", "-o", "json")...).want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &a); err != nil || !a.Resolved || a.Operation.State != "done" || a.Operation.Fence != 4 || a.Operation.ExpiresAt.Sub(a.Operation.Since).Round(time.Hour) != 90*time.Hour {
 			t.Errorf("%v, %s", err, o.stdout)

@@ -18,7 +18,10 @@ func TestSweep(t *testing.T) {
 		if o := run(t, "sweep", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, "1 expired operations deleted from ") {
 			t.Errorf("%s", o.stdout)
 		}
-		var r passReport
+		var r struct {
+			Rows  int
+			Error string
+		}
 		o := run(t, "sweep", "--db", url, "-o", "json", "--batch", "1").want(t, 0)
 		if err := json.Unmarshal([]byte(o.stdout), &r); err != nil || r.Rows != 0 || r.Error != "" {
 			t.Errorf("%v: %s", err, o.stdout)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -24,11 +25,11 @@ type versionCommand struct{}
 func (versionCommand) Flags(*pflag.FlagSet) {}
 
 func (versionCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
-	all, err := migration.All(sqlplane.PostgreSQL, capabilities...)
+	all, err := migration.All(sqlplane.PostgreSQL, migrate.Capabilities...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Stdout, "once %s, schema %s, %s %s/%s\n", version(), newest(all), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(m.Stdout, "once %s, schema %s, %s %s/%s\n", version(), migration.Newest(all), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

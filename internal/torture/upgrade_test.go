@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	appliedBefore = "operation 1, operation 2, attemptlog 1, admin 1, journal 1"
-	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, attemptlog 1, admin 1, journal 1"
+	appliedBefore = "operation 1, operation 2, attemptlog 1, operate 1, journal 1"
+	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, attemptlog 1, operate 1, journal 1"
 )
 
 // TestUpgrade: a database of before once_schema keeps all that is in it.
@@ -180,6 +180,32 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		}
 		if n := g.count(t, "select count(*) from once_schema"); n != 7 {
 			t.Errorf("%d rows in once_schema", n)
+		}
+	})
+}
+
+// TestRenamedCapability: what a database has noted under the earlier name of a capability counts, and stays as it is, so that programs of
+// before and after the change of the name work on it side by side.
+func TestRenamedCapability(t *testing.T) {
+	t.Parallel()
+	onOldDatabases(t, func(t *testing.T, g *testDB) {
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+			t.Fatal(err)
+		}
+		g.exec(t, "update once_schema set capability = 'admin' where capability = 'operate'")
+		audited := g.count(t, "select count(*) from once_audit")
+		if got := g.applied(t, capabilities...); got != appliedAfter || audited == 0 {
+			t.Errorf("%s, %d entries in the audit", got, audited)
+		}
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+			t.Error(err)
+		}
+		if n := g.count(t, "select count(*) from once_schema where capability = 'admin'"); n != 1 || g.count(t, "select count(*) from once_audit") != audited {
+			t.Errorf("%d rows of a program of before", n)
+		}
+		g.exec(t, "update once_schema set version = 9 where capability = 'admin'")
+		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of operate") {
+			t.Errorf("a later version under the earlier name: %v", err)
 		}
 	})
 }

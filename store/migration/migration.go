@@ -93,3 +93,14 @@ func (s Set) read(d sqlplane.Dialect) ([]Migration, error) {
 	}
 	return list, nil
 }
+
+// Newest returns the newest version of each capability in list, which is in the order of All: "operation 3, journal 1".
+func Newest(list []Migration) string {
+	var versions []string
+	for i, m := range list {
+		if i+1 == len(list) || list[i+1].Capability != m.Capability {
+			versions = append(versions, fmt.Sprintf("%s %d", m.Capability, m.Version))
+		}
+	}
+	return strings.Join(versions, ", ")
+}

@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -98,9 +99,13 @@ var readTables = map[sqlplane.Dialect]string{
 var earlier = map[int][]Migration{
 	1: {{Capability: "operation", Version: 1, Name: "operation"}},
 	2: {{Capability: "operation", Version: 2, Name: "expiry"}},
-	3: {{Capability: "attemptlog", Version: 1, Name: "attempt"}, {Capability: "admin", Version: 1, Name: "audit"}},
+	3: {{Capability: "attemptlog", Version: 1, Name: "attempt"}, {Capability: "operate", Version: 1, Name: "audit"}},
 	4: {{Capability: "journal", Version: 1, Name: "intent"}},
 }
+
+// renamed are capabilities by the names that they had before. A database keeps what was noted under such a name, so that a program of
+// before finds it too.
+var renamed = map[string]string{"admin": "operate"}
 
 func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) {
 	has := schema{versions: map[string][]int{}}
@@ -116,6 +121,7 @@ func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) 
 			var capability string
 			var version int
 			err := row.Scan(&capability, &version)
+			capability = cmp.Or(renamed[capability], capability)
 			has.versions[capability] = append(has.versions[capability], version)
 			return err
 		})

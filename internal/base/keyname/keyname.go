@@ -101,3 +101,11 @@ func Hashes(key string) []string {
 	}
 	return []string{Hash(key)}
 }
+
+// Unquoted reads key as a String of RFC 9651. A header has the quotation marks, a record has not.
+func Unquoted(key string) (bare string, ok bool) {
+	if len(key) < 3 || key[0] != '"' || key[len(key)-1] != '"' {
+		return "", false
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key[1 : len(key)-1]), true
+}

@@ -1,4 +1,4 @@
-// Package audit writes what operators do into once_audit, the table of admin.Migrations.
+// Package audit writes what operators do into once_audit, the table of operate.Migrations.
 package audit
 
 import (

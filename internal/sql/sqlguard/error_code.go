@@ -3,6 +3,9 @@ package sqlguard
 import (
 	"errors"
 	"reflect"
+	"strings"
+
+	"github.com/oncelib/once/store"
 )
 
 // SQLState returns the five characters with which the database classifies the
@@ -45,13 +48,49 @@ func sqliteCode(err error) (code int, ok bool) {
 // shape of github.com/go-sql-driver/mysql: fields Number and Message.
 func MySQLCode(err error) (code int, ok bool) {
 	walk(err, func(err error) bool {
-		v := reflect.ValueOf(err)
-		if field(v, "Message").Kind() == reflect.String {
-			code, ok = integer(field(v, "Number"))
-		}
+		code, ok = mysqlCode(err)
 		return ok
 	})
 	return code, ok
+}
+
+func mysqlCode(err error) (code int, ok bool) {
+	v := reflect.ValueOf(err)
+	if field(v, "Message").Kind() == reflect.String {
+		return integer(field(v, "Number"))
+	}
+	return 0, false
+}
+
+// Said returns what the database itself has said, if err is of a store: what a store adds to that is for services.
+func Said(err error) error {
+	var e *store.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	own := e.Err
+	walk(err, func(err error) bool {
+		_, isPostgres := err.(interface{ SQLState() string })
+		_, isMySQL := mysqlCode(err)
+		_, isSQLite := sqliteCode(err)
+		if isPostgres || isMySQL || isSQLite {
+			own = err
+			return true
+		}
+		return false
+	})
+	return own
+}
+
+// IsMissing reports whether a table or a column does not exist: a migration was not applied yet.
+func IsMissing(err error) bool {
+	if state := SQLState(err); state != "" {
+		return state == "42P01" || state == "42703"
+	}
+	if code, ok := MySQLCode(err); ok {
+		return code == 1146 || code == 1054
+	}
+	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
 }
 
 // severityOf returns how grave PostgreSQL finds an error, in English if the

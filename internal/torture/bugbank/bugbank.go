@@ -104,7 +104,7 @@ func All() []Mutant {
 		defaultsMutants,
 		migrationMutants,
 		sqlChangeMutants,
-		adminMutants,
+		operateMutants,
 		cliMutants,
 		logMutants,
 		planeMutants,

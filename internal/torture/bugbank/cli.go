@@ -39,7 +39,7 @@ var cliMutants = []Mutant{
 	},
 	{
 		Name:  "a pause does not wait for --yes",
-		Edits: []Edit{{In: "(*outboxPauseCommand).Run", Old: "!c.yes", New: "false"}},
+		Edits: []Edit{{In: "outbox.(*pause).Run", Old: "!c.yes", New: "false"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestOutboxCommands$/^SQLite$"}},
 	},
 }

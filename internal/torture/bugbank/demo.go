@@ -29,17 +29,17 @@ var demoMutants = []Mutant{
 	},
 	{
 		Name:  "the demo's service counts nothing",
-		Edits: []Edit{{In: "main.(*demoServe).observe", Old: "append(observers, counted)", New: "append(observers, once.Discard)"}},
+		Edits: []Edit{{In: "demo.(*serve).observe", Old: "append(observers, counted)", New: "append(observers, once.Discard)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeMetrics"}},
 	},
 	{
 		Name:  "the demo's service ends before its last spans are sent",
-		Edits: []Edit{{In: "main.(*otlp).start", Old: "tracers.Shutdown(ctx)", New: "error(nil)"}},
+		Edits: []Edit{{In: "telemetry.(*OTLP).Start", Old: "tracers.Shutdown(ctx)", New: "error(nil)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeSendsOTLP"}},
 	},
 	{
 		Name:  "each failure to send telemetry is logged",
-		Edits: []Edit{{In: "main.(*exportErrors).Handle", Old: "now.UnixNano() < next", New: "now.UnixNano() < 0"}},
-		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestExportErrorsAreLoggedOnceAMinute"}},
+		Edits: []Edit{{In: "telemetry.(*exportErrors).Handle", Old: "now.UnixNano() < next", New: "now.UnixNano() < 0"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/telemetry", Test: "TestExportErrorsAreLoggedOnceAMinute"}},
 	},
 }

@@ -4,17 +4,17 @@ package bugbank
 var doctorMutants = []Mutant{
 	{
 		Name:  "the doctor does not see why migrate up would fail",
-		Edits: []Edit{{In: "(*patient).rehearse", Old: `err != nil && !cli.IsMissingTable(err)`, New: `err != nil && cli.IsMissingTable(err)`}},
+		Edits: []Edit{{In: "(*examination).rehearse", Old: `err != nil && !sqlguard.IsMissing(err)`, New: `err != nil && sqlguard.IsMissing(err)`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{
 		Name:  "the doctor migrates",
-		Edits: []Edit{{In: "(*patient).rehearse", Old: `cfg.Params[p.readOnlyVariable()] = "1"`, New: `cfg.Params[p.readOnlyVariable()] = "0"`}},
+		Edits: []Edit{{In: "doctor.(*Database).rehearse", Old: `cfg.Params[readOnly] = "1"`, New: `cfg.Params[readOnly] = "0"`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{
 		Name:  "a table that was dropped is not missed",
-		Edits: []Edit{{In: "askMigrations", Old: `cli.IsMissingTable(err) {`, New: `cli.IsMissingTable(err) && len(lacks) > 0 {`}},
+		Edits: []Edit{{In: "(*examination).dropped", Old: `sqlguard.IsMissing(err) {`, New: `sqlguard.IsMissing(err) && len(has) == 0 {`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
 	{

@@ -160,7 +160,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a key whose name has a mistake is skipped",
-		Edits: []Edit{{In: "(*inboxSkip).plan", Old: "case !p.Known:", New: "case !p.Known && p.Dead:"}},
+		Edits: []Edit{{In: "inbox.(*skip).plan", Old: "case !p.Known:", New: "case !p.Known && p.Dead:"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestInboxCommands$/^SQLite$"}},
 	},
 	{

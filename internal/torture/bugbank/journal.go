@@ -89,7 +89,7 @@ resp.Body = &taken{`}},
 	{
 		Name:  "what was planned with a business write is dropped if it cannot be sent",
 		Edits: []Edit{{In: "(*Table).Insert", Old: "args, err = t.fields(&in, 1)", New: "args, err = t.fields(&in, 0)"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestIntentInATransaction"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestIntentInATransaction"}},
 	},
 	{
 		Name:  "two processes write one journal",
@@ -119,7 +119,7 @@ resp.Body = &taken{`}},
 	{
 		Name:  "an intent that was closed is made again by who resumes it",
 		Edits: []Edit{{In: "Begin", Old: `in.ID, m.id = m.id, ""`, New: `in.ID, m.id = "", m.id`}},
-		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestResumeOfWhatIsGone"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestResumeOfWhatIsGone"}},
 	},
 	{
 		Name: "nothing says that the last batch was flushed",
@@ -139,16 +139,16 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	{
 		Name:  "what was refused in a database stays there",
 		Edits: []Edit{{In: "(*Table).Begin", Old: "return in, errors.Join(err, t.withdraw(ctx, mine.ID))", New: "return in, err"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestBeginIsAllOrNothing"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{
 		Name:  "what is withdrawn is the intent of another call by now",
 		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1"), id)`, New: `"delete from once_intent where id = ?"), id)`}},
-		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestBeginIsAllOrNothing"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{
 		Name: "a secret is told to all hosts",
-		Edits: []Edit{{In: "(*journalResume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
+		Edits: []Edit{{In: "journal.(*resume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
 	return j, nil
 case len(names) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},

@@ -49,7 +49,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a replay prints the names of a file as they are",
-		Edits: []Edit{{In: "(*keysReplay).Run", Old: "cli.Shown(name), cli.Quoted(cli.Shown(name)+\": ...\")", New: "name, name"}},
+		Edits: []Edit{{In: "keys.(*replay).Run", Old: "words.Shown(name), words.Quoted(words.Shown(name)+\": ...\")", New: "name, name"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplayPrintsNoEscapes"}},
 	},
 	{
@@ -64,7 +64,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "an export is not audited",
-		Edits: []Edit{{In: "(*keysExport).Run", Old: `looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})`, New: "_ = admin.Access{}"}},
+		Edits: []Edit{{In: "keys.(*export).Run", Old: `looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})`, New: "_ = operate.Access{}"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestExportLeavesSecretsOut"}},
 	},
 	{
@@ -79,7 +79,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a replay follows redirects",
-		Edits: []Edit{{In: "(*keysReplay).send", Old: "return http.ErrUseLastResponse", New: "return nil"}},
+		Edits: []Edit{{In: "keys.(*replay).send", Old: "return http.ErrUseLastResponse", New: "return nil"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplaySendsExactBytes"}},
 	},
 	{

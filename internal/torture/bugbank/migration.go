@@ -4,7 +4,7 @@ package bugbank
 var migrationMutants = []Mutant{
 	{
 		Name:  "an upgrade forgets which capability a version of once_migration was",
-		Edits: []Edit{{In: "migration.earlier", Old: `{Capability: "admin", Version: 1, Name: "audit"}`, New: `{Capability: "admin", Version: 2, Name: "audit"}`}},
+		Edits: []Edit{{In: "migration.earlier", Old: `{Capability: "operate", Version: 1, Name: "audit"}`, New: `{Capability: "operate", Version: 2, Name: "audit"}`}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestUpgrade"}},
 	},
 	{
@@ -33,8 +33,13 @@ var migrationMutants = []Mutant{
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestMigrateTogether"}},
 	},
 	{
+		Name:  "what was noted under the earlier name of a capability is forgotten",
+		Edits: []Edit{{In: "readSchema", Old: "cmp.Or(renamed[capability], capability)", New: "cmp.Or(capability, renamed[capability])"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "", Test: "TestRenamedCapability"}},
+	},
+	{
 		Name:  "migrate up --only makes the tables of operations as well",
-		Edits: []Edit{{In: "(*migrateUp).Run", Old: "sqlstore.MigrateOnly(", New: "sqlstore.Migrate("}},
+		Edits: []Edit{{In: "migrate.(*up).Run", Old: "sqlstore.MigrateOnly(", New: "sqlstore.Migrate("}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestMigrateOnly"}},
 	},
 }

@@ -56,7 +56,7 @@ if c.e.cfg.Observer != nil {`,
 	{
 		Name:  "forgetting does not reach the cache",
 		Edits: []Edit{{In: "(*Keys).Forget", Old: "c.InvalidateCache(o.Scope, o.Key)", New: "_ = c"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "admin", Test: "TestForgottenOverHTTP"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestForgottenOverHTTP"}},
 	},
 	{
 		Name:  "a cached key keeps the header of which it is a part",

@@ -39,7 +39,7 @@ var seenMutants = []Mutant{
 	},
 	{
 		Name:  "the doctor does not name a topic that is down",
-		Edits: []Edit{{In: "askTopics", Old: "w.For != outbox.WaitPaused", New: "w.For == outbox.WaitPaused"}},
+		Edits: []Edit{{In: "operate.WaitsOf", Old: "w.For != outbox.WaitPaused", New: "w.For == outbox.WaitPaused"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestOutboxTopics"}},
 	},
 }

@@ -1,4 +1,4 @@
--- What an operator has done to stored operations: see package admin.
+-- What an operator has done to stored operations: see package operate.
 create table once_audit (
 	id       bigint         not null auto_increment primary key,
 	at       bigint         not null,

@@ -1,4 +1,4 @@
--- What an operator has done to stored operations: see package admin.
+-- What an operator has done to stored operations: see package operate.
 create table once_audit (
 	id       integer primary key autoincrement,
 	at       integer not null default (cast((julianday('now') - 2440587.5) * 86400000.0 as integer)),

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/spf13/pflag"
 )
 
@@ -76,8 +77,8 @@ func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 			return
 		}
 		if e := flags.Set(f.Name, value); e != nil {
-			what, try := Advice(errors.Unwrap(e).Error())
-			err = Usage(fmt.Sprintf("%s: --%s: %s", from, f.Name, what), either(try != "", try, "once --help"))
+			what, try := words.Advice(errors.Unwrap(e).Error())
+			err = Usage(fmt.Sprintf("%s: --%s: %s", from, f.Name, what), words.Either(try != "", try, "once --help"))
 		}
 	})
 	return err
@@ -93,7 +94,7 @@ func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) 
 		name = m.getenv("ONCE_CONFIG")
 	}
 	isNamed := name != ""
-	name = either(isNamed, name, configFile)
+	name = words.Either(isNamed, name, configFile)
 	text, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isNamed:

@@ -9,18 +9,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	"github.com/spf13/pflag"
-	"modernc.org/sqlite" // driver "sqlite"
+	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/oncelib/once/cmd/once/internal/mysqlurl"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/operate"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -53,14 +53,14 @@ type Source struct {
 // Failed is an error of the database, with what to look at first.
 func (s Source) Failed(doing string, err error) error {
 	try := "is it running, does it have this database, and may this user read it?"
-	err = OwnError(err)
+	err = sqlguard.Said(err)
 	switch {
-	case IsMissingTable(err):
+	case sqlguard.IsMissing(err):
 		try = "once migrate up --db " + s.Paste
 	case s.Dialect == sqlplane.SQLite:
 		try = "is it an SQLite file, in a folder that exists, and may you read and write it?"
 	case s.Dialect == sqlplane.MySQL:
-		try = either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
+		try = words.Either(mysqlAdvice(err) != "", mysqlAdvice(err), try)
 	}
 	end := "."
 	if strings.HasSuffix(err.Error(), ".") {
@@ -73,6 +73,18 @@ func (s Source) Failed(doing string, err error) error {
 	return err
 }
 
+// Lacks says that the tables of a capability are missing, or those of the audit, if that is what err means. It returns nil otherwise.
+func (s Source) Lacks(err error, what, capability string) error {
+	err = sqlguard.Said(err)
+	if !sqlguard.IsMissing(err) {
+		return nil
+	}
+	if strings.Contains(err.Error(), "once_audit") {
+		what, capability = "audit", operate.Migrations.Capability
+	}
+	return fmt.Errorf("%s has no %s: %w. Try: once migrate up --only %s --db %s", s.Name, what, err, capability, s.Paste)
+}
+
 // mysqlAdvice is what to try where MySQL or MariaDB has said what is wrong, else "".
 func mysqlAdvice(err error) string {
 	switch {
@@ -80,59 +92,20 @@ func mysqlAdvice(err error) string {
 		return "a certificate that this machine trusts; or tls=skip-verify in the URL, which encrypts and does not check who answers"
 	case errors.Is(err, mysql.ErrNoTLS):
 		return "a server with TLS; or a URL without tls=true"
-	case IsMySQLError(err, 1045):
+	}
+	switch code, _ := sqlguard.MySQLCode(err); code {
+	case 1045:
 		return "the user and the password of the database, in the URL"
-	case IsMySQLError(err, 1044, 1142, 1227):
+	case 1044, 1142, 1227:
 		return "the URL of a user who may do that, or a GRANT for this one"
-	case IsMySQLError(err, 1049):
+	case 1049:
 		return "create database, as a user who may; or the name of one that exists"
-	case IsMySQLError(err, 1193):
+	case 1193:
 		return "a URL with parameters of go-sql-driver/mysql, such as tls=true, or with variables of the server, such as wait_timeout=60"
-	case IsMySQLError(err, 3159):
+	case 3159:
 		return "tls=true in the URL; or tls=skip-verify, which encrypts and does not check who answers"
 	}
 	return ""
-}
-
-// IsMySQLError reports whether MySQL or MariaDB has answered with one of numbers.
-func IsMySQLError(err error, numbers ...uint16) bool {
-	e := (*mysql.MySQLError)(nil)
-	return errors.As(err, &e) && slices.Contains(numbers, e.Number)
-}
-
-// IsMissingTable reports whether a table or a column does not exist yet.
-func IsMissingTable(err error) bool {
-	if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
-		return e.Number == 1146 || e.Number == 1054
-	}
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return state.SQLState() == "42P01" || state.SQLState() == "42703"
-	}
-	return err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column"))
-}
-
-// OwnError is what the database itself has said, if it has: what a store adds to that is for
-// services.
-func OwnError(err error) error {
-	var postgres interface {
-		error
-		SQLState() string
-	}
-	var mariadb *mysql.MySQLError
-	var lite *sqlite.Error
-	var e *store.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case errors.As(err, &postgres):
-		return postgres
-	case errors.As(err, &mariadb):
-		return mariadb
-	case errors.As(err, &lite):
-		return lite
-	}
-	return e.Err
 }
 
 // Redacted is u without its passwords, which may be in its query as well.
@@ -169,7 +142,7 @@ func ParseSource(dsn string) (Source, error) {
 		}
 		src := Source{sqlplane.PostgreSQL, "pgx", dsn, "", Redacted(u), "URL"}
 		if src.Name == u.String() {
-			src.Paste = Quoted(dsn)
+			src.Paste = words.Quoted(dsn)
 		}
 		return src, nil
 	}
@@ -199,7 +172,7 @@ func sqliteSource(path, dsn string) (Source, error) {
 		return Source{}, err
 	}
 	file := "file:" + (&url.URL{Path: abs}).EscapedPath() + "?" + sqliteSettings
-	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: Quoted(dsn)}, nil
+	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: words.Quoted(dsn)}, nil
 }
 
 // sqliteSettings are those of the command: it waits for a file that a service writes, and takes the lock before it reads.
@@ -211,15 +184,15 @@ func fileSource(dsn string) (Source, error) {
 	if err != nil {
 		return Source{}, Usage("--db is not a data source name", "--db 'file:app.db?_pragma=journal_mode(WAL)'")
 	}
-	path := either(u.Opaque != "", u.Opaque, u.Path)
+	path := words.Either(u.Opaque != "", u.Opaque, u.Path)
 	if path == "" {
 		return Source{}, Usage(fmt.Sprintf("--db %q names no file", dsn), "--db file:app.db")
 	}
 	own := u.Query()
 	own.Del("_txlock")
-	settings := either(len(own) > 0, own.Encode()+"&", "") + sqliteSettings
+	settings := words.Either(len(own) > 0, own.Encode()+"&", "") + sqliteSettings
 	name, _, _ := strings.Cut(dsn, "?")
-	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: Quoted("sqlite:" + path)}, nil
+	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: words.Quoted("sqlite:" + path)}, nil
 }
 
 // mysqlSource is a URL in the words of the driver, which takes its query as it is.
@@ -235,7 +208,7 @@ func mysqlSource(dsn string) (Source, error) {
 	}
 	src := Source{sqlplane.MySQL, "mysql", cfg.FormatDSN(), "", Redacted(u), "URL"}
 	if src.Name == u.String() {
-		src.Paste = Quoted(dsn)
+		src.Paste = words.Quoted(dsn)
 	}
 	return src, nil
 }

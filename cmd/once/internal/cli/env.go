@@ -19,8 +19,7 @@ type Env struct {
 	Stdout io.Writer // results, and nothing else
 	Stderr io.Writer // progress and errors
 
-	Nouns   []Noun
-	Entries []Entry
+	Nouns []Noun
 
 	// OpenStore opens the store of operations, outboxes, inboxes and dead letters; nil means sqlstore.New.
 	OpenStore func(context.Context, *Database) (sqlplane.Database, error)
@@ -29,11 +28,23 @@ type Env struct {
 	Getenv func(name string) string
 }
 
-// Noun is the first word of commands.
+// Noun is the first word of commands, and the package that has them.
 type Noun struct {
 	Name, Brief string
 	Group       string // the heading in the overview
+	Entries     []Entry
 }
+
+// The groups of nouns, each of which is a heading in the overview.
+const (
+	GroupTry     = "Try it"
+	GroupSetUp   = "Set up"
+	GroupRun     = "Run beside the service"
+	GroupOperate = "Look and decide"
+)
+
+// Alone returns the noun of a command that has no verb.
+func Alone(e Entry, group string) Noun { return Noun{e.Name, e.Brief, group, []Entry{e}} }
 
 // Entry is one command.
 type Entry struct {
@@ -106,6 +117,16 @@ func (m *Env) Preview(flags string) error {
 func (m *Env) Empty(what string) error {
 	_, err := fmt.Fprintf(m.Stderr, "There are no %s.\n", what)
 	return err
+}
+
+// IsTerminal reports whether a person sees at once what is written to w.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func (m *Env) getenv(name string) string {

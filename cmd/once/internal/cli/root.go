@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,22 +22,27 @@ func (m *Env) Root() *cobra.Command {
 	root.SetErr(m.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	nouns := map[string]*cobra.Command{}
+	root.SetHelpCommandGroupID(GroupSetUp)
+	root.SetCompletionCommandGroupID(GroupSetUp)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if not .Annotations."+incompleteNoun+"}}", 1))
 	for _, n := range m.Nouns {
 		if !root.ContainsGroup(n.Group) {
 			root.AddGroup(&cobra.Group{ID: n.Group, Title: n.Group + ":"})
 		}
-		nouns[n.Name] = parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group})
-		root.AddCommand(nouns[n.Name])
-	}
-	for _, e := range m.Entries {
-		noun, verb, isBelow := strings.Cut(e.Name, " ")
-		cmd := nouns[noun] // which is a command itself, if it has no verb
-		if isBelow {
-			cmd = &cobra.Command{Use: verb}
-			nouns[noun].AddCommand(cmd)
+		noun := parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group, Annotations: map[string]string{incompleteNoun: "yes"}})
+		root.AddCommand(noun)
+		for _, e := range n.Entries {
+			cmd := noun // which is a command itself, if it has no verb
+			if _, verb, isBelow := strings.Cut(e.Name, " "); isBelow {
+				cmd = &cobra.Command{Use: verb}
+				noun.AddCommand(cmd)
+			}
+			m.fill(cmd, e)
 		}
-		m.fill(cmd, e)
+	}
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Short = "the script with which a shell completes commands and flags"
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked, err := cmd.Flags().GetBool("version"); asked && err == nil {
@@ -50,6 +56,9 @@ func (m *Env) Root() *cobra.Command {
 	}
 	return root
 }
+
+// incompleteNoun marks nouns that are no commands without a verb: their usage does not show them so.
+const incompleteNoun = "once_incomplete"
 
 // parent makes a command of which only those below do something.
 func parent(cmd *cobra.Command) *cobra.Command {
@@ -68,7 +77,7 @@ func incomplete(cmd *cobra.Command, args []string) error {
 			names = append(names, c.CommandPath())
 		}
 	}
-	try := either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
+	try := words.Either(len(names) > 0, strings.Join(names, ", or "), cmd.CommandPath()+" --help")
 	if len(args) == 0 {
 		return Usage(fmt.Sprintf("%q is not complete", cmd.CommandPath()), try)
 	}
@@ -78,6 +87,7 @@ func incomplete(cmd *cobra.Command, args []string) error {
 // fill makes cmd the command of an entry.
 func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	r := e.Make()
+	delete(cmd.Annotations, incompleteNoun)
 	cmd.Use = strings.TrimSpace(cmd.Name() + " " + e.Args)
 	cmd.Short, cmd.Long, cmd.Hidden = e.Brief, strings.TrimSpace(e.Help), e.Hidden
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -86,7 +96,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	r.Flags(fs)
 	timeout := defaultTimeout
 	if fs.Lookup("db") != nil {
-		fs.DurationVar(&timeout, "timeout", timeout, either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
+		fs.DurationVar(&timeout, "timeout", timeout, words.Either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
 	}
 	if fs.Lookup("output") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there

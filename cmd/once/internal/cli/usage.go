@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/oncelib/once/internal/base/words"
 )
 
 // UsageError is a command line that cannot be meant so.
@@ -14,7 +15,7 @@ type UsageError struct{ what, try string }
 func Usage(what, try string) *UsageError { return &UsageError{what, try} }
 
 // Error implements error.
-func (e *UsageError) Error() string { return Sentence(e.what) + " Try: " + e.try }
+func (e *UsageError) Error() string { return words.Sentence(e.what) + " Try: " + e.try }
 
 // Failures about which the command has said everything.
 var (
@@ -40,14 +41,6 @@ func (e *unreachableError) Unwrap() error { return e.error }
 // Unreachable marks an error: the database or the broker is not reached.
 func Unreachable(err error) error { return &unreachableError{err} }
 
-// Sentence ends what with a full stop, unless it has an end of its own.
-func Sentence(what string) string {
-	if strings.HasSuffix(what, ".") || strings.HasSuffix(what, "?") {
-		return what
-	}
-	return what + "."
-}
-
 // failure is an error for scripts. Its JSON form is a contract with them.
 type failure struct {
 	Error struct {
@@ -62,7 +55,7 @@ var codeNames = map[int]string{ExitFailed: "failed", ExitUsage: "usage", ExitNot
 
 // complain writes what happened, and what to try: on a line of its own, or as one line of JSON if the command was to print JSON.
 func (m *Env) complain(form Form, code int, err error) {
-	what, try := Advice(err.Error())
+	what, try := words.Advice(err.Error())
 	if try == "" && code != exitInterrupted {
 		try = "once --help"
 	}
@@ -78,21 +71,4 @@ func (m *Env) complain(form Form, code int, err error) {
 	if try != "" {
 		fmt.Fprintf(m.Stderr, "Try: %s\n", try)
 	}
-}
-
-// Advice cuts the advice out of a message. Errors that were wrapped on their way may
-// bring several: the first is from where it happened, and knows best.
-func Advice(message string) (what, try string) {
-	var kept []string
-	for line := range strings.Lines(message) {
-		before, rest, ok := strings.Cut(strings.TrimRight(line, " \n"), "Try: ")
-		if before = strings.TrimRight(before, " "); before != "" {
-			kept = append(kept, before)
-		}
-		if ok && try == "" {
-			rest, _, _ = strings.Cut(rest, "Try: ")
-			try = strings.TrimRight(rest, " .")
-		}
-	}
-	return strings.Join(kept, "\n"), try
 }

@@ -1,0 +1,251 @@
+// Package archive is the commands of once archive: operations that were swept into files.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/keys"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/head"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/retention/archive"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Noun is once archive.
+var Noun = cli.Noun{
+	Name: "archive", Brief: "operations that were swept into files", Group: cli.GroupOperate,
+	Entries: []cli.Entry{verifyEntry, showEntry, restoreEntry},
+}
+
+var (
+	verifyEntry = cli.Entry{
+		Name: "archive verify", Args: "DIR", Brief: "compare an archive with its sums",
+		Help: `Reads every segment that once sweep --archive has written and compares it with the
+manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or missing.`,
+		Make: func() cli.Runner { return new(verify) },
+	}
+	showEntry = cli.Entry{
+		Name: "archive show", Args: "DIR KEY", Brief: "what an archive knows of an idempotency key",
+		Help: `Prints the operations with this key in the archive, as once keys show does for a
+database. A key that was executed again after it had expired is printed several times.
+The exit code is 3 if nothing is found.`,
+		Make: func() cli.Runner { return new(show) },
+	}
+	restoreEntry = cli.Entry{
+		Name: "archive restore", Args: "DIR FILE", Brief: "an archive as an SQLite file, to look at",
+		Help: `Writes the operations of the archive into a new SQLite file, for once keys show and for
+queries of your own. They stay expired: no retry is answered from that file, and nothing
+goes back into the database that they came from. If a key was executed again after it had
+expired, the file has the last execution.`,
+		Make: func() cli.Runner { return new(restore) },
+	}
+)
+
+// isArchive says why what is in dir cannot be an archive.
+func isArchive(dir string) error {
+	_, err := archive.Segments(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", words.Shown(dir), err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w. Try: a user who may read %s", err, words.Shown(dir))
+	}
+	return err
+}
+
+type verify struct{ output cli.Form }
+
+func (c *verify) Flags(set *pflag.FlagSet) {
+	c.output.Flag(set)
+}
+
+// verifyAnswer is the outcome for scripts. Its JSON form is a contract with them.
+type verifyAnswer struct {
+	Segments int             `json:"segments"`
+	Rows     int             `json:"rows"`
+	Bytes    int64           `json:"bytes"`
+	Damaged  []damagedAnswer `json:"damaged"`
+}
+
+type damagedAnswer struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) < 1 {
+		return cli.Usage("which archive?", "once archive verify DIR")
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
+	}
+	list, damaged, err := archive.Verify(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	a := verifyAnswer{Segments: len(list), Damaged: []damagedAnswer{}}
+	for _, s := range list {
+		a.Rows, a.Bytes = a.Rows+s.Rows, a.Bytes+s.Bytes
+	}
+	for _, d := range damaged {
+		a.Damaged = append(a.Damaged, damagedAnswer{d.File, d.Err.Error()})
+	}
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, a)
+	} else {
+		for _, d := range a.Damaged {
+			fmt.Fprintf(m.Stdout, "damaged  %s: %s\n", d.File, d.Error)
+		}
+		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
+	}
+	if err == nil && len(damaged) > 0 {
+		return cli.ErrSaid
+	}
+	return err
+}
+
+type show struct {
+	scope  string
+	output cli.Form
+}
+
+func (c *show) Flags(set *pflag.FlagSet) {
+	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	c.output.Flag(set)
+}
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) < 2 || args[1] == "" {
+		return cli.Usage("which key?", "once archive show DIR KEY")
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
+	}
+	names := map[string]bool{args[1]: true, keyname.Hashed(args[1]): true}
+	if bare, quotes := keyname.Unquoted(args[1]); quotes {
+		names[bare], names[keyname.Hashed(bare)] = true, true
+	}
+	found := []operate.Operation{}
+	seen := map[string]bool{}
+	for e, err := range archive.Records(args[0]) {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))
+		}
+		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
+			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
+			found = append(found, archived(e))
+		}
+	}
+	if c.output != cli.Table {
+		if err := cli.WriteList(m.Stdout, c.output, found, found); err != nil {
+			return err
+		}
+	}
+	for i, op := range found {
+		if c.output != cli.Table {
+			break
+		}
+		if i > 0 {
+			fmt.Fprintln(m.Stdout)
+		}
+		if err := keys.Print(m.Stdout, op, lease.Progress{}); err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 {
+		if c.output == cli.Table {
+			fmt.Fprintf(m.Stdout, "The archive has nothing of the key %q.\n", args[1])
+		}
+		return cli.ErrNothing
+	}
+	return nil
+}
+
+func archived(e upkeep.Expired) operate.Operation {
+	op := operate.Operation{
+		Scope: e.Scope, Key: e.Key, Name: e.Name, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
+		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
+		Effect: operate.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
+		ResultBytes: head.Size(e.Result.Header) + len(e.Result.Body),
+	}
+	if len(e.Fingerprint) > 0 {
+		op.Fingerprint = fmt.Sprintf("v%d %x", e.Fingerprint[0], e.Fingerprint[1:])
+	}
+	return op
+}
+
+type restore struct{}
+
+func (*restore) Flags(*pflag.FlagSet) {}
+
+func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
+	if len(args) < 2 {
+		return cli.Usage("from where, to where?", "once archive restore DIR FILE")
+	}
+	if err := isArchive(args[0]); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that somebody uses
+	if err != nil {
+		return fmt.Errorf("%w. Try: a file that does not exist", err)
+	}
+	_ = file.Close()
+	defer func() {
+		if err != nil {
+			_ = os.Remove(args[1])
+		}
+	}()
+	db, err := cli.OpenDatabase(ctx, "sqlite:"+args[1], true)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // those that once keys reads
+		return db.Failed("migrate", err)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return db.Failed("write", err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	for e, err := range archive.Records(args[0]) {
+		if err != nil {
+			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))
+		}
+		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
+			head.Encode(&e.Result), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
+		if err != nil {
+			return db.Failed("write", err)
+		}
+	}
+	var n int
+	if err := tx.QueryRowContext(ctx, "select count(*) from once_operation").Scan(&n); err != nil {
+		return db.Failed("read", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return db.Failed("write", err)
+	}
+	fmt.Fprintf(m.Stdout, "%d operations restored into %s, as expired as they were.\nTry: once keys show KEY --db %s\n", n, db.Name, db.Paste)
+	return nil
+}
+
+const restoreRow = `insert into once_operation (scope, key, fence, claim, fingerprint, status, kind, head, body, request, point, calling, data, since, expires_at, name)
+ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''))
+ on conflict (scope, key) do update set fence = excluded.fence, claim = excluded.claim, fingerprint = excluded.fingerprint, status = excluded.status,
+ kind = excluded.kind, head = excluded.head, body = excluded.body, request = excluded.request, point = excluded.point, calling = excluded.calling,
+ data = excluded.data, since = excluded.since, expires_at = excluded.expires_at, name = excluded.name where excluded.since > once_operation.since`

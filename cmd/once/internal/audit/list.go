@@ -1,0 +1,68 @@
+// Package audit is the command once audit list: what operators have done.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+// Noun is once audit.
+var Noun = cli.Noun{Name: "audit", Brief: "what operators have done", Group: cli.GroupOperate, Entries: []cli.Entry{listEntry}}
+
+var listEntry = cli.Entry{
+	Name: "audit list", Brief: "who has forgotten what, and who has looked",
+	Help: `Lists what operators have done to stored operations, and who has looked at them with keys
+list or keys show, the newest first. Keys are shown as hashes; once keys show KEY has what
+was done to one key.`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	db     string
+	filter operate.AuditFilter
+	output cli.Form
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p, err := db.Keys.Audit(ctx, c.filter)
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	if c.output != cli.Table {
+		return cli.WritePage(m.Stdout, c.output, p)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty("such entries")
+	}
+	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")
+	for _, e := range p.Items {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(cli.Milliseconds), words.Shown(e.Who), e.Action, words.Shown(e.Scope), e.KeyHash, words.Shown(e.Reason), words.Shown(e.Detail))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return m.More(p.Next)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/operate"
+)
+
+// Milliseconds is the form of times in logs.
+const Milliseconds = "2006-01-02T15:04:05.000Z07:00"
+
+// Instant reads the value of a flag: a time, or how long before now it was.
+func Instant(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, Usage(fmt.Sprintf("%s %q is no time", flag, s), flag+" 2026-01-31T12:00:00Z, or "+flag+" 72h")
+	}
+	return t, nil
+}
+
+// Operator names who runs the program.
+func Operator() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return u.Username
+	}
+	return u.Username + "@" + host
+}
+
+// CheckLimit checks the flag --limit.
+func CheckLimit(limit int) error {
+	if limit < 1 {
+		return Usage(fmt.Sprintf("--limit %d", limit), "--limit 50")
+	}
+	return nil
+}
+
+// ByFlags adds the flags --by and --reason of all that changes something.
+func ByFlags(fs *pflag.FlagSet, by *operate.By) {
+	fs.StringVar(&by.Reason, "reason", "", "`WHY`, for the audit, required")
+	fs.StringVar(&by.Who, "by", Operator(), "`WHO`, for the audit")
+}
+
+// CheckBy says what is missing.
+func CheckBy(by operate.By, try string) error {
+	switch {
+	case strings.TrimSpace(by.Reason) == "":
+		return Usage("--reason is missing", try)
+	case by.Who == "":
+		return Usage("--by is missing", try+" --by WHO")
+	}
+	return nil
+}
+
+// YesFlag adds the flag --yes of all that changes something.
+func YesFlag(fs *pflag.FlagSet, yes *bool) {
+	fs.BoolVar(yes, "yes", false, "do it; without it, show what would be done")
+}

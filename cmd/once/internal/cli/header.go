@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// HeaderFlag adds the flag --header to a command that sends requests.
+func HeaderFlag(fs *pflag.FlagSet, header http.Header, usage string) {
+	fs.Func("header", usage, func(line string) error { return addHeader(header, line) })
+}
+
+// addHeader adds a line of the flag --header, or those of a file that it names.
+func addHeader(header http.Header, line string) error {
+	text, isFile := strings.CutPrefix(line, "@")
+	if isFile {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return err
+		}
+		text = string(b)
+	}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); ok && name != "" {
+			header.Add(name, strings.TrimSpace(value))
+		} else if strings.TrimSpace(line) != "" {
+			return errors.New("a header is written NAME: VALUE") // and not repeated: it may be a secret
+		}
+	}
+	return nil
+}

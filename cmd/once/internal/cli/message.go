@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once"
+)
+
+// KeyFile is the flag --key-file: the key with which the service encrypts its messages and requests.
+type KeyFile struct{ path string }
+
+// Flags adds the flag.
+func (f *KeyFile) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.path, "key-file", "", "`FILE` with the key of the Encrypter, in hexadecimal, if the service encrypts what it stores")
+}
+
+// Encrypter reads the file. It returns nil without the flag.
+func (f *KeyFile) Encrypter() (once.Encrypter, error) {
+	if f.path == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return nil, fmt.Errorf("--key-file: %w. Try: a file that you may read", err)
+	}
+	const try = "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits"
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil { // which quotes the key
+		return nil, Usage("--key-file: the file is not one line of hexadecimal digits", try)
+	}
+	e, err := once.NewEncrypter(key)
+	if err != nil {
+		return nil, Usage(fmt.Sprintf("--key-file: the key has %d bytes", len(key)), try)
+	}
+	return e, nil
+}
+
+// MessageFlags are those of a command that shows one message.
+type MessageFlags struct {
+	DB      string
+	Output  Form
+	Payload bool
+	Key     KeyFile
+}
+
+// Flags adds the flags.
+func (c *MessageFlags) Flags(fs *pflag.FlagSet) {
+	DBFlag(fs, &c.DB)
+	fs.BoolVar(&c.Payload, "payload", false, "show the payload and the headers")
+	c.Key.Flags(fs)
+	c.Output.Flag(fs)
+}
+
+// PrintBody ends the text of a message.
+func (c *MessageFlags) PrintBody(w io.Writer, t *tabwriter.Writer, payload []byte) error {
+	if err := t.Flush(); err != nil || !c.Payload {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", body(payload))
+	return err
+}
+
+// body is a payload for a terminal: as it is if it is text, and else quoted.
+func body(payload []byte) string {
+	text := string(payload)
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }) {
+		return text
+	}
+	return strconv.Quote(text)
+}

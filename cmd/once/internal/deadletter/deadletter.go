@@ -1,0 +1,109 @@
+// Package deadletter is the commands of once deadletter: messages that were given up.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+// Noun is once deadletter.
+var Noun = cli.Noun{
+	Name: "deadletter", Brief: "messages that were given up", Group: cli.GroupOperate,
+	Entries: []cli.Entry{listEntry, showEntry, redriveEntry, discardEntry},
+}
+
+// refused says in the words of the command why nothing was done, if err says so.
+func refused(db *cli.DB, doing string, err error) error {
+	switch {
+	case errors.Is(err, deadletter.ErrNotFound):
+		return cli.Nothing(fmt.Errorf("%s has no such letter. Try: once deadletter list --letters --db %s", db.Name, db.Paste))
+	case errors.Is(err, deadletter.ErrNoRun):
+		return cli.Nothing(fmt.Errorf("%s has no such redrive. Try: once deadletter list --db %s", db.Name, db.Paste))
+	}
+	if lacks := db.Lacks(err, "tables for dead letters", deadletter.Migrations.Capability); lacks != nil {
+		return lacks
+	}
+	if errors.As(err, new(*store.Error)) {
+		return db.Failed(doing, err)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	what, try := words.Advice(err.Error()) // an argument that is not accepted
+	return cli.Usage(strings.TrimPrefix(what, "deadletter: "), try)
+}
+
+// notDead says that there is nothing to do with one letter.
+func notDead(db *cli.DB, uid string) error {
+	return cli.Nothing(fmt.Errorf("there is no letter %s that waits for a person. Try: once deadletter show %s --db %s", words.Shown(uid), words.Quoted(uid), db.Paste))
+}
+
+// letterFilter is the flags that choose letters.
+type letterFilter struct {
+	operate.LetterFilter
+
+	since, before string
+}
+
+func (f *letterFilter) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Origin, "origin", "", "only of this `ORIGIN`: inbox or outbox")
+	fs.StringVar(&f.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	fs.StringVar(&f.Source, "source", "", "only messages of this `SOURCE`")
+	fs.StringVar(&f.EventID, "event", "", "only the message with this `ID`")
+	fs.StringVar(&f.Topic, "topic", "", "only of this `TOPIC`")
+	fs.StringVar(&f.Key, "key", "", "only of this `KEY`")
+	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
+	fs.StringVar(&f.Class, "class", "", "only of this `CLASS`, such as permanent or exhausted")
+	fs.StringVar(&f.Cause, "cause", "", "only of this `CAUSE`, as the list has it")
+	fs.StringVar(&f.since, "since", "", "only those that died at this `TIME` or later, or so long ago at most")
+	fs.StringVar(&f.before, "before", "", "only those that died before this `TIME`, or longer ago")
+}
+
+// resolve reads --since and --before. It returns the time by the clock of the database.
+func (f *letterFilter) resolve(ctx context.Context, db *cli.DB) (now time.Time, err error) {
+	if now, err = db.Keys.Now(ctx); err != nil {
+		return now, db.Failed("read", err)
+	}
+	if f.Since, err = cli.Instant("--since", f.since, now); err != nil {
+		return now, err
+	}
+	f.Before, err = cli.Instant("--before", f.before, now)
+	return now, err
+}
+
+// bound has a preview count what died until now, and returns the flags that have the same letters changed: letters
+// that come after the operator has looked are not among them.
+func (f *letterFilter) bound(now time.Time) string {
+	if f.UID != "" {
+		return "--yes"
+	}
+	if f.Before.IsZero() {
+		f.Before = now
+	}
+	return "--yes --before " + f.Before.UTC().Format(time.RFC3339Nano)
+}
+
+// again is the flags as they were given, for a command to be pasted.
+func (f *letterFilter) again() string {
+	var flags strings.Builder
+	for _, c := range [...]struct{ name, value string }{
+		{"origin", f.Origin}, {"consumer", f.Consumer}, {"source", f.Source}, {"event", f.EventID}, {"topic", f.Topic}, {"key", f.Key}, {"type", f.Type}, {"class", f.Class}, {"cause", f.Cause},
+		{"since", f.since}, {"before", f.before},
+	} {
+		if c.value != "" {
+			flags.WriteString(" --" + c.name + " " + words.Quoted(c.value))
+		}
+	}
+	return flags.String()
+}

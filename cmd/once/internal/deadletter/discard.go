@@ -1,0 +1,84 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var discardEntry = cli.Entry{
+	Name: "deadletter discard", Args: "UID", Brief: "give dead letters up, so that their keys go on",
+	Help: `Gives dead letters up: the one with this UID, or those that the flags choose. An inbox goes on
+behind each, and takes a redelivery of it for a duplicate. An outbox delivers a marker in its
+place, as after once outbox skip.
+
+Without --yes nothing is changed: the letters are counted, and the command tells with which --before
+exactly these are discarded, and none that comes later. The payloads are deleted: they cannot be got
+back.`,
+	Make: func() cli.Runner { return new(discard) },
+}
+
+type discard struct {
+	db     string
+	by     operate.By
+	filter letterFilter
+	yes    bool
+}
+
+func (c *discard) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.filter.Flags(fs)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once deadletter discard UID --reason WHY --db URL"
+	if len(args) > 0 {
+		c.filter.UID = args[0]
+	}
+	switch {
+	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
+		return cli.Usage("the UID is empty", try)
+	case c.filter.UID == "" && c.filter.again() == "":
+		return cli.Usage("which letters?", try+", or a flag that chooses them, such as --cause")
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	now, err := c.filter.resolve(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !c.yes {
+		flags := c.filter.bound(now)
+		n, err := db.Letters.Count(ctx, c.filter.LetterFilter)
+		if err != nil {
+			return refused(db, "read", err)
+		}
+		if c.filter.UID != "" && n == 0 {
+			return notDead(db, c.filter.UID)
+		}
+		fmt.Fprintf(m.Stdout, "would discard: %s\n", words.Count(int(n), "letter"))
+		return m.Preview(flags)
+	}
+	n, err := db.Letters.Discard(ctx, c.by, c.filter.LetterFilter)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	if c.filter.UID != "" && n == 0 {
+		return notDead(db, c.filter.UID)
+	}
+	fmt.Fprintf(m.Stdout, "discarded: %s\n", words.Count(int(n), "letter"))
+	return nil
+}

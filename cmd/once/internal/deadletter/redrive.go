@@ -1,0 +1,242 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var redriveEntry = cli.Entry{
+	Name: "deadletter redrive", Args: "UID", Brief: "have dead letters tried again",
+	Help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
+processes that handle messages do it: inboxes that run, and relays. A message keeps its ID, and a
+letter is applied once, also if two redrives run at once or this command is killed.
+
+With --canary one letter is tried first, and the others only when it was applied. --rate spreads
+them over time. --wait shows the progress until each was tried; without it the command ends when
+all are chosen. Messages that failed first more than 7 days ago are left, because receivers may
+have forgotten their IDs and could apply them twice: --beyond-retention has them tried as well.
+
+A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
+waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
+tells with which --before exactly these are redriven, and none that comes later. --resume needs no
+--yes, because it was given when the redrive began.`,
+	Make: func() cli.Runner { return new(redrive) },
+}
+
+type redrive struct {
+	db, resume, cancel string
+	output             cli.Form
+	filter             letterFilter
+	by                 operate.By
+	opts               deadletter.RedriveOptions
+	yes, wait          bool
+}
+
+func (c *redrive) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.filter.Flags(fs)
+	fs.Float64Var(&c.opts.Rate, "rate", 0, "at most `N` letters a second (default: all at once)")
+	fs.BoolVar(&c.opts.Canary, "canary", false, "one letter first, and the others when it was applied")
+	fs.BoolVar(&c.opts.DryRun, "dry-run", false, "only count the letters")
+	fs.BoolVar(&c.opts.BeyondRetention, "beyond-retention", false, "also messages whose receivers may have forgotten them")
+	cli.ByFlags(fs, &c.by)
+	fs.StringVar(&c.resume, "resume", "", "go on with the redrive of this `UID`")
+	fs.StringVar(&c.cancel, "cancel", "", "end the redrive of this `UID`")
+	fs.BoolVar(&c.wait, "wait", false, "show the progress until every letter was tried")
+	cli.YesFlag(fs, &c.yes)
+	c.output.Flag(fs)
+}
+
+func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if err := c.check(args); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var r operate.Redrive
+	switch {
+	case c.resume != "":
+		r, err = db.Letters.Continue(ctx, c.resume)
+	case c.cancel != "" && !c.yes:
+		return c.previewCancel(ctx, m, db)
+	case c.cancel != "":
+		r, err = db.Letters.Cancel(ctx, c.by, c.cancel)
+	default:
+		var now time.Time
+		if now, err = c.filter.resolve(ctx, db); err != nil {
+			return err
+		}
+		if !c.yes || c.opts.DryRun {
+			return c.preview(ctx, m, db, now)
+		}
+		if c.opts.Canary {
+			fmt.Fprintln(m.Stderr, "waiting until an inbox or a relay has tried the canary")
+		}
+		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
+	}
+	if err != nil {
+		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also when it was interrupted, about which nothing else is said
+			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
+		}
+		return refused(db, "change", err)
+	}
+	if c.filter.UID != "" && r.Total+r.Left == 0 {
+		return notDead(db, c.filter.UID)
+	}
+	if c.wait {
+		left := r.Left
+		if r, err = c.follow(ctx, m.Stderr, db, r); err != nil {
+			fmt.Fprintf(m.Stderr, "redrive %s goes on without this command. To see it, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
+			return refused(db, "read", err)
+		}
+		r.Left = left
+	}
+	if c.output != cli.Table {
+		return cli.WriteJSON(m.Stdout, c.output, r)
+	}
+	return c.tell(m, db, r)
+}
+
+func (c *redrive) check(args []string) error {
+	const try = "once deadletter redrive UID --reason WHY --db URL"
+	if len(args) > 0 {
+		c.filter.UID = args[0]
+	}
+	switch {
+	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
+		return cli.Usage("the UID is empty", try)
+	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
+		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
+	case c.resume != "" && c.cancel != "":
+		return cli.Usage("--resume and --cancel exclude each other", "one of them")
+	case !(c.opts.Rate >= 0): // not NaN either
+		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
+	case c.resume != "" || c.opts.DryRun:
+		return nil
+	}
+	return cli.CheckBy(c.by, try)
+}
+
+// preview says what would be done.
+func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.Time) error {
+	flags := c.filter.bound(now)
+	dry := c.opts
+	dry.DryRun = true
+	r, err := db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, dry)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if c.filter.UID != "" && r.Total+r.Left == 0 {
+		return notDead(db, c.filter.UID)
+	}
+	if c.output != cli.Table {
+		if err := cli.WriteJSON(m.Stdout, c.output, r); err != nil {
+			return err
+		}
+	} else {
+		pace := words.Either(c.opts.Rate > 0, fmt.Sprintf(", %v a second", c.opts.Rate), "") + words.Either(c.opts.Canary, ", one of them first", "")
+		fmt.Fprintf(m.Stdout, "would redrive: %s%s\n", words.Count(int(r.Total), "letter"), pace)
+		tellLeft(m.Stdout, r)
+	}
+	if c.opts.DryRun {
+		return nil
+	}
+	return m.Preview(flags)
+}
+
+// previewCancel says which redrive would end.
+func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) error {
+	r, err := db.Letters.Progress(ctx, c.cancel)
+	switch {
+	case err != nil:
+		return refused(db, "read", err)
+	case c.output != cli.Table:
+		err = cli.WriteJSON(m.Stdout, c.output, r)
+	default:
+		_, err = fmt.Fprintf(m.Stdout, "would cancel: redrive %s\n%s\n", r.UID, standingOf(r))
+	}
+	if err != nil {
+		return err
+	}
+	return m.Preview("--yes")
+}
+
+func tellLeft(w io.Writer, r operate.Redrive) {
+	if r.Left > 0 {
+		fmt.Fprintf(w, "left: %s, because receivers may have forgotten the message: --beyond-retention has them tried as well\n", words.Count(int(r.Left), "letter"))
+	}
+}
+
+// tell says what has become of a redrive.
+func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
+	fmt.Fprintf(m.Stdout, "redrive %s: %s\n%s\n", r.UID, r.State, standingOf(r))
+	tellLeft(m.Stdout, r)
+	switch {
+	case r.State == deadletter.RedriveStopped:
+		return fmt.Errorf("the canary was not applied, and no other letter was tried. Try: once deadletter show %s --db %s", r.Canary, db.Paste)
+	case r.Failed > 0:
+		return fmt.Errorf("%s dead again. Try: once deadletter list --db %s", words.Either(r.Failed == 1, "1 letter is", fmt.Sprintf("%d letters are", r.Failed)), db.Paste)
+	case r.Waiting > 0 && !c.wait:
+		fmt.Fprintf(m.Stderr, "To see the progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, db.Paste)
+	}
+	return nil
+}
+
+// standingOf is the counts of a redrive in one line.
+func standingOf(r operate.Redrive) string {
+	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", words.Count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
+}
+
+// follow shows the progress until every letter was tried: a bar on a terminal, else a line now and then.
+func (c *redrive) follow(ctx context.Context, w io.Writer, db *cli.DB, r operate.Redrive) (operate.Redrive, error) {
+	every, terminal := 10*time.Second, cli.IsTerminal(w)
+	if terminal {
+		every = time.Second
+	}
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for told := time.Now(); r.State == deadletter.RedriveRunning; {
+		if terminal || time.Since(told) >= every {
+			told = time.Now()
+			showRedrive(w, r, terminal)
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-look.C:
+		}
+		next, err := db.Letters.Progress(ctx, r.UID)
+		if err != nil {
+			return r, err
+		}
+		r = next
+	}
+	if terminal {
+		fmt.Fprint(w, "\r\x1b[K")
+	}
+	return r, nil
+}
+
+func showRedrive(w io.Writer, r operate.Redrive, terminal bool) {
+	if !terminal {
+		fmt.Fprintln(w, standingOf(r))
+		return
+	}
+	const width = 12
+	full := int(width * (r.Total - r.Waiting) / max(1, r.Total))
+	fmt.Fprintf(w, "\r%s%s %d/%d  failed %d\x1b[K", strings.Repeat("█", full), strings.Repeat("░", width-full), r.Total-r.Waiting, r.Total, r.Failed)
+}

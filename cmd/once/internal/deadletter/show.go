@@ -1,0 +1,126 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "deadletter show", Args: "UID", Brief: "why a message was given up",
+	Help: `Prints what the database knows of a dead letter: the message, every failed delivery with its
+time, process and error, and what can be done. The payload and the headers are shown only with
+--payload, and if the service encrypts them, only with --key-file as well. Those of a letter of an
+outbox are in the outbox: see once outbox show.`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct{ cli.MessageFlags }
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which letter?", "once deadletter show UID --db URL, with a UID of once deadletter list")
+	}
+	encrypter, err := c.Key.Encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.DB, operate.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	l, err := db.Letters.Show(ctx, args[0])
+	switch {
+	case err != nil && l.UID == "":
+		return refused(db, "read", err)
+	case c.Payload && l.Encrypted && encrypter == nil:
+		return cli.Usage("the letter is encrypted", "--key-file with the key of the service")
+	case c.Payload && err != nil:
+		return err
+	}
+	if c.Output != cli.Table {
+		if !c.Payload {
+			l = l.WithoutBody()
+		}
+		return cli.WriteJSON(m.Stdout, c.Output, l)
+	}
+	if err := c.print(m.Stdout, l); err != nil {
+		return err
+	}
+	if l.State == deadletter.StateDead && l.RedriveAt.IsZero() {
+		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when the cause is removed, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
+	}
+	return nil
+}
+
+func (c *show) print(w io.Writer, l operate.Letter) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	at := func(name string, at time.Time) {
+		if !at.IsZero() {
+			line(name, "%s", words.Time(at))
+		}
+	}
+	line("uid", "%s", l.UID)
+	line("of", "%s", originOf(l.Origin, l.Consumer))
+	line("message", "%s of %s", words.Shown(l.EventID), words.Shown(l.Source))
+	line("topic", "%s", words.OrDash(l.Topic))
+	if l.Key != "" {
+		line("key", "%s%s", words.Shown(l.Key), words.Either(l.Seq > 0, fmt.Sprintf(", message %d", l.Seq), ""))
+	}
+	line("type", "%s", words.OrDash(l.Type))
+	line("state", "%s: %s", l.State, letterMeaning(l))
+	at("created", l.CreatedAt)
+	at("failed first", l.FirstFailedAt)
+	at("dead", l.DeadAt)
+	at("next try", l.RedriveAt)
+	at("resolved", l.ResolvedAt)
+	line("class", "%s", words.Shown(l.Class))
+	line("error", "%s", words.Shown(l.Error))
+	if l.Redrive != "" {
+		line("redrive", "%s", l.Redrive)
+	}
+	if l.Reason != "" {
+		line("reason", "%s", words.Shown(l.Reason))
+	}
+	if l.Trace != "" {
+		line("trace", "%s", words.Shown(l.Trace))
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
+		if c.Payload {
+			line("header", "%s: %s", words.Shown(name), words.Shown(l.Headers[name]))
+		}
+	}
+	if len(l.Failures) > 0 {
+		fmt.Fprint(t, "\nFAILED\tAT\tNODE\tERROR\tTRACE\n")
+	}
+	for _, a := range l.Failures {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Attempt, words.Time(a.At), words.OrDash(a.Node), words.Shown(a.Error), words.OrDash(a.Trace))
+	}
+	return c.PrintBody(w, t, l.Payload)
+}
+
+// letterMeaning says what a state means to a person who was woken up by it.
+func letterMeaning(l operate.Letter) string {
+	switch l.State {
+	case deadletter.StateDead:
+		return words.Count(l.Attempts, "failed attempt") + words.Either(l.RedriveAt.IsZero(), ", it waits for a person", ", it is tried again") + words.Either(l.Seq > 0, "; later messages of its key may wait for it", "")
+	case deadletter.StateApplied:
+		return "a redrive has succeeded"
+	case deadletter.StateStale:
+		return "nothing was left to do: it was applied before, or a newer version was"
+	case deadletter.StateDiscarded:
+		return "a person has given it up"
+	}
+	return "not known to this release"
+}

@@ -1,0 +1,170 @@
+// Package demo is the commands of once demo, which kill a service under fire and count what has become of it.
+// Those that are hidden are its processes.
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Noun is once demo.
+var Noun = cli.Noun{
+	Name: "demo", Brief: demoEntry.Brief, Group: cli.GroupTry,
+	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, natsEntry, receiveEntry, providerEntry, provideEntry, chargeEntry},
+}
+
+var demoEntry = cli.Entry{
+	Name: "demo", Brief: "kill a payments service under fire, then count the money",
+	Help: `Starts the payments service as a process of its own and sends it refunds from clients
+that retry, and are processes of their own, too. On the way answers are lost, requests
+are doubled or cut off, keys are used again for another amount, and the service is killed
+(SIGKILL) at least five times and started again on the same database. So are the clients,
+in the middle of their requests, which they resume from their journals.
+
+When the last process is dead, the refunds are counted in the database. The exit code
+is 0 only if every refund took effect exactly once and every replay was the same, byte
+for byte. With --unsafe the same storm meets the same service without once.`,
+	Make: func() cli.Runner { return new(demo) },
+}
+
+type demo struct {
+	frame
+
+	unsafe, metrics bool
+}
+
+func (c *demo) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, 500, "how `MANY` refunds", "what is thrown at which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
+	fs.BoolVar(&c.metrics, "metrics", false, "compare what the instruments of the service count with what the database holds")
+}
+
+const (
+	clients    = 16
+	processes  = 4 // that the clients are in
+	leastKills = 5
+)
+
+func (c *demo) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(1, 500); err != nil {
+		return err
+	}
+	if c.metrics && c.unsafe {
+		return cli.Usage("--unsafe leaves out what --metrics reads", "--metrics without --unsafe")
+	}
+	return c.run(m, "once demo --log storm, then read storm/server.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, src, progress)
+	})
+}
+
+func (c *demo) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	cfg := killstorm.Config{
+		Orders: c.ops, Clients: clients, Kills: leastKills + c.ops/100, ClientKills: leastKills + c.ops/100, Seed: c.seed, Unsafe: c.unsafe,
+		Tenant: session(), Progress: progress,
+	}
+	if cfg.Witness, err = witness(ctx, src, cfg.Tenant); err != nil {
+		return o, err
+	}
+	defer cfg.Witness.DB.Close()
+	if cfg.Server, cfg.Metrics, err = c.service(ctx, src, cfg.Tenant); err != nil {
+		return o, err
+	}
+	if cfg.Fleet, err = c.fleet(cfg.Tenant); err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Fleet.Dir)) }()
+	if c.log != "" {
+		if cfg.Log, err = killstorm.OpenLog(c.log); err != nil {
+			return o, fmt.Errorf("%w. Try: --log with a folder that can be written", err)
+		}
+		cfg.Server.Log = cfg.Log.Server
+	}
+	r, err := killstorm.Run(ctx, cfg)
+	if end := cfg.Log.Close(); err == nil {
+		err = end
+	}
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src, cfg) }}, err
+}
+
+// service is this program once more, as "once demo serve", and the address of its /metrics if these are asked for.
+func (c *demo) service(ctx context.Context, src database, session string) (server *killstorm.Server, metrics string, err error) {
+	if c.metrics {
+		if metrics, err = killstorm.FreeAddress(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	return c.server(func() []string {
+		args := []string{"demo", "serve", "--db", withSession(src, session), "--metrics", metrics}
+		if c.unsafe {
+			args = append(args, "--unsafe")
+		}
+		return args
+	}), metrics, nil
+}
+
+// fleet is this program several times more, as "once demo client".
+func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
+	dir, err := os.MkdirTemp("", "once-demo-clients-")
+	if err != nil {
+		return nil, err
+	}
+	return &killstorm.Fleet{Processes: processes, Dir: dir, Command: func(address, journal string) *exec.Cmd {
+		return exec.Command(c.self, "demo", "client", "--server", address, "--file", journal, "--tenant", tenant, "--seed", strconv.FormatUint(c.seed, 10)) //nolint:noctx // the storm ends it
+	}}, nil
+}
+
+// withSession names the sessions of the service in PostgreSQL, so that the witness
+// can see the last of them end. In SQLite they end with the process.
+func withSession(src database, name string) string {
+	u, err := url.Parse(src.url)
+	if src.Dialect != sqlplane.PostgreSQL || err != nil {
+		return src.url
+	}
+	q := u.Query()
+	q.Set("application_name", name)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// witness has a connection of its own, by the plain driver.
+func witness(ctx context.Context, src database, session string) (killstorm.Witness, error) {
+	db, err := sql.Open(src.Driver, src.DSN)
+	if err != nil {
+		return killstorm.Witness{}, err
+	}
+	w := killstorm.Witness{DB: db}
+	switch src.Dialect {
+	case sqlplane.MySQL:
+		if err := db.PingContext(ctx); err != nil {
+			return w, errors.Join(src.Failed("open", err), db.Close())
+		}
+		db.SetMaxOpenConns(1) // all others are the service's
+		w.Question = true
+		w.Quiet = func(ctx context.Context) (n int, err error) {
+			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)
+			return n, err
+		}
+	case sqlplane.PostgreSQL:
+		if err := db.PingContext(ctx); err != nil {
+			return w, errors.Join(src.Failed("open", err), db.Close())
+		}
+		w.Quiet = func(ctx context.Context) (n int, err error) {
+			err = db.QueryRowContext(ctx, "select count(*) from pg_stat_activity where application_name = $1", session).Scan(&n)
+			return n, err
+		}
+	}
+	return w, nil
+}

@@ -1,0 +1,165 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var eventsEntry = cli.Entry{
+	Name: "demo events", Brief: "kill relays, a broker and a receiver under fire, then count the events",
+	Help: `Starts the payments service with an outbox, two relays (once relay), a NATS server with
+JetStream and a receiver of the events with an inbox, each as a process of its own. While
+clients make refunds and void some of them, each process is killed (SIGKILL) again and again
+and started again on the same files.
+
+A consumer reads the stream of the broker from the beginning to the end. Then its events
+are compared with the charges and refunds in the database: every event that was committed
+must have arrived, none of something that was not, and those of each charge in their order.
+Repeated deliveries are counted: the stream has the shortest duplicate window that NATS
+permits, so that they can be seen.
+
+The receiver gets its events as from a bad network: some twice, some before the one in front
+of them, and an old one again in the end. One event it cannot book: this becomes a dead
+letter, which blocks its charge and nothing else. Then the receiver is repaired, and the dead
+letter is redriven. In the end its bookings in the database are compared with the charges and
+refunds: every event must be booked exactly once, in the order of its charge.
+
+The exit code is 0 only if all of this holds. With --log, inbox.csv has a line for each
+booking ("ok") and for each delivery that was discarded, because its event was booked
+("replayed"); receiver.log is what the receiver has logged, as JSON.`,
+	Make: func() cli.Runner { return new(events) },
+}
+
+type events struct{ frame }
+
+func (c *events) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, 500, "how `MANY` refunds", "when something is killed", "`FOLDER` for inbox.csv and receiver.log")
+}
+
+const (
+	eventRelays  = 2
+	eventClients = 8
+	eventKills   = 3       // of each process
+	relayTTL     = "500ms" // after which the other relay takes over
+)
+
+func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(1, 500); err != nil {
+		return err
+	}
+	return c.run(m, "once demo events --ops 50 --log storm, then read storm/receiver.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, src, progress)
+	})
+}
+
+func (c *events) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	cfg := killstorm.EventsConfig{
+		Orders: c.ops, Clients: eventClients, Kills: eventKills + c.ops/1000, Seed: c.seed, Tenant: session(), Progress: progress,
+	}
+	if cfg.Witness, err = witness(ctx, src, cfg.Tenant); err != nil {
+		return o, err
+	}
+	defer cfg.Witness.DB.Close()
+	files, err := os.MkdirTemp("", "once-demo-nats-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(files)) }()
+	letters, err := cli.OpenDatabase(ctx, src.url, true)
+	if err != nil {
+		return o, err
+	}
+	defer letters.Close()
+	cfg.Letters = func(ctx context.Context) (*deadletter.Letters, error) {
+		s, err := sqlstore.New(ctx, letters.DB, sqlstore.Config{})
+		if err != nil {
+			return nil, letters.Failed("open", err)
+		}
+		return deadletter.New(s, deadletter.Config{}), nil
+	}
+	c.processes(&cfg, src, files)
+	if c.log != "" {
+		if cfg.Log, err = killstorm.OpenEventsLog(c.log); err != nil {
+			return o, fmt.Errorf("%w. Try: --log with a folder that can be written", err)
+		}
+	}
+	r, err := killstorm.RunEvents(ctx, cfg)
+	if end := cfg.Log.Close(); err == nil {
+		err = end
+	}
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
+}
+
+// processes are this program several times more.
+func (c *events) processes(cfg *killstorm.EventsConfig, src database, files string) {
+	cfg.Service = c.server(func() []string { return []string{"demo", "serve", "--events", "--metrics", "", "--db", src.url} })
+	cfg.Broker = c.server(func() []string { return []string{"demo", "nats", "--dir", files} })
+	cfg.Broker.Ready = func(ctx context.Context, address string) bool {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+		return err == nil && conn.Close() == nil
+	}
+	var repaired atomic.Bool
+	cfg.Fix = func() { repaired.Store(true) }
+	cfg.Receiver = c.worker(func() []string {
+		args := []string{"demo", "receive", "--db", src.url, "--from", "nats://" + cfg.Broker.Address(), "--tenant", cfg.Tenant}
+		if !repaired.Load() {
+			args = append(args, "--defect", strconv.FormatInt(cfg.Defect(), 10))
+		}
+		return args
+	})
+	for range eventRelays {
+		cfg.Relays = append(cfg.Relays, c.worker(func() []string {
+			return []string{"relay", "--db", src.url, "--to", "nats://" + cfg.Broker.Address(), "--ttl", relayTTL}
+		}))
+	}
+}
+
+// print tells a stranger what was killed and what has arrived.
+func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) error {
+	fmt.Fprintf(w, "\nonce demo events\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
+		r.Orders, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	f := newFigures(w)
+	f.head("thrown at it")
+	f.row(r.RelayKills, fmt.Sprintf("times one of %d relays was killed (SIGKILL)", r.Relays))
+	f.row(r.BrokerKills, "times NATS was killed")
+	f.row(r.ServiceKills, "times the service was killed, under "+words.Count(r.Requests, "request"))
+	f.row(r.ReceiverKills, "times the receiver was killed")
+	f.row(r.Repeated, "deliveries to the receiver were made twice on purpose")
+	f.row(r.Reordered, "came before the one in front of them, on purpose")
+	f.head("committed with the charges and refunds")
+	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
+	f.head("delivered")
+	f.row(r.Deliveries, "messages")
+	f.row(r.DuplicateDeliveries, "of them again: a consumer knows them by their number")
+	f.row(r.Lost, "lost")
+	f.row(r.OutOfOrder, "out of the order of their key")
+	f.row(r.Phantoms, "of something that was not committed")
+	f.head("booked by the receiver")
+	f.row(r.Applied, "events, once each and in the order of their key")
+	f.row(r.DuplicatesDiscarded, "deliveries discarded, because the event was booked before")
+	f.row(r.Parked, "events parked until the one in front of them came")
+	f.row(r.StaleIgnored, "old versions ignored")
+	f.row(r.DeadLettered, "dead letters: the receiver could not book them, and "+words.Count(r.Behind, "event")+" of their key waited")
+	f.row(r.Redriven, "of them applied after the repair")
+	if err := f.verdict(r.OK, "every event that was committed has arrived, and is booked once, in the order of its key.", r.Reasons); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNext: the outbox when all is delivered, and what is known about the dead letter\n"+
+		"  %[1]s outbox list --db %[2]s\n  %[1]s deadletter list --letters --state applied --db %[2]s\n", self(), src.Paste)
+	return err
+}

@@ -1,0 +1,220 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/cmd/once/internal/migrate"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var providerEntry = cli.Entry{
+	Name: "demo provider", Brief: "kill a service and the providers it charges through, then count the charges",
+	Help: `Starts a service with two nodes, which writes orders, charges them through an external
+provider and books them, and two such providers, each as a process of its own. One provider dedupes
+when it is given a key. The other one never does. Both are slow, and drop answers. While clients send
+orders and retry, each process is killed (SIGKILL) again and again and started again.
+
+The work is done in phases under leases (package lease), so that another node goes on with it. What
+became of a call whose answer is lost is found out in one of three ways. The call is made
+again with the same key, by a provider that dedupes. Or the provider is asked, and puts a tombstone
+in the place of a charge that it does not have. Or, of the provider that looks at no keys, the
+outcome is unknown, and the operator decides it with once keys resolve, from the provider's list.
+
+In the end the charges in the files of the providers are compared with what the clients were told
+and with the bookings in the database. The exit code is 0 only if no order is charged twice,
+every answer is true, and every unknown outcome was resolved, some by a check and some by the
+operator.`,
+	Make: func() cli.Runner { return new(provider) },
+}
+
+type provider struct{ frame }
+
+func (c *provider) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, 90, fmt.Sprintf("how `MANY` orders, at least %d", killstorm.LeastOrders), "when something is killed", "`FILE` for what the processes write")
+}
+
+const (
+	providerNodes   = 2
+	providerClients = 8
+	providerKills   = 3 // of each process
+)
+
+func (c *provider) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(killstorm.LeastOrders, 90); err != nil {
+		return err
+	}
+	return c.run(m, "once demo provider --ops 36 --log storm.log, then read storm.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, m, src, progress)
+	})
+}
+
+func (c *provider) storm(ctx context.Context, m *cli.Env, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	if err := prepareCharging(ctx, src); err != nil {
+		return o, err
+	}
+	files, err := os.MkdirTemp("", "once-demo-provider-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(files)) }()
+	cfg := killstorm.ProvidersConfig{
+		Orders: c.ops, Clients: providerClients, Kills: providerKills, Seed: c.seed, Session: session(), Progress: progress,
+		DedupesFile: filepath.Join(files, "dedupes"), ForgetsFile: filepath.Join(files, "forgets"),
+	}
+	if cfg.Witness, err = witness(ctx, src, cfg.Session); err != nil {
+		return o, err
+	}
+	defer cfg.Witness.DB.Close()
+	var log io.Writer
+	if c.log != "" {
+		f, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return o, fmt.Errorf("%w. Try: --log with a file that can be written", err)
+		}
+		defer f.Close()
+		log = f
+	}
+	c.processes(&cfg, src, log)
+	operator := keysOperator{m: m, db: src.url, dir: files}
+	cfg.Unknown, cfg.Resolve = operator.unknown, operator.resolve
+	r, err := killstorm.RunProviders(ctx, cfg)
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
+}
+
+// prepareCharging makes the tables.
+func prepareCharging(ctx context.Context, src database) (err error) {
+	db, err := cli.OpenDatabase(ctx, src.url, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := sqlstore.Migrate(ctx, db.DB, migrate.Capabilities...); err != nil {
+		return db.Failed("migrate", err)
+	}
+	for _, table := range killstorm.ChargingTables() {
+		if _, err := db.ExecContext(ctx, table); err != nil {
+			return db.Failed("migrate", err)
+		}
+	}
+	return nil
+}
+
+// processes are this program several times more.
+func (c *provider) processes(cfg *killstorm.ProvidersConfig, src database, log io.Writer) {
+	process := func(args func() []string) *killstorm.Server {
+		s := c.server(args)
+		s.Log = log
+		return s
+	}
+	cfg.Dedupes = process(func() []string { return []string{"demo", "provide", "--dedupes", "--file", cfg.DedupesFile} })
+	cfg.Forgets = process(func() []string { return []string{"demo", "provide", "--file", cfg.ForgetsFile} })
+	for range providerNodes {
+		cfg.Nodes = append(cfg.Nodes, process(func() []string {
+			return []string{"demo", "charge", "--db", withSession(src, cfg.Session), "--dedupes", cfg.Dedupes.Address(), "--forgets", cfg.Forgets.Address()}
+		}))
+	}
+}
+
+// keysOperator is a person with this program.
+type keysOperator struct {
+	m       *cli.Env
+	db, dir string
+}
+
+// once runs a command of this program.
+func (k keysOperator) once(ctx context.Context, args ...string) (stdout []byte, err error) {
+	var out, complaint bytes.Buffer
+	m := *k.m
+	m.Stdout, m.Stderr = &out, &complaint
+	if code := m.Run(ctx, append(args, "--db", k.db)); code != 0 {
+		return nil, fmt.Errorf("once %s: %s", strings.Join(args, " "), complaint.String())
+	}
+	return out.Bytes(), nil
+}
+
+func (k keysOperator) unknown(ctx context.Context, scope string) (keys []string, err error) {
+	for after := ""; ; {
+		args := []string{"keys", "list", "--state", "unknown", "--scope-prefix", scope, "--limit", "500", "-o", "json"}
+		if after != "" {
+			args = append(args, "--after", after)
+		}
+		out, err := k.once(ctx, args...)
+		if err != nil {
+			return nil, err
+		}
+		var page operate.Page[operate.Operation]
+		if err := json.Unmarshal(out, &page); err != nil {
+			return nil, err
+		}
+		for _, op := range page.Items {
+			keys = append(keys, op.Key)
+		}
+		if after = page.Next; after == "" {
+			return keys, nil
+		}
+	}
+}
+
+func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstorm.Decision) error {
+	out, err := k.once(ctx, "keys", "show", key, "--scope", scope, "-o", "json")
+	if err != nil {
+		return err
+	}
+	var now struct {
+		CallID string `json:"call_id"`
+	}
+	if err := json.Unmarshal(out, &now); err != nil {
+		return err
+	}
+	args := []string{"keys", "resolve", key, "--scope", scope, "--call", now.CallID, "--reason", "looked at the provider's list", "--by", "operator of the demo", "--yes"}
+	if d.Answer == nil {
+		args = append(args, "--failed", d.Failed, "--status", "422")
+	} else {
+		file := filepath.Join(k.dir, "answer.json")
+		if err := os.WriteFile(file, d.Answer, 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--result", file, "--status", "201")
+	}
+	_, err = k.once(ctx, args...)
+	return err
+}
+
+// print tells a stranger what was killed, and who was charged.
+func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database) error {
+	fmt.Fprintf(w, "\nonce demo provider\n%d orders by %d clients in %s, on %s, seed %d\n\n", r.Orders, providerClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	f := newFigures(w)
+	f.head("thrown at it")
+	f.row(r.ServiceKills, fmt.Sprintf("times one of %d nodes of the service was killed (SIGKILL)", r.Nodes))
+	f.row(r.ProviderKills, "times a provider was killed")
+	f.head("the providers")
+	f.row(r.Calls, "calls have come to them")
+	f.row(r.Deduped, "of them again: the provider knew the key")
+	f.row(r.Refused, "of them late: a tombstone had their key")
+	f.head("unknown")
+	f.row(r.Unknown, "orders had an outcome that was unknown for a while")
+	f.row(r.ResolvedByCheck, "of them were resolved by asking the provider")
+	f.row(r.ResolvedByOperator, "of them by the operator, with once keys resolve")
+	f.head("charged")
+	f.row(r.Charges, fmt.Sprintf("of %d orders; %d have failed", r.Orders, r.Failed))
+	f.row(r.DoubleCharges, "twice")
+	if err := f.verdict(r.OK, "no order is charged twice, and every unknown outcome was resolved.", r.Reasons); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNext: what the operator has decided\n  %s audit list --db %s\n", self(), src.Paste)
+	return err
+}

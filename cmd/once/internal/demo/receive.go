@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/cmd/once/internal/payments"
+)
+
+var receiveEntry = cli.Entry{
+	Hidden: true, Name: "demo receive", Brief: "be the receiver of the demo's events, to be killed",
+	Help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
+JSON to standard error what becomes of each. once demo events starts it.`,
+	Make: func() cli.Runner { return new(receive) },
+}
+
+type receive struct {
+	db, from string
+	cfg      payments.ReceiverConfig
+}
+
+const reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
+
+func (c *receive) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.db, "db", "", cli.DBUsage)
+	cli.OnCommandLine(fs, "db")
+	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
+	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
+	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of a refund that cannot be booked (default: there is none)")
+}
+
+func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	if c.from == "" {
+		return cli.Usage("--from is missing", "once demo events, which starts its receiver itself")
+	}
+	src, err := cli.ParseSource(c.db)
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect(c.from, nats.Name("once demo receive"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		return fmt.Errorf("--from: %w. Try: nats://HOST:4222", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	db, err := payments.OpenEvents(ctx, c.db)
+	if err != nil {
+		return src.Failed("open", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c.cfg.Prefix = killstorm.ReceiverPrefix
+	c.cfg.Log = slog.New(slog.NewJSONHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: correlated}))
+	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.Name, c.from)
+	slog.SetDefault(c.cfg.Log) // where warnings of the engine go
+	return db.Receive(ctx, js, c.cfg)
+}
+
+// correlated logs the trace of a message as correlation_id: it is that of the request that caused the message, unless its
+// client has sent an id of its own.
+func correlated(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "trace_id" {
+		a.Key = "correlation_id"
+	}
+	return a
+}

@@ -1,0 +1,235 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/cmd/once/internal/telemetry"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+var serveEntry = cli.Entry{
+	Name: "demo serve", Brief: "run the payments service of the demo",
+	Help: `Serves the payments service until it is interrupted. Its tables are created when it
+starts. The bearer token of a request is the name of its tenant; every POST needs an
+Idempotency-Key.
+
+  curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
+    -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
+
+With --key-file it keeps the requests, encrypted with this key, for once keys export.
+
+GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
+own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
+With --otlp the same instruments, and a span for each operation, go to a collector by OTLP/HTTP.
+The caller's traceparent is the parent of the span.
+
+With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
+objects, errors, and keys of the account. Any secret key is an account, whose name is a
+hash of it: the key itself is neither stored nor logged.
+
+  curl -i http://127.0.0.1:8080/v1/charges -u sk_test_acme: \
+    -H 'Idempotency-Key: charge-1' -d amount=5000 -d currency=eur`,
+	Make: func() cli.Runner { return new(serve) },
+}
+
+type serve struct {
+	listen, db string
+	dialect    string
+	unsafe     bool
+	events     bool
+	key        cli.KeyFile
+	wait       *time.Duration // nil: that of the dialect
+	metrics    telemetry.Metrics
+	otlp       telemetry.OTLP
+}
+
+func (c *serve) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
+	cli.OnCommandLine(fs, "db")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the API that it resembles: "+payments.StripeV1+", for Stripe's own clients (default: its own)")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
+	c.key.Flags(fs)
+	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
+	c.metrics.Flags(fs, "127.0.0.1:0")
+	c.otlp.Flags(fs)
+	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
+		payments.StripeV1, payments.StripeWait), func(s string) error {
+		d, err := time.ParseDuration(s)
+		c.wait = &d
+		return err
+	})
+}
+
+func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	wait := time.Duration(0)
+	switch {
+	case c.wait == nil:
+	case *c.wait < 0:
+		return cli.Usage(fmt.Sprintf("--wait %s must not be negative", c.wait), "--wait 2s")
+	case *c.wait == 0:
+		wait = -1 // not at all, which is not the default of each dialect
+	default:
+		wait = *c.wait
+	}
+	if c.dialect != "" && c.dialect != payments.StripeV1 {
+		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect "+payments.StripeV1)
+	}
+	if c.unsafe && c.otlp.URL != "" {
+		return cli.Usage("--unsafe leaves out what --otlp sends", "--otlp without --unsafe")
+	}
+	if err := c.otlp.Check(); err != nil {
+		return err
+	}
+	if c.db != "" {
+		if _, err := cli.ParseSource(c.db); err != nil {
+			return err
+		}
+	}
+	encrypter, err := c.key.Encrypter()
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
+	}
+	if c.unsafe {
+		c.metrics.Address = "" // without once there is nothing to count
+	}
+	if err := c.metrics.Listen(ctx); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	src, db, err := c.open(ctx) // last, so that a command that fails leaves no folder
+	if err != nil {
+		c.metrics.Close()
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	fmt.Fprintf(m.Stdout, "database  %s\n", src.Name)
+	cfg := payments.Config{Unsafe: c.unsafe, Wait: wait, Dialect: c.dialect, Encrypter: encrypter, Log: log}
+	observer, stop, err := c.observe(ctx, m, log, db.Gauges())
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stop()
+	cfg.Observer = observer
+	server := &http.Server{
+		Handler:           payments.NewServer(db, cfg),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	fmt.Fprintf(m.Stdout, "serving   http://%s\n", l.Addr())
+	if c.unsafe {
+		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
+	}
+	return serveUntil(ctx, server, l)
+}
+
+// gaugesEvery is how often the database is asked: often, because a demo is short.
+const gaugesEvery = time.Second
+
+// observe starts what counts and traces the operations; stop ends it, and sends what was not sent yet.
+func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
+	if !c.metrics.Served() && c.otlp.URL == "" {
+		return nil, func() {}, nil
+	}
+	watch, unwatch := telemetry.Watch(ctx, log, gaugesEvery, sources)
+	tel, flush, err := c.otlp.Start(ctx, "once-demo", log, watch)
+	if err != nil {
+		unwatch()
+		c.metrics.Close()
+		return nil, nil, err
+	}
+	counted, unserve := c.metrics.Start(m, log, watch)
+	var observers []once.Observer
+	if tel != nil {
+		observers = append(observers, tel)
+	}
+	if counted != nil {
+		observers = append(observers, counted)
+	}
+	return once.Observers(observers...), func() { flush(); unserve(); unwatch() }, nil
+}
+
+func (c *serve) open(ctx context.Context) (database, *payments.DB, error) {
+	src, err := openSource(c.db)
+	if err != nil {
+		return src, nil, err
+	}
+	openPayments := payments.Open
+	if c.events {
+		openPayments = payments.OpenEvents
+	}
+	db, err := openPayments(ctx, src.url)
+	if err != nil {
+		src.discard()
+		_, why := words.Advice(src.Failed("open", err).Error())
+		return src, nil, cli.Unreachable(fmt.Errorf("%w. Try: %s", err, why))
+	}
+	return src, db, nil
+}
+
+// serveUntil serves until ctx ends, and then until the requests in flight are answered.
+func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error {
+	down := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		defer cancel()
+		down <- server.Shutdown(ctx)
+	})
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-down
+}
+
+// database is that of a demo.
+type database struct {
+	cli.Source
+
+	url  string
+	temp string // the folder that was made for it
+}
+
+// discard removes what openSource has made.
+func (d database) discard() {
+	if d.temp != "" {
+		_ = os.RemoveAll(d.temp) // at worst it stays, in a folder for such things
+	}
+}
+
+// openSource is the database that dsn names, or a new SQLite file if it names none.
+func openSource(dsn string) (database, error) {
+	temp := ""
+	if dsn == "" {
+		dir, err := os.MkdirTemp("", "once-demo-")
+		if err != nil {
+			return database{}, err
+		}
+		temp = dir
+		dsn = "sqlite:" + filepath.Join(dir, "payments.db")
+	}
+	src, err := cli.ParseSource(dsn)
+	if src.Path != "" {
+		dsn = "sqlite:" + src.Path
+	}
+	return database{src, dsn, temp}, err
+}

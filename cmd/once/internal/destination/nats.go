@@ -1,0 +1,66 @@
+package destination
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncelib/once/broker/natsbroker"
+	"github.com/oncelib/once/operate/doctor"
+)
+
+func openNATS(to, name string) (*Destination, error) {
+	conn, err := nats.Connect(to, nats.Name("once relay"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	if err != nil {
+		return nil, fmt.Errorf("--to %s: %w. Try: nats://HOST:4222", name, err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	reach := func(ctx context.Context) error {
+		if err := conn.FlushWithContext(ctx); err != nil { // which waits until it is connected
+			return fmt.Errorf("not reached: %w", cmp.Or(conn.LastError(), err))
+		}
+		return nil
+	}
+	return &Destination{natsbroker.Publisher(js), doctor.Broker{
+		Name: name, Close: conn.Close,
+		Check: func(ctx context.Context, topics []string) ([]string, error) {
+			if err := reach(ctx); err != nil {
+				return nil, err
+			}
+			return natsbroker.Check(ctx, js, topics...)
+		},
+		CheckConsumers: func(ctx context.Context, names []string) (int, []string, error) {
+			if err := reach(ctx); err != nil {
+				return 0, nil, err
+			}
+			return checkNATSConsumers(ctx, js, names)
+		},
+	}}, nil
+}
+
+// checkNATSConsumers looks for consumers with these names in every stream of the server.
+func checkNATSConsumers(ctx context.Context, js jetstream.JetStream, names []string) (found int, findings []string, err error) {
+	streams := js.StreamNames(ctx)
+	for stream := range streams.Name() {
+		for _, name := range names {
+			list, err := natsbroker.CheckConsumer(ctx, js, stream, name)
+			if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrInvalidConsumerName) {
+				continue
+			}
+			if err != nil {
+				return found, findings, err
+			}
+			found++
+			findings = append(findings, list...)
+		}
+	}
+	return found, findings, streams.Err()
+}

@@ -1,0 +1,88 @@
+// Package doctor is the command once doctor. The checks are in package operate/doctor.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate/doctor"
+)
+
+// Noun is once doctor.
+var Noun = cli.Alone(entry, cli.GroupSetUp)
+
+var entry = cli.Entry{
+	Name: "doctor", Brief: "what in a database's settings would break a promise",
+	Help: `Checks the settings of a database. Each check prints ok, warn or fail, and what to try.
+Nothing is changed, except what a data source name itself sets when it is opened.
+
+fail means that a promise of once does not hold on this database, or that once cannot
+work with it; the exit code is then 1. warn means that a failure may take longer to be
+noticed, or that something costs more than necessary; the exit code stays 0.
+
+A setting can belong to a role, a database or a connection: use the URL of the service,
+with its user. For SQLite use the data source name that the service opens, such as
+--db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
+the settings of the service's connections cannot be seen.
+
+The database does not know whether the service sets once.Config.Synced: use --synced if it
+does.
+
+If there is an outbox, its backlog, its relays and what waits for a person are looked at. With
+--to the destination is asked for the settings that its promise needs.
+
+If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 the
+consumers on that server that have the names of inboxes of this database are asked for their settings.`,
+	Make: func() cli.Runner { return new(command) },
+}
+
+type command struct {
+	db, to string
+	output cli.Form
+	synced bool
+}
+
+func (c *command) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
+	fs.StringVar(&c.to, "to", "", "`URL` of the broker of the outbox and of the inboxes, to be asked as well: see once relay")
+	cli.FromEnv(fs, "to", "ONCE_TO")
+	c.output.Flag(fs)
+}
+
+func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, err := Open(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	cfg := db.Config(c.to)
+	cfg.Synced = c.synced
+	r, err := doctor.Examine(ctx, cfg)
+	if err != nil {
+		return db.Failed("examine", err)
+	}
+	if c.output != cli.Table {
+		err = cli.WriteList(m.Stdout, c.output, r, r.Findings)
+	} else {
+		printReport(m.Stdout, r)
+	}
+	if err == nil && !r.Healthy {
+		return cli.ErrSaid
+	}
+	return err
+}
+
+func printReport(w io.Writer, r doctor.Report) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%-5s %-19s %s\n", f.Verdict, f.Check, f.Says)
+		if f.Try != "" {
+			fmt.Fprintf(w, "%25s Try: %s\n", "", f.Try)
+		}
+	}
+	fmt.Fprintf(w, "\n%s: %d checks, %d warnings, %d failures.\n", r.Database, len(r.Findings), r.Warnings, r.Failures)
+}

@@ -1,0 +1,88 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var listEntry = cli.Entry{
+	Quick: true, Name: "inbox list", Brief: "which keys wait for a message",
+	Help: `Lists keys of inboxes whose next message has not come, or is a dead letter, while later messages
+wait for it (inbox.InOrder). The longest wait comes first, at most 1000 keys for each consumer. SEQ
+is the number of the message that the key waits for.
+
+Have the message sent again, redrive its dead letter, or give it up with once inbox skip.`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	db     string
+	filter operate.GapFilter
+	output cli.Form
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.Consumer, "consumer", "", "only of the inbox of this `CONSUMER`")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	if err := checkConsumer(c.filter.Consumer); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p, err := db.Inbox.List(ctx, c.filter)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if c.output != cli.Table {
+		return cli.WritePage(m.Stdout, c.output, p)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty("keys that wait for a message")
+	}
+	if err := printGaps(m.Stdout, p.Items); err != nil {
+		return err
+	}
+	if err := m.More(p.Next); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.Dead }); i >= 0 {
+		g := p.Items[i]
+		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
+	}
+	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return !g.Dead }); i >= 0 {
+		g := p.Items[i]
+		fmt.Fprintf(m.Stderr, "A key waits for a message that has not come. Try: have it sent again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
+			words.Quoted(g.Consumer), words.Quoted(g.Source), words.Quoted(g.Topic), words.Quoted(g.Key), g.Seq, db.Paste)
+	}
+	return nil
+}
+
+func printGaps(w io.Writer, list []operate.Gap) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "CONSUMER\tSOURCE\tTOPIC\tKEY\tSEQ\tIS\tPARKED\tSINCE\n")
+	for _, g := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", words.Shown(g.Consumer), words.Shown(g.Source), words.OrDash(g.Topic), words.Shown(g.Key), g.Seq,
+			words.Either(g.Dead, "a dead letter", "missing"), g.Parked, words.Time(g.Since))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,55 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var skipEntry = cli.Entry{
+	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
+	Help: `Gives up the message that a key waits for, because it is missing for good or is a dead letter: the
+messages behind it are applied (inbox.InOrder). If it comes later, it counts as a duplicate. If it is
+a dead letter, the letter stays; once deadletter discard gives up the letter and its place together.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(skip) },
+}
+
+type skip struct{ inboxKey }
+
+func (c *skip) Flags(fs *pflag.FlagSet) { c.inboxKey.Flags(fs) }
+
+func (c *skip) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check("skip"); err != nil {
+		return err
+	}
+	return c.change(ctx, m, "would skip: ", "skipped: ", c.plan, func(in *operate.Inboxes) error {
+		return in.Skip(ctx, c.by, c.message)
+	})
+}
+
+func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err error) {
+	switch {
+	case !p.Known: // a name with a mistake in it would begin a new key
+		err = cli.Nothing(fmt.Errorf("%s has no message in %s. Try: once inbox list --db %s", c.subject(), db.Name, db.Paste))
+	case c.message.Seq <= p.Seq:
+		err = fmt.Errorf("%s is behind message %d already. Try: once inbox list --db %s", c.subject(), c.message.Seq, db.Paste)
+	case c.message.Seq > p.Seq+1:
+		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.message.Seq, p.Seq+1)
+	case p.There:
+		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.message.Seq, c.subject())
+	}
+	return fmt.Sprintf("message %d of %s", c.message.Seq, c.subject()) + words.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err
+}
+
+// waitBehind says how many messages wait behind another one.
+func waitBehind(n int64) string {
+	return words.Either(n == 1, "1 message waits", fmt.Sprintf("%d messages wait", n)) + " behind it"
+}

@@ -1,0 +1,107 @@
+// Package journal is the commands of once journal: requests of a client whose outcome is not known.
+package journal
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/retry/journal"
+)
+
+// Noun is once journal.
+var Noun = cli.Noun{
+	Name: "journal", Brief: "requests of a client whose outcome is not known", Group: cli.GroupOperate,
+	Entries: []cli.Entry{listEntry, resumeEntry, resolveEntry},
+}
+
+var listEntry = cli.Entry{
+	Name: "journal list", Brief: "requests of a client whose outcome is not known",
+	Help: `Lists the open intents in the journal of a client (package retry/journal), oldest first.
+The journal is a file, or a table in a database that clients share; clients may be running.
+Of each request only the method and the address are shown.
+
+An intent is open until its outcome is known. Its state is
+
+  open      it can be resumed, by the client or by once journal resume
+  expired   its key is too old to be sent again: a person must find out whether it took
+            effect, and say so with once journal resolve
+  held      the same, because the server has said so`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	place  place
+	output cli.Form
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
+	c.output.Flag(fs)
+}
+
+// intentAnswer is an intent for scripts. Its JSON form is a contract with them.
+type intentAnswer struct {
+	Key       string     `json:"key"`
+	Method    string     `json:"method"`
+	URL       string     `json:"url"`
+	BodyBytes int        `json:"body_bytes"`
+	State     string     `json:"state"`
+	Reason    string     `json:"reason,omitempty"`
+	Since     time.Time  `json:"since"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// stateOf is what can be done with an intent.
+func stateOf(in journal.Intent) string {
+	switch {
+	case in.Held != "":
+		return "held"
+	case !in.Expires.IsZero() && !time.Now().Before(in.Expires):
+		return "expired"
+	}
+	return "open"
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	list, err := c.place.list(ctx, m)
+	if err != nil {
+		return err
+	}
+	if c.output != cli.Table {
+		answers := make([]intentAnswer, 0, len(list))
+		for _, in := range list {
+			a := intentAnswer{Key: in.Key, Method: in.Method, URL: in.URL, BodyBytes: len(in.Body), State: stateOf(in), Reason: in.Held, Since: in.Since}
+			if !in.Expires.IsZero() {
+				a.ExpiresAt = &in.Expires
+			}
+			answers = append(answers, a)
+		}
+		return cli.WriteList(m.Stdout, c.output, struct {
+			Intents []intentAnswer `json:"items"`
+		}{answers}, answers)
+	}
+	if len(list) == 0 {
+		return m.Empty("open intents")
+	}
+	return printIntents(m.Stdout, list)
+}
+
+func printIntents(w io.Writer, list []journal.Intent) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "KEY\tSTATE\tMETHOD\tURL\tBYTES\tSINCE\tEXPIRES\n")
+	for _, in := range list {
+		expires := "-"
+		if !in.Expires.IsZero() {
+			expires = in.Expires.Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", words.Shown(in.Key), stateOf(in), words.Shown(in.Method), words.Shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
+	}
+	return t.Flush()
+}

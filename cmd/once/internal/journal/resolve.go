@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+var resolveEntry = cli.Entry{
+	Name: "journal resolve", Args: "KEY", Brief: "say what became of an intent",
+	Help: `Closes an intent of a client's journal, about which you have found out what became of
+it: from the server's records, not from the age of the intent.
+
+  --as applied       it has taken effect: do not ask for it again
+  --as not-applied   it has not, and cannot any more: whoever still wants it asks with a
+                     new key
+
+Without --yes nothing is changed. As long as its key has not expired, prefer once journal resume: it sends the request again
+with the same key. A client that has its journal in a file must not be running.`,
+	Make: func() cli.Runner { return new(resolve) },
+}
+
+type resolve struct {
+	place   place
+	url, as string
+	yes     bool
+}
+
+func (c *resolve) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
+	fs.StringVar(&c.url, "url", "", "the `URL` of the intent, if several have the key")
+	fs.StringVar(&c.as, "as", "", "`WHAT` became of it: applied or not-applied, required")
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error) {
+	const try = "once journal resolve KEY --as applied --file PATH, or --as not-applied"
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return cli.Usage("which key?", try)
+	case c.as != "applied" && c.as != "not-applied":
+		return cli.Usage(fmt.Sprintf("--as %q says nothing", c.as), try)
+	}
+	f, err := c.place.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	list, err := f.List(ctx)
+	if err != nil {
+		return err
+	}
+	in, err := intentWith(list, args[0], c.url)
+	if err != nil {
+		return err
+	}
+	intent := fmt.Sprintf("%s %s with the key %s", words.Shown(in.Method), words.Shown(in.URL), words.Shown(in.Key))
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would close as %s: %s\n", c.as, intent)
+		return m.Preview("--yes")
+	}
+	if err := f.Resolve(ctx, in.ID); err != nil {
+		return err
+	}
+	advice := "It has taken effect: do not ask for it again."
+	if c.as == "not-applied" {
+		advice = "It has not taken effect: whoever still wants it asks with a new key."
+	}
+	fmt.Fprintf(m.Stdout, "%s is closed as %s. %s\n", intent, c.as, advice)
+	return nil
+}

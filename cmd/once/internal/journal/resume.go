@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/retry/retryhttp"
+)
+
+var resumeEntry = cli.Entry{
+	Name: "journal resume", Brief: "send what is open again, with the keys it had",
+	Help: `Sends the open intents of a client's journal again, each with the key it had, and closes
+those whose outcome is known then. What was done is not done again, if the server knows
+idempotency keys. A client that has its journal in a file must not be running.
+
+Secrets are not in the journal: give them with --header, as often as needed. --header
+@FILE reads such lines from a file, so that they are not in the list of processes. They go
+to one host only: say to which with --host if the journal has intents for several, and
+resume one host after the other. What is redirected to another host goes without them.
+
+  once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
+
+A server that fails gets few requests, and the rest is left open for another time.
+
+No key is sent after the time that is in the journal: such an intent is held for a person.
+One that was planned in a database need not have a time: for it --retention says for how
+long after that the server remembers a key. It makes the time of others shorter, never
+longer.
+
+The exit code is 1 if anything stays open.`,
+	Make: func() cli.Runner { return &resume{header: http.Header{}} },
+}
+
+type resume struct {
+	place     place
+	output    cli.Form
+	host      string
+	header    http.Header
+	retention time.Duration
+}
+
+func (c *resume) Flags(fs *pflag.FlagSet) {
+	c.place.Flags(fs)
+	c.output.Flag(fs)
+	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
+	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
+	cli.HeaderFlag(fs, c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
+}
+
+// resumedAnswer is the outcome for scripts. Its JSON form is a contract with them.
+type resumedAnswer struct {
+	Closed  int             `json:"closed"`
+	Open    int             `json:"open"`
+	Left    int             `json:"left"` // of the open ones, those that were not sent
+	Held    int             `json:"held"`
+	Answers []resumedIntent `json:"answers"`
+}
+
+type resumedIntent struct {
+	Key    string `json:"key"`
+	URL    string `json:"url"`
+	Status int    `json:"status"`
+}
+
+func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	if c.retention < 0 {
+		return cli.Usage(fmt.Sprintf("--retention %s must not be negative", c.retention), "--retention 72h")
+	}
+	f, err := c.place.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	j, err := c.restrict(ctx, m, f)
+	if err != nil {
+		return err
+	}
+	a := resumedAnswer{Answers: []resumedIntent{}}
+	var mu sync.Mutex
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Retain: c.retention}, CheckRedirect: c.redirected}
+	n, failed := journal.Resume(ctx, j, client, journal.Options{
+		Prepare: func(r *http.Request, in journal.Intent) error {
+			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
+				return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
+			}
+			for name, lines := range c.header {
+				r.Header[name] = lines
+				if name == "Host" {
+					r.Host = lines[0]
+				}
+			}
+			return nil
+		},
+		Answer: func(in journal.Intent, resp *http.Response) error {
+			mu.Lock()
+			defer mu.Unlock()
+			a.Answers = append(a.Answers, resumedIntent{in.Key, in.URL, resp.StatusCode})
+			return nil
+		},
+	})
+	a.Closed, a.Open, a.Left, a.Held = n.Closed, n.Open, n.Left, n.Held
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, a)
+	} else {
+		for _, r := range a.Answers {
+			fmt.Fprintf(m.Stdout, "%s  %d %s  %s\n", words.Shown(r.Key), r.Status, http.StatusText(r.Status), words.Shown(r.URL))
+		}
+		left := ""
+		if a.Left > 0 {
+			left = fmt.Sprintf(" (%d of them were not sent: their server is failing)", a.Left)
+		}
+		fmt.Fprintf(m.Stdout, "%d closed, %d still open%s, %d held for a person\n", a.Closed, a.Open, left, a.Held)
+	}
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
+	case n.Left > 0:
+		return errors.New("a server is failing, and what is left for it was not sent. Try: the same again, when it is well")
+	case n.Held > 0:
+		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
+	case n.Open > 0:
+		return errors.New("the outcome of some is still unknown. Try: the same again; or look at what the server says to them, and give it what it needs with --header")
+	}
+	return nil
+}

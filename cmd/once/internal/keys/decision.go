@@ -1,0 +1,230 @@
+package keys
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+// decision is what an operator says about an operation whose outcome is unknown.
+type decision struct {
+	call             string
+	callResult       string
+	result, failed   string
+	status           int
+	mediaType        string
+	runAgain, voided bool
+	retain           time.Duration
+	by               operate.By
+}
+
+func (d *decision) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
+	fs.StringVar(&d.callResult, "call-result", "", "the call has happened and has returned what is in this `FILE`: the operation goes on behind it")
+	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets what is in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry is told this `REASON`")
+	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
+	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
+	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
+	fs.BoolVar(&d.voided, "voided", false, "the service refuses the key of the call from now on: it is made again under another one")
+	fs.DurationVar(&d.retain, "retain", 0, "how `LONG` the result or failure is kept (default as long as the result would have been); afterwards a retry executes")
+	cli.ByFlags(fs, &d.by)
+}
+
+// check refuses what cannot be meant.
+func (d *decision) check(try string) error {
+	ways := 0
+	for _, is := range []bool{d.callResult != "", d.result != "", d.failed != "", d.runAgain} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		return cli.Usage("what has become of it?", try)
+	case ways > 1:
+		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
+	case d.call == "":
+		return cli.Usage("--call is missing: which call have you looked up?", "--call ID, as once keys show KEY prints it")
+	case d.voided && !d.runAgain:
+		return cli.Usage("--voided says how to run again, and --run-again is missing", try+" --voided")
+	case d.status != 0 && d.callResult != "":
+		return cli.Usage("--status is that of the operation, and --call-result does not end it", "--call-result alone, or --result with --status")
+	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
+		return cli.Usage(fmt.Sprintf("--status %d is not that of an answer", d.status), "--status 201 with --result, or --status 422 with --failed")
+	case d.status != 0 && d.failed != "" && d.status < 400:
+		return cli.Usage(fmt.Sprintf("--status %d is no failure", d.status), "--status 422 with --failed")
+	case d.mediaType != "" && (d.status == 0 || d.result == ""):
+		return cli.Usage("--type is that of an answer over HTTP", "--type with --result and --status")
+	case d.retain != 0 && (d.runAgain || d.callResult != ""):
+		return cli.Usage("--retain is for the end of the operation, and it goes on", try)
+	case d.retain < 0:
+		return cli.Usage(fmt.Sprintf("--retain %v keeps nothing", d.retain), "--retain 72h")
+	}
+	return cli.CheckBy(d.by, try)
+}
+
+// resolution is the decision in the words of package lease.
+func (d *decision) resolution(op operate.Operation) (how operate.Decision, err error) {
+	how = operate.Decision{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
+	switch {
+	case d.callResult != "":
+		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")
+	case d.result != "" && d.status != 0:
+		var body []byte
+		if body, err = fileOf("--result", d.result); err == nil {
+			how.Answer = d.answer(body)
+		}
+	case d.result != "":
+		how.Result, err = valueOf("--result", d.result, "JSON, as the handler would have returned it; or --status if it is an answer over HTTP")
+	case d.failed != "" && d.status != 0:
+		how.Answer, err = d.problem(op)
+	case d.failed != "":
+		how.Failure = &once.Failure{Code: notApplied, Message: d.failed}
+	}
+	return how, err
+}
+
+// maxResult is the default of once.Config.MaxResult.
+const maxResult = 16 << 20
+
+// fileOf reads what a flag names.
+func fileOf(flag, name string) ([]byte, error) {
+	body, err := os.ReadFile(name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w. Try: a file that you may read", flag, err)
+	case len(body) > maxResult:
+		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", flag, len(body), maxResult)
+	}
+	return body, nil
+}
+
+// valueOf reads JSON from what a flag names.
+func valueOf(flag, name, try string) ([]byte, error) {
+	body, err := fileOf(flag, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !json.Valid(body):
+		return nil, fmt.Errorf("%s: the file is not JSON. Try: %s", flag, try)
+	}
+	return bytes.TrimSpace(body), nil
+}
+
+// notApplied is the code of a failure that an operator has found out.
+const notApplied = "OPERATION.not_applied"
+
+func (d *decision) answer(body []byte) *store.Result {
+	mediaType := d.mediaType
+	switch {
+	case mediaType != "":
+	case json.Valid(body):
+		mediaType = "application/json"
+	default:
+		mediaType = http.DetectContentType(body)
+	}
+	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
+}
+
+// problem is the answer over HTTP of an operation that has failed.
+func (d *decision) problem(op operate.Operation) (*store.Result, error) {
+	body, err := json.Marshal(oncehttp.Problem{
+		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
+		SafeNewKey: op.RecoveryPoint == "", // what an earlier phase has written stands
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: "application/problem+json"}}, Body: body}, nil
+}
+
+// The ways to decide, for once keys show.
+const (
+	callResultWay = "  --call-result FILE   it has happened and has returned the JSON in FILE: the operation goes on\n"
+	resultWay     = "  --result FILE        it has happened, and the operation ends here: a retry gets FILE\n"
+	failedWay     = "  --failed REASON      it has not happened and never will, and the operation ends here\n"
+	runAgainWay   = "  --run-again          the call is made again: see once keys resolve --help\n"
+)
+
+// called names a call, or a phase that has committed by itself.
+func called(call *lease.Begun) string {
+	return words.Either(call.Tx, "the phase ", "the call ") + words.Shown(call.Phase)
+}
+
+// effect says what the decision means.
+func (d *decision) effect(op operate.Operation, p lease.Progress) string {
+	what, then := "the operation goes on behind its recovery point", ""
+	if p.Call != nil {
+		then = "; what follows " + called(p.Call) + " does NOT run"
+	}
+	switch call := p.Call; {
+	case d.callResult != "" && call != nil:
+		what = called(call) + " has returned this value; the next retry or a completer goes on, and what follows it runs"
+	case d.result != "":
+		what = "a retry gets this result" + then
+	case d.failed != "":
+		what = "a retry is told that it has failed" + then
+	case call != nil && call.Tx:
+		what = called(call) + " is executed again; what follows it runs then"
+	case call != nil && d.voided:
+		what = called(call) + " is made again, under a new key; what follows it runs then"
+	case call != nil:
+		what = fmt.Sprintf("%s is made again, under the same key %s; what follows it runs then", called(call), call.Key)
+	case op.RecoveryPoint == "":
+		what = "the key is new again: a retry executes"
+	}
+	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
+}
+
+// warning says what must be true, so that the decision does no harm.
+func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
+	switch {
+	case d.failed != "" && op.RecoveryPoint != "":
+		return fmt.Sprintf("what the operation has written up to %s stands.", words.Shown(op.RecoveryPoint))
+	case !d.runAgain:
+		return ""
+	case call != nil && call.Tx:
+		return "what the phase has written is written twice, unless none of it stands."
+	case call != nil && d.voided:
+		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
+	case call != nil:
+		return fmt.Sprintf("the call takes effect twice, unless the service dedupes by the key %s and still knows it. %s.", call.Key, repeatable(call))
+	case op.RecoveryPoint == "":
+		return "a retry of this operation will execute it. If it has taken effect, it will do so twice."
+	}
+	return ""
+}
+
+// ofRoute is how a scope ends that is one of an HTTP route.
+var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
+
+// lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
+func (d *decision) lacksStatus(op operate.Operation) bool {
+	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
+}
+
+// repeatable says what the program knows of a second call with the same key.
+func repeatable(call *lease.Begun) string {
+	switch {
+	case !call.Repeats:
+		return "The program does not say that the service dedupes"
+	case call.Until.IsZero():
+		return "The program says that the service dedupes for ever"
+	}
+	return "The program says that the service dedupes until " + call.Until.Format(time.RFC3339)
+}

@@ -1,0 +1,149 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/recorded"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var exportEntry = cli.Entry{
+	Quick: true, Name: "keys export", Args: "KEY", Brief: "write the request of an operation to a file",
+	Help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
+replay can send it to another service, to see there what happened here. The service must have
+kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
+
+The file is JSON, and has the method, path, headers and exact bytes of the request.
+Authorization, Cookie, X-Api-Key and other headers whose names tell of a secret are left out, and
+those that you name with --redact. The path and the body are as they were: treat the file like
+the data of the service.
+
+The audit says that you have read the request, if you may write to it. Nothing else is changed.`,
+	Make: func() cli.Runner { return new(export) },
+}
+
+type export struct {
+	db, scope, file, who string
+	key                  cli.KeyFile
+	redact               []string
+}
+
+func (c *export) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	c.key.Flags(fs)
+	fs.StringVar(&c.file, "file", "", "the new `FILE` (default once-HASH.json, with the hash of the key)")
+	fs.Func("redact", "leave out the header `NAME`, too; as often as needed", func(name string) error {
+		c.redact = append(c.redact, name)
+		return nil
+	})
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+}
+
+func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once keys export KEY --scope SCOPE --key-file FILE --db URL"
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which key?", try)
+	}
+	encrypter, err := c.key.Encrypter()
+	switch {
+	case err != nil:
+		return err
+	case encrypter == nil:
+		return cli.Usage("--key-file is missing: requests are stored encrypted", try)
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	op, err := c.find(ctx, db, args[0])
+	if err != nil {
+		return err
+	}
+	r, err := c.request(ctx, db, op, encrypter)
+	if err != nil {
+		return err
+	}
+	if c.file == "" {
+		c.file = "once-" + keyname.Hashes(op.Key)[0] + ".json"
+	}
+	looked(ctx, m, db, c.who, operate.Access{Scope: op.Scope, Key: op.Key, Detail: "its request, exported"})
+	if err := writeNew(c.file, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.Stdout, "%s  %s %s, %d bytes\n", c.file, words.Shown(r.Method), words.Shown(r.Path), len(r.Body))
+	for _, name := range r.Redacted {
+		fmt.Fprintf(m.Stdout, "left out: %s\n", words.Shown(name))
+	}
+	return nil
+}
+
+// find returns the operation that is meant.
+func (c *export) find(ctx context.Context, db *cli.DB, key string) (op operate.Operation, err error) {
+	found, err := db.Keys.Find(ctx, key)
+	if err != nil {
+		return op, db.Failed("read", err)
+	}
+	if c.scope != "" {
+		found = slices.DeleteFunc(found, func(op operate.Operation) bool { return op.Scope != c.scope })
+	}
+	switch len(found) {
+	case 0:
+		return op, refusal(operate.ErrNothing)
+	case 1:
+		return found[0], nil
+	}
+	return op, cli.Usage(fmt.Sprintf("%d scopes have this key", len(found)), "--scope "+words.Quoted(found[0].Scope))
+}
+
+// request returns what was captured of op.
+func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
+	rec, err := db.Keys.Record(ctx, op.ID())
+	switch {
+	case err != nil:
+		return r, db.Failed("read", err)
+	case len(rec.Request) == 0:
+		return r, errors.New("the request was not kept, or it was forgotten. Try: CaptureRequest of package oncehttp and Config.Encrypter of the engine, for requests to come")
+	}
+	plain, err := encrypter.Decrypt(rec.Request, seal.Label(op.Scope, op.Key))
+	if err != nil {
+		return r, fmt.Errorf("%w. Try: --key-file with the key that the service had when it stored the request", err)
+	}
+	if r, err = recorded.FromCapture(plain, c.redact); err != nil {
+		return r, fmt.Errorf("%w. Try: once keys show KEY, which tells what kind of operation it is", err)
+	}
+	r.ID, r.ExportedAt = once.NewKey(), time.Now().UTC().Truncate(time.Second)
+	r.Operation = recorded.Operation{Scope: op.Scope, Key: op.Key, Fingerprint: op.Fingerprint, State: op.State, Since: op.Since, Status: op.Status, Trace: op.Trace}
+	return r, nil
+}
+
+// writeNew writes v as JSON to a new file that only its owner can read.
+func writeNew(name string, v any) (err error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w. Try: --file with another name", err)
+	}
+	if _, err = f.Write(append(text, '\n')); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return f.Close()
+}

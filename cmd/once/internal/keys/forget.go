@@ -1,0 +1,89 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
+)
+
+var forgetEntry = cli.Entry{
+	Name: "keys forget", Args: "KEY", Brief: "erase what is stored under a key",
+	Help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
+request and correlation ids of its attempts so far. That it was done stays until it expires, with
+its scope, key and fingerprint: a retry is told that the result is not available, and
+does not execute. Who has done this, when and why is in the audit, in the same commit.
+
+Without --yes nothing is changed: it is shown what would be.
+
+A running operation cannot be forgotten, nor one whose outcome is unknown: what is stored is
+needed to go on. See once keys resolve.
+
+The key itself stays, because it keeps a retry from executing (keys that are personal
+data belong under Config.HashKeys), and so does what the database keeps for itself: dead
+rows until they are vacuumed, write-ahead logs, replicas, backups.`,
+	Make: func() cli.Runner { return new(forget) },
+}
+
+type forget struct {
+	db    string
+	by    operate.By
+	order operate.ForgetRequest
+	yes   bool
+}
+
+func (c *forget) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.order.Scope, "scope", "", "the `SCOPE` of the key, required")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once keys forget KEY --scope SCOPE --reason WHY --db URL"
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return cli.Usage("which key?", try)
+	case c.order.Scope == "":
+		return cli.Usage("--scope is missing", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c.order.Key, c.order.Preview = args[0], !c.yes
+	detail, err := db.Keys.Forget(ctx, c.by, c.order)
+	if refused := refusal(err); refused != nil {
+		return refused
+	}
+	switch {
+	case err != nil:
+		return db.Failed("change", err)
+	case c.yes:
+		fmt.Fprintf(m.Stdout, "%s\n", detail)
+		return nil
+	}
+	fmt.Fprintf(m.Stdout, "would do: %s\n", detail)
+	return m.Preview("--yes")
+}
+
+// refusal is err in the words of this command, if err says why nothing was forgotten.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, operate.ErrNothing):
+		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope"))
+	case errors.Is(err, operate.ErrRunning):
+		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
+	case errors.Is(err, operate.ErrUnknown):
+		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: once keys resolve KEY, then again")
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var listEntry = cli.Entry{
+	Name: "keys list", Brief: "which keys there are",
+	Help: `Lists operations by scope and key. Requests and answers are not shown. The audit says that
+you have looked, if you may write to it.
+
+If there are more than --limit, the command for the next page is printed to standard
+error; in JSON "next" has the value for --after. --since and --before look at when an
+operation was begun, and take a time (2026-01-31T12:00:00Z) or how long ago that is by
+the database's clock (90m, 72h).
+
+--hash finds the key that logs call idempotency_key or key_hash. No index has it, so all
+operations are read that the other flags leave: give --scope, and --since if you can.`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	db, since, before, who, hash string
+	output                       cli.Form
+	filter                       operate.KeyFilter
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: running, waiting, done, unknown or expired")
+	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
+	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
+	fs.StringVar(&c.filter.Name, "name", "", "only of this `NAME`, such as \"POST /refunds\"")
+	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
+	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
+	cli.WindowFlags(fs, &c.filter.Window)
+	fs.StringVar(&c.hash, "hash", "", "only the key with this `HASH`, as logs have it: 16 hexadecimal digits")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	c.output.Flag(fs)
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	switch c.filter.State {
+	case "", "running", "waiting", "done", "unknown", operate.StateExpired:
+	default:
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state running, waiting, done, unknown, or expired")
+	}
+	if c.hash != "" && !keyHash.MatchString(c.hash) {
+		return cli.Usage(fmt.Sprintf("--hash %q is no hash of a key", c.hash), "the 16 hexadecimal digits that the log has as idempotency_key")
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	now, err := db.Keys.Now(ctx)
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	if c.filter.Since, err = cli.Instant("--since", c.since, now); err != nil {
+		return err
+	}
+	if c.filter.Before, err = cli.Instant("--before", c.before, now); err != nil {
+		return err
+	}
+	p, err := c.list(ctx, db)
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
+	if c.output != cli.Table {
+		return cli.WritePage(m.Stdout, c.output, p)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty("such operations")
+	}
+	if err := printList(m.Stdout, p.Items); err != nil {
+		return err
+	}
+	return m.More(p.Next)
+}
+
+var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")
+
+// list returns a page, or all that have the hash.
+func (c *list) list(ctx context.Context, db *cli.DB) (p operate.Page[operate.Operation], err error) {
+	if c.hash == "" {
+		return db.Keys.List(ctx, c.filter)
+	}
+	p.Items, err = db.Keys.FindHash(ctx, c.hash, c.filter)
+	return p, err
+}
+
+// filters are the flags that say what was looked for.
+func (c *list) filters() string {
+	var b strings.Builder
+	for _, f := range [][2]string{
+		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"name", c.filter.Name}, {"since", c.since}, {"before", c.before}, {"hash", c.hash},
+	} { // not --after, which has a key in it
+		if f[1] != "" {
+			fmt.Fprintf(&b, " --%s %s", f[0], words.Quoted(f[1]))
+		}
+	}
+	return b.String()
+}
+
+func printList(w io.Writer, list []operate.Operation) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "SCOPE\tKEY\tNAME\tSTATE\tRESULT\tBYTES\tSINCE\tEXPIRES\n")
+	for _, op := range list {
+		expires := "-"
+		if op.ExpiresAt != nil {
+			expires = op.ExpiresAt.Format(time.RFC3339)
+		}
+		result := "-"
+		switch {
+		case op.Result == "omitted":
+			result = op.Result
+		case op.Result != "":
+			result = kindOf(op)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", words.Shown(op.Scope), words.Shown(op.Key), words.Either(op.Name != "", words.Shown(op.Name), "-"), op.State, result, op.ResultBytes, op.Since.Format(time.RFC3339), expires)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,38 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// looked writes to the audit that somebody has looked. Who may only read can look all the
+// same; so can whoever looks because the database is stuck.
+func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.Access) {
+	const patience = 2 * time.Second
+	by := operate.By{Who: words.Either(who != "", who, "unknown")}
+	bound, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var err error
+	if db.Dialect == sqlplane.SQLite { // which does not hear that while it waits for the file
+		db.SetMaxOpenConns(1)
+		_, err = db.ExecContext(bound, "pragma busy_timeout = 1000")
+	}
+	if err == nil {
+		err = db.Keys.Looked(bound, by, l)
+	}
+	if err == nil {
+		return
+	}
+	try := "a user who may insert into once_audit"
+	if sqlguard.IsMissing(err) {
+		try = "once migrate up --db " + db.Paste
+	}
+	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: %s\n", err, try)
+}

@@ -1,0 +1,181 @@
+package keys
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+// meaning of a state, for somebody who was woken up by it.
+func meaning(op operate.Operation, p lease.Progress) string {
+	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
+	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
+	switch op.State {
+	case "running":
+		switch {
+		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
+			return "a process works on it; its lease says for how long"
+		case p.CallID != "":
+			return "its lease is over in the middle of a call: no retry repeats it, " + decides + " must decide"
+		}
+		return "its lease is over: the next retry or a completer goes on with it"
+	case "waiting":
+		if p.CallID != "" {
+			return "it has stopped in the middle of a call: no retry repeats it, " + decides + " must decide"
+		}
+		return "it has stopped before its end: the next retry or a completer goes on with it"
+	case "unknown":
+		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
+	case operate.StateExpired:
+		return effect(op) + ", but its retention is over: a retry would execute again"
+	case "archived":
+		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
+	}
+	if op.Result == "omitted" {
+		return effect(op) + "; its answer is not kept"
+	}
+	return effect(op) + "; a retry gets the stored answer"
+}
+
+// effect says what has become of what an operation that has ended has written.
+func effect(op operate.Operation) string {
+	switch op.Effect {
+	case once.EffectApplied.String():
+		return "it took effect, once"
+	case once.EffectNotApplied.String():
+		return "it was answered, once, and what it had written was rolled back"
+	}
+	return "it was refused, once; it is not recorded whether what it had written was kept"
+}
+
+// Print prints an operation, for a person.
+func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line("key", "%s", words.Shown(op.Key))
+	line("scope", "%s", words.Shown(op.Scope))
+	if op.Name != "" {
+		line("name", "%s", words.Shown(op.Name))
+	}
+	line("state", "%s: %s", op.State, meaning(op, p))
+	line("since", "%s", at(op, &op.Since))
+	if op.ExpiresAt != nil {
+		line("expires", "%s", at(op, op.ExpiresAt))
+	} else if op.State == "done" {
+		line("expires", "never: it is kept for ever")
+	}
+	if op.LeaseUntil != nil {
+		line("lease until", "%s", at(op, op.LeaseUntil))
+	}
+	switch op.Result {
+	case "":
+	case "omitted":
+		line("result", "%s, not kept, or forgotten%s", kindOf(op), words.Either(op.State == store.StateDone.String(), ": a retry is told so and does not execute", ""))
+	default:
+		line("result", "%s, %d bytes", kindOf(op), op.ResultBytes)
+	}
+	line("fence", "%d", op.Fence)
+	for i, phase := range phases(op, p) {
+		line(words.Either(i == 0, "phases", ""), "%s", phase)
+	}
+	if len(p.Phases) == 0 && op.RecoveryPoint != "" {
+		line("reached", "recovery point %s", words.Shown(op.RecoveryPoint))
+	}
+	switch call := p.Call; {
+	case call != nil && call.Tx && unfinished(op):
+		line("phase", "%s has ended its transaction itself, and what it has written may stand", words.Shown(call.Phase))
+	case call != nil && unfinished(op):
+		line("calling", "%s, with the key %s at the service", words.Shown(call.Phase), call.Key)
+		line("then", "%s", next(call))
+		if call.Refused != "" {
+			line("refused", "the value that was decided before: %s", words.Shown(call.Refused))
+		}
+	case call == nil && op.CallStarted:
+		line("calling", "an external call was begun after it")
+	}
+	if p.CallID != "" {
+		line("call id", "%s, which once keys resolve needs", p.CallID)
+	}
+	line("fingerprint", "%s", words.Either(op.Fingerprint != "", op.Fingerprint, "none: retries are not compared"))
+	line("request", "%s", words.Either(op.Captured, "captured, encrypted", "not captured"))
+	if op.Trace != "" {
+		line("trace", "%s", words.Shown(op.Trace))
+	}
+	return t.Flush()
+}
+
+// mostPhases are shown, the last ones.
+const mostPhases = 20
+
+// phases are those of an operation, each with what has become of it.
+func phases(op operate.Operation, p lease.Progress) (list []string) {
+	if n := len(p.Phases) - mostPhases; n > 0 {
+		list = append(list, fmt.Sprintf("(%d before these)", n))
+	}
+	for _, e := range p.Phases[max(0, len(p.Phases)-mostPhases):] {
+		what := "done"
+		switch {
+		case e.Failure != "":
+			what = "failed with " + words.Shown(e.Failure)
+		case e.ByHand:
+			what = "done: an operator has given its value"
+		}
+		list = append(list, words.Shown(e.Phase)+": "+what)
+	}
+	if p.Call != nil {
+		what := "begun, and its outcome is not known"
+		switch {
+		case !unfinished(op):
+			what = "begun; an operator has ended the operation"
+		case p.CallID == "":
+			what = "begun"
+		}
+		list = append(list, words.Shown(p.Call.Phase)+": "+what)
+	}
+	return list
+}
+
+// next says who can go on with a call that was begun, if its answer does not come.
+func next(call *lease.Begun) string {
+	var can []string
+	switch {
+	case call.Repeats && call.Until.IsZero():
+		can = append(can, "the call can be made again with this key")
+	case call.Repeats:
+		can = append(can, "the call can be made again with this key until "+call.Until.Format(time.RFC3339))
+	}
+	if call.Checked {
+		can = append(can, "the program can ask the service what became of the call")
+	}
+	return words.Either(len(can) > 0, strings.Join(can, "; "), "only a person can find out what became of the call")
+}
+
+// at shows a moment, and how far it is from the database's now.
+func at(op operate.Operation, t *time.Time) string {
+	d := op.Now.Sub(*t)
+	if d < 0 {
+		return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), words.Span(-d))
+	}
+	return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), words.Span(d))
+}
+
+// kind of a result: an answer over HTTP, or what a function returned.
+func kindOf(op operate.Operation) string {
+	if op.Status != 0 {
+		return fmt.Sprintf("HTTP %d", op.Status)
+	}
+	return op.Result
+}
+
+// unfinished reports whether an operation has not come to its end.
+func unfinished(op operate.Operation) bool {
+	return op.State == store.StateRunning.String() || op.State == store.StateWaiting.String() || op.State == store.StateUnknown.String()
+}

@@ -1,0 +1,264 @@
+package keys
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/recorded"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+var replayEntry = cli.Entry{
+	Name: "keys replay", Args: "FILE", Brief: "send an exported request to another service",
+	Help: `Sends the request in FILE, which once keys export has written, to a service that may execute it:
+one in staging, or on your machine. Method, path, headers and body are those of the file, to the
+byte; Host is that of the target. The header Once-Replay-Of has the id of the file.
+
+--concurrency says how many are sent at the same moment, to reproduce a race; --times, how often
+that is done. All have the same key, so one of them executes, and the others are replays.
+
+The file has no credentials: give them with --header, as often as needed. --header @FILE reads
+such lines from a file. A header that is given takes the place of the recorded one, and an
+empty one, such as 'Once-First-Sent:', takes it away.
+
+  once keys replay once-6ab9f1eb8f7d3388.json --to http://127.0.0.1:8080 --concurrency 8 \
+    --header 'Authorization: Bearer ...'
+
+The host that has recorded the request is refused as a target: by its name, and by its
+addresses as they are known here. Redirects are not followed, and count as refused.
+
+For each answer it is told whether it was executed or replayed, as its headers say, or refused
+(in flight, for example), and whether its body is the same as that of the other ones. The exit
+code is 1 if a request got no answer, if more than one executed, or if bodies differ.`,
+	Make: func() cli.Runner { return &replay{header: http.Header{}} },
+}
+
+const (
+	maxReplays   = 100_000
+	maxAnswer    = 64 << 20
+	replayDialog = time.Minute // for one request and its answer
+)
+
+type replay struct {
+	to                 string
+	output             cli.Form
+	concurrency, times int
+	header             http.Header
+}
+
+func (c *replay) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.to, "to", "", "`URL` of the service, required")
+	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
+	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` at the same moment")
+	fs.IntVar(&c.times, "times", 1, "do so `N` times, one after the other")
+	cli.HeaderFlag(fs, c.header, "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines")
+	c.output.Flag(fs)
+}
+
+// replayReport is what came back. Its JSON form is a contract with scripts.
+type replayReport struct {
+	ID          string         `json:"id"`
+	To          string         `json:"to"`
+	Sent        int            `json:"sent"`
+	Executed    int            `json:"executed"`
+	Replayed    int            `json:"replayed"`
+	Refused     int            `json:"refused"`
+	Unanswered  int            `json:"unanswered"`
+	BodiesEqual bool           `json:"bodies_equal"` // of what was executed and replayed
+	Answers     []replayAnswer `json:"answers"`
+}
+
+type replayAnswer struct {
+	Round      int    `json:"round"`
+	Status     int    `json:"status,omitempty"`
+	Outcome    string `json:"outcome"` // executed, replayed, refused or unanswered
+	BodySHA256 string `json:"body_sha256,omitempty"`
+	SameBody   bool   `json:"same_body"` // as the first one that was executed or replayed
+	Error      string `json:"error,omitempty"`
+}
+
+func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once keys replay FILE --to http://127.0.0.1:8080"
+	target, err := url.Parse(c.to)
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return cli.Usage("which file?", try)
+	case c.to == "":
+		return cli.Usage("--to is missing", try)
+	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:
+		return cli.Usage("--to is no http or https URL of a service", try)
+	case c.concurrency < 1 || c.times < 1 || c.concurrency > maxReplays/c.times:
+		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d", c.concurrency, c.times), fmt.Sprintf("both at least 1, and at most %d requests", maxReplays))
+	}
+	file, err := os.ReadFile(args[0])
+	if err != nil {
+		return fmt.Errorf("%w. Try: a file of once keys export", err)
+	}
+	r, err := recorded.Parse(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	if r.CameFrom(ctx, target, net.DefaultResolver) {
+		return fmt.Errorf("the request was recorded by %s, and is not sent there again. Try: --to with the address of another service", words.Shown(r.Host))
+	}
+	for _, name := range r.Redacted {
+		if c.header.Values(name) == nil {
+			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header %s\n", words.Shown(name), words.Quoted(words.Shown(name)+": ..."))
+		}
+	}
+	report, err := c.send(ctx, &r, target)
+	if err != nil {
+		return err
+	}
+	if err := c.print(m.Stdout, report); err != nil {
+		return err
+	}
+	return report.verdict()
+}
+
+// send sends the rounds.
+func (c *replay) send(ctx context.Context, r *recorded.Request, target *url.URL) (*replayReport, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: c.concurrency}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{
+		Transport: transport, Timeout: replayDialog,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	report := &replayReport{ID: r.ID, To: target.String(), Answers: make([]replayAnswer, c.times*c.concurrency)}
+	for round := range c.times {
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for i := range c.concurrency {
+			req, err := r.HTTP(ctx, target, c.header)
+			if err != nil {
+				return nil, err
+			}
+			answer := &report.Answers[round*c.concurrency+i]
+			all.Go(func() {
+				<-start
+				*answer = answerTo(client, req)
+				answer.Round = round + 1
+			})
+		}
+		close(start)
+		all.Wait()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	report.count()
+	return report, nil
+}
+
+// answerTo sends one request.
+func answerTo(client *http.Client, req *http.Request) replayAnswer {
+	resp, err := client.Do(req)
+	if err != nil {
+		return replayAnswer{Outcome: "unanswered", Error: err.Error()}
+	}
+	defer resp.Body.Close()
+	a := replayAnswer{Status: resp.StatusCode, Outcome: outcomeOf(resp)}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return replayAnswer{Status: resp.StatusCode, Outcome: "unanswered", Error: err.Error()}
+	case len(body) > maxAnswer:
+		return replayAnswer{Status: resp.StatusCode, Outcome: "unanswered", Error: fmt.Sprintf("its body has more than %d bytes", maxAnswer)}
+	}
+	hash := sha256.Sum256(body)
+	a.BodySHA256 = hex.EncodeToString(hash[:])
+	return a
+}
+
+// outcomeOf is what the headers of an answer say. A service without keys says nothing: then a redirect, which is not followed, and a
+// refusal are not taken for executions.
+func outcomeOf(resp *http.Response) string {
+	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
+	switch {
+	case strings.EqualFold(resp.Header.Get(wire.ReplayedHeader), "true"), status == wire.StatusReplayed:
+		return "replayed"
+	case status == wire.StatusStored, status == wire.StatusOmitted, status == "" && resp.StatusCode < 300:
+		return "executed"
+	}
+	return "refused"
+}
+
+// count adds the answers up.
+func (r *replayReport) count() {
+	first := ""
+	r.Sent, r.BodiesEqual = len(r.Answers), true
+	for i := range r.Answers {
+		a := &r.Answers[i]
+		switch a.Outcome {
+		case "executed":
+			r.Executed++
+		case "replayed":
+			r.Replayed++
+		case "refused":
+			r.Refused++
+			continue
+		default:
+			r.Unanswered++
+			continue
+		}
+		if first == "" {
+			first = a.BodySHA256
+		}
+		a.SameBody = a.BodySHA256 == first
+		r.BodiesEqual = r.BodiesEqual && a.SameBody
+	}
+}
+
+// verdict is an error if something is not as retries with one key must be.
+func (r *replayReport) verdict() error {
+	switch {
+	case r.Unanswered > 0:
+		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", words.Count(r.Unanswered, "request"), words.Shown(r.To))
+	case r.Executed > 1:
+		return fmt.Errorf("%d requests with the same key were executed. Try: does this route of the service look at keys?", r.Executed)
+	case !r.BodiesEqual:
+		return errors.New("the bodies of the answers differ. Try: -o json, which has their hashes")
+	}
+	return nil
+}
+
+func (c *replay) print(w io.Writer, r *replayReport) error {
+	if c.output != cli.Table {
+		return cli.WriteJSON(w, c.output, r)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "ROUND\tSTATUS\tOUTCOME\tBODY\tSAME\n")
+	for _, a := range r.Answers {
+		same, status := "-", "-"
+		if a.Status != 0 {
+			status = strconv.Itoa(a.Status)
+		}
+		if a.Outcome == "executed" || a.Outcome == "replayed" {
+			same = words.Either(a.SameBody, "yes", "NO")
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Round, status, a.Outcome, words.Either(a.Error == "", a.BodySHA256[:min(16, len(a.BodySHA256))], words.Shown(a.Error)), same)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d sent to %s: %d executed, %d replayed, %d refused, %d without an answer; bodies %s\n",
+		r.Sent, words.Shown(r.To), r.Executed, r.Replayed, r.Refused, r.Unanswered, words.Either(r.BodiesEqual, "equal", "DIFFER"))
+	return err
+}

@@ -1,0 +1,217 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+var resolveEntry = cli.Entry{
+	Quick: true, Name: "keys resolve", Args: "KEY", Brief: "decide an operation whose outcome is unknown",
+	Help: `Decides an operation whose outcome is unknown: it has called another service, and has stopped
+before it knew what became of the call. once keys show KEY names the call and the key under
+which the service got it. Find out there what has happened, then say one of:
+
+  --call-result FILE  the call has happened, and has returned the JSON in FILE: the next retry,
+                      or a completer, goes on behind it, and what follows the call runs
+  --result FILE       it has happened, and the operation ends here: a retry gets what is in
+                      FILE, as JSON, and what follows the call does not run
+  --failed REASON     it has not happened and never will, and the operation ends here: a retry
+                      is told REASON
+  --run-again         the next retry, or a completer, makes the call again
+
+--call has the id of the call, as once keys show prints it. If another call is unknown by now,
+or this one was made again or was decided otherwise, nothing is changed. So the same command can
+be repeated: what is decided already is not decided twice.
+
+FILE of --call-result has the form in which the program saves what the call returns. If it has
+another one, the next retry leaves the outcome unknown, and once keys show tells the form.
+
+If clients ask for the operation over HTTP, say the status of the answer as well: --status 201
+with --result, --status 422 with --failed.
+
+That the service knows nothing of a call does not prove that it has not happened: it may still
+be on its way. So --run-again has one effect only in two cases. Either the service dedupes by
+the key of the call and still knows it: the call is made again under the same key, within an
+hour. Or the service was made to refuse this key from now on, by a tombstone (a payment that
+was cancelled, a row with the key): then add --voided, and the call gets a new key. The same
+is true of --failed: without a tombstone, the call may happen after all.
+
+If nothing was saved of the operation, --run-again makes its key new again: a retry executes.
+If it has taken effect, it does so twice.
+
+Without --yes nothing is changed: it is shown what would be. Who has decided, when and why is
+in the audit, in the same commit.`,
+	Make: func() cli.Runner { return new(resolve) },
+}
+
+type resolve struct {
+	db, scope string
+	output    cli.Form
+	decision  decision
+	yes       bool
+}
+
+func (c *resolve) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key, required")
+	c.decision.Flags(fs)
+	c.output.Flag(fs)
+	fs.BoolVar(&c.yes, "yes", false, "do it")
+}
+
+func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once keys resolve KEY --scope SCOPE --call ID --reason WHY --db URL, with --call-result FILE, --result FILE, --failed REASON or --run-again"
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return cli.Usage("which key?", try)
+	case c.scope == "":
+		return cli.Usage("--scope is missing", try)
+	}
+	if err := c.decision.check(try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	v, err := db.Keys.Show(ctx, operate.KeyQuery{Key: args[0], Scope: c.scope})
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	before := c.before(v.Audit)
+	switch {
+	case v.Found:
+		return c.resolve(ctx, m, db, v, before)
+	case c.isAgain(before):
+		return c.print(m, operate.Decided{Resolved: true, Already: true, Effect: said(before)})
+	}
+	return refusal(operate.ErrNothing)
+}
+
+// before returns what the audit has about the call that is decided, nil if it was not decided before.
+func (c *resolve) before(audit []operate.Entry) *operate.Entry {
+	for _, e := range audit {
+		if e.Action == "resolve" && strings.Contains(e.Detail, ", call "+c.decision.call+": ") {
+			return &e
+		}
+	}
+	return nil
+}
+
+// isAgain reports whether a decision is the one before, of which no record tells: it has made the key new again.
+func (c *resolve) isAgain(before *operate.Entry) bool {
+	return before != nil && c.decision.runAgain && strings.HasSuffix(before.Detail, ": runs again")
+}
+
+// said is what the audit has about a decision.
+func said(e *operate.Entry) string {
+	return fmt.Sprintf("by %s at %s: %s", words.Shown(e.Who), e.At.Format(time.RFC3339), words.Shown(e.Detail))
+}
+
+func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate.KeyView, before *operate.Entry) error {
+	op, p := *v.Operation, v.Progress
+	how, err := c.decision.resolution(op)
+	if err != nil {
+		return err
+	}
+	a := operate.Decided{Resolved: c.yes, Effect: c.decision.effect(op, p), Progress: p, Operation: &op}
+	switch err := c.decide(ctx, db, op, how); store.KindOf(err) {
+	case store.KindOther:
+		if err != nil {
+			return db.Failed("change", err)
+		}
+		a.Already = before != nil
+	case store.KindTaken:
+		if !c.isAgain(before) {
+			return notUnknown(op, p, sqlguard.Said(err), before)
+		}
+		a.Already = true
+	case store.KindMisused:
+		_, try := words.Advice(err.Error())
+		return fmt.Errorf("the operation cannot be resolved so: %w. Try: %s", sqlguard.Said(err), words.Either(try != "", try, "--result FILE or --failed REASON"))
+	case store.KindLost:
+		return errors.New("the database has not answered, and may have written the decision. Try: the same command again, which does not write it twice")
+	default:
+		return db.Failed("change", err)
+	}
+	switch {
+	case a.Already:
+		a.Resolved, a.Effect = true, said(before)
+	case c.yes:
+		now, err := db.Keys.Show(ctx, operate.KeyQuery{Key: op.Key, Scope: op.Scope})
+		if err != nil {
+			return db.Failed("read", err)
+		}
+		a.Operation = now.Operation // nil: the key is new again
+	}
+	return c.print(m, a)
+}
+
+// decide writes the decision, or without --yes only checks it.
+func (c *resolve) decide(ctx context.Context, db *cli.DB, op operate.Operation, how operate.Decision) error {
+	if !c.yes {
+		return db.Keys.CheckDecision(ctx, op.ID(), how)
+	}
+	return db.Keys.Decide(ctx, c.decision.by, op.ID(), how)
+}
+
+func (c *resolve) print(m *cli.Env, a operate.Decided) error {
+	if !a.Resolved {
+		if w := c.decision.warning(*a.Operation, a.Call); w != "" {
+			fmt.Fprintf(m.Stderr, "WARNING: %s\n", w)
+		}
+		if c.decision.lacksStatus(*a.Operation) {
+			fmt.Fprintln(m.Stderr, "WARNING: the scope looks like that of an HTTP route, and without --status its clients never get this answer.")
+		}
+	}
+	var err error
+	switch {
+	case c.output != cli.Table:
+		err = cli.WriteJSON(m.Stdout, c.output, a)
+	case a.Already:
+		_, err = fmt.Fprintf(m.Stdout, "already resolved, and nothing was changed now: %s\n", a.Effect)
+	case a.Resolved:
+		_, err = fmt.Fprintf(m.Stdout, "resolved: %s\n", a.Effect)
+	default:
+		for _, phase := range phases(*a.Operation, a.Progress) {
+			fmt.Fprintf(m.Stdout, "phase     %s\n", phase)
+		}
+		_, err = fmt.Fprintf(m.Stdout, "would do  %s\n", a.Effect)
+	}
+	if err == nil && !a.Resolved {
+		return m.Preview("--yes")
+	}
+	return err
+}
+
+// notUnknown says why the decision is not written.
+func notUnknown(op operate.Operation, p lease.Progress, cause error, before *operate.Entry) error {
+	switch {
+	case before != nil:
+		return fmt.Errorf("this call was decided otherwise before, %s. Nothing was changed now. Try: once keys show KEY, and decide what is unknown now", said(before))
+	case p.CallID != "":
+		why, _ := words.Advice(cause.Error()) // its advice is for programs
+		why = strings.TrimSuffix(why, ".")
+		return fmt.Errorf("%s. Nothing was changed. Try: once keys show KEY, and decide the call that it shows", why)
+	case op.State == store.StateWaiting.String():
+		return errors.New("the operation waits for its next owner, and goes on without a person. Try: the request again, with the same key")
+	case op.State != store.StateRunning.String():
+		return fmt.Errorf("the operation is %s, not unknown: there is nothing to resolve. Try: once keys show KEY", op.State)
+	case op.LeaseUntil != nil && op.LeaseUntil.Before(op.Now):
+		return errors.New("the lease of the operation is over, and it can go on without a person. Try: the request again, with the same key")
+	}
+	return errors.New("the operation is running, not unknown. Try: again when its lease is over, which once keys show KEY tells")
+}

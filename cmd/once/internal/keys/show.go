@@ -1,0 +1,137 @@
+// Package keys is the commands of once keys: operations by their idempotency keys.
+package keys
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+// Noun is once keys.
+var Noun = cli.Noun{
+	Name: "keys", Brief: "operations by their idempotency keys", Group: cli.GroupOperate,
+	Entries: []cli.Entry{showEntry, listEntry, forgetEntry, resolveEntry, exportEntry, replayEntry},
+}
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "keys show", Args: "KEY", Brief: "what happened to an idempotency key",
+	Help: `Prints what the database knows about an operation: its state and since when it has it,
+until when a retry is answered from the record, and what the record contains. Of leased work
+it prints the phases, also after the end, and what is needed to decide a call whose outcome is
+unknown. Nothing is changed, except that the audit says that you have looked, if you may write to it.
+Then it prints the last attempts, if there is an attempt log, including attempts that
+left no record, and what operators have done to the key.
+
+The scope consists of the route and its caller, such as "acme POST /refunds". Without
+--scope all scopes are searched. A key that is stored as a hash is found by the key
+itself. A key in quotation marks, as in the log of a proxy, is also searched without them.
+
+The exit code is 3 if nothing is known about the key, and 1 if several scopes have the key
+and --scope is missing ("ambiguous" in JSON).`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct {
+	db, scope, who string
+	output         cli.Form
+	attempts       int
+}
+
+func (c *show) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	c.output.Flag(fs)
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
+}
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	switch {
+	case len(args) == 0:
+		return cli.Usage("which key?", "once keys show KEY --scope SCOPE --db URL")
+	case args[0] == "":
+		return cli.Usage("the KEY is empty", "once keys show KEY --scope SCOPE --db URL")
+	case c.attempts < 0:
+		return cli.Usage(fmt.Sprintf("--attempts %d", c.attempts), "--attempts 20")
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	v, err := db.Keys.Show(ctx, operate.KeyQuery{Key: args[0], Scope: c.scope, Attempts: c.attempts})
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	looked(ctx, m, db, c.who, operate.Access{Scope: v.Scope, Key: v.Key, Detail: words.Count(len(v.Operations), "operation")})
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, v)
+	} else {
+		err = printView(m.Stdout, v, db.Source)
+	}
+	switch {
+	case err == nil && v.Ambiguous:
+		return cli.ErrSaid
+	case err == nil && !v.Found:
+		return cli.ErrNothing
+	}
+	return err
+}
+
+func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
+	switch {
+	case v.Found:
+		if err := Print(w, *v.Operation, v.Progress); err != nil {
+			return err
+		}
+		if err := printTimeline(w, v.Timeline, v.Scope); err != nil || v.CallID == "" {
+			return err
+		}
+		return printDecisions(w, v, db)
+	case v.Scope == "" && len(v.Operations) > 0:
+		fmt.Fprintf(w, "The key %q is known in %d scopes:\n\n", v.Key, len(v.Operations))
+	case len(v.Operations) > 0:
+		fmt.Fprintf(w, "Nothing is known of the key %q in the scope %q: there it was never executed to\nthe end, or has expired, or is being executed at this moment: ask again. It is known in:\n\n", v.Key, v.Scope)
+	default:
+		fmt.Fprintf(w, `Nothing is known of the key %q, in any scope.
+
+That may be for one of four reasons:
+  - it was never executed to the end: what has failed, was killed, or was answered by a 409 or 429 leaves no record;
+  - it is being executed at this moment: ask again;
+  - it was executed so long ago that it has expired and was swept away;
+  - it is kept elsewhere: is %s the right database?
+`, v.Key, db.Name)
+		return printTimeline(w, v.Timeline, v.Scope)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, op := range v.Operations {
+		fmt.Fprintf(t, "  %s\t%s\tsince %s\n", words.Shown(op.Scope), op.State, op.Since.Format(time.RFC3339))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := printTimeline(w, v.Timeline, v.Scope); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nTry: once keys show %s --scope %s --db %s\n", words.Quoted(v.Key), words.Quoted(v.Operations[0].Scope), db.Paste)
+	return err
+}
+
+// printDecisions prints the command that decides what is unknown, for an operator to paste and to complete.
+func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
+	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
+	if v.Call != nil {
+		what, ways = called(v.Call)+words.Either(v.Call.Key != "", ", key "+v.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
+	}
+	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
+		what, words.Quoted(v.Key), words.Quoted(v.Operation.Scope), v.CallID, db.Paste, ways)
+	return err
+}

@@ -1,0 +1,74 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/store/migration"
+)
+
+// Capabilities are those of this release that have tables.
+var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+
+func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
+
+func namesOf(sets []migration.Set) (names []string) {
+	for _, s := range sets {
+		names = append(names, s.Capability)
+	}
+	return names
+}
+
+// selection is the flag --only: the capabilities that a command is about.
+type selection struct{ only []migration.Set }
+
+func (s *selection) Flags(fs *pflag.FlagSet) {
+	fs.Func("only", "only these `CAPABILITIES`, separated by commas (default all: "+capabilityNames()+")", s.add)
+}
+
+func (s *selection) add(names string) error {
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.Index(namesOf(Capabilities), strings.TrimSpace(name))
+		if i < 0 {
+			return fmt.Errorf("there is no capability %q; there are %s", name, capabilityNames())
+		}
+		s.only = append(s.only, Capabilities[i])
+	}
+	return nil
+}
+
+// sets returns what is selected, which is everything without the flag.
+func (s *selection) sets() []migration.Set {
+	if len(s.only) == 0 {
+		return Capabilities
+	}
+	return s.only
+}
+
+// of returns those of status that are selected.
+func (s *selection) of(status []migration.Status) (list []migration.Status) {
+	selected := namesOf(s.sets())
+	for _, st := range status {
+		if slices.Contains(selected, st.Capability) {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// again is the flag as it was given, for a command to be pasted.
+func (s *selection) again() string {
+	if len(s.only) == 0 {
+		return ""
+	}
+	return " --only " + strings.Join(namesOf(s.only), ",")
+}

@@ -1,0 +1,162 @@
+// Package migrate is the commands of once migrate: the tables of the database.
+package migrate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// Noun is once migrate.
+var Noun = cli.Noun{
+	Name: "migrate", Brief: "the tables of the database", Group: cli.GroupSetUp,
+	Entries: []cli.Entry{upEntry, statusEntry, printEntry},
+}
+
+var (
+	upEntry = cli.Entry{
+		Name: "migrate up", Brief: "create or update the tables that keep operations",
+		Help: `Applies the migrations that the database does not have yet, in one transaction
+(MySQL and MariaDB have none for that: there the next run completes one that was killed).
+Nodes that start together may all run it. The business tables are not touched.
+
+Migrations are numbered within a capability: ` + capabilityNames() + `.
+With --only, the tables of the others are neither created nor updated.`,
+		Make: func() cli.Runner { return new(up) },
+	}
+	statusEntry = cli.Entry{
+		Quick: true, Name: "migrate status", Brief: "which migrations the database has",
+		Help: `Lists the migrations and whether the database has them. The exit code is 1 if
+one is missing. With --only, the other capabilities are left out.`,
+		Make: func() cli.Runner { return new(status) },
+	}
+	printEntry = cli.Entry{
+		Name: "migrate print", Brief: "the migrations as SQL, for goose, Atlas or psql",
+		Help: `Prints the migrations as plain SQL, with --format goose as the text of one
+migration file of goose. There are forward migrations only. After an upgrade of
+once, --from prints what is new in one capability.`,
+		Make: func() cli.Runner { return new(printCommand) },
+	}
+)
+
+type up struct {
+	db string
+	selection
+}
+
+func (c *up) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.selection.Flags(fs)
+}
+
+func (c *up) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, err := cli.OpenDatabase(ctx, c.db, true)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	status, err := sqlstore.Status(ctx, db.DB, Capabilities...) // of all, so that a database which is newer in any of them is refused
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	if err := sqlstore.MigrateOnly(ctx, db.DB, c.sets()...); err != nil {
+		return db.Failed("migrate", err)
+	}
+	var has []migration.Migration
+	for _, s := range c.of(status) {
+		if !s.Applied {
+			fmt.Fprintf(m.Stdout, "applied  %s\n", migrationLine(s.Migration))
+		}
+		has = append(has, s.Migration)
+	}
+	fmt.Fprintf(m.Stdout, "%s is at %s.\n", db.Name, migration.Newest(has))
+	return nil
+}
+
+type status struct {
+	db string
+	selection
+}
+
+func (c *status) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	c.selection.Flags(fs)
+}
+
+func (c *status) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, err := cli.OpenDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	status, err := sqlstore.Status(ctx, db.DB, Capabilities...)
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	list := c.of(status)
+	missing := 0
+	for _, s := range list {
+		word := "applied"
+		if !s.Applied {
+			word = "missing"
+			missing++
+		}
+		fmt.Fprintf(m.Stdout, "%s  %s\n", word, migrationLine(s.Migration))
+	}
+	if missing > 0 {
+		return fmt.Errorf("%s lacks %d of %d migrations. Try: once migrate up%s --db %s", db.Name, missing, len(list), c.again(), db.Paste)
+	}
+	return nil
+}
+
+type printCommand struct {
+	dialect, format string
+	from            int
+	selection
+}
+
+func (c *printCommand) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql")
+	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
+	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
+	c.selection.Flags(fs)
+}
+
+func (c *printCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
+	if c.dialect == "" {
+		return cli.Usage("--dialect is missing", "once migrate print --dialect postgres")
+	}
+	all, err := migration.All(sqlplane.Dialect(c.dialect), c.sets()...)
+	if err != nil {
+		return cli.Usage(fmt.Sprintf("there is no dialect %q", c.dialect), "--dialect postgres, --dialect sqlite, or --dialect mysql")
+	}
+	if c.format != "plain" && c.format != "goose" {
+		return cli.Usage(fmt.Sprintf("there is no format %q", c.format), "--format plain, or --format goose")
+	}
+	if c.from > 0 && len(c.only) != 1 {
+		return cli.Usage("--from is a version of one capability", fmt.Sprintf("--only %s --from %d", migration.Operation.Capability, c.from))
+	}
+	all = all[min(max(0, c.from), len(all)):]
+	if c.format == "goose" && len(all) > 0 {
+		fmt.Fprint(m.Stdout, "-- +goose Up\n")
+	}
+	for _, mg := range all {
+		text := "-- " + mg.Capability + ": " + mg.File() + "\n" + mg.SQL + mg.Noted()
+		if c.format == "goose" {
+			text = "-- +goose StatementBegin\n" + text + "-- +goose StatementEnd\n"
+		}
+		fmt.Fprint(m.Stdout, text)
+	}
+	return nil
+}
+
+// migrationLine is a migration in a list.
+func migrationLine(m migration.Migration) string {
+	return fmt.Sprintf("%-10s  %s", m.Capability, m.File())
+}

@@ -1,0 +1,58 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var forgetEntry = cli.Entry{
+	Quick: true, Name: "outbox forget", Brief: "erase what delivered messages of a key have carried",
+	Help: `Erases the payloads and headers of the delivered messages of a key, if they are kept (once
+relay --keep). That they were delivered stays. Messages that wait for their delivery keep
+theirs, and then the exit code is 1. What brokers, consumers and dead letters have is not
+erased, and neither is what the database keeps for itself, such as its log and its backups.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(forget) },
+}
+
+type forget struct{ target }
+
+func (c *forget) Flags(fs *pflag.FlagSet) {
+	c.target.Flags(fs)
+	fs.Lookup("key").Usage = "the `KEY`, required"
+}
+
+func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	const try = "once outbox forget --topic TOPIC --key KEY --reason WHY --db URL"
+	if err := c.check(try); err != nil {
+		return err
+	}
+	if c.key == "" {
+		return cli.Usage("--key is missing", try)
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would forget: the delivered messages of %s\n", c)
+		return m.Preview("--yes")
+	}
+	f, err := db.Outbox.Forget(ctx, c.by, c.topic, c.key)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", words.Count(int(f.Erased), "delivered message"), c)
+	if f.Waiting > 0 {
+		return fmt.Errorf("%s for delivery and keep their payloads. Try: the same when they are delivered, or once outbox skip; %s", words.Either(f.Waiting == 1, "1 message waits", fmt.Sprintf("%d messages wait", f.Waiting)), about(db, "list", c.topic, c.key))
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var listEntry = cli.Entry{
+	Quick: true, Name: "outbox list", Brief: "which messages wait for their delivery",
+	Help: `Lists the messages of the outbox that are not delivered, the oldest first, the topics and
+keys that are paused, and the topics that wait for something else: a destination that is
+down or does not answer, a rate, or messages that fail; with since when, and the error. Relays
+tell what only they know every five seconds. Payloads and headers are not shown.
+
+The states: waiting for a relay; failing, which is tried again; stopped, which waits for a
+person; blocked, because an earlier message of the same key is failing or stopped.
+With --state delivered it lists delivered messages, if they are kept.
+
+If there are more than --limit, the command for the next page is printed to standard
+error; in JSON "next" has the value for --after.`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	db, state string
+	output    cli.Form
+	filter    operate.MessageFilter
+}
+
+// outboxStates are the states of a message.
+var outboxStates = []outbox.State{
+	outbox.StateWaiting, outbox.StateFailing, outbox.StateStopped, outbox.StateBlocked, outbox.StateDelivered,
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.Topic, "topic", "", "only of this `TOPIC`")
+	fs.StringVar(&c.filter.Key, "key", "", "only of this `KEY` of the topic")
+	fs.StringVar(&c.state, "state", "", "only in this `STATE`: waiting, failing, stopped, blocked or delivered")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	if c.filter.State = outbox.State(c.state); c.state != "" && !slices.Contains(outboxStates, c.filter.State) {
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.state), "--state waiting, failing, stopped, blocked, or delivered")
+	}
+	if c.filter.Key != "" && c.filter.Topic == "" {
+		return cli.Usage("--key is one of a topic, and --topic is missing", "once outbox list --topic TOPIC --key KEY --db URL")
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	page, err := c.page(ctx, db)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if c.output != cli.Table {
+		return cli.WriteList(m.Stdout, c.output, page, page.Items)
+	}
+	if len(page.Items)+len(page.Paused)+len(page.Topics) == 0 {
+		return m.Empty("such messages")
+	}
+	if err := page.print(m.Stdout); err != nil {
+		return err
+	}
+	if err := m.More(page.Next); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(page.Items, func(e operate.Message) bool { return e.State == outbox.StateStopped }); i >= 0 {
+		fmt.Fprintf(m.Stderr, "A message is stopped, and its key waits for you. Try: once outbox show %s --db %s\n", page.Items[i].ID, db.Paste)
+	}
+	return nil
+}
+
+// page is a list for scripts. Its JSON form is a contract with them.
+type page struct {
+	Items  []operate.Message   `json:"items"`
+	Paused []operate.Pause     `json:"paused"`
+	Topics []operate.TopicWait `json:"topics"` // what messages of topics wait for beside pauses
+	Next   string              `json:"next,omitempty"`
+}
+
+func (c *list) page(ctx context.Context, db *cli.DB) (p page, err error) {
+	list, err := db.Outbox.List(ctx, c.filter)
+	if err != nil {
+		return p, err
+	}
+	p.Items, p.Next = list.Items, list.Next
+	if p.Paused, err = db.Outbox.Pauses(ctx); err != nil {
+		return p, err
+	}
+	p.Topics, err = db.Outbox.Waits(ctx, c.filter.Topic)
+	return p, err
+}
+
+func (p page) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "ID\tTOPIC\tKEY\tSEQ\tTYPE\tSTATE\tFAILED\tBYTES\tCREATED\n")
+	for _, e := range p.Items {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", e.ID, words.Shown(e.Topic), words.OrDash(e.Key), sequence(e), words.Shown(e.Type),
+			standing(e), e.Attempts, e.PayloadBytes, words.Time(e.CreatedAt))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(p.Paused) > 0 {
+		fmt.Fprint(t, "\nPAUSED TOPIC\tKEY\tSINCE\tREASON\n")
+	}
+	for _, e := range p.Paused {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", words.Shown(e.Topic), words.OrDash(e.Key), words.Time(e.Since), words.Shown(e.Reason))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(p.Topics) > 0 {
+		fmt.Fprint(t, "\nTOPIC\tWAITS FOR\tSINCE\tOLDEST\tREASON\n")
+	}
+	for _, e := range p.Topics {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", words.Shown(e.Topic), e, words.Time(e.Since), words.Time(e.Oldest), words.OrDash(e.Reason))
+	}
+	return t.Flush()
+}
+
+// standing is where a message stands, in a word or two.
+func standing(e operate.Message) string {
+	return string(e.State) + words.Either(e.Paused && e.State != outbox.StateDelivered, ", paused", "")
+}
+
+func sequence(e operate.Message) string {
+	if e.Seq == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(e.Seq, 10)
+}

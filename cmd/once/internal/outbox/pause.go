@@ -1,0 +1,120 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var pauseEntry = cli.Entry{
+	Quick: true, Name: "outbox pause", Brief: "deliver nothing of a topic or a key",
+	Help: `Pauses the delivery of a topic, or of one of its keys. Services go on adding messages, and
+nothing is lost. Relays notice it within two seconds. A batch that is on its way is
+delivered. A topic of which no message is known is paused as well, with a warning: its name may
+be wrong.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(pause) },
+}
+
+// target is the flags that name a topic, or one of its keys, and say who changes it and why.
+type target struct {
+	db, topic, key string
+	by             operate.By
+	yes            bool
+}
+
+func (c *target) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
+	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *target) check(try string) error {
+	if c.topic == "" {
+		return cli.Usage("--topic is missing", try)
+	}
+	return cli.CheckBy(c.by, try)
+}
+
+// String names what is meant.
+func (c *target) String() string { return operate.Pause{Topic: c.topic, Key: c.key}.String() }
+
+type pause struct{ target }
+
+func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check("once outbox pause --topic TOPIC --reason WHY --db URL"); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	known, err := db.Outbox.Known(ctx, c.topic, c.key)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would pause: %s\n", c)
+		return m.Preview("--yes")
+	}
+	if err := db.Outbox.Pause(ctx, c.by, c.topic, c.key); err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "paused: %s\n", c)
+	if !known {
+		fmt.Fprintf(m.Stderr, "No message of %s waits, and none with a key was ever added. Try: whether the name is right\n", c)
+	}
+	fmt.Fprintf(m.Stderr, "To end it, try: %s\n", about(db, "resume", c.topic, c.key))
+	return nil
+}
+
+var resumeEntry = cli.Entry{
+	Quick: true, Name: "outbox resume", Brief: "deliver a topic or a key again",
+	Help: `Ends the pause of a topic or of one of its keys, and has its failing and stopped messages
+tried again at once. Without --key it is about the whole topic; keys that were paused one by
+one stay paused. The exit code is 3 if there was nothing to resume.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(resume) },
+}
+
+type resume struct{ target }
+
+func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check("once outbox resume --topic TOPIC --reason WHY --db URL"); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would resume: %s\n", c)
+		return m.Preview("--yes")
+	}
+	r, err := db.Outbox.Resume(ctx, c.by, c.topic, c.key)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	if r == (outbox.Resumed{}) {
+		return cli.Nothing(fmt.Errorf("there is nothing to resume: %s is not paused, and none of its messages has failed. Try: once outbox list --db %s", c, db.Paste))
+	}
+	if r.Paused {
+		fmt.Fprintf(m.Stdout, "no longer paused: %s\n", c)
+	}
+	if r.Messages > 0 {
+		fmt.Fprintf(m.Stdout, "tried again now: %s of %s\n", words.Count(int(r.Messages), "failed message"), c)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "outbox show", Args: "ID", Brief: "what happened to one message of the outbox",
+	Help: `Prints what the database knows of a message: its state, its failures, and what can be done.
+The payload and the headers are shown only with --payload, and if the service encrypts them,
+only with --key-file as well.`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct{ cli.MessageFlags }
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which message?", "once outbox show ID --db URL, with an ID of once outbox list")
+	}
+	encrypter, err := c.Key.Encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.DB, operate.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	e, err := db.Outbox.Show(ctx, args[0])
+	switch {
+	case err != nil && e.ID == "":
+		return refused(db, "read", err)
+	case c.Payload && e.Encrypted && encrypter == nil:
+		return cli.Usage("the message is encrypted", "--key-file with the key of the service")
+	case c.Payload && err != nil:
+		return err
+	}
+	if c.Output != cli.Table {
+		if !c.Payload {
+			e = e.WithoutBody()
+		}
+		return cli.WriteJSON(m.Stdout, c.Output, e)
+	}
+	if err := c.print(m.Stdout, e); err != nil {
+		return err
+	}
+	if e.State == outbox.StateStopped {
+		fmt.Fprintf(m.Stderr, "\nTry: %s when the cause is removed, or once outbox skip %s --reason WHY --db %s\n", about(db, "resume", e.Topic, e.Key), e.ID, db.Paste)
+	}
+	return nil
+}
+
+func (c *show) print(w io.Writer, e operate.Message) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line("id", "%s", e.ID)
+	line("topic", "%s", words.Shown(e.Topic))
+	if e.Key != "" {
+		line("key", "%s, message %d", words.Shown(e.Key), e.Seq)
+	} else {
+		line("key", "none: the message has no order")
+	}
+	line("type", "%s", words.Shown(e.Type))
+	line("source", "%s", words.Shown(e.Source))
+	line("state", "%s: %s", standing(e), messageMeaning(e))
+	line("created", "%s", words.Time(e.CreatedAt))
+	if !e.SentAt.IsZero() {
+		line("delivered", "%s", words.Time(e.SentAt))
+	}
+	if !e.FailedAt.IsZero() {
+		line("failed", "%s: %s", words.Time(e.FailedAt), words.Shown(e.Error))
+	}
+	if !e.NextAt.IsZero() {
+		line("next try", "%s", words.Time(e.NextAt))
+	}
+	if e.Trace != "" {
+		line("trace", "%s", words.Shown(e.Trace))
+	}
+	line("payload", "%s%s", words.Count(int(e.PayloadBytes), "byte"), words.Either(e.Encrypted, ", encrypted", ""))
+	if c.Payload {
+		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+			line("header", "%s: %s", words.Shown(name), words.Shown(e.Headers[name]))
+		}
+	}
+	return c.PrintBody(w, t, e.Payload)
+}
+
+// messageMeaning says what a state means to a person who was woken up by it.
+func messageMeaning(e operate.Message) string {
+	switch e.State {
+	case outbox.StateWaiting:
+		return words.Either(e.Paused, "a person has paused its topic or its key", "a relay delivers it next")
+	case outbox.StateFailing:
+		return words.Count(e.Attempts, "failed attempt") + ", a relay tries again" + words.Either(e.Key != "", "; later messages of its key wait", "")
+	case outbox.StateStopped:
+		return words.Count(e.Attempts, "failed attempt") + ", no relay tries again" + words.Either(e.Key != "", "; later messages of its key wait", "")
+	case outbox.StateBlocked:
+		return "an earlier message of its key has failed and is not delivered yet"
+	case outbox.StateDelivered:
+		return "the destination has confirmed it"
+	}
+	return "not known to this release"
+}

@@ -1,0 +1,76 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var skipEntry = cli.Entry{
+	Quick: true, Name: "outbox skip", Args: "ID", Brief: "give a message up, so that its key goes on",
+	Help: `Replaces a message that cannot be delivered. A marker takes its place: a message of the type
+` + message.TypeSkipped + ` with the same topic, key, ID and sequence number, without the payload, and with
+the reason in a header. A consumer that expects every sequence number goes on behind it.
+
+Without --yes nothing is changed. The payload is deleted: it cannot be got back.`,
+	Make: func() cli.Runner { return new(skip) },
+}
+
+type skip struct {
+	db  string
+	by  operate.By
+	yes bool
+}
+
+func (c *skip) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *skip) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once outbox skip ID --reason WHY --db URL"
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which message?", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	e, err := db.Outbox.Show(ctx, args[0])
+	switch {
+	case err != nil && e.ID == "": // not only one that cannot be decrypted
+		return refused(db, "read", err)
+	case e.State == outbox.StateDelivered:
+		return refused(db, "read", outbox.ErrNotFound)
+	}
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would skip: %s\n", skipped(e))
+		return m.Preview("--yes")
+	}
+	if err := db.Outbox.Skip(ctx, c.by, e.ID); err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "skipped: %s\n", skipped(e))
+	return nil
+}
+
+// skipped names a message in one line.
+func skipped(e operate.Message) string {
+	line := fmt.Sprintf("%s of the topic %s", words.Shown(e.Type), words.Shown(e.Topic))
+	if e.Key != "" {
+		line += fmt.Sprintf(", message %d of the key %s", e.Seq, words.Shown(e.Key))
+	}
+	return line + ", " + words.Count(int(e.PayloadBytes), "byte") + " of payload"
+}

@@ -1,0 +1,240 @@
+// Package relay is the command once relay.
+package relay
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/destination"
+	"github.com/oncelib/once/cmd/once/internal/telemetry"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// Noun is once relay.
+var Noun = cli.Alone(entry, cli.GroupRun)
+
+var entry = cli.Entry{
+	Name: "relay", Brief: "deliver the messages of an outbox to a broker or a service",
+	Help: `Delivers the messages of an outbox at least once, and those of one key in their order, until
+it is interrupted (SIGINT or SIGTERM). Then it waits for the deliveries on their way, and
+ends with the exit code 0. A service can do the same in its own process, and many relays
+can run at once: each holds a part of the keys, and takes over from one that dies.
+
+The destinations of --to:
+
+  nats://HOST:4222             NATS JetStream; the topic of a message is the subject
+  kafka://HOST:9092,HOST:9092  Kafka; the topic and the key of a message are those of the
+                               record. With TLS and a password:
+                               kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
+                               (or scram-sha-256, plain; ca=FILE trusts other certificates)
+  https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
+                               stands for its topic
+
+A message that is given up becomes a dead letter (once deadletter list), if the database has the
+tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard
+error. A destination or a database that cannot be reached is waited for, also at the start;
+a database that refuses the password, or has no outbox, is an error, and so is a NATS
+server that refuses it twice. once outbox list
+shows what waits, and once doctor --to asks the destination for the settings that its
+promise needs.`,
+	Make: func() cli.Runner { return new(relay) },
+}
+
+// gaugesEvery is how often the database is asked.
+const gaugesEvery = 5 * time.Second
+
+type relay struct {
+	db, to  string
+	cfg     outbox.RelayConfig
+	keep    time.Duration
+	key     cli.KeyFile
+	metrics telemetry.Metrics
+}
+
+func (c *relay) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.to, "to", "", "`URL` of the destination, required (default: ONCE_TO, or to of once.yaml)")
+	cli.FromEnv(fs, "to", "ONCE_TO")
+	fs.IntVar(&c.cfg.Concurrency, "concurrency", 0, "`N` batches of a topic on their way at once (default 4)")
+	fs.IntVar(&c.cfg.Batch, "batch", 0, "`N` messages in a batch at most (default 1000)")
+	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
+		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
+			t.Rate, err = strconv.ParseFloat(n, 64)
+			if err != nil || !(t.Rate > 0) { // not NaN either
+				return fmt.Errorf("%q is not a number of messages a second", n)
+			}
+			return nil
+		})
+	})
+	fs.Func("topic-concurrency", "at most N batches of a topic on their way at once, `TOPIC=N`; may be repeated", func(s string) error {
+		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
+			t.Concurrency, err = strconv.Atoi(n)
+			if err != nil || t.Concurrency < 1 {
+				return fmt.Errorf("%q is not a number of batches", n)
+			}
+			return nil
+		})
+	})
+	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
+	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
+	c.metrics.Flags(fs, "")
+	c.key.Flags(fs)
+}
+
+// topic sets what a flag of the form TOPIC=N says.
+func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error) error {
+	i := strings.LastIndexByte(s, '=')
+	if i < 1 {
+		return errors.New("this is not TOPIC=N")
+	}
+	if c.cfg.Topics == nil {
+		c.cfg.Topics = map[string]outbox.TopicConfig{}
+	}
+	t := c.cfg.Topics[s[:i]]
+	if err := set(&t, s[i+1:]); err != nil {
+		return err
+	}
+	c.cfg.Topics[s[:i]] = t
+	return nil
+}
+
+func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	if c.cfg.Concurrency < 0 || c.cfg.Batch < 0 || c.cfg.TTL < 0 || c.keep < 0 {
+		return cli.Usage("--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help")
+	}
+	encrypter, err := c.key.Encrypter()
+	if err != nil {
+		return err
+	}
+	to, err := destination.Open(c.to)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	db, err := waitForRelay(ctx, log, c.db, outbox.Config{RetainDelivered: c.keep, Encrypter: encrypter})
+	if ctx.Err() != nil {
+		log.InfoContext(ctx, "the relay has ended before it reached the database")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	c.cfg.DeadLetters = !sqlguard.IsMissing(db.hasLetters(ctx))
+	c.cfg.Observer = outbox.Log(log)
+	gauges := []gauge.Source{db.box}
+	if c.cfg.DeadLetters {
+		gauges = append(gauges, db.letters)
+	}
+	if err := c.metrics.Listen(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.Stdout, "database  %s\n", db.Name)
+	if !c.metrics.Served() {
+		gauges = nil // no metrics are served
+	}
+	watch, unwatch := telemetry.Watch(ctx, log, gaugesEvery, gauges)
+	defer unwatch()
+	counted, stop := c.metrics.Start(m, log, watch)
+	defer stop()
+	if counted != nil {
+		c.cfg.Observer = outbox.Observers(outbox.Metrics(counted), c.cfg.Observer)
+	}
+	fmt.Fprintf(m.Stdout, "delivers  to %s\n", to.Name)
+	err = db.Relay(to, c.cfg).Run(ctx)
+	if outbox.IsClosed(err) {
+		return fmt.Errorf("--to %s: %w", to.Name, err)
+	}
+	if err != nil {
+		return refused(db.Database, "deliver from", err)
+	}
+	log.InfoContext(ctx, "the relay has ended, and nothing of it is on its way")
+	return nil
+}
+
+// refused says what to do about err.
+func refused(db *cli.Database, doing string, err error) error {
+	if lacks := db.Lacks(err, "outbox", outbox.Migrations.Capability); lacks != nil {
+		return lacks
+	}
+	return db.Failed(doing, err)
+}
+
+// box is an outbox on any store.
+type box interface {
+	gauge.Source
+
+	Backlog(ctx context.Context) (outbox.Backlog, error)
+	Relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay
+}
+
+// boxOn returns the outbox of s.
+func boxOn(s sqlplane.Database, cfg outbox.Config) (box, error) {
+	switch s := s.(type) {
+	case sqlplane.SQL[*sql.Tx]:
+		return outbox.New(s, cfg), nil
+	case sqlplane.SQL[pgx.Tx]:
+		return outbox.New(s, cfg), nil
+	}
+	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
+}
+
+// relayDB is a database that a relay works on.
+type relayDB struct {
+	*cli.Database
+	box
+
+	letters *deadletter.Letters
+	close   func()
+}
+
+// hasLetters returns an error if a table of dead letters is missing.
+func (db relayDB) hasLetters(ctx context.Context) error {
+	_, err := db.ExecContext(ctx, "select 1 from once_deadletter, once_deadletter_attempt where 1 = 0")
+	return err
+}
+
+// openRelay opens an outbox for a relay: on PostgreSQL through pgxstore, which needs fewer round trips.
+func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, error) {
+	db, err := cli.OpenDatabase(ctx, dsn, false)
+	if err != nil {
+		return relayDB{}, err
+	}
+	closeAll := func() { _ = db.Close() }
+	var s sqlplane.Database
+	if db.Dialect == sqlplane.PostgreSQL {
+		pool, e := pgxpool.New(ctx, db.DSN)
+		if err = e; e == nil {
+			s, closeAll = pgxstore.New(pool, pgxstore.Config{}), func() { pool.Close(); _ = db.Close() }
+		}
+	} else {
+		s, err = sqlstore.New(ctx, db.DB, sqlstore.Config{})
+	}
+	if err == nil {
+		var b box
+		if b, err = boxOn(s, cfg); err == nil {
+			return relayDB{db, b, deadletter.New(s, deadletter.Config{}), closeAll}, nil
+		}
+	}
+	err = db.Failed("read", err)
+	closeAll()
+	return relayDB{}, err
+}

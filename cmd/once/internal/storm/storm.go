@@ -1,0 +1,107 @@
+// Package storm is the command once storm.
+package storm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/simulate"
+)
+
+// Noun is once storm.
+var Noun = cli.Alone(entry, cli.GroupTry)
+
+var entry = cli.Entry{
+	Name: "storm", Brief: "what retries do to a service that stumbles, simulated",
+	Help: `Simulates clients that retry in different ways while a service is slow or unavailable.
+It prints when the service has recovered, how many calls have succeeded, and how many
+requests were sent. The decisions are made by the code of packages retry and limit. The same seed gives the
+same result, byte for byte.
+
+  herd     the thundering herd after a dip
+  slow     a slow dependency
+  pool     a pool that retries exhaust
+  outage   a total outage`,
+	Make: func() cli.Runner { return new(storm) },
+}
+
+type storm struct {
+	preset  string
+	seed    uint64
+	clients int
+	html    string
+	json    bool
+}
+
+func (c *storm) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.preset, "preset", "all", "what goes wrong: `NAME`, or all")
+	fs.Uint64Var(&c.seed, "seed", 1, "`NUMBER` that decides what chance decides")
+	fs.IntVar(&c.clients, "clients", 20, "how `MANY` client processes")
+	fs.StringVar(&c.html, "html", "", "write a report with drawings to `FILE`")
+	fs.BoolVar(&c.json, "json", false, "print the result as one JSON object")
+}
+
+const mostClients = 10_000
+
+func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
+	scenarios := simulate.Presets()
+	if c.preset != "all" {
+		s, ok := simulate.Preset(c.preset)
+		if !ok {
+			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset herd, slow, pool, outage, or all")
+		}
+		scenarios = []simulate.Scenario{s}
+	}
+	if c.clients < 1 || c.clients > mostClients {
+		return cli.Usage(fmt.Sprintf("--clients %d makes no storm", c.clients), "--clients 20")
+	}
+	for i := range scenarios {
+		scenarios[i].Clients = c.clients
+	}
+	report := simulate.RunAll(scenarios, c.seed)
+	if c.html != "" {
+		if err := c.write(report); err != nil {
+			return fmt.Errorf("%w. Try: --html with a file that can be written", err)
+		}
+	}
+	if c.json {
+		return report.WriteJSON(m.Stdout)
+	}
+	for _, o := range report.Scenarios {
+		if err := printStorm(m.Stdout, o); err != nil {
+			return err
+		}
+	}
+	if c.html != "" {
+		fmt.Fprintf(m.Stderr, "The report is in %s.\n", c.html)
+	}
+	return nil
+}
+
+func (c *storm) write(report simulate.Report) error {
+	file, err := os.Create(c.html)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteHTML(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+func printStorm(w io.Writer, o simulate.Outcome) error {
+	fmt.Fprintf(w, "\n%s (%s)\n\n", o.Title, o.Name)
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "well again\tsucceeded\tattempts an intent\tworst second\tlongest queue\t  policy")
+	for _, r := range o.Results {
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%d\t  %s\n", r.Recovered(), r.Percent(), r.Amplified, r.Peak, r.Queue, r.Name)
+	}
+	return t.Flush()
+}

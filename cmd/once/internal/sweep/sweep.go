@@ -1,0 +1,143 @@
+// Package sweep is the command once sweep.
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/retention/archive"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+// Noun is once sweep.
+var Noun = cli.Alone(entry, cli.GroupRun)
+
+var entry = cli.Entry{
+	Name: "sweep", Brief: "delete operations whose retention is over",
+	Help: `Deletes the rows of operations that have expired by the database's clock, in small
+transactions with pauses, so that requests are hardly slowed down. An expired key can be
+used again already; sweeping frees the space of its row. Running and unknown operations are never
+deleted. Any number of sweepers may run at once, beside those of the service.
+
+With --archive the rows are written to files before they are deleted, in a directory that
+only this sweeper uses; see once archive.
+
+Without --every the command ends when nothing is left to delete, for cron. With --every it
+continues. The exit code is 1 if some expired rows could not be deleted.`,
+	Make: func() cli.Runner { return new(sweep) },
+}
+
+type sweep struct {
+	db     string
+	dir    string
+	batch  int
+	rate   int
+	every  time.Duration
+	output cli.Form
+}
+
+func (c *sweep) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
+	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
+	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
+	c.output.Flag(fs)
+}
+
+func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
+		return cli.Usage("--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help")
+	}
+	db, err := cli.OpenDatabase(ctx, c.db, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{})
+	if err != nil {
+		return db.Failed("sweep", err)
+	}
+	cfg := retention.Config{Batch: c.batch, Rate: c.rate, Every: c.every}
+	if c.dir != "" {
+		files, err := archive.Open(c.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = files.Close() }() // what was kept is on the disk
+		cfg.Archive = files.Write
+	}
+	g := passMeter{w: m.Stderr, terminal: cli.IsTerminal(m.Stderr)}
+	cfg.Observe = func(p retention.Pass) {
+		g.show(p)
+		if p.Over {
+			c.report(m, db.Source, p)
+		}
+	}
+	sweeper, err := retention.New(s, cfg)
+	if err != nil {
+		return err
+	}
+	if c.every > 0 {
+		return sweeper.Run(ctx)
+	}
+	if _, err := sweeper.Sweep(ctx); err != nil {
+		return c.failed(db.Source, err)
+	}
+	return nil
+}
+
+// failed says what to look at: the archive's own errors say so themselves.
+func (c *sweep) failed(db cli.Source, err error) error {
+	if c.dir != "" && store.KindOf(err) == store.KindOther {
+		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
+	}
+	return db.Failed("sweep", err)
+}
+
+// passReport is a pass for scripts. Its JSON form is a contract with them.
+type passReport struct {
+	Rows   int    `json:"rows"`
+	Millis int64  `json:"took_ms"`
+	Error  string `json:"error,omitempty"`
+}
+
+func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
+	r := passReport{Rows: p.Rows, Millis: p.Took.Milliseconds()}
+	if p.Err != nil {
+		r.Error = p.Err.Error()
+	}
+	switch {
+	case c.output != cli.Table:
+		_ = cli.WriteJSON(m.Stdout, cli.JSONL, r) // passes are a list without an end
+	case p.Err == nil:
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
+	case c.every > 0:
+		fmt.Fprintf(m.Stderr, "once: %v. It will be tried again.\n", c.failed(db, p.Err))
+	default:
+		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s before it failed.\n", p.Rows, db.Name)
+	}
+}
+
+// passMeter shows on a terminal how far a pass has come.
+type passMeter struct {
+	w        io.Writer
+	terminal bool
+}
+
+func (m passMeter) show(p retention.Pass) {
+	switch {
+	case !m.terminal:
+	case p.Over:
+		fmt.Fprint(m.w, "\r\x1b[K")
+	default:
+		fmt.Fprintf(m.w, "\r%d deleted, %.0f/s\x1b[K", p.Rows, float64(p.Rows)/p.Took.Seconds())
+	}
+}

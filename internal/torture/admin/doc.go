@@ -1,3 +1,0 @@
-// Package admin tests package admin, and the attempt logs of the SQL stores, on real
-// databases: their drivers are more than the root module may know.
-package admin

@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// poolIdle is how long a pool of pgx keeps an idle connection by default. A sql.DB keeps it for ever.
+const poolIdle = 30 * time.Minute
+
+// idleHosts are services that close idle connections, and no setting of the database tells that.
+var idleHosts = []struct {
+	part  string // of the name of the host
+	after time.Duration
+	by    string
+}{
+	{".neon.tech", 5 * time.Minute, "Neon, unless autosuspend is off,"},
+	{".proxy-", 30 * time.Minute, "RDS Proxy, unless its idle client connection timeout was changed,"},
+}
+
+// idleEnd is when an idle connection is closed, and by what. Zero: it is not closed.
+type idleEnd struct {
+	after time.Duration
+	by    string
+	try   string
+}
+
+func (i idleEnd) orSooner(other idleEnd) idleEnd {
+	if i.after == 0 || other.after > 0 && other.after < i.after {
+		return other
+	}
+	return i
+}
+
+// judge warns if connections are closed that a pool still keeps after bound. The pool replaces such a connection when it
+// is next used, and the call waits for that.
+func (i idleEnd) judge(bound time.Duration) Finding {
+	switch {
+	case i.after == 0:
+		return fine("the server does not close idle connections")
+	case i.after <= bound:
+		return warn(fmt.Sprintf("%s closes connections that are idle for %s: after a quiet time, calls wait until new ones are made", i.by, words.Span(i.after)),
+			fmt.Sprintf("MaxConnIdleTime of a pgxpool or SetConnMaxIdleTime of a sql.DB, shorter than %s%s", words.Span(i.after), i.try))
+	}
+	return fine("%s closes connections that are idle for %s", i.by, words.Span(i.after))
+}
+
+// idleByHost is what the name of a host tells.
+func idleByHost(host string) idleEnd {
+	for _, h := range idleHosts {
+		if strings.Contains(host+".", h.part) {
+			return idleEnd{h.after, h.by, ""}
+		}
+	}
+	return idleEnd{}
+}
+
+func askIdlePostgres(ctx context.Context, p *examination) (Finding, error) {
+	var ms int64
+	if err := p.DB.QueryRowContext(ctx, "select coalesce(max(setting::bigint), 0) from pg_settings where name = 'idle_session_timeout'").Scan(&ms); err != nil {
+		return Finding{}, err
+	}
+	end := idleByHost(p.Host)
+	if ms > 0 {
+		end = end.orSooner(idleEnd{time.Duration(ms) * time.Millisecond, "the server (idle_session_timeout)", "; or alter role SERVICE set idle_session_timeout = 0"})
+	}
+	if !p.pooler || p.BouncerSettings == nil {
+		return end.judge(poolIdle), nil
+	}
+	settings, err := p.BouncerSettings(ctx)
+	if err != nil {
+		f := end.judge(poolIdle)
+		f.Says += "; the pooler does not tell this user its client_idle_timeout"
+		return f, nil //nolint:nilerr // the finding says so
+	}
+	if d := seconds(settings["client_idle_timeout"]); d > 0 {
+		end = end.orSooner(idleEnd{d, "PgBouncer (client_idle_timeout)", "; or client_idle_timeout = 0"})
+	}
+	f := end.judge(poolIdle)
+	if d := seconds(settings["server_idle_timeout"]); d > 0 {
+		f.Says += fmt.Sprintf("; PgBouncer closes its own after %s (server_idle_timeout)", words.Span(d))
+	}
+	return f, nil
+}
+
+// seconds is a setting, which may have a fraction. 0 if it cannot be read.
+func seconds(s string) time.Duration {
+	n, _ := strconv.ParseFloat(s, 64)
+	return time.Duration(n * float64(time.Second))
+}
+
+// shortIdle is shorter than the wait_timeout that the check of idle transactions advises.
+const shortIdle = time.Minute - time.Second
+
+func askIdleMySQL(ctx context.Context, p *examination) (Finding, error) {
+	value, err := p.setting(ctx, "show variables like 'wait_timeout'")
+	if err != nil {
+		return Finding{}, err
+	}
+	if end := idleByHost(p.Host); end.after > 0 {
+		return end.judge(poolIdle), nil
+	}
+	return idleEnd{seconds(value), "the server (wait_timeout)", "; or a longer wait_timeout"}.judge(shortIdle), nil
+}

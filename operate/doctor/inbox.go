@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/operate"
+)
+
+// inboxChecks are the same for all dialects. Without the tables of the inbox there is nothing to ask.
+var inboxChecks = []check{
+	{name: "inbox_gaps", ask: askGaps},
+	{name: "inbox_consumers", ask: askConsumers},
+}
+
+// gapBound is how long a key may wait for a message before it is worth a word.
+const gapBound = time.Minute
+
+// mostGaps is how many keys that wait are counted.
+const mostGaps = 100_000
+
+// askGaps asks for keys that wait for a message that has not come. What waits for a dead letter is told with the dead letters.
+func askGaps(ctx context.Context, p *examination) (Finding, error) {
+	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
+		now, err := o.Keys.Now(ctx)
+		if err != nil {
+			return Finding{}, err
+		}
+		gaps, err := o.Inbox.List(ctx, operate.GapFilter{Window: operate.Window{Limit: mostGaps}})
+		if err != nil {
+			return Finding{}, err
+		}
+		keys := 0
+		var oldest time.Duration
+		for _, g := range gaps.Items {
+			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
+				keys++
+				oldest = max(oldest, waits)
+			}
+		}
+		if keys == 0 {
+			return fine("no key waits for a message that has not come"), nil
+		}
+		says := words.Either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + words.Span(oldest)
+		return warn(says, "once inbox list --db "+p.URL), nil
+	})
+}
+
+// askConsumers asks the broker, if the command line names one, for the consumers of the inboxes.
+func askConsumers(ctx context.Context, p *examination) (Finding, error) {
+	if p.Broker == nil {
+		return Finding{}, nil
+	}
+	names, err := p.consumers(ctx)
+	if err != nil || len(names) == 0 {
+		return Finding{}, err
+	}
+	d, err := p.Broker()
+	if err != nil {
+		return Finding{}, err
+	}
+	defer d.Close()
+	if d.CheckConsumers == nil {
+		return Finding{}, nil
+	}
+	found, findings, err := d.CheckConsumers(ctx, names)
+	switch {
+	case err != nil:
+		return Finding{}, fmt.Errorf("%s: %w. Try: is it running, and can it be reached from here?", d.Name, err)
+	case len(findings) > 0:
+		return destinationFinding(d.Name, findings), nil
+	case found == 0:
+		return fine("%s has no consumer with the name of an inbox: %s. natsbroker.CheckConsumer asks for one with another name", d.Name, strings.Join(names, ", ")), nil
+	}
+	return fine("%s delivers each message until it is acknowledged: %s looked at", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
+}
+
+// consumers returns the consumers whose inboxes have had messages.
+func (p *examination) consumers(ctx context.Context) (names []string, err error) {
+	for _, table := range []string{"once_inbox", "once_inbox_position"} {
+		some, err := p.distinct(ctx, table, "consumer")
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, some...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// mostNames is how many topics or consumers are asked for.
+const mostNames = 100
+
+// distinct returns the first values of the first column of an index, each found by one look at it.
+func (p *examination) distinct(ctx context.Context, table, column string) (list []string, err error) {
+	query := dialect.Text(p.Dialect, "select min("+column+") from "+table+" where "+column+" > ?")
+	for last := ""; len(list) < mostNames; {
+		var next sql.NullString
+		err := p.DB.QueryRowContext(ctx, query, last).Scan(&next)
+		if err != nil || !next.Valid {
+			return list, err
+		}
+		last = next.String
+		list = append(list, last)
+	}
+	return list, nil
+}

@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// letterChecks are the same for all dialects. Without the tables of dead letters there is nothing to ask.
+var letterChecks = []check{{"dead_letters", askLetters, "OnceDeadLetters"}}
+
+// askLetters asks for messages that wait for a person.
+func askLetters(ctx context.Context, p *examination) (Finding, error) {
+	var n, redriven int
+	err := p.DB.QueryRowContext(ctx, "select count(*), count(redrive_at) from once_deadletter where state = 'dead'").Scan(&n, &redriven)
+	switch {
+	case err != nil:
+		return Finding{}, err
+	case n == 0:
+		return fine("no message is a dead letter"), nil
+	case n == redriven:
+		return fine("%s for their redrive", lettersWait(n)), nil
+	}
+	return warn(lettersWait(n-redriven)+" for a person", "once deadletter list --db "+p.URL), nil
+}
+
+func lettersWait(n int) string {
+	return words.Either(n == 1, "1 dead letter waits", fmt.Sprintf("%d dead letters wait", n))
+}

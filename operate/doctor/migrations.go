@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+var creates = regexp.MustCompile(`create table (\w+)`)
+
+// askMigrations is the same for all dialects. A capability of which the database has nothing is
+// not in use; one that it has in part fails.
+func askMigrations(ctx context.Context, p *examination) (Finding, error) {
+	if p.Status == nil {
+		return Finding{}, nil
+	}
+	status, err := p.Status(ctx)
+	if err != nil {
+		return Finding{}, err
+	}
+	var capabilities []string
+	var has, lacks []migration.Migration
+	all, missing := map[string]int{}, map[string]int{}
+	for _, s := range status {
+		if all[s.Capability]++; all[s.Capability] == 1 {
+			capabilities = append(capabilities, s.Capability)
+		}
+		if s.Applied {
+			has = append(has, s.Migration)
+		} else {
+			missing[s.Capability]++
+			lacks = append(lacks, s.Migration)
+		}
+	}
+	if p.Dialect == sqlplane.MySQL && missing[migration.Operation.Capability] > 0 {
+		if err := p.rehearse(ctx, lacks); err != nil {
+			what, try := words.Advice(sqlguard.Said(err).Error())
+			return fail("tables are missing, and once migrate up fails: "+what, words.Either(try != "", try, "the URL of a user who may create, alter and index tables in this database")), nil
+		}
+	}
+	if m, table := p.dropped(ctx, has); table != "" {
+		return fail(fmt.Sprintf("once_schema lists %s %d, but its table %s does not exist: what uses it fails", m.Capability, m.Version, table),
+			fmt.Sprintf("a backup; or delete from once_schema where capability = '%s', and then once migrate up --db %s", m.Capability, p.URL)), nil
+	}
+	var unused []string
+	for _, name := range capabilities {
+		used := slices.ContainsFunc(has, func(m migration.Migration) bool { return m.Capability == name })
+		switch n := missing[name]; {
+		case n > 0 && name == migration.Operation.Capability:
+			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: operations fail", n, all[name], name), "once migrate up --db "+p.URL), nil
+		case n > 0 && used:
+			return fail(fmt.Sprintf("%d of %d migrations of %s are missing: what uses its tables fails", n, all[name], name), "once migrate up --only "+name+" --db "+p.URL), nil
+		case n > 0:
+			unused = append(unused, name)
+		}
+	}
+	if len(unused) > 0 {
+		return fine("the database has all of %s; it has no tables of %s", migration.Newest(has), strings.Join(unused, ", ")), nil
+	}
+	return fine("the database has all: %s", migration.Newest(has)), nil
+}
+
+// dropped returns a table that a migration has created and that is gone, "" if there is none.
+func (p *examination) dropped(ctx context.Context, has []migration.Migration) (migration.Migration, string) {
+	for _, m := range has {
+		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
+			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // its rows have another name now
+				continue
+			}
+			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))
+			if sqlguard.IsMissing(err) {
+				return m, match[1]
+			}
+		}
+	}
+	return migration.Migration{}, ""
+}

@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// mysqlChecks are for MySQL and MariaDB.
+var mysqlChecks = []check{
+	{name: "version", ask: askMySQLVersion},
+	{name: "claims", ask: askLocks},
+	{name: "store", ask: askStore},
+	{name: "migrations", ask: askMigrations},
+	{name: "privileges", ask: askPrivileges},
+	{name: "encryption", ask: askEncryption},
+	{name: "read_only", ask: askReadOnly},
+	{name: "engines", ask: askEngines},
+	{name: "redo_log", ask: askRedoLog},
+	{name: "flush_log", ask: askVariable("innodb_flush_log_at_trx_commit", "1", judgeFlushLog)},
+	{name: "doublewrite", ask: askVariable("innodb_doublewrite", "ON", judgeDoublewrite)},
+	{name: "sync_binlog", ask: askSyncBinlog},
+	{name: "binlog_format", ask: askBinlogFormat},
+	{name: "idle_timeout", ask: askIdleTransaction},
+	{name: "idle_connections", ask: askIdleMySQL},
+	{name: "lock_timeout", ask: askVariable("innodb_lock_wait_timeout", "", judgeLockWait)},
+	{name: "packet", ask: askVariable("max_allowed_packet", "", judgePacket)},
+	{name: "replicas", ask: askReplicas},
+	{name: "group", ask: askGroup},
+}
+
+// setting is the value of the one variable that a statement of the form "show ... like" finds, ""
+// if there is none: it belongs to a plugin or to another version.
+func (p *examination) setting(ctx context.Context, show string) (value string, err error) {
+	err = none(p.DB.QueryRowContext(ctx, show).Scan(new(string), &value))
+	return value, err
+}
+
+// askVariable asks for a variable, as it is in the sessions of the service, and judges it. One that
+// is not there has the value otherwise; if that is empty there is nothing to judge.
+func askVariable(name, otherwise string, judge func(value string) Finding) func(context.Context, *examination) (Finding, error) {
+	return func(ctx context.Context, p *examination) (Finding, error) {
+		value, err := p.setting(ctx, "show variables like '"+name+"'")
+		if value = words.Either(value != "", value, otherwise); err != nil || value == "" {
+			return Finding{}, err
+		}
+		return judge(value), nil
+	}
+}
+
+// askEngines asks for tables of the database that no transaction rolls back.
+func askEngines(ctx context.Context, p *examination) (Finding, error) {
+	rows, err := p.DB.QueryContext(ctx, `select t.table_name, coalesce(t.engine, 'unknown') from information_schema.tables t
+ left join information_schema.engines e on e.engine = t.engine
+ where t.table_schema = database() and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED') and coalesce(e.transactions, 'NO') <> 'YES' order by t.table_name`)
+	if err != nil {
+		return Finding{}, err
+	}
+	defer rows.Close()
+	var tables []table
+	for rows.Next() {
+		var t table
+		if err := rows.Scan(&t.name, &t.engine); err != nil {
+			return Finding{}, err
+		}
+		tables = append(tables, t)
+	}
+	return judgeEngines(tables), errors.Join(rows.Err(), rows.Close())
+}
+
+// table is one that is not transactional.
+type table struct{ name, engine string }
+
+func judgeEngines(tables []table) Finding {
+	const most = 5 // of the names that are told
+	var names []string
+	bad := warn
+	for i, t := range tables {
+		if strings.HasPrefix(t.name, "once_") {
+			bad = fail
+		}
+		if i < most {
+			names = append(names, t.name+" ("+t.engine+")")
+		}
+	}
+	switch n := len(tables); {
+	case n == 0:
+		return fine("every table is rolled back with its transaction")
+	case n > most:
+		names = append(names, fmt.Sprintf("and %d more", n-most))
+	}
+	return bad("not transactional: "+strings.Join(names, ", ")+": what an operation writes there stays if it fails: then its outcome is unknown, or, if its connection was lost, the retry writes it again",
+		"alter table NAME engine = InnoDB, for each table that operations write to")
+}
+
+func judgeFlushLog(value string) Finding {
+	if value != "1" && value != "3" { // 3 is MariaDB's, and flushes more often
+		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash takes the last second of commits that were acknowledged", value), "set global innodb_flush_log_at_trx_commit = 1")
+	}
+	return fine("each commit is flushed")
+}
+
+func judgeDoublewrite(value string) Finding {
+	switch value {
+	case "OFF", "0", "DETECT_ONLY":
+		return fail("innodb_doublewrite is "+value+": after a crash of the machine a page may be half written, and nothing mends it", "innodb_doublewrite = ON")
+	}
+	return fine("on")
+}
+
+// askRedoLog asks MySQL, which can do without the log.
+func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
+	value, err := p.setting(ctx, "show global status like 'Innodb_redo_log_enabled'")
+	if value == "OFF" {
+		return fail("the redo log is disabled: after a crash of the server the database is gone", "alter instance enable innodb redo_log"), err
+	}
+	return Finding{}, err
+}
+
+// askSyncBinlog asks only where there is a binary log.
+func askSyncBinlog(ctx context.Context, p *examination) (Finding, error) {
+	log, err := p.setting(ctx, "show variables like 'log_bin'")
+	if err != nil || log != "ON" {
+		return Finding{}, err
+	}
+	return askVariable("sync_binlog", "1", judgeSyncBinlog)(ctx, p)
+}
+
+// askBinlogFormat does so as well.
+func askBinlogFormat(ctx context.Context, p *examination) (Finding, error) {
+	log, err := p.setting(ctx, "show variables like 'log_bin'")
+	if err != nil || log != "ON" {
+		return Finding{}, err
+	}
+	return askVariable("binlog_format", "ROW", judgeBinlogFormat)(ctx, p)
+}
+
+func judgeBinlogFormat(value string) Finding {
+	if value == "STATEMENT" {
+		return fail("binlog_format is STATEMENT: InnoDB refuses every write at READ COMMITTED with error 1665", "set global binlog_format = ROW")
+	}
+	return fine("%s", value)
+}
+
+func judgeSyncBinlog(value string) Finding {
+	if value != "1" {
+		return warn(fmt.Sprintf("sync_binlog is %s: a crash of the machine takes the last commits that were acknowledged, key and effect together, and a retry executes again; replicas may still have them", value), "set global sync_binlog = 1")
+	}
+	return fine("each commit is in the binary log")
+}
+
+// askIdleTransaction asks how long a transaction may do nothing. MySQL bounds only how long a
+// connection may.
+func askIdleTransaction(ctx context.Context, p *examination) (Finding, error) {
+	value, err := p.setting(ctx, "show variables like 'idle_transaction_timeout'")
+	if value == "" && err == nil {
+		return askVariable("wait_timeout", "", judgeIdleConnection)(ctx, p)
+	}
+	return judgeIdleTransaction(value), err
+}
+
+func judgeIdleTransaction(value string) Finding {
+	if value == "0" {
+		return warn("idle_transaction_timeout is 0: a process that is stopped in a transaction keeps its key and its locks until its connection breaks",
+			"once.Config.Timeouts.Idle, or set global idle_transaction_timeout = 60")
+	}
+	return fine("a transaction that does nothing for %s s is ended", value)
+}
+
+// maxIdle is a time, in seconds, after which a person has noticed that an operation is stuck.
+const maxIdle = 300
+
+func judgeIdleConnection(value string) Finding {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxIdle {
+		return warn(fmt.Sprintf("wait_timeout is %d: a process that is stopped in a transaction keeps its key and its locks for so many seconds", n),
+			"once.Config.Timeouts.Idle, or wait_timeout=60 in the data source name of the service, with a shorter SetConnMaxIdleTime")
+	}
+	return fine("a connection that does nothing for %s s is ended, and its transaction with it", value)
+}
+
+// maxLockWait is a time, in seconds, after which most clients have given up.
+const maxLockWait = 30
+
+func judgeLockWait(value string) Finding {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > maxLockWait {
+		return warn(fmt.Sprintf("innodb_lock_wait_timeout is %d: a handler waits for so many seconds for a row, longer than its client", n),
+			"once.Config.Timeouts.Lock, or set global innodb_lock_wait_timeout = 5")
+	}
+	return fine("a lock is waited for at most %s s", value)
+}
+
+// minPacket is the default of old servers, which is large enough for most answers.
+const minPacket = 4 << 20
+
+// judgePacket: values are sent in hexadecimal.
+func judgePacket(value string) Finding {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err == nil && n < minPacket {
+		return warn(fmt.Sprintf("max_allowed_packet is %d: a result of more than half of that cannot be stored, and its operation is not applied", n), "set global max_allowed_packet = 67108864")
+	}
+	return fine("a result may have up to %d bytes", n/2)
+}

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
+)
+
+// isDenied reports whether the user may not do that.
+func isDenied(err error) bool {
+	code, _ := sqlguard.MySQLCode(err)
+	return code == 1044 || code == 1142 || code == 1143 || code == 1227
+}
+
+// count is how many rows a query returns.
+func (p *examination) count(ctx context.Context, query string) (n int, err error) {
+	rows, err := p.DB.QueryContext(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	return n, errors.Join(rows.Err(), rows.Close())
+}
+
+// askMySQLVersion is the first check: others depend on what it finds.
+func askMySQLVersion(ctx context.Context, p *examination) (Finding, error) {
+	var version, comment string
+	if err := p.DB.QueryRowContext(ctx, "select version(), @@version_comment").Scan(&version, &comment); err != nil {
+		return Finding{}, err
+	}
+	p.mariadb = strings.Contains(version, "MariaDB")
+	return judgeMySQLVersion(version, comment), nil
+}
+
+// Versions before these have no SKIP LOCKED. MySQL 8.0 is no longer maintained.
+const (
+	oldestMySQL, maintainedMySQL, testedMySQL = 800, 804, "9.7" // 100 * major + minor
+	oldestMariaDB, testedMariaDB              = 1006, "10.11"
+)
+
+func judgeMySQLVersion(version, comment string) Finding {
+	name, oldest, maintained, tested := "MySQL", oldestMySQL, maintainedMySQL, testedMySQL
+	if strings.Contains(version, "MariaDB") {
+		name, oldest, maintained, tested = "MariaDB", oldestMariaDB, oldestMariaDB, testedMariaDB
+	}
+	number, _, _ := strings.Cut(version, "-")
+	for _, other := range []string{"TiDB", "Vitess", "OceanBase", "SingleStore"} {
+		if strings.Contains(version+comment, other) {
+			return warn(other+" speaks the protocol of MySQL, but once is not tested with it: whether claims hold is not known", "MySQL, MariaDB or PostgreSQL")
+		}
+	}
+	first, rest, _ := strings.Cut(number, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	major, err1 := strconv.Atoi(first)
+	minor, err2 := strconv.Atoi(second)
+	if err1 != nil || err2 != nil {
+		return warn(fmt.Sprintf("%q is no version that is known", version), "MySQL "+tested)
+	}
+	switch v := 100*major + minor; {
+	case v < oldest:
+		return fail(fmt.Sprintf("%s %s has no SKIP LOCKED, which operations and sweepers need", name, number), name+" "+tested)
+	case v < maintained:
+		return warn(fmt.Sprintf("%s %s is no longer maintained, and once is not tested with it", name, number), name+" "+tested)
+	}
+	return fine("%s %s; once is tested with %s", name, number, tested)
+}
+
+// askLocks asks MySQL, on which a claim is a lock of the session.
+func askLocks(ctx context.Context, p *examination) (Finding, error) {
+	if p.mariadb {
+		return Finding{}, nil
+	}
+	const name = "concat('once doctor ', connection_id())"
+	var kept sql.NullBool
+	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)
+	if !kept.Bool && ctx.Err() == nil {
+		why := "GET_LOCK does not give the session a lock"
+		if err != nil {
+			why = err.Error()
+		}
+		return fail("this server does not keep locks of sessions, so that operations cannot be claimed: "+why, "MySQL itself, without a proxy that spreads a session over several connections"), nil
+	}
+	return fine("locks of sessions are kept"), err
+}
+
+// askStore has the store itself look at the sessions of the service: their mode, isolation level and
+// autocommit.
+func askStore(ctx context.Context, p *examination) (Finding, error) {
+	if p.StoreError == nil {
+		return Finding{}, nil
+	}
+	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // see migrations and privileges
+		what, try := words.Advice(err.Error())
+		return fail("the store refuses to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
+	}
+	return fine("the store accepts the settings of the sessions"), nil
+}
+
+// rehearse returns why "once migrate up" would fail, nil if no reason is found. It has the server
+// check each statement without running it, and migrates in a session that can write nothing.
+func (p *examination) rehearse(ctx context.Context, missing []migration.Migration) error {
+	for _, m := range missing {
+		for statement := range strings.SplitSeq(strings.TrimSpace(m.SQL), ";\n") {
+			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !sqlguard.IsMissing(err) { // of an earlier statement
+				return err
+			}
+		}
+	}
+	if p.Rehearse == nil {
+		return nil
+	}
+	err := p.Rehearse(ctx, p.readOnlyVariable())
+	if code, _ := sqlguard.MySQLCode(err); code == 1792 || ctx.Err() != nil { // in a read-only transaction; another one migrates
+		return nil
+	}
+	return err
+}
+
+// prepare has the server check a statement.
+func (p *examination) prepare(ctx context.Context, statement string) error {
+	stmt, err := p.DB.PrepareContext(ctx, statement)
+	if err == nil {
+		defer stmt.Close()
+	}
+	return err
+}
+
+// askPrivileges has the server check what operations do, without doing it.
+func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
+	var denied []string
+	for _, statement := range []string{
+		"select 1 from once_operation where scope = '' and `key` = ''",
+		"insert into once_operation (scope, `key`, since) values ('', '', 0)",
+		"update once_operation set state = 3 where scope = '' and `key` = ''",
+		"delete from once_operation where scope = '' and `key` = ''",
+	} {
+		_, err := p.count(ctx, "explain "+statement)
+		switch {
+		case isDenied(err):
+			word, _, _ := strings.Cut(statement, " ")
+			denied = append(denied, word)
+		case err != nil:
+			return Finding{}, err
+		}
+	}
+	if len(denied) > 0 {
+		words := strings.Join(denied, ", ")
+		var database sql.NullString
+		if err := p.DB.QueryRowContext(ctx, "select database()").Scan(&database); err != nil {
+			return Finding{}, err
+		}
+		return fail("this user may not "+words+" in once_operation: operations fail", "grant "+words+" on `"+database.String+"`.* to the user of this URL"), nil
+	}
+	return fine("this user may read and write once_operation"), nil
+}
+
+// askEncryption asks what is known of the way to the server.
+func askEncryption(ctx context.Context, p *examination) (Finding, error) {
+	cipher, err := p.setting(ctx, "show session status like 'Ssl_cipher'")
+	if err != nil {
+		return Finding{}, err
+	}
+	host, err := p.text(ctx, "select substring_index(user(), '@', -1)")
+	return judgeEncryption(cipher, host), err
+}
+
+// judgeEncryption: host is what the server knows of this machine.
+func judgeEncryption(cipher, host string) Finding {
+	switch {
+	case cipher != "":
+		return fine("TLS, %s", cipher)
+	case host == "localhost" || host == "127.0.0.1" || host == "::1":
+		return fine("none, on a connection that does not leave this machine")
+	}
+	return warn("none: requests and results can be read on the way, and a false server would get the password", "tls=true in the URL or the data source name of the service")
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// askReadOnly asks whether the server takes writes, and should not.
+func askReadOnly(ctx context.Context, p *examination) (Finding, error) {
+	readOnly, err := p.setting(ctx, "show global variables like 'read_only'") // which super_read_only sets as well
+	if err != nil {
+		return Finding{}, err
+	}
+	session, err := p.setting(ctx, "show variables like '"+p.readOnlyVariable()+"'")
+	if err != nil {
+		return Finding{}, err
+	}
+	following, err := p.follows(ctx)
+	return judgeReadOnly(readOnly, session, following), err
+}
+
+// readOnlyVariable is the setting of a session in which nothing can be written.
+func (p *examination) readOnlyVariable() string {
+	if p.mariadb {
+		return "tx_read_only"
+	}
+	return "transaction_read_only"
+}
+
+// follows reports whether the server applies what another one has committed. MySQL tells only those
+// with the privilege REPLICATION CLIENT; for others nothing is known.
+func (p *examination) follows(ctx context.Context) (bool, error) {
+	if p.mariadb {
+		n, err := p.setting(ctx, "show global status like 'Slaves_running'")
+		return n != "" && n != "0", err
+	}
+	n, err := p.count(ctx, "show replica status")
+	if isDenied(err) {
+		return false, nil
+	}
+	return n > 0, err
+}
+
+func judgeReadOnly(server, session string, following bool) Finding {
+	switch {
+	case server != "OFF" && server != "0":
+		return fail("read_only is on: this is a replica, which takes no writes", "the primary")
+	case session != "OFF":
+		return fail("the sessions are read only: nothing can be written", "set global transaction_read_only = 0, and no such parameter in the URL")
+	case following:
+		return warn("this server replicates from another one and takes writes: an operation that reaches both is executed twice", "set global read_only = 1 if it is a replica")
+	}
+	return fine("it takes writes")
+}
+
+// replication is what a server says of those who follow it.
+type replication struct {
+	mysql                   bool
+	replicas, waited        int // connected, and of these: that acknowledge semi-synchronously
+	enabled, point, timeout string
+}
+
+// askReplicas asks who follows. MariaDB tells it to everybody.
+func askReplicas(ctx context.Context, p *examination) (Finding, error) {
+	r := replication{mysql: !p.mariadb}
+	for _, v := range []struct {
+		show string
+		to   *string
+	}{{"enabled", &r.enabled}, {"wait_point", &r.point}, {"timeout", &r.timeout}} {
+		var err error
+		if *v.to, err = p.setting(ctx, "show global variables like '"+r.variable(v.show)+"'"); err != nil {
+			return Finding{}, err
+		}
+	}
+	rows, err := p.DB.QueryContext(ctx, `show global status where variable_name in ('Slaves_connected', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients')`)
+	if err != nil {
+		return Finding{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			return Finding{}, err
+		}
+		if name == "Slaves_connected" {
+			r.replicas = n
+		} else {
+			r.waited = n
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return Finding{}, err
+	}
+	if r.mysql && r.enabled != "ON" {
+		r.replicas, err = p.count(ctx, "show replicas")
+	}
+	if isDenied(err) {
+		return warn("not known: this user may not ask which replicas exist", "grant replication slave on *.* to the user of this URL, or the URL of a user who has this privilege"), nil
+	}
+	return r.judge(), err
+}
+
+// variable is the name of a setting of semi-synchronous replication.
+func (r replication) variable(name string) string {
+	if r.mysql {
+		return "rpl_semi_sync_source_" + name
+	}
+	return "rpl_semi_sync_master_" + name
+}
+
+func (r replication) judge() Finding {
+	replica := "rpl_semi_sync_slave_enabled = ON"
+	if r.mysql {
+		replica = "rpl_semi_sync_replica_enabled = ON"
+	}
+	switch on := r.enabled == "ON" || r.enabled == "1"; {
+	case on && r.waited == 0:
+		return warn("semi-synchronous replication is on, but no replica acknowledges: each commit waits until its timeout, or no longer waits", "to start the replica, with "+replica)
+	case on && r.point != "AFTER_SYNC":
+		return warn("replays are local: with "+r.point+" one may tell of a commit that no replica has, and that the next failover takes away", "set global "+r.variable("wait_point")+" = AFTER_SYNC")
+	case on:
+		return fine("a commit is visible only after a replica has it, or after %s ms without one", r.timeout)
+	case r.replicas > 0:
+		return warn(fmt.Sprintf("replicas exist (%d) and nothing waits for them, commits or replays: what they have not got is lost in a failover, and retries of it execute again", r.replicas),
+			"if one may take over: "+r.variable("enabled")+" = ON and "+r.variable("wait_point")+" = AFTER_SYNC, and "+replica+" on the replica")
+	}
+	return fine("there are none")
+}
+
+// askGroup asks only where there is a group of servers: Galera, or group replication of MySQL.
+func askGroup(ctx context.Context, p *examination) (Finding, error) {
+	if galera, err := p.setting(ctx, "show variables like 'wsrep_on'"); err != nil || galera == "ON" {
+		return judgeGroup("", ""), err
+	}
+	group, err := p.setting(ctx, "show global variables like 'group_replication_group_name'")
+	if err != nil || group == "" {
+		return Finding{}, err
+	}
+	single, err := p.setting(ctx, "show global variables like 'group_replication_single_primary_mode'")
+	if err != nil {
+		return Finding{}, err
+	}
+	return askVariable("group_replication_consistency", "", func(consistency string) Finding { return judgeGroup(single, consistency) })(ctx, p)
+}
+
+// judgeGroup: members that lag refuse at COMMIT what conflicts with what they lack. Galera has no
+// setting for a single primary.
+func judgeGroup(single, consistency string) Finding {
+	const stale = "so a lost COMMIT may be told as not applied although it was, and a retry may execute until its own COMMIT is refused"
+	switch {
+	case single == "":
+		return warn("Galera: a node may not have yet what another one has committed, "+stale, "one node for all that the service sends, or wsrep_sync_wait = 7")
+	case single != "ON" && consistency != "BEFORE" && consistency != "AFTER" && consistency != "BEFORE_AND_AFTER":
+		return warn("group replication with several primaries and "+consistency+": a member may not have yet what another one has committed, "+stale,
+			"group_replication_single_primary_mode = ON, or group_replication_consistency = AFTER")
+	case consistency == "EVENTUAL":
+		return warn("group replication with EVENTUAL: after a failover the new primary answers before it has applied what was committed, "+stale,
+			"set persist group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'")
+	}
+	return fine("group replication, %s", consistency)
+}

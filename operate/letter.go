@@ -1,0 +1,100 @@
+package operate
+
+import (
+	"time"
+
+	"github.com/oncelib/once/deadletter"
+)
+
+// Letter is a message that was given up, for people and scripts.
+type Letter struct {
+	UID           string            `json:"uid"`
+	Origin        string            `json:"origin"`
+	Consumer      string            `json:"consumer"`
+	Source        string            `json:"source"`
+	EventID       string            `json:"event_id"`
+	Topic         string            `json:"topic"`
+	Key           string            `json:"key"`
+	Type          string            `json:"type"`
+	Seq           int64             `json:"seq"`
+	State         deadletter.State  `json:"state"`
+	Class         string            `json:"class"`
+	Error         string            `json:"error"`
+	Cause         string            `json:"cause"`
+	Attempts      int               `json:"attempts"`
+	CreatedAt     time.Time         `json:"created_at,omitzero"`
+	FirstFailedAt time.Time         `json:"first_failed_at"`
+	DeadAt        time.Time         `json:"dead_at"`
+	Redrive       string            `json:"redrive,omitempty"`
+	RedriveAt     time.Time         `json:"redrive_at,omitzero"`
+	ResolvedAt    time.Time         `json:"resolved_at,omitzero"`
+	Reason        string            `json:"reason,omitempty"`
+	Trace         string            `json:"trace,omitempty"`
+	Encrypted     bool              `json:"encrypted"`
+	Headers       map[string]string `json:"headers,omitempty"`  // of Show
+	Payload       []byte            `json:"payload,omitempty"`  // of Show; base64
+	Failures      []LetterFailure   `json:"failures,omitempty"` // of Show
+}
+
+// WithoutBody returns l without its payload and headers, which may be about customers.
+func (l Letter) WithoutBody() Letter {
+	l.Headers, l.Payload = nil, nil
+	return l
+}
+
+// LetterFailure is one failed delivery of a message.
+type LetterFailure struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Node    string    `json:"node"`
+	Error   string    `json:"error"`
+	Trace   string    `json:"trace,omitempty"`
+}
+
+func letterOf(l deadletter.Letter) Letter {
+	return Letter{
+		UID: l.UID, Origin: l.Origin, Consumer: l.Consumer, Source: l.Source, EventID: l.EventID, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq,
+		State: l.State, Class: l.Class, Error: l.Error, Cause: l.Cause, Attempts: l.Attempts,
+		CreatedAt: utc(l.CreatedAt), FirstFailedAt: utc(l.FirstFailedAt), DeadAt: utc(l.DeadAt), RedriveAt: utc(l.RedriveAt), ResolvedAt: utc(l.ResolvedAt),
+		Redrive: l.Redrive, Reason: l.Reason, Trace: l.Trace, Encrypted: l.Encrypted, Headers: l.Headers, Payload: l.Payload,
+	}
+}
+
+// LetterCause is letters that died of the same.
+type LetterCause struct {
+	Letters  int64     `json:"letters"`
+	Waiting  int64     `json:"waiting"` // of them, those that wait for their turn in a redrive
+	Origin   string    `json:"origin"`
+	Consumer string    `json:"consumer"`
+	Topic    string    `json:"topic"`
+	Class    string    `json:"class"`
+	Cause    string    `json:"cause"`
+	Oldest   time.Time `json:"oldest"`
+	Newest   time.Time `json:"newest"`
+	UID      string    `json:"uid"` // one of them
+}
+
+func causeOf(g deadletter.Group) LetterCause {
+	return LetterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, utc(g.Oldest), utc(g.Newest), g.UID}
+}
+
+// Redrive is letters that are tried again.
+type Redrive struct {
+	UID       string                  `json:"uid,omitempty"` // "": a preview
+	State     deadletter.RedriveState `json:"state,omitempty"`
+	Who       string                  `json:"who,omitempty"`
+	Reason    string                  `json:"reason,omitempty"`
+	Rate      float64                 `json:"rate"`
+	CreatedAt time.Time               `json:"created_at,omitzero"`
+	Total     int64                   `json:"total"`   // letters that it has chosen; of a preview, those that it would choose
+	Waiting   int64                   `json:"waiting"` // they are not tried yet
+	Applied   int64                   `json:"applied"`
+	Failed    int64                   `json:"failed"` // dead again
+	Discarded int64                   `json:"discarded"`
+	Left      int64                   `json:"left"`             // not chosen, because receivers may have forgotten them
+	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first, until it was applied
+}
+
+func redriveOf(r deadletter.Redrive) Redrive {
+	return Redrive{r.UID, r.State, r.Who, r.Reason, r.Rate, utc(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary}
+}

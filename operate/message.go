@@ -1,0 +1,115 @@
+package operate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/outbox"
+)
+
+// Message is a message of an outbox, for people and scripts.
+type Message struct {
+	ID           string            `json:"id"`
+	Topic        string            `json:"topic"`
+	Key          string            `json:"key"`
+	Seq          int64             `json:"seq"`
+	Type         string            `json:"type"`
+	Source       string            `json:"source"`
+	State        outbox.State      `json:"state"`
+	Paused       bool              `json:"paused"` // its topic or its key
+	Attempts     int               `json:"attempts"`
+	NextAt       time.Time         `json:"next_at,omitzero"`
+	FailedAt     time.Time         `json:"failed_at,omitzero"`
+	Error        string            `json:"error,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	SentAt       time.Time         `json:"sent_at,omitzero"`
+	Trace        string            `json:"trace,omitempty"`
+	Encrypted    bool              `json:"encrypted"`
+	PayloadBytes int64             `json:"payload_bytes"`
+	Headers      map[string]string `json:"headers,omitempty"` // of Show
+	Payload      []byte            `json:"payload,omitempty"` // of Show; base64
+}
+
+// WithoutBody returns m without its payload and headers, which may be about customers.
+func (m Message) WithoutBody() Message {
+	m.Headers, m.Payload = nil, nil
+	return m
+}
+
+func messageOf(e outbox.Entry) Message {
+	return Message{
+		ID: e.ID, Topic: e.Topic, Key: e.Key, Seq: e.Seq, Type: e.Type, Source: e.Source, State: e.State, Paused: e.Paused,
+		Attempts: e.Attempts, NextAt: utc(e.NextAt), FailedAt: utc(e.FailedAt), Error: e.Error, CreatedAt: utc(e.CreatedAt), SentAt: utc(e.SentAt),
+		Trace: e.Trace, Encrypted: e.Encrypted, PayloadBytes: e.PayloadBytes, Headers: e.Headers, Payload: e.Payload,
+	}
+}
+
+// Pause is a topic or a key whose messages are kept back.
+type Pause struct {
+	Topic  string    `json:"topic"`
+	Key    string    `json:"key"` // "" is the whole topic
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+// String names what is paused.
+func (p Pause) String() string {
+	if p.Key == "" {
+		return "the topic " + words.Shown(p.Topic)
+	}
+	return "the key " + words.Shown(p.Key) + " of the topic " + words.Shown(p.Topic)
+}
+
+// TopicWait is what messages of a topic wait for.
+type TopicWait struct {
+	Topic    string      `json:"topic"`
+	Key      string      `json:"key,omitempty"`
+	For      outbox.Wait `json:"waits_for"`
+	Since    time.Time   `json:"since,omitzero"`
+	Oldest   time.Time   `json:"oldest,omitzero"` // when the oldest message of the topic was added
+	Reason   string      `json:"reason,omitempty"`
+	Node     string      `json:"node,omitempty"`     // of the relay that says so
+	Messages int64       `json:"messages,omitempty"` // that have failed; at most 500 are counted
+	Stopped  int64       `json:"stopped,omitempty"`  // of them, those that wait for a person
+
+	Now time.Time `json:"-"` // by the clock of the database, when this was read
+}
+
+// String says in some words what is waited for.
+func (w TopicWait) String() string {
+	switch w.For {
+	case outbox.WaitDown:
+		return "down"
+	case outbox.WaitHanging:
+		return "its destination does not answer"
+	case outbox.WaitFull:
+		return "so many of its messages fail that no others are sent"
+	case outbox.WaitRate:
+		return "its rate"
+	case outbox.WaitFailing:
+		says := failing(w.Messages)
+		if w.Stopped > 0 {
+			says += fmt.Sprintf(", %d stopped", w.Stopped)
+		}
+		if w.Key != "" {
+			says += ", key " + words.Shown(w.Key)
+		}
+		return says
+	case outbox.WaitPaused: // that is a Pause
+	}
+	return string(w.For)
+}
+
+func failing(n int64) string {
+	const most = 500 // see outbox.TopicWait
+	switch {
+	case n == 0:
+		return "failing messages"
+	case n == 1:
+		return "1 failing message"
+	case n >= most:
+		return fmt.Sprintf("%d failing messages or more", n)
+	}
+	return fmt.Sprintf("%d failing messages", n)
+}

@@ -1,0 +1,96 @@
+package operate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/lease"
+)
+
+// KeyQuery says which key to show.
+type KeyQuery struct {
+	Key      string // in quotation marks, as in the log of a proxy, it is also searched without them
+	Scope    string // default: all
+	Attempts int    // so many of the last ones
+}
+
+// KeyView is what a database knows of a key, for people and scripts.
+type KeyView struct {
+	Found         bool       `json:"found"`
+	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and none was asked for
+	Key           string     `json:"key"`
+	Scope         string     `json:"scope"`
+	Operation     *Operation `json:"operation,omitempty"`
+	ScopesWithKey []string   `json:"scopes_with_key"`
+
+	lease.Progress
+	Timeline
+
+	Operations []Operation `json:"-"` // those with the key, of all scopes
+}
+
+// Show returns what is known of a key: its operation, how far that has come, its last attempts, and what operators have done to it. A
+// database without the tables of attempts and of the audit knows nothing of them.
+func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
+	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
+	if err := a.look(ctx, q, &v); err != nil {
+		return v, err
+	}
+	for _, op := range v.Operations {
+		v.ScopesWithKey = append(v.ScopesWithKey, op.Scope)
+		if op.Scope == q.Scope || q.Scope == "" && len(v.Operations) == 1 {
+			v.Found, v.Operation, v.Scope = true, &op, op.Scope
+		}
+	}
+	if v.Ambiguous = q.Scope == "" && len(v.Operations) > 1; v.Ambiguous {
+		return v, nil
+	}
+	if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, v.Key, q.Attempts); err != nil {
+		return v, err
+	}
+	if bare, quotes := keyname.Unquoted(q.Key); quotes && !v.Found && v.Total == 0 { // no record tells which of them is meant
+		v.Key = bare
+		if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, bare, q.Attempts); err != nil {
+			return v, err
+		}
+	}
+	if v.Found {
+		v.Progress, err = a.Progress(ctx, v.Operation.ID())
+	}
+	return v, err
+}
+
+// look looks for the key as it was given, and if that is not in the scope, for what stands between its quotation marks: a header has them,
+// the record has not.
+func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
+	has := func(list []Operation) bool {
+		return slices.ContainsFunc(list, func(op Operation) bool { return q.Scope == "" || op.Scope == q.Scope })
+	}
+	v.Operations, err = a.Find(ctx, q.Key)
+	bare, quotes := keyname.Unquoted(q.Key)
+	if err != nil || !quotes || has(v.Operations) {
+		return err
+	}
+	other, err := a.Find(ctx, bare)
+	if len(v.Operations) == 0 && len(other) > 0 || has(other) {
+		v.Key, v.Operations = bare, other
+	}
+	return err
+}
+
+// timelineIfAny returns an empty timeline if the database is of a time before there were logs.
+func (a *Keys) timelineIfAny(ctx context.Context, scope, key string, attempts int) (Timeline, error) {
+	tl, err := a.Timeline(ctx, scope, key, attempts)
+	if sqlguard.IsMissing(err) {
+		err = nil
+	}
+	if tl.Attempts == nil {
+		tl.Attempts = []Attempt{} // for JSON
+	}
+	if tl.Audit == nil {
+		tl.Audit = []Entry{}
+	}
+	return tl, err
+}
