@@ -70,7 +70,7 @@ func (w leasedWork) do(ctx context.Context, first bool, handler func(context.Con
 func (w leasedWork) call(first bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return w.do(ctx, first, func(ctx context.Context, run *lease.Run, o order) (receipt, error) {
-			return lease.Call(ctx, run, "charge", func(context.Context, string) (receipt, error) { return o.response(), nil }, lease.SafeToRepeat())
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (receipt, error) { return o.response(), nil }, lease.CallPolicy{SafeToRepeat: true})
 		})
 	}
 }

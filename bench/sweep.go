@@ -77,12 +77,9 @@ func (f *sweepField) measure(ctx context.Context, pairs int) (figure sweepingFig
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	began := time.Now()
-	sweeper, err := retention.New(f.sweeps, retention.Config{Rate: sweepRate, Observe: func(retention.Pass) {
+	sweeper := retention.New(f.sweeps, retention.Config{Rate: sweepRate, Observe: func(retention.Pass) {
 		_ = untilSwept(ctx, began) // holds the sweeper up
 	}})
-	if err != nil {
-		return figure, err
-	}
 	rows, swept := 0, make(chan error, 1)
 	go func() {
 		err := untilSwept(ctx, began)

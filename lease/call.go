@@ -21,33 +21,33 @@ import (
 // with the next commit of the operation. key is made of the operation and the phase: it is the same for all who ever
 // make this call, so that a service which dedupes by it sees one call.
 //
-// The options say what may happen if the outcome of the call is not known, because fn has returned an error or
-// the owner of the lease has died. Without one it is not made again: the operation is unknown. Without [SafeToRepeat] or
-// [DedupedFor] it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
+// The policy says what may happen if the outcome of the call is not known, because fn has returned an error or
+// the owner of the lease has died. With the zero one it is not made again: the operation is unknown. Without SafeToRepeat or
+// DedupedFor it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
 // client of net/http repeats a request with an Idempotency-Key by itself when its connection breaks.
 //
 // If fn returns a [once.Failure], the call has been answered, and the failure is its outcome: a later run gets it
 // again. If the call may have been made before, it must be an answer that the service gives to each request with the key, also
 // to one that arrives late. An error made by [NotSent] says that the call was not made. With any other error the call may
-// have taken effect; Call may be called again with the same phase, if an option allows that.
+// have taken effect; Call may be called again with the same phase, if the policy allows that.
 //
 // If the service answers that it has applied a request with the key before, fn returns the existing result. If it does not tell
 // that result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
-func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), opts ...CallOption) (T, error) {
-	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, opts)
+func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
+	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
 // CallWith is [Call] with a request that is frozen: all who ever make the call send the bytes of the first attempt,
 // also if the program, its configuration or what it reads has changed since. A call that was begun by Call has no such bytes: it is not
 // made by CallWith, nor one with bytes by Call.
-func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts ...CallOption) (T, error) {
-	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, opts)
+func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
+	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
 
-func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), opts []CallOption) (value T, err error) {
-	p, phase := policyOf(opts), c.phase
-	if p.check != nil && p.of != reflect.TypeFor[T]() {
-		return value, fmt.Errorf("%w: phase %q returns %v, and its Check finds %v. Try: the same type", ErrMisused, phase, reflect.TypeFor[T](), p.of)
+func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (value T, err error) {
+	phase := c.phase
+	if policy.Check.find != nil && policy.Check.of != reflect.TypeFor[T]() {
+		return value, fmt.Errorf("%w: phase %q returns %v, and its Check finds %v. Try: the same type", ErrMisused, phase, reflect.TypeFor[T](), policy.Check.of)
 	}
 	leave, err := r.enter(phase)
 	if err != nil {
@@ -57,7 +57,7 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	if done, ok := r.saved.find(phase); ok {
 		return earlier[T](r, done)
 	}
-	c.run, c.policy = r, p
+	c.run, c.policy = r, policy
 	err = r.trace(ctx, Phase{Name: phase, Call: true}, func(ctx context.Context) error {
 		return c.make(ctx, request, func(ctx context.Context, key string, request []byte) (any, error) { return fn(ctx, key, request) })
 	})
@@ -68,53 +68,46 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	return decode[T](r, done)
 }
 
-// A CallOption says what is done about a call whose outcome is not known.
-type CallOption func(*policy)
+// CallPolicy is what the called service promises, and so what is done about a call whose outcome is not known. The zero
+// policy: the call is not made again, and the operation is unknown until a person decides.
+type CallPolicy struct {
+	// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever: the service dedupes
+	// and never forgets a key, or the call sets something to a value that nothing else sets. A service that forgets is DedupedFor,
+	// which goes before.
+	SafeToRepeat bool
 
-type policy struct {
-	repeats bool
-	limited bool          // by DedupedFor, which goes before SafeToRepeat
-	life    time.Duration // of the key at the service; 0: for ever
-	check   func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
-	of      reflect.Type // what check finds
+	// DedupedFor is for how long the service knows a key, by which it dedupes. The call is made again while nine
+	// tenths of that have not passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
+	// there is a Check as well.
+	DedupedFor time.Duration
+
+	// Check has the service asked what became of the call: see [Check].
+	Check CallCheck
 }
 
-func policyOf(opts []CallOption) (p policy) {
-	for _, o := range opts {
-		o(&p)
-	}
-	return p
-}
+// repeats reports whether a call may be made again, at least for some time.
+func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 0 && p.SafeToRepeat }
 
-// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever: the service dedupes
-// and never forgets a key, or the call sets something to a value that nothing else sets. A service that forgets is [DedupedFor].
-func SafeToRepeat() CallOption {
-	return func(p *policy) { p.repeats = p.repeats || !p.limited }
-}
+// life is for how long it may be made again; 0: for ever.
+func (p CallPolicy) life() time.Duration { return max(0, p.DedupedFor-p.DedupedFor/10) }
 
-// DedupedFor says that the service dedupes by the key, and knows keys for as long as life. The call is made again while nine
-// tenths of that have not passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
-// there is a [Check] as well. With 0 it is never made again.
-func DedupedFor(life time.Duration) CallOption {
-	return func(p *policy) { // 0 is a setting that was left out, not for ever
-		p.repeats, p.limited, p.life = life > 0, true, life-life/10
-	}
+// CallCheck finds out what became of a call: [Check] makes it.
+type CallCheck struct {
+	find func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
+	of   reflect.Type // what it finds
 }
 
 // Check has find asked what became of a call. find gets the key of the call. See [Finding] for what it may answer; with
 // an error it answers nothing. T is what the call returns.
-func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallOption {
-	return func(p *policy) {
-		p.of = reflect.TypeFor[T]()
-		p.check = func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
-			value, found, err := find(ctx, key)
-			if err != nil || found != Happened {
-				return nil, found, err
-			}
-			b, err := json.Marshal(value)
-			return b, found, err
+func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
+	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
+		value, found, err := find(ctx, key)
+		if err != nil || found != Happened {
+			return nil, found, err
 		}
-	}
+		b, err := json.Marshal(value)
+		return b, found, err
+	}}
 }
 
 // Finding is what a [Check] has found.
@@ -165,7 +158,7 @@ func Key(scope, key, phase string, voided int) string {
 type call struct {
 	run     *Run
 	phase   string
-	policy  policy
+	policy  CallPolicy
 	freezes bool // its request: it is a CallWith
 	again   bool // it may have been sent before, under the same key
 }
@@ -232,12 +225,12 @@ var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 func (c *call) begin(ctx context.Context, request []byte) error {
 	r := c.run
 	r.tellUnreached(ctx, c.phase)
-	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats, Check: c.policy.check != nil}
+	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats(), Check: c.policy.Check.find != nil}
 	if err := r.freeze(&i, bytes.Clone(request)); err != nil {
 		return fmt.Errorf("call %q is not made: %w", c.phase, err)
 	}
-	if c.policy.life > 0 {
-		i.Until = time.Now().Add(c.policy.life).UTC()
+	if life := c.policy.life(); life > 0 {
+		i.Until = time.Now().Add(life).UTC()
 	}
 	next, err := r.fits(r.saved.begun(i))
 	if err != nil {
@@ -275,7 +268,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	case failure != nil: // a duplicate, which is no final answer, also if the service has voided the first one
 		err = errors.New(err.Error())
 	}
-	if c.policy.check == nil || r.own.HasEnded() {
+	if c.policy.Check.find == nil || r.own.HasEnded() {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, err)
 	}
 	return c.find(ctx, err)
@@ -295,10 +288,10 @@ func (c *call) save(next saved, err error) error {
 // find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
 	r := c.run
-	if c.policy.check == nil || !r.saved.Call.Check {
+	if c.policy.Check.find == nil || !r.saved.Call.Check {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 	}
-	value, found, err := c.policy.check(ctx, c.key())
+	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
 	case err != nil:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, errors.Join(cause, err))

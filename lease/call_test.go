@@ -15,16 +15,16 @@ import (
 )
 
 // fails is a handler whose call gets no answer.
-func fails(opts ...lease.CallOption) func(context.Context, *lease.Run) (string, error) {
+func fails(policy lease.CallPolicy) func(context.Context, *lease.Run) (string, error) {
 	return func(ctx context.Context, r *lease.Run) (string, error) {
-		return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, opts...)
+		return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, policy)
 	}
 }
 
 // A service that knows keys for no time at all, as a setting that was left out says, gets no call again.
 func TestDedupedForNoTime(t *testing.T) {
 	s := memstore.New()
-	_, err := once.Do(t.Context(), node(s), op, fails(lease.DedupedFor(0)))
+	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{DedupedFor: 0}))
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 	wantState(t, s, store.StateUnknown)
 }
@@ -32,7 +32,7 @@ func TestDedupedForNoTime(t *testing.T) {
 // A phase of database work that has the name of a call which was begun, in another version of the program, does not hide that call.
 func TestTxInPlaceOfACall(t *testing.T) {
 	s := memstore.New()
-	_, err := once.Do(t.Context(), node(s), op, fails(lease.SafeToRepeat()))
+	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{SafeToRepeat: true}))
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 	_, err = once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
 		return lease.Tx(ctx, r, s, "charge", put("a", "1"))
@@ -54,9 +54,9 @@ func TestFrozenRequest(t *testing.T) {
 			return "", errDead
 		}
 		request := []byte("first")
-		_, _ = lease.CallWith(ctx, r, "charge", request, send, lease.SafeToRepeat())
+		_, _ = lease.CallWith(ctx, r, "charge", request, send, lease.CallPolicy{SafeToRepeat: true})
 		request[1] = 'x'
-		return lease.CallWith(ctx, r, "charge", request, send, lease.SafeToRepeat())
+		return lease.CallWith(ctx, r, "charge", request, send, lease.CallPolicy{SafeToRepeat: true})
 	}
 	for range 2 {
 		_, err := once.Do(t.Context(), node(s), op, run)
@@ -75,7 +75,7 @@ func TestFailureThatCannotBeSaved(t *testing.T) {
 	_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
 		_, _ = lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 			return "", &once.Failure{Code: "declined", Detail: json.RawMessage("x")}
-		})
+		}, lease.CallPolicy{})
 		return lease.Tx(ctx, r, s, "after", put("a", "1"))
 	})
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
@@ -85,7 +85,7 @@ func TestFailureThatCannotBeSaved(t *testing.T) {
 // Who is told that the outcome is unknown is not told to try the same key again.
 func TestAdviceForUnknown(t *testing.T) {
 	s := memstore.New()
-	_, err := once.Do(t.Context(), node(s), op, fails())
+	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 	if strings.Contains(err.Error(), "same key again") || !strings.Contains(err.Error(), "lease.Resolve") {
 		t.Error(err)
@@ -103,7 +103,7 @@ func TestPhaseNamesAreUnique(t *testing.T) {
 					_, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
 					return err
 				}
-				_, err := lease.Call(ctx, r, "a", func(context.Context, string) (string, error) { return "", nil })
+				_, err := lease.Call(ctx, r, "a", func(context.Context, string) (string, error) { return "", nil }, lease.CallPolicy{})
 				return err
 			}
 			for range 2 {
@@ -139,7 +139,7 @@ func TestPhaseIsTriedAgain(t *testing.T) {
 					return "", errDead
 				}
 				return "", &once.Failure{Code: "declined"}
-			}, lease.SafeToRepeat())
+			}, lease.CallPolicy{SafeToRepeat: true})
 		}
 		return "", err
 	})
@@ -148,14 +148,8 @@ func TestPhaseIsTriedAgain(t *testing.T) {
 	}
 }
 
-// DedupedFor goes before SafeToRepeat, in any order.
-func TestTheSaferOptionCounts(t *testing.T) {
-	forgotten, always := lease.DedupedFor(time.Nanosecond), lease.SafeToRepeat()
-	for _, opts := range [][]lease.CallOption{{forgotten, always}, {always, forgotten}} {
-		s := memstore.New()
-		_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, opts...)
-		})
-		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
-	}
+// DedupedFor goes before SafeToRepeat.
+func TestTheSaferPolicyCounts(t *testing.T) {
+	_, err := once.Do(t.Context(), node(memstore.New()), op, fails(lease.CallPolicy{DedupedFor: time.Nanosecond, SafeToRepeat: true}))
+	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 }

@@ -34,9 +34,9 @@ func TestCallThatFreezesItsRequestNow(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := memstore.New()
-			policy := lease.SafeToRepeat()
+			policy := lease.CallPolicy{SafeToRepeat: true}
 			if tt.finding != lease.Unclear {
-				policy = lease.Check(func(context.Context, string) (string, lease.Finding, error) { return "", tt.finding, nil })
+				policy = lease.CallPolicy{Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) { return "", tt.finding, nil })}
 			}
 			ask := func(request []byte, answer error) (sent []string, err error) {
 				_, err = once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
@@ -108,7 +108,7 @@ func TestRenamedPhasesAreTold(t *testing.T) {
 						if kind == "tx" {
 							_, err = lease.Tx(ctx, r, s, name, put(name, "1"))
 						} else {
-							_, err = lease.Call(ctx, r, name, func(context.Context, string) (string, error) { return "", nil })
+							_, err = lease.Call(ctx, r, name, func(context.Context, string) (string, error) { return "", nil }, lease.CallPolicy{})
 						}
 						if err != nil {
 							return "", err

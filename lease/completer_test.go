@@ -46,7 +46,7 @@ func TestCompleter(t *testing.T) {
 					}
 					calls.Add(1)
 					return request, nil
-				}, lease.SafeToRepeat())
+				}, lease.CallPolicy{SafeToRepeat: true})
 			}
 		}
 		newNode := func() (*lease.Store, *once.Engine[*lease.Run]) {
@@ -98,9 +98,9 @@ func TestCompleterChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
 		var finding, asked atomic.Int64
-		handler := func(opts ...lease.CallOption) func(context.Context, *lease.Run) (string, error) {
+		handler := func(policy lease.CallPolicy) func(context.Context, *lease.Run) (string, error) {
 			return func(ctx context.Context, r *lease.Run) (string, error) {
-				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, opts...)
+				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errDead }, policy)
 			}
 		}
 		check := lease.Check(func(context.Context, string) (string, lease.Finding, error) {
@@ -111,9 +111,9 @@ func TestCompleterChecks(t *testing.T) {
 		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
 		checked := once.Operation{Scope: "s", Key: "checked", Request: []byte("r")}
 		lost := once.Operation{Scope: "s", Key: "lost", Request: []byte("r")}
-		_, err := once.Do(t.Context(), e, checked, handler(check))
+		_, err := once.Do(t.Context(), e, checked, handler(lease.CallPolicy{Check: check}))
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
-		_, err = once.Do(t.Context(), e, lost, handler())
+		_, err = once.Do(t.Context(), e, lost, handler(lease.CallPolicy{}))
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		ctx, cancel := context.WithCancel(t.Context())
 		resumed := map[string]int{}
@@ -124,7 +124,7 @@ func TestCompleterChecks(t *testing.T) {
 				Store: leased, Encrypter: box, CheckEvery: time.Minute, Concurrency: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 					resumed[op.Key]++
-					_, err := once.Do(ctx, e, op, handler(check))
+					_, err := once.Do(ctx, e, op, handler(lease.CallPolicy{Check: check}))
 					return err
 				}},
 			}.Run(ctx)
@@ -157,7 +157,7 @@ func TestCompleterTellsWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
 		leased := lease.New(s, lease.Config{TTL: time.Second})
-		dieInCall(s)
+		dieInCall(s, lease.CallPolicy{})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		must(t, lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(context.Context, once.Operation) error {
@@ -175,7 +175,7 @@ func TestCompleterIsNotHeldUp(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
 		e := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard, Encrypter: box})
 		for _, key := range []string{"a slow one", "one that waits"} {
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "a", Key: key, Request: []byte("r")}, fails(lease.SafeToRepeat()))
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "a", Key: key, Request: []byte("r")}, fails(lease.CallPolicy{SafeToRepeat: true}))
 			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,7 +191,7 @@ func TestCompleterIsNotHeldUp(t *testing.T) {
 			}.Run(ctx)
 		}()
 		pass(time.Minute)
-		dieInCall(s)
+		dieInCall(s, lease.CallPolicy{})
 		pass(5 * time.Minute)
 		wantState(t, s, store.StateUnknown)
 		close(release)
@@ -227,14 +227,14 @@ func (s *unanswering) Read(ctx context.Context, id store.ID) (store.Record, erro
 }
 
 // dieInCall executes op in a process that dies in a call, which without an option nothing can decide.
-func dieInCall(s *memstore.Store, opts ...lease.CallOption) {
+func dieInCall(s *memstore.Store, policy lease.CallPolicy) {
 	begins := make(chan struct{})
 	go func() {
 		_, _ = once.Do(context.Background(), node(frozen{s}), op, func(ctx context.Context, r *lease.Run) (string, error) {
 			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 				close(begins)
 				return "", errDead
-			}, opts...)
+			}, policy)
 		})
 	}()
 	<-begins
@@ -262,7 +262,7 @@ func TestCompleterOutlivesItsHandlers(t *testing.T) {
 		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
 		const operations, tries = 5, 2
 		for i := range operations {
-			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: strconv.Itoa(i), Request: []byte("r")}, fails(lease.SafeToRepeat()))
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: strconv.Itoa(i), Request: []byte("r")}, fails(lease.CallPolicy{SafeToRepeat: true}))
 			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -277,7 +277,7 @@ func TestCompleterOutlivesItsHandlers(t *testing.T) {
 							runtime.Goexit()
 						}
 						return "paid", nil
-					}, lease.SafeToRepeat())
+					}, lease.CallPolicy{SafeToRepeat: true})
 				})
 				if err == nil {
 					done.Add(1)

@@ -10,7 +10,7 @@
 //		}
 //		return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (Charge, error) {
 //			return provider.Charge(ctx, order, key) // the same key, whoever calls and how often
-//		}, lease.DedupedFor(24*time.Hour))
+//		}, lease.CallPolicy{DedupedFor: 24*time.Hour})
 //	})
 //
 // A handler is a sequence of phases with names. A phase that was committed is not executed again: a

@@ -24,7 +24,7 @@ func TestNotSentAfterASend(t *testing.T) {
 			return lease.CallWith(ctx, r, "charge", []byte(request), func(_ context.Context, _ string, request []byte) (string, error) {
 				sent = string(request)
 				return "paid", answer
-			}, lease.DedupedFor(time.Hour))
+			}, lease.CallPolicy{DedupedFor: time.Hour})
 		})
 		return sent, err
 	}
@@ -119,7 +119,7 @@ func TestPhaseThatIsLeftOpen(t *testing.T) {
 func TestSwallowedCall(t *testing.T) {
 	s := memstore.New()
 	_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		_, err := lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") })
+		_, err := lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") }, lease.CallPolicy{})
 		if !errors.Is(err, lease.ErrUnknown) {
 			t.Error(err)
 		}
@@ -136,14 +136,14 @@ func TestSwallowedCall(t *testing.T) {
 
 	s = memstore.New() // nor is another call made, also if the first one can be made again
 	_, err = once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		_, err := lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") }, lease.SafeToRepeat())
+		_, err := lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") }, lease.CallPolicy{SafeToRepeat: true})
 		if !errors.Is(err, lease.ErrUnknown) {
 			t.Error(err)
 		}
 		_, err = lease.Call(ctx, r, "refund", func(context.Context, string) (string, error) {
 			t.Error("another call is made")
 			return "", nil
-		}, lease.SafeToRepeat())
+		}, lease.CallPolicy{SafeToRepeat: true})
 		if !errors.Is(err, lease.ErrUnknown) {
 			t.Errorf("another call: %v", err)
 		}

@@ -18,7 +18,7 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 		errTimeout = errors.New("timeout")
 		duplicate  = &once.Failure{Code: "PROVIDER.duplicate"}
 	)
-	find := func(findings ...lease.Finding) lease.CallOption { // the last one is the answer from then on
+	find := func(findings ...lease.Finding) lease.CallCheck { // the last one is the answer from then on
 		return lease.Check(func(context.Context, string) (string, lease.Finding, error) {
 			f := findings[0]
 			if len(findings) > 1 {
@@ -31,12 +31,12 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 		name     string
 		answer   string // to the second request
 		err      error
-		opts     []lease.CallOption
+		policy   lease.CallPolicy
 		attempts int
 	}{
-		{"with the result", "charge 1", nil, []lease.CallOption{lease.SafeToRepeat()}, 2},
-		{"without it", "", duplicate, []lease.CallOption{lease.SafeToRepeat(), find(lease.Unclear, lease.Happened)}, 2},
-		{"found later", "", duplicate, []lease.CallOption{lease.SafeToRepeat(), find(lease.Unclear, lease.Unclear, lease.Happened)}, 3},
+		{"with the result", "charge 1", nil, lease.CallPolicy{SafeToRepeat: true}, 2},
+		{"without it", "", duplicate, lease.CallPolicy{SafeToRepeat: true, Check: find(lease.Unclear, lease.Happened)}, 2},
+		{"found later", "", duplicate, lease.CallPolicy{SafeToRepeat: true, Check: find(lease.Unclear, lease.Unclear, lease.Happened)}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, keys, calls := memstore.New(), map[string]bool{}, 0
@@ -47,7 +47,7 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 						return "", errTimeout
 					}
 					return tt.answer, tt.err
-				}, tt.opts...)
+				}, tt.policy)
 			}
 			for range tt.attempts - 1 {
 				_, err := once.Do(t.Context(), node(s), op, run)
@@ -63,7 +63,7 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 	t.Run("nothing finds it", func(t *testing.T) {
 		s := memstore.New()
 		_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", duplicate })
+			return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", duplicate }, lease.CallPolicy{})
 		})
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		wantState(t, s, store.StateUnknown)
@@ -76,7 +76,7 @@ func TestDuplicateYieldsTheExistingResult(t *testing.T) {
 					return "", duplicate
 				}
 				return "charge 2", nil
-			}, find(lease.Voided))
+			}, lease.CallPolicy{Check: find(lease.Voided)})
 		}
 		_, err := once.Do(t.Context(), node(s), op, run)
 		if once.CodeOf(err) == once.CodeFailed && once.EffectOf(err) == once.EffectApplied {

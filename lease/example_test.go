@@ -45,7 +45,7 @@ func Example() {
 		}
 		return lease.Call(ctx, run, "charge", func(_ context.Context, key string) (string, error) {
 			return p.charge(key, amount)
-		}, lease.DedupedFor(24*time.Hour))
+		}, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 	}
 
 	_, err := once.Do(ctx, jobs, op, pay)
@@ -80,7 +80,7 @@ func ExampleCall_http() {
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			return string(body), err
-		})
+		}, lease.CallPolicy{})
 	})
 	fmt.Println(sent.Value, err)
 	// Output:
@@ -106,7 +106,7 @@ func ExampleCall_duplicate() {
 	jobs := once.New(lease.New(memstore.New(), lease.Config{}), once.Config{Observer: once.Discard})
 	op := once.Operation{Scope: "acme POST /orders", Key: "order-42"}
 	paid, err := once.Do(context.Background(), jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
-		return lease.Call(ctx, run, "charge", charge, lease.DedupedFor(24*time.Hour), lease.Check(find))
+		return lease.Call(ctx, run, "charge", charge, lease.CallPolicy{DedupedFor: 24 * time.Hour, Check: lease.Check(find)})
 	})
 	fmt.Println(paid.Value, err)
 	// Output:
@@ -137,11 +137,11 @@ func ExampleResolve() {
 	s, id := memstore.New(), store.ID{Scope: "acme POST /orders", Key: "order-42"}
 	jobs := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard})
 	order := func(ctx context.Context, run *lease.Run) (string, error) {
-		charge, err := lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") })
+		charge, err := lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") }, lease.CallPolicy{})
 		if err != nil {
 			return "", err
 		}
-		return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return charge + " and a mail", nil })
+		return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return charge + " and a mail", nil }, lease.CallPolicy{})
 	}
 	_, err := once.Do(ctx, jobs, once.Operation{Scope: id.Scope, Key: id.Key}, order)
 	fmt.Println(once.CodeOf(err))

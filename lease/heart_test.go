@@ -99,7 +99,7 @@ func TestCallerLeaves(t *testing.T) {
 		return lease.Call(ctx, r, "charge", func(ctx context.Context, _ string) (string, error) {
 			cancel()
 			return "paid", ctx.Err()
-		})
+		}, lease.CallPolicy{})
 	})
 	must(t, err)
 	if r.Value != "paid" {
@@ -143,7 +143,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 					t.Error("it is called")
 					return "", nil
-				})
+				}, lease.CallPolicy{})
 			})
 			if err == nil || once.EffectOf(err) != once.EffectNotApplied || time.Since(began) > time.Minute {
 				t.Errorf("after %v: %v", time.Since(began), err)

@@ -69,7 +69,7 @@ func TestPhasesAndACall(t *testing.T) {
 		b, err := lease.Call(ctx, r, "charge", func(_ context.Context, key string) (string, error) {
 			keys = append(keys, key)
 			return "paid", nil
-		})
+		}, lease.CallPolicy{})
 		if err != nil {
 			return "", err
 		}
@@ -121,12 +121,12 @@ func TestGoesOnBehindAPhase(t *testing.T) {
 // What becomes of a call whose caller has failed in it.
 func TestFailedCall(t *testing.T) {
 	timeout := errors.New("timeout")
-	find := func(finding lease.Finding) lease.CallOption {
+	find := func(finding lease.Finding) lease.CallCheck {
 		return lease.Check(func(context.Context, string) (string, lease.Finding, error) { return "found", finding, nil })
 	}
 	for _, tt := range []struct {
 		name   string
-		opts   []lease.CallOption
+		policy lease.CallPolicy
 		fail   error
 		code   once.Code
 		effect once.Effect
@@ -135,15 +135,15 @@ func TestFailedCall(t *testing.T) {
 		calls  int
 		keys   int // different ones
 	}{
-		{"nothing is said", nil, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
-		{"safe to repeat", []lease.CallOption{lease.SafeToRepeat()}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
-		{"deduped", []lease.CallOption{lease.DedupedFor(time.Hour)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
-		{"deduped, and the key is forgotten", []lease.CallOption{lease.DedupedFor(time.Nanosecond)}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
-		{"it happened", []lease.CallOption{find(lease.Happened)}, timeout, "", once.EffectApplied, store.StateDone, "", 1, 1},
-		{"unclear", []lease.CallOption{find(lease.Unclear)}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
-		{"voided", []lease.CallOption{find(lease.Voided)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 2},
-		{"not sent", nil, lease.NotSent(timeout), once.CodeFailed, once.EffectNotApplied, store.StateAbsent, "", 2, 1},
-		{"a final failure", nil, &once.Failure{Code: "declined"}, "", once.EffectApplied, store.StateDone, "", 1, 1},
+		{"nothing is said", lease.CallPolicy{}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
+		{"safe to repeat", lease.CallPolicy{SafeToRepeat: true}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
+		{"deduped", lease.CallPolicy{DedupedFor: time.Hour}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 1},
+		{"deduped, and the key is forgotten", lease.CallPolicy{DedupedFor: time.Nanosecond}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
+		{"it happened", lease.CallPolicy{Check: find(lease.Happened)}, timeout, "", once.EffectApplied, store.StateDone, "", 1, 1},
+		{"unclear", lease.CallPolicy{Check: find(lease.Unclear)}, timeout, once.CodeUnknown, once.EffectInDoubt, store.StateUnknown, once.CodeUnknown, 1, 1},
+		{"voided", lease.CallPolicy{Check: find(lease.Voided)}, timeout, once.CodeFailed, once.EffectInDoubt, store.StateWaiting, "", 2, 2},
+		{"not sent", lease.CallPolicy{}, lease.NotSent(timeout), once.CodeFailed, once.EffectNotApplied, store.StateAbsent, "", 2, 1},
+		{"a final failure", lease.CallPolicy{}, &once.Failure{Code: "declined"}, "", once.EffectApplied, store.StateDone, "", 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := memstore.New()
@@ -156,7 +156,7 @@ func TestFailedCall(t *testing.T) {
 						return "", tt.fail
 					}
 					return "paid", nil
-				}, tt.opts...)
+				}, tt.policy)
 			}
 			_, err := once.Do(t.Context(), node(s), op, run)
 			if f := (*once.Failure)(nil); !errors.As(tt.fail, &f) && tt.code != "" {

@@ -164,7 +164,7 @@ func TestWelcomeMail(t *testing.T) {
 		return once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
 			return lease.Call(ctx, run, "send", func(ctx context.Context, key string) (string, error) {
 				return key, send(ctx, address, to, "<"+key+"@acme.example>", body) // a Message-ID that never changes
-			})
+			}, lease.CallPolicy{})
 		})
 	}
 	count := func(n int) {

@@ -27,7 +27,7 @@ func TestNamesOfPhases(t *testing.T) {
 						t.Errorf("%q: the call is made", name)
 					}
 					return "", nil
-				})
+				}, lease.CallPolicy{})
 				return err
 			},
 			"phase": func(ctx context.Context, r *lease.Run, s *memstore.Store) error {

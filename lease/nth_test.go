@@ -20,7 +20,7 @@ import (
 type nth struct {
 	t       *testing.T
 	db      *memstore.Store
-	opts    []lease.CallOption
+	policy  lease.CallPolicy
 	dedupes bool
 
 	runs       int
@@ -36,9 +36,9 @@ func newNth(t *testing.T, policy string) *nth {
 	w := &nth{t: t, db: memstore.New(), effects: map[string]string{}, tombstones: map[string]bool{}}
 	switch policy {
 	case "deduped":
-		w.opts, w.dedupes = []lease.CallOption{lease.DedupedFor(time.Hour)}, true
+		w.policy, w.dedupes = lease.CallPolicy{DedupedFor: time.Hour}, true
 	case "checked":
-		w.opts = []lease.CallOption{lease.Check(func(_ context.Context, key string) (string, lease.Finding, error) {
+		w.policy = lease.CallPolicy{Check: lease.Check(func(_ context.Context, key string) (string, lease.Finding, error) {
 			if v, is := w.effects[key]; is {
 				return v, lease.Happened, nil
 			}
@@ -67,7 +67,7 @@ func (w *nth) do(s store.Store[*memstore.Tx], before func()) (string, error) {
 			w.calls++
 			before()
 			return w.charge(key)
-		}, w.opts...)
+		}, w.policy)
 		if err != nil {
 			return "", err
 		}

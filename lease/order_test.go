@@ -44,7 +44,7 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 				}
 				return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (Charge, error) {
 					return provider.Charge(ctx, order, key)
-				}, lease.DedupedFor(24*time.Hour))
+				}, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 			})
 			return paid, err
 		}()

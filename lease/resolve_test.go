@@ -51,14 +51,14 @@ func TestResolve(t *testing.T) {
 						return "", errDead
 					}
 					return "paid", nil
-				})
+				}, lease.CallPolicy{})
 				if err != nil {
 					return "", err
 				}
 				return lease.Call(ctx, r, "mail", func(context.Context, string) (string, error) {
 					calls++
 					return paid + ", and more", nil
-				})
+				}, lease.CallPolicy{})
 			}
 			_, err := once.Do(t.Context(), node(s), op, run)
 			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
@@ -100,14 +100,14 @@ func TestResolveNamesTheCall(t *testing.T) {
 				return "", errDead
 			}
 			return "paid", nil
-		})
+		}, lease.CallPolicy{})
 		if err != nil {
 			return "", err
 		}
 		return lease.Call(ctx, r, "mail", func(context.Context, string) (string, error) {
 			mails++
 			return "", errDead
-		})
+		}, lease.CallPolicy{})
 	}
 	unknown := func() string {
 		t.Helper()
@@ -155,7 +155,7 @@ func TestResolveRefuses(t *testing.T) {
 	if err := lease.Resolve(t.Context(), s, id, lease.Resolution{CallID: "x", RunAgain: true}); store.KindOf(err) != store.KindTaken {
 		t.Errorf("absent: %v", err)
 	}
-	_, err := once.Do(t.Context(), node(s), op, fails())
+	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 	now := undecided(t, s)
 	for name, tt := range map[string]struct {
@@ -192,14 +192,14 @@ func TestCheckedCallKeepsItsName(t *testing.T) {
 		check := lease.Check(func(context.Context, string) (string, lease.Finding, error) { return "", lease.Unclear, nil })
 		op := op
 		op.Request = []byte("r")
-		_, err := once.Do(t.Context(), e, op, fails(check))
+		_, err := once.Do(t.Context(), e, op, fails(lease.CallPolicy{Check: check}))
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		named, before := undecided(t, s), wantState(t, s, store.StateUnknown)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			done <- lease.Completer{Store: leased, Encrypter: box, Log: slog.New(slog.DiscardHandler), Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
-				_, err := once.Do(ctx, e, op, fails(check))
+				_, err := once.Do(ctx, e, op, fails(lease.CallPolicy{Check: check}))
 				return err
 			}}}.Run(ctx)
 		}()
@@ -222,20 +222,20 @@ func TestCheckedCallKeepsItsName(t *testing.T) {
 func TestMadeAgainIsAnotherCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		_, err := once.Do(t.Context(), node(s), op, fails())
+		_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		for range 2 {
 			again := lease.Resolution{CallID: undecided(t, s), RunAgain: true}
 			must(t, lease.Resolve(t.Context(), s, id, again))
 			pass(2 * time.Hour)
-			_, err = once.Do(t.Context(), node(s), op, fails())
+			_, err = once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 			must(t, lease.Resolve(t.Context(), s, id, again))
 			wantState(t, s, store.StateUnknown)
 		}
 		must(t, lease.Resolve(t.Context(), s, id, lease.Resolution{CallID: undecided(t, s), CallValue: []byte(`"paid"`)}))
 		pass(time.Second)
-		if r, err := once.Do(t.Context(), node(s), op, fails()); err != nil || r.Value != "paid" {
+		if r, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{})); err != nil || r.Value != "paid" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		pass(time.Minute) // heartbeats end
@@ -253,14 +253,14 @@ func TestCallValueOfAnotherForm(t *testing.T) {
 		s := memstore.New()
 		mails := 0
 		run := func(ctx context.Context, r *lease.Run) (charge, error) {
-			c, err := lease.Call(ctx, r, "charge", func(context.Context, string) (charge, error) { return charge{}, errDead })
+			c, err := lease.Call(ctx, r, "charge", func(context.Context, string) (charge, error) { return charge{}, errDead }, lease.CallPolicy{})
 			if err != nil {
 				return c, err
 			}
 			_, err = lease.Call(ctx, r, "mail", func(context.Context, string) (int, error) {
 				mails++
 				return mails, nil
-			})
+			}, lease.CallPolicy{})
 			return c, err
 		}
 		_, err := once.Do(t.Context(), node(s), op, run)
@@ -291,7 +291,7 @@ func TestProgressIsKept(t *testing.T) {
 					return "", errDead
 				}
 				return "a secret", nil
-			})
+			}, lease.CallPolicy{})
 			if f := (*once.Failure)(nil); err != nil && !errors.As(err, &f) {
 				return "", err
 			}
@@ -320,7 +320,7 @@ func TestResolveLost(t *testing.T) {
 	for _, how := range []lease.Resolution{{CallValue: []byte(`"paid"`)}, {Result: []byte(`"paid"`)}, {RunAgain: true}, {RunAgain: true, KeyVoided: true}} {
 		for _, applied := range []bool{true, false} {
 			s := memstore.New()
-			_, err := once.Do(t.Context(), node(s), op, fails())
+			_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 			before := wantState(t, s, store.StateUnknown)
 			how.CallID = undecided(t, s)
@@ -359,7 +359,7 @@ func (l *losing) Swap(ctx context.Context, c store.Change) (store.Record, error)
 func TestResolveAtTheSameTime(t *testing.T) {
 	for range 20 {
 		s := memstore.New()
-		_, err := once.Do(t.Context(), node(s), op, fails())
+		_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{}))
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		how := []lease.Resolution{{RunAgain: true}, {RunAgain: true, KeyVoided: true}, {Result: []byte(`"paid"`)}, {CallValue: []byte(`"paid"`)}}
 		named := undecided(t, s)
@@ -407,7 +407,7 @@ func TestResolutionIsKept(t *testing.T) {
 			s, op := memstore.New(), op
 			op.Retain = tt.of
 			e := once.New(lease.New(s, lease.Config{Eager: tt.eager}), once.Config{Observer: once.Discard})
-			_, err := once.Do(t.Context(), e, op, fails())
+			_, err := once.Do(t.Context(), e, op, fails(lease.CallPolicy{}))
 			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 			if err := lease.Resolve(t.Context(), s, id, lease.Resolution{CallID: undecided(t, s), Result: []byte(`"sent"`), Retain: -1}); store.KindOf(err) != store.KindMisused {
 				t.Errorf("a negative Retain: %v", err)

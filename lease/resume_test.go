@@ -27,7 +27,7 @@ func TestCompleterOfHashedKeys(t *testing.T) {
 			return lease.Call(ctx, r, "charge", func(_ context.Context, key string) (string, error) {
 				keys[key] = true
 				return "", errDead
-			}, lease.SafeToRepeat())
+			}, lease.CallPolicy{SafeToRepeat: true})
 		}
 		_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k", Request: []byte("r")}, handler)
 		wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)

@@ -32,12 +32,12 @@ func TestPhasesAreEncrypted(t *testing.T) {
 			var declined *once.Failure
 			if _, err := lease.Call(ctx, r, "check", func(context.Context, string) (string, error) {
 				return "", &once.Failure{Code: "declined", Message: secret}
-			}); !errors.As(err, &declined) {
+			}, lease.CallPolicy{}); !errors.As(err, &declined) {
 				return "", err
 			}
-			found, err := lease.Call(ctx, r, "look", func(context.Context, string) (string, error) { return "", errDead }, lease.Check(func(context.Context, string) (string, lease.Finding, error) {
+			found, err := lease.Call(ctx, r, "look", func(context.Context, string) (string, error) { return "", errDead }, lease.CallPolicy{Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) {
 				return secret + " found", lease.Happened, nil
-			}))
+			})})
 			if err != nil {
 				return "", err
 			}
@@ -47,7 +47,7 @@ func TestPhasesAreEncrypted(t *testing.T) {
 					return "", errDead
 				}
 				return secret + " charged", nil
-			}, lease.SafeToRepeat())
+			}, lease.CallPolicy{SafeToRepeat: true})
 			if err != nil {
 				return "", err
 			}

@@ -137,17 +137,17 @@ func (s *sim) begins(a *attempt, st *step) *run {
 func (a *attempt) call(ctx context.Context, r *lease.Run, st *step) (string, error) {
 	v := a.process.sim.provider
 	find := lease.Check(func(ctx context.Context, key string) (string, lease.Finding, error) { return v.find(ctx, a, st, key) })
-	var opts []lease.CallOption
+	var policy lease.CallPolicy
 	switch st.policy {
 	case safeToRepeat:
-		opts = append(opts, lease.SafeToRepeat())
+		policy.SafeToRepeat = true
 	case dedupedFor, dedupedAndChecked:
-		opts = append(opts, lease.DedupedFor(keyLife))
+		policy.DedupedFor = keyLife
 	}
 	if st.policy.checks() {
-		opts = append(opts, find)
+		policy.Check = find
 	}
 	return lease.CallWith(ctx, r, st.name, []byte(a.dice.name), func(ctx context.Context, key string, request []byte) (string, error) {
 		return v.call(ctx, a, st, key, request)
-	}, opts...)
+	}, policy)
 }

@@ -41,7 +41,7 @@ func TestTracerSeesEachPhaseThatRuns(t *testing.T) {
 			return lease.Call(ctx, run, "charge", func(ctx context.Context, _ string) (int, error) {
 				phases = append(phases, ctx.Value(inPhase{}))
 				return 1, fail()
-			}, lease.SafeToRepeat())
+			}, lease.CallPolicy{SafeToRepeat: true})
 		})
 	}
 	work(func() error { return errors.New("timeout") })

@@ -66,7 +66,7 @@ func TestStoppedWorkWaits(t *testing.T) {
 func TestWaitingInACallThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		_, err := once.Do(t.Context(), node(s), op, fails(lease.DedupedFor(time.Hour)))
+		_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{DedupedFor: time.Hour}))
 		wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 		wantState(t, s, store.StateWaiting)
 		<-time.After(2 * time.Hour)

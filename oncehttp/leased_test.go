@@ -81,7 +81,7 @@ func TestLeasedClientHangsUp(t *testing.T) {
 			close(begun)
 			<-end
 			return "", ctx.Err() // of the handler: its client has gone
-		})
+		}, lease.CallPolicy{})
 		if err != nil {
 			oncehttp.Fail(w, r, err)
 			return
@@ -155,7 +155,7 @@ func TestLeasedWorkIsUnderWay(t *testing.T) {
 			close(begun) // a second time is a panic
 			<-end
 			return `{"id":7}`, nil
-		})
+		}, lease.CallPolicy{})
 		if err != nil {
 			oncehttp.Fail(w, r, err)
 			return
@@ -200,7 +200,7 @@ func TestLeasedOutcomeIsUnknown(t *testing.T) {
 	mem := memstore.New()
 	lost := errors.New("no answer")
 	handle := func(w http.ResponseWriter, r *http.Request, run *lease.Run) {
-		_, err := lease.Call(r.Context(), run, "charge", func(context.Context, string) (string, error) { return "", lost })
+		_, err := lease.Call(r.Context(), run, "charge", func(context.Context, string) (string, error) { return "", lost }, lease.CallPolicy{})
 		oncehttp.Fail(w, r, err)
 	}
 	one, other := leasedNode(t, mem, 0, handle), leasedNode(t, mem, 0, handle)

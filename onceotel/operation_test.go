@@ -193,7 +193,7 @@ func TestUnknownIsInASpan(t *testing.T) {
 	e := once.New(lease.New(s, lease.Config{}), once.Config{Observer: tel})
 	for range 2 {
 		_, err := once.Do(t.Context(), e, refund, func(ctx context.Context, run *lease.Run) (string, error) {
-			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") })
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", errors.New("timeout") }, lease.CallPolicy{})
 		})
 		if once.EffectOf(err) != once.EffectInDoubt {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func TestPhasesAreChildren(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "charged", charge }, lease.SafeToRepeat())
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "charged", charge }, lease.CallPolicy{SafeToRepeat: true})
 		})
 		return err
 	}
@@ -63,7 +63,7 @@ func TestPhaseStatus(t *testing.T) {
 		tel := newTelemetry(t, onceotel.Config{})
 		e := once.New(lease.New(memstore.New(), lease.Config{Tracer: tel}), once.Config{Observer: tel})
 		_, err := once.Do(t.Context(), e, refund, func(ctx context.Context, run *lease.Run) (string, error) {
-			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", &once.Failure{Code: code} })
+			return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return "", &once.Failure{Code: code} }, lease.CallPolicy{})
 		})
 		if err == nil {
 			t.Errorf("%s: no error", code)
@@ -90,7 +90,7 @@ func TestCompleterGoesOnInTheTrace(t *testing.T) {
 					return "", errors.New("timeout")
 				}
 				return "charged", nil
-			}, lease.SafeToRepeat())
+			}, lease.CallPolicy{SafeToRepeat: true})
 		})
 		return err
 	}

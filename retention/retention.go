@@ -1,8 +1,7 @@
 // Package retention deletes finished operations whose retention is over: in small
 // transactions, with pauses, so that requests are hardly slowed down.
 //
-//	sweeper, err := retention.New(engine.Store(), retention.Config{})
-//	...
+//	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
 // An operation is absent to everybody as soon as it has expired; whether and when its
@@ -72,14 +71,15 @@ type Sweeper struct {
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must be a [upkeep.Sweeper] or wrap one.
-func New(s store.Operations, cfg Config) (*Sweeper, error) {
+// New returns a sweeper of s, which must be an [upkeep.Sweeper] or wrap one. It panics if it is none, or if
+// cfg is invalid, which is a mistake in the program.
+func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
-		return nil, fmt.Errorf("retention: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s)
+		panic(fmt.Sprintf("retention: New: %T cannot sweep. Try: a store with the method Sweep, or with Unwrap if it wraps one", s))
 	}
 	if cfg.Batch < 0 || cfg.Rate < 0 || cfg.Every < 0 {
-		return nil, fmt.Errorf("retention: Batch %d, Rate %d and Every %v must not be negative", cfg.Batch, cfg.Rate, cfg.Every)
+		panic(fmt.Sprintf("retention: New: Batch %d, Rate %d and Every %v must not be negative", cfg.Batch, cfg.Rate, cfg.Every))
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch
@@ -93,7 +93,7 @@ func New(s store.Operations, cfg Config) (*Sweeper, error) {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
-	return &Sweeper{sweeper, cfg}, nil
+	return &Sweeper{sweeper, cfg}
 }
 
 // Sweep deletes all that has expired and returns how many rows that were. It ends

@@ -29,10 +29,7 @@ func fill(t *testing.T, s *memstore.Store, n int) {
 
 func newSweeper(t *testing.T, s store.Operations, cfg retention.Config) *retention.Sweeper {
 	t.Helper()
-	sweeper, err := retention.New(s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sweeper := retention.New(s, cfg)
 	return sweeper
 }
 
@@ -177,11 +174,18 @@ func (hanging) Sweep(ctx context.Context, _ upkeep.Sweep) (upkeep.Swept, error) 
 
 // TestInvalid: what cannot work is said at once.
 func TestInvalid(t *testing.T) {
-	if _, err := retention.New(blind{memstore.New()}, retention.Config{}); err == nil {
-		t.Error("a store that cannot sweep was accepted")
-	}
-	if _, err := retention.New(memstore.New(), retention.Config{Rate: -1}); err == nil {
-		t.Error("a negative rate was accepted")
+	for name, create := range map[string]func(){
+		"a store that cannot sweep": func() { retention.New(blind{memstore.New()}, retention.Config{}) },
+		"a negative rate":           func() { retention.New(memstore.New(), retention.Config{Rate: -1}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was accepted", name)
+				}
+			}()
+			create()
+		}()
 	}
 }
 
@@ -189,13 +193,10 @@ type blind struct{ store.Operations }
 
 func Example() {
 	s := memstore.New() // in a service: engine.Store()
-	sweeper, err := retention.New(s, retention.Config{
+	sweeper := retention.New(s, retention.Config{
 		Observe: func(p retention.Pass) { fmt.Println(p.Rows, "rows deleted") },
 	})
-	if err != nil {
-		panic(err)
-	}
-	_, err = sweeper.Sweep(context.Background()) // in a service: go sweeper.Run(ctx)
+	_, err := sweeper.Sweep(context.Background()) // in a service: go sweeper.Run(ctx)
 	fmt.Println(err)
 	// Output:
 	// 0 rows deleted

@@ -212,7 +212,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	p.metrics = httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(p.metrics.Close)
 	p.client = &http.Client{Transport: &retryhttp.Transport{
-		Base: losing{}, Announce: true, Breaker: breaker.ByHost(gobreaker.Settings{}),
+		Base: losing{}, Dialect: retryhttp.Dialect{Announce: true}, Breaker: breaker.ByHost(gobreaker.Settings{}),
 		Policy: retry.Policy{Attempts: 4, Base: 5 * time.Millisecond, Observe: retry.Metrics(counted)},
 	}}
 	ctx, cancel := context.WithCancel(t.Context())

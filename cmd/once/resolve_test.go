@@ -40,7 +40,7 @@ func (w *leasedWork) engine() *once.Engine[*lease.Run] {
 }
 
 func (w *leasedWork) handle(ctx context.Context, run *lease.Run) (string, error) {
-	reserved, err := lease.Call(ctx, run, "reserve", func(context.Context, string) (string, error) { return "r", nil })
+	reserved, err := lease.Call(ctx, run, "reserve", func(context.Context, string) (string, error) { return "r", nil }, lease.CallPolicy{})
 	if err != nil {
 		return "", err
 	}
@@ -50,11 +50,11 @@ func (w *leasedWork) handle(ctx context.Context, run *lease.Run) (string, error)
 			return "", errors.New("no answer")
 		}
 		return reserved + " paid", nil
-	})
+	}, lease.CallPolicy{})
 	if err != nil || !w.mails {
 		return paid, err
 	}
-	return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return paid, nil })
+	return lease.Call(ctx, run, "mail", func(context.Context, string) (string, error) { return paid, nil }, lease.CallPolicy{})
 }
 
 func (w *leasedWork) do(key string) (once.Result[string], error) {

@@ -29,7 +29,7 @@ func (p *payout) work(ctx context.Context, run *lease.Run, asked Refund) (Refund
 	}
 	transfer, err := lease.Call(ctx, run, "pay", func(ctx context.Context, key string) (string, error) {
 		return p.pay(ctx, key, f)
-	}, lease.DedupedFor(24*time.Hour))
+	}, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 	if err != nil {
 		return f, err
 	}

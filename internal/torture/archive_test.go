@@ -29,10 +29,7 @@ func archiveAll(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: files.Write})
-	if err != nil {
-		return err
-	}
+	sweeper := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: files.Write})
 	_, err = sweeper.Sweep(ctx)
 	return errors.Join(err, files.Close())
 }

@@ -3,7 +3,7 @@
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
-//	sweeper, err := retention.New(engine.Store(), retention.Config{Archive: files.Write})
+//	sweeper := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
 // An archive is a directory of segments, gzipped lines of JSON, and a manifest that
 // lists them with their sums. A segment is written under another name, flushed to the

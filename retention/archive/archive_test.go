@@ -265,10 +265,7 @@ func ExampleWriter() {
 	_, _ = once.Do(context.Background(), engine, op, func(context.Context, *memstore.Tx) (string, error) { return "queued", nil })
 	s.Advance(100 * time.Hour)
 
-	sweeper, err := retention.New(s, retention.Config{Archive: files.Write})
-	if err != nil {
-		panic(err)
-	}
+	sweeper := retention.New(s, retention.Config{Archive: files.Write})
 	fmt.Println(sweeper.Sweep(context.Background()))
 	for e, err := range Records(dir) {
 		fmt.Println(e.Scope, e.Key, string(e.Result.Body), err)

@@ -106,10 +106,7 @@ func sweepInto(t *testing.T, fs files, s *memstore.Store, dir string) error {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	sweeper, err := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: w.Write})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sweeper := retention.New(s, retention.Config{Batch: 4, Rate: 1 << 30, Archive: w.Write})
 	_, err = sweeper.Sweep(t.Context())
 	return err
 }

@@ -175,10 +175,7 @@ func strike(t *testing.T, f *faultyFiles, reopen bool) (struck bool) {
 			}
 			w = opened
 		}
-		sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sweeper := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
 		_, err = sweeper.Sweep(t.Context())
 		return err
 	}

@@ -50,10 +50,7 @@ func fullDisk(t *testing.T, disk *testenv.Disk, room int64) {
 		want[op.Key] = true
 	}
 	s.Advance(2 * time.Hour)
-	sweeper, err := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sweeper := retention.New(s, retention.Config{Batch: 10, Rate: 1 << 30, Archive: w.Write})
 	first, err := sweeper.Sweep(t.Context())
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("vacuous: the disk is not full: %d rows swept, %v", first, err)

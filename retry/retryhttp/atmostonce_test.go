@@ -35,7 +35,7 @@ var endings = map[string][]string{
 }
 
 // charge makes one leased call that sends a POST with its key through client.
-func charge(ctx context.Context, client *http.Client, url, header string, body io.Reader, opts ...lease.CallOption) error {
+func charge(ctx context.Context, client *http.Client, url, header string, body io.Reader, policy lease.CallPolicy) error {
 	jobs := once.New(lease.New(memstore.New(), lease.Config{}), once.Config{Observer: once.Discard})
 	_, err := once.Do(ctx, jobs, once.Operation{Scope: "acme", Key: "order-42"}, func(ctx context.Context, run *lease.Run) (int, error) {
 		return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (int, error) {
@@ -51,7 +51,7 @@ func charge(ctx context.Context, client *http.Client, url, header string, body i
 			defer resp.Body.Close()
 			_, err = io.Copy(io.Discard, resp.Body)
 			return resp.StatusCode, err
-		}, opts...)
+		}, policy)
 	})
 	return err
 }
@@ -68,7 +68,7 @@ func TestCallIsSentAtMostOnce(t *testing.T) {
 						proven := (end == endRefused || end == endGoAway) && name == "body" // the error tells the reason
 						s, url, base := newRawServer(t, protocol, end)
 						client := retryhttp.NewClient(&retryhttp.Transport{Base: base, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{}}})
-						err := charge(t.Context(), client, url, header, body())
+						err := charge(t.Context(), client, url, header, body(), lease.CallPolicy{})
 						arrived, looked := s.counts()
 						switch {
 						case proven && (err != nil || arrived != 2 || looked != 1):
@@ -82,7 +82,7 @@ func TestCallIsSentAtMostOnce(t *testing.T) {
 						}
 						s, url, base = newRawServer(t, protocol, end)
 						client = retryhttp.NewClient(&retryhttp.Transport{Base: base, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{}}})
-						if err := charge(t.Context(), client, url, header, body(), lease.DedupedFor(24*time.Hour)); err != nil {
+						if err := charge(t.Context(), client, url, header, body(), lease.CallPolicy{DedupedFor: 24 * time.Hour}); err != nil {
 							t.Errorf("deduped: %v", err)
 						}
 						if arrived, _ := s.counts(); arrived != 2 {
@@ -93,7 +93,7 @@ func TestCallIsSentAtMostOnce(t *testing.T) {
 							return
 						}
 						s, url, base = newRawServer(t, protocol, end)
-						if err := charge(t.Context(), &http.Client{Transport: base}, url, header, body()); err != nil {
+						if err := charge(t.Context(), &http.Client{Transport: base}, url, header, body(), lease.CallPolicy{}); err != nil {
 							t.Errorf("vacuous: net/http: %v", err)
 						}
 						if arrived, _ := s.counts(); arrived != 2 {

@@ -32,8 +32,8 @@ func TestBlip(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						b := &retry.Budget{Burst: burst}
 						rt := &retryhttp.Transport{
-							Announce: true,
-							Policy:   retry.Policy{Timeout: time.Second, Budget: b},
+							Dialect: retryhttp.Dialect{Announce: true},
+							Policy:  retry.Policy{Timeout: time.Second, Budget: b},
 							Base: base(func(_ int, r *http.Request) (*http.Response, error) {
 								i, _ := strconv.Atoi(r.Header.Get("Idempotency-Key"))
 								if retryhttp.ResendCount(r.Context()) == 0 && i%n*h/n != (i%n+1)*h/n { // h of n, evenly

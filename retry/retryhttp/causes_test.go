@@ -191,7 +191,7 @@ func TestRequestOfTheAnswer(t *testing.T) {
 			}
 			return answer(200), nil
 		}}
-		rt := &retryhttp.Transport{Base: s, Announce: true, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{}}}
+		rt := &retryhttp.Transport{Base: s, Dialect: retryhttp.Dialect{Announce: true}, Policy: retry.Policy{Base: -1, Budget: &retry.Budget{}}}
 		r, _ := http.NewRequestWithContext(retryhttp.WithKey(ctx, retryhttp.Key{Value: "k"}), http.MethodPost, "http://service.example", strings.NewReader(body))
 		r.Header.Set("Accept", "text/plain")
 		resp, err := rt.RoundTrip(r)

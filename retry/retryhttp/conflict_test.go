@@ -98,11 +98,11 @@ func TestQuotedKeys(t *testing.T) {
 		want   int
 	}{
 		{"bare", intent, retryhttp.Transport{}, nil, 400},
-		{"quoted", intent, retryhttp.Transport{Quoted: true}, nil, 200},
+		{"quoted", intent, retryhttp.Transport{Dialect: retryhttp.Dialect{Quoted: true}}, nil, 200},
 		{"made, and bare", t.Context(), retryhttp.Transport{Keys: true}, nil, 400},
-		{"made, and quoted", t.Context(), retryhttp.Transport{Keys: true, Quoted: true}, nil, 200},
-		{"in the header", t.Context(), retryhttp.Transport{Quoted: true}, []string{"Idempotency-Key", "k"}, 400},
-		{"in both", intent, retryhttp.Transport{Quoted: true}, []string{"Idempotency-Key", `"k"`}, 200},
+		{"made, and quoted", t.Context(), retryhttp.Transport{Keys: true, Dialect: retryhttp.Dialect{Quoted: true}}, nil, 200},
+		{"in the header", t.Context(), retryhttp.Transport{Dialect: retryhttp.Dialect{Quoted: true}}, []string{"Idempotency-Key", "k"}, 400},
+		{"in both", intent, retryhttp.Transport{Dialect: retryhttp.Dialect{Quoted: true}}, []string{"Idempotency-Key", `"k"`}, 200},
 	} {
 		c.rt.Base = s
 		resp, err := post(c.ctx, &c.rt, c.header...)

@@ -45,10 +45,10 @@
 // # What is sent
 //
 //	Idempotency-Key      the key, if the request has none in its header: as it is, or as
-//	                     "key" with [Transport.Quoted]
+//	                     "key" with [Dialect.Quoted]
 //	Once-Attempt         1, 2, ...; if the request has one, it is counted from there. Only
 //	                     to hosts that have answered with Idempotency-Status, or with
-//	                     [Transport.Announce]; and so is
+//	                     [Dialect.Announce]; and so is
 //	X-Request-Timeout    how long this attempt waits, in milliseconds, if it is bounded; one
 //	                     of the caller is shortened by what has passed, and ends the call
 //	Once-First-Sent      with an intent that is resumed: since when it is in the journal

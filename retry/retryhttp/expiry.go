@@ -26,9 +26,9 @@ func (c *call) resume(expires time.Time) {
 	c.expires, c.noted = expires, expires
 	c.mu.Unlock()
 	switch {
-	case c.t.Retain > 0 && expires.IsZero(): // the plan of somebody who did not know
-		c.advertised(c.t.Retain)
-	case c.t.Retain > 0 || expires.IsZero():
+	case c.t.Dialect.Retain > 0 && expires.IsZero(): // the plan of somebody who did not know
+		c.advertised(c.t.Dialect.Retain)
+	case c.t.Dialect.Retain > 0 || expires.IsZero():
 		c.expire(c.t.retention())
 	}
 }
@@ -48,10 +48,10 @@ func sooner(a, b time.Time) time.Time {
 }
 
 func (t *Transport) retention() time.Duration {
-	if t.Retain <= 0 {
+	if t.Dialect.Retain <= 0 {
 		return 24 * time.Hour
 	}
-	return t.Retain
+	return t.Dialect.Retain
 }
 
 // expiry returns until when the request may be sent. Zero: for ever.

@@ -72,8 +72,8 @@ func post(ctx context.Context, t *retryhttp.Transport, header ...string) (*http.
 	if t.Policy.Budget == nil {
 		t.Policy.Budget = &retry.Budget{}
 	}
-	if !t.Announce { // others may use it at the same time
-		t.Announce = true
+	if !t.Dialect.Announce { // others may use it at the same time
+		t.Dialect.Announce = true
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://service.example/refunds", strings.NewReader("body"))
 	if err != nil {

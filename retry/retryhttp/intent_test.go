@@ -225,7 +225,7 @@ func TestTheTimeInTheJournal(t *testing.T) {
 		}
 		s := &served{base: always(http.StatusNotImplemented, "Idempotency-Retention", fmt.Sprint(c.told.Seconds()))}
 		client := journaled(f, s)
-		client.Transport.(*retryhttp.Transport).Retain = c.set
+		client.Transport.(*retryhttp.Transport).Dialect.Retain = c.set
 		r, err := journal.Resume(t.Context(), f, client, journal.Options{})
 		if sent := len(s.requests()) > 0; err != nil || sent != c.sent || sent != (r == journal.Resumed{Open: 1}) {
 			t.Errorf("%s: sent %v, %+v, %v", name, sent, r, err)

@@ -48,7 +48,7 @@ func openIn(t testing.TB, path string) (keys []string) {
 
 func journaled(j journal.Journal, base http.RoundTripper) *http.Client {
 	policy := retry.Policy{Attempts: 2, Base: -1, Budget: &retry.Budget{Burst: -1}}
-	return &http.Client{Transport: &retryhttp.Transport{Base: base, Journal: j, Policy: policy, Announce: true}} // other tests may have met its host, or not
+	return &http.Client{Transport: &retryhttp.Transport{Base: base, Journal: j, Policy: policy, Dialect: retryhttp.Dialect{Announce: true}}} // other tests may have met its host, or not
 }
 
 func ask(t testing.TB, client *http.Client, key, url string) (*http.Response, error) {

@@ -90,7 +90,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 	if strings.ContainsFunc(k.Value, func(c rune) bool { return c > 0x7e }) {
 		return k, "", false, errors.New("retryhttp: the key has characters other than ASCII, which no header can carry. Try: once.DeriveKey of other parts")
 	}
-	if t.Quoted || wire.NeedsQuotes(k.Value) {
+	if t.Dialect.Quoted || wire.NeedsQuotes(k.Value) {
 		k.Value = wire.QuoteKey(k.Value)
 	}
 	return k, "", made, nil

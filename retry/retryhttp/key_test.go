@@ -122,7 +122,7 @@ func TestKeyExpiresWhileRetrying(t *testing.T) {
 			{"long", 0, []string{"Retry-After", "20"}, 5},
 		} {
 			s := &served{base: always(503, c.header...)}
-			resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Retain: c.retain, Policy: retry.Policy{Total: time.Hour}}, "Idempotency-Key", "k")
+			resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Dialect: retryhttp.Dialect{Retain: c.retain}, Policy: retry.Policy{Total: time.Hour}}, "Idempotency-Key", "k")
 			reason := retry.ReasonExpired
 			if c.attempts == 5 {
 				reason = retry.ReasonExhausted

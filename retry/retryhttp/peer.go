@@ -44,7 +44,7 @@ func (p *peerSet) add(host string) {
 }
 
 // announces reports whether attempts say what they are.
-func (c *call) announces() bool { return c.t.Announce || peers.has(c.host) }
+func (c *call) announces() bool { return c.t.Dialect.Announce || peers.has(c.host) }
 
 // meet notes what an answer shows of its server.
 func (c *call) meet(h http.Header) {

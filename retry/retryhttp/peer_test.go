@@ -36,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 			c.handler.ServeHTTP(w, r)
 			return w.Result(), nil
 		}}
-		rt := &retryhttp.Transport{Base: s, Announce: c.announce, Policy: retry.Policy{Budget: &retry.Budget{}}}
+		rt := &retryhttp.Transport{Base: s, Dialect: retryhttp.Dialect{Announce: c.announce}, Policy: retry.Policy{Budget: &retry.Budget{}}}
 		for _, key := range []string{"a", "b"} {
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.host, strings.NewReader("body"))
 			r.Header.Set("Idempotency-Key", key)

@@ -198,7 +198,7 @@ func TestWithOnceHTTP(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	client := &http.Client{Transport: &retryhttp.Transport{Base: &http.Transport{}, Keys: true, Announce: true, Policy: retry.Policy{Base: ms}}}
+	client := &http.Client{Transport: &retryhttp.Transport{Base: &http.Transport{}, Keys: true, Dialect: retryhttp.Dialect{Announce: true}, Policy: retry.Policy{Base: ms}}}
 	resp, err := client.Post(server.URL, "text/plain", strings.NewReader("5 EUR"))
 	if err != nil {
 		t.Fatal(err)

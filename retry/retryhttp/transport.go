@@ -34,29 +34,8 @@ type Transport struct {
 	// leased call that may not be made again are sent so by each Transport: see package lease.
 	AtMostOnce bool
 
-	// Quoted says that keys of WithKey and Keys are sent as the Internet draft has them,
-	// "k" and not k, for servers that accept nothing else, such as oncehttp.Preset.QuotedKeys.
-	// By default they are sent as they are, which is what most APIs want and what package
-	// oncehttp takes for the same key; to others it is another one. So do not change it
-	// while keys are in use. A key in the header of a request is never changed.
-	Quoted bool
-
-	// Announce says that the servers understand Once-Attempt and X-Request-Timeout, as those
-	// of package oncehttp do. Both are sent then from the first request on; by default only
-	// to hosts that have answered with Idempotency-Status. Others are not to learn how often
-	// and for how long we ask.
-	Announce bool
-
-	// Retain is for how long the server remembers a key. An older one is not sent
-	// again. A shorter time that the server names in Idempotency-Retention is believed.
-	// An intent that is in the Journal already keeps the time that it was written down
-	// with, unless this is set and shorter.
-	//
-	// Default 24 hours, which is less than the 72 of package once, and the least that is
-	// usual: a client that is told nothing, because it was never answered, must not ask
-	// for longer than its server remembers. Where the server keeps them for longer, say
-	// so: 72 hours, if it has the defaults of package once.
-	Retain time.Duration
+	// Dialect is what the servers understand, and how long they remember keys. Default: keys as they are, for 24 hours.
+	Dialect Dialect
 
 	// Hedge is after how long without an answer a request that may be repeated is sent a
 	// second time, in parallel. The first answer counts, the other request is cancelled.
@@ -86,6 +65,36 @@ type Transport struct {
 	// [retry.BudgetFor]. Default: Policy.Breaker for all.
 	Breaker func(host string) retry.Breaker
 }
+
+// Dialect is what a client and its servers have in common, beside the header of the key: on the server, it is a preset of package oncehttp.
+type Dialect struct {
+	// Quoted says that keys of WithKey and Keys are sent as the Internet draft has them,
+	// "k" and not k, for servers that accept nothing else, such as oncehttp.Preset.QuotedKeys.
+	// By default they are sent as they are, which is what most APIs want and what package
+	// oncehttp takes for the same key; to others it is another one. So do not change it
+	// while keys are in use. A key in the header of a request is never changed.
+	Quoted bool
+
+	// Announce says that the servers understand Once-Attempt and X-Request-Timeout, as those
+	// of package oncehttp do. Both are sent then from the first request on; by default only
+	// to hosts that have answered with Idempotency-Status. Others are not to learn how often
+	// and for how long we ask.
+	Announce bool
+
+	// Retain is for how long the server remembers a key. An older one is not sent
+	// again. A shorter time that the server names in Idempotency-Retention is believed.
+	// An intent that is in the Journal already keeps the time that it was written down
+	// with, unless this is set and shorter.
+	//
+	// Default 24 hours, which is less than the 72 of package once, and the least that is
+	// usual: a client that is told nothing, because it was never answered, must not ask
+	// for longer than its server remembers. Where the server keeps them for longer, say
+	// so: see [Once].
+	Retain time.Duration
+}
+
+// Once returns the dialect of servers that have the defaults of package oncehttp.
+func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 
 // RoundTrip implements [http.RoundTripper]. The last answer is returned even if it is a
 // failure: [GivenUp] tells why it is the last. If there is none the error is the last

@@ -94,7 +94,7 @@ func senders(base http.RoundTripper) (names []string, all map[string]sender) {
 	all = map[string]sender{
 		"net/http":     byClient(base),
 		frugal:         byClient(byHand{base}),
-		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Announce: true, Policy: retry.Policy{Base: -1}}),
+		"once":         byClient(&retryhttp.Transport{Base: base, Keys: true, Dialect: retryhttp.Dialect{Announce: true}, Policy: retry.Policy{Base: -1}}),
 		"failsafehttp": byClient(newFailsafe(base, retries, 0, 0)),
 		"rehttp":       byClient(newRehttp(base, retries, rehttp.ConstDelay(0))),
 		"go-retryablehttp": func(ctx context.Context, method, url string, body []byte) (*http.Response, error) {

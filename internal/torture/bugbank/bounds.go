@@ -69,7 +69,7 @@ var boundMutants = []Mutant{
 	},
 	{
 		Name:  "the bodies of requests that wait are not counted",
-		Edits: []Edit{{In: "(*Exchange).operation", Old: "op.Bytes = body.size", New: ""}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: "op.Attempt.Bytes = body.size", New: ""}},
 		Tests: in("oncehttp", "TestBodiesOfWaitersAreBounded"),
 	},
 	{

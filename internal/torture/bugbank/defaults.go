@@ -19,7 +19,7 @@ var defaultsMutants = []Mutant{
 	},
 	{
 		Name:  "a store is opened without its tables",
-		Edits: []Edit{{In: "sqlstore.NewWithConfig", Old: "err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated)", New: "err := s.Check(ctx); d.name == \"\""}},
+		Edits: []Edit{{In: "sqlstore.New", Old: "err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated)", New: "err := s.Check(ctx); d.name == \"\""}},
 		Tests: group("TestMissingTables"),
 	},
 	{

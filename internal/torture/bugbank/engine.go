@@ -134,7 +134,7 @@ case err == nil && rec.State == store.StateAbsent:
 		Name: "an operation's own retention is ignored",
 		Edits: []Edit{{
 			In:  "(*call).change",
-			Old: "Retain: c.e.storedRetention(&c.op)",
+			Old: "Retain: c.e.retain(&c.op)",
 			New: "Retain: c.e.cfg.Retain",
 		}},
 		Tests: []Killer{history},

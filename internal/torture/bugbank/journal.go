@@ -42,7 +42,7 @@ o := c.proven()`}},
 	},
 	{
 		Name:  "a default shortens the time of an intent that is resumed",
-		Edits: []Edit{{In: "(*call).resume", Old: "case c.t.Retention > 0 || expires.IsZero():", New: "default:"}},
+		Edits: []Edit{{In: "(*call).resume", Old: "case c.t.Dialect.Retain > 0 || expires.IsZero():", New: "default:"}},
 		Tests: in("retry/retryhttp", "TestTheTimeInTheJournal"),
 	},
 	{

@@ -51,7 +51,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "that a call may be made again is not stored",
-		Edits: []Edit{{In: "lease.(*call).begin", Old: "Repeat: c.policy.repeats,", New: ""}},
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "Repeat: c.policy.repeats(),", New: ""}},
 		Tests: onLease("TestFailedCall"),
 	},
 	{
@@ -61,7 +61,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a service that forgets keys is asked again for ever",
-		Edits: []Edit{{In: "lease.(*call).begin", Old: "if c.policy.life > 0 {", New: "if c.policy.life < 0 {"}},
+		Edits: []Edit{{In: "lease.(*call).begin", Old: "life > 0 {", New: "life < 0 {"}},
 		Tests: onLease("TestFailedCall"),
 	},
 	{

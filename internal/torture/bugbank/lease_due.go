@@ -94,7 +94,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer finishes an operation with another retention",
-		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Name: rec.Name, Trace: rec.Trace, Retain: s.Retain", New: "Name: rec.Name, Trace: rec.Trace"}},
+		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain", New: "Attempt: once.Attempt{Trace: rec.Trace}"}},
 		Tests: onLease("TestCompleter"),
 	},
 	{

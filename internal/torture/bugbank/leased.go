@@ -45,7 +45,7 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "the span of a call is not that of its handler",
-		Edits: []Edit{{In: "once.(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Trace)"}},
+		Edits: []Edit{{In: "once.(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)"}},
 		Tests: in("", "TestTracer"),
 	},
 	{

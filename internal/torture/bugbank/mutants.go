@@ -53,8 +53,8 @@ b.queue(commit)`,
 		Name: "the fingerprint is ignored",
 		Edits: []Edit{{
 			In:  "(Fingerprint).matches",
-			Old: "return f.IsZero() || len(s) == 0",
-			New: "return true || f.IsZero() || len(s) == 0",
+			Old: "return f.isZero() || len(s) == 0",
+			New: "return true || f.isZero() || len(s) == 0",
 		}},
 		Tests: in("oncehttp", "TestMismatch"),
 	},
@@ -121,8 +121,8 @@ kind, err = store.KindEnded, errEnded`,
 		Name: "the caller's cancellation ends COMMIT",
 		Edits: []Edit{{
 			In: "(*call).commit",
-			Old: `uncancelled := c.uncancelled(ctx)
-defer uncancelled.end()
+			Old: `uncancelled, end := c.uncancelled(ctx)
+defer end()
 c.ticket`,
 			New: `uncancelled, cancel := context.WithTimeout(ctx, c.e.cfg.Settle)
 defer cancel()

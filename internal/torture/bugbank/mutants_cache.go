@@ -50,7 +50,7 @@ if c.e.cfg.Observer != nil {`,
 	},
 	{
 		Name:  "a hashed key is not found by who forgets it",
-		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "Key: HashedKey(key)}", New: "Key: key}"}},
+		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "Key: keyname.Hashed(key)}", New: "Key: keyname.Hashed(key)[:0] + key}"}},
 		Tests: in("", "TestDrop"),
 	},
 	{

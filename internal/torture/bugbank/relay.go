@@ -148,7 +148,7 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a commit does not wake the relay",
-		Edits: []Edit{{In: "outbox.(*Relay).Observe", Old: "notify(r.woken)", New: ""}},
+		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "notify(r.woken)", New: ""}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
 	},
 }

@@ -69,12 +69,12 @@ var retryMutants = []Mutant{
 	},
 	{
 		Name:  "keys are never quoted",
-		Edits: []Edit{{In: "(*Transport).keyOf", Old: "t.Quoted ||", New: ""}},
+		Edits: []Edit{{In: "(*Transport).keyOf", Old: "t.Dialect.Quoted ||", New: ""}},
 		Tests: in("retry/retryhttp", "TestQuotedKeys"),
 	},
 	{
 		Name:  "third parties learn how often we ask",
-		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Announce || peers.has(c.host)", New: "true"}},
+		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Dialect.Announce || peers.has(c.host)", New: "true"}},
 		Tests: in("retry/retryhttp", "TestAnnounce"),
 	},
 	{

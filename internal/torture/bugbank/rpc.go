@@ -24,7 +24,7 @@ var rpcMutants = []Mutant{
 	},
 	{
 		Name:  "an RPC has no name",
-		Edits: []Edit{{In: "(*Server).operation", Old: "op.Name, op.Trace = c.Method,", New: `op.Name, op.Trace = "",`}},
+		Edits: []Edit{{In: "(*Server).operation", Old: "op.Name, op.Attempt.Trace = c.Method,", New: `op.Name, op.Attempt.Trace = "",`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestNameAndTrace"}},
 	},
 	{

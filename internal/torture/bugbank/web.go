@@ -39,7 +39,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "a sealed request opens under another key",
-		Edits: []Edit{{In: "EncryptionLabel", Old: `[]byte(scope + "\x00" + storedKey)`, New: "[]byte(scope)"}},
+		Edits: []Edit{{In: "seal.Label", Old: `[]byte(scope + "\x00" + storedKey)`, New: "[]byte(scope)"}},
 		Tests: in("", "TestEncryptionLabelsDiffer"),
 	},
 	{

@@ -47,7 +47,7 @@ func (p program) wait(t *testing.T, key string) *waiting {
 					<-w.release
 				}
 				return p.post(ctx, "waiting", "charge", key, "charge")
-			}, lease.DedupedFor(time.Hour))
+			}, lease.CallPolicy{DedupedFor: time.Hour})
 		})
 	}()
 	select {

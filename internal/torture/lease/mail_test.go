@@ -44,7 +44,7 @@ func TestMailServerDiesAfterData(t *testing.T) {
 			return lease.Call(ctx, run, "send", func(_ context.Context, key string) (string, error) {
 				text := "Message-ID: <" + key + "@acme.example>\r\nSubject: Welcome\r\n\r\nWelcome, " + customer + "!\r\n"
 				return key, smtp.SendMail(proxy.Addr(), nil, "shop@acme.example", []string{customer + "@mail.example"}, []byte(text))
-			})
+			}, lease.CallPolicy{})
 		})
 	}
 

@@ -116,20 +116,20 @@ func (p program) write(ctx context.Context, r *lease.Run, key, phase, value stri
 
 // call is a phase that calls the provider. With a request it is frozen.
 func (p program) call(ctx context.Context, r *lease.Run, key, phase string, request []byte) (string, error) {
-	var opts []lease.CallOption
+	var policy lease.CallPolicy
 	switch p.policy {
 	case deduped:
-		opts = append(opts, lease.DedupedFor(24*time.Hour))
+		policy.DedupedFor = 24 * time.Hour
 	case tombstone:
-		opts = append(opts, lease.Check(p.find))
+		policy.Check = lease.Check(p.find)
 	}
 	fn := func(ctx context.Context, idempotencyKey string, request []byte) (string, error) {
 		return p.post(ctx, key, phase, idempotencyKey, string(request))
 	}
 	if request != nil {
-		return lease.CallWith(ctx, r, phase, request, fn, opts...)
+		return lease.CallWith(ctx, r, phase, request, fn, policy)
 	}
-	return lease.Call(ctx, r, phase, func(ctx context.Context, key string) (string, error) { return fn(ctx, key, []byte("charge")) }, opts...)
+	return lease.Call(ctx, r, phase, func(ctx context.Context, key string) (string, error) { return fn(ctx, key, []byte("charge")) }, policy)
 }
 
 // post sends a request to the provider.

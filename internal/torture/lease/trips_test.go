@@ -29,7 +29,7 @@ func TestTrips(t *testing.T) {
 	p := program{db: db, ttl: patience} // no heartbeat
 	e, _ := p.engine()
 	call := func(ctx context.Context, r *lease.Run) (string, error) {
-		return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "paid", nil })
+		return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "paid", nil }, lease.CallPolicy{})
 	}
 	phases := func(n int) func(context.Context, *lease.Run) (string, error) {
 		return func(ctx context.Context, r *lease.Run) (last string, err error) {

@@ -86,7 +86,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	a := resumedAnswer{Answers: []resumedIntent{}}
 	var mu sync.Mutex
-	client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Retain: c.retention}, CheckRedirect: c.redirected}
+	client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Dialect: retryhttp.Dialect{Retain: c.retention}}, CheckRedirect: c.redirected}
 	n, failed := journal.Resume(ctx, j, client, journal.Options{
 		Prepare: func(r *http.Request, in journal.Intent) error {
 			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good

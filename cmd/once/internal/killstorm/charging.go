@@ -126,10 +126,10 @@ func (c *Charging) execute(r *http.Request, run *lease.Run) (charge string, err 
 	if err := write("order", "insert into demo_order (id, provider) values (?, ?)", o.Order, o.Pay); err != nil {
 		return "", err
 	}
-	address, opts := c.payment(o)
+	address, policy := c.payment(o)
 	charge, err = lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (string, error) {
 		return askProvider(ctx, address, "/charges", key, o.chargeRequest)
-	}, opts...)
+	}, policy)
 	if err != nil {
 		return "", err
 	}
@@ -137,10 +137,10 @@ func (c *Charging) execute(r *http.Request, run *lease.Run) (charge string, err 
 }
 
 // payment says who is asked for the charge of an order, and what is done if its outcome is not known.
-func (c *Charging) payment(o orderRequest) (address string, opts []lease.CallOption) {
+func (c *Charging) payment(o orderRequest) (address string, policy lease.CallPolicy) {
 	switch o.Pay {
 	case payChecked:
-		return c.cfg.Dedupes, []lease.CallOption{lease.Check(func(ctx context.Context, key string) (string, lease.Finding, error) {
+		return c.cfg.Dedupes, lease.CallPolicy{Check: lease.Check(func(ctx context.Context, key string) (string, lease.Finding, error) {
 			charge, err := askProvider(ctx, c.cfg.Dedupes, "/void", key, o.chargeRequest)
 			if err != nil {
 				return "", lease.Unclear, err
@@ -151,9 +151,9 @@ func (c *Charging) payment(o orderRequest) (address string, opts []lease.CallOpt
 			return charge, lease.Happened, nil
 		})}
 	case payRepeated:
-		return c.cfg.Dedupes, []lease.CallOption{lease.DedupedFor(24 * time.Hour)}
+		return c.cfg.Dedupes, lease.CallPolicy{DedupedFor: 24 * time.Hour}
 	}
-	return c.cfg.Forgets, nil
+	return c.cfg.Forgets, lease.CallPolicy{}
 }
 
 // provider sends nothing again that a provider may have got: what is asked again, and when, is decided by the lease.

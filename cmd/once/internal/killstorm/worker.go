@@ -38,9 +38,9 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, intents.Close()) }()
 	w.http = &http.Client{Transport: &retryhttp.Transport{
-		Base:     network{w},
-		Journal:  intents,
-		Announce: true, // it is our own service
+		Base:    network{w},
+		Journal: intents,
+		Dialect: retryhttp.Dialect{Announce: true}, // it is our own service
 		Policy: retry.Policy{
 			Attempts: 1 << 20, Base: firstBackoff, Cap: longestWait, Total: time.Minute,
 			// A quarter of all attempts fail, and a killed service fails all that are under way:

@@ -81,10 +81,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 			c.report(m, db.Source, p)
 		}
 	}
-	sweeper, err := retention.New(s, cfg)
-	if err != nil {
-		return err
-	}
+	sweeper := retention.New(s, cfg)
 	if c.every > 0 {
 		return sweeper.Run(ctx)
 	}
