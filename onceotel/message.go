@@ -64,10 +64,10 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 // errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
 func errorTypeOf(err error) attribute.KeyValue {
 	switch {
-	case retry.IsPermanent(err):
-		return semconv.ErrorTypeKey.String("permanent")
 	case outbox.IsUnavailable(err):
 		return semconv.ErrorTypeKey.String("unavailable")
+	case retry.IsPermanent(err):
+		return semconv.ErrorTypeKey.String("permanent")
 	}
 	return semconv.ErrorType(err)
 }
