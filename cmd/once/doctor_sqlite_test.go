@@ -44,6 +44,6 @@ func TestDoctorSQLite(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(missing + "*"); len(left) > 0 {
-		t.Error("the doctor has made a patient:", left)
+		t.Error("the doctor has made a file:", left)
 	}
 }

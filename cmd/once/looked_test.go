@@ -74,7 +74,7 @@ func reader(t *testing.T, db opened, at string) string {
 		}
 	}
 	if db.dialect == sqlplane.SQLite {
-		tx, err := db.BeginTx(t.Context(), nil) // immediate: see parseSource
+		tx, err := db.BeginTx(t.Context(), nil) // immediate: see cli.ParseSource
 		if err != nil {
 			t.Fatal(err)
 		}
