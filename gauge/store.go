@@ -25,7 +25,7 @@ func Operations(s upkeep.Backlogger) Func {
 }
 
 // Pool returns a source of how many connections the pool of s has. It asks only the pool, so that it also tells when
-// none is free. A pool without a limit has no [PoolMaxConnections].
+// none is free. A pool without a limit has no once_pool_max_connections.
 func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()

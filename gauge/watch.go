@@ -144,7 +144,7 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 }
 
 // Values returns the last values, in the order of their names and labels, and asks no source. Those of a
-// source that has not answered for three rounds are missing. [Age] is always there, and grows also while Run is not called. Where
+// source that has not answered for three rounds are missing. once_watch_age_seconds is always there, and grows also while Run is not called. Where
 // several sources tell of the same, counts are added, and of ages the highest counts.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }

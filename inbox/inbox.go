@@ -84,7 +84,7 @@ type Config struct {
 
 	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload;
 	// InOrder, when its turn has come: until then it is refused with [ErrTooFarAhead].
-	// Default [MaxPayload].
+	// Default [message.MaxPayload].
 	MaxPayload int
 
 	// Isolation of the transactions. READ COMMITTED is a good one: at higher levels messages of one key

@@ -28,9 +28,9 @@
 // The intent to call is committed before the call, its result with the next commit. If the owner dies
 // in between, the call may have taken effect. What happens then was said when it was made:
 //
-//   - [SafeToRepeat]: it is made again, under the same key.
-//   - [DedupedFor]: the same, as long as the provider knows the key.
-//   - [Check]: the provider is asked.
+//   - SafeToRepeat of [CallPolicy]: it is made again, under the same key.
+//   - DedupedFor: the same, as long as the provider knows the key.
+//   - Check: the provider is asked.
 //   - none of them: the outcome is unknown. Callers get [once.CodeUnknown], nothing runs again by
 //     itself, and a person decides with [Resolve].
 //

@@ -36,7 +36,7 @@ type Begun struct {
 	Phase   string    `json:"phase"`
 	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [Tx], which has ended its transaction itself: what it has written may stand
 	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
-	Repeats bool      `json:"repeats"`           // it can be made again under the same key: [SafeToRepeat], [DedupedFor]
+	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
 	Checked bool      `json:"checked"`           // the service can be asked: [Check]
 	Refused string    `json:"refused,omitempty"` // why the program has not taken the [Resolution.CallValue] that a person gave

@@ -66,7 +66,7 @@ type Config struct {
 
 	// KeyTime takes the moment in a key that is a UUID of version 7 for the one at which
 	// the client has sent the operation first, unless Once-First-Sent says it: see
-	// [once.Operation]. A key must then not be made long before it is used, as that of a
+	// [once.Attempt]. A key must then not be made long before it is used, as that of a
 	// form that is open for days is. Default: keys are opaque.
 	KeyTime bool
 
@@ -115,7 +115,7 @@ type Config struct {
 	Gate Gate
 
 	// CaptureRequest keeps the request with the operation, as it came over the
-	// wire but without its credentials, if the engine can seal it. Default: no.
+	// wire but without its credentials, if the engine has an Encrypter. Default: no.
 	CaptureRequest bool
 }
 

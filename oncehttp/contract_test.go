@@ -55,8 +55,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{200, oncehttp.VerdictCommit}, {201, oncehttp.VerdictCommit}, {204, oncehttp.VerdictCommit}, {299, oncehttp.VerdictCommit}, {303, oncehttp.VerdictCommit}, {304, oncehttp.VerdictCommit},
 		{400, oncehttp.VerdictStore}, {402, oncehttp.VerdictStore}, {404, oncehttp.VerdictStore}, {410, oncehttp.VerdictStore}, {412, oncehttp.VerdictStore}, {422, oncehttp.VerdictStore}, {451, oncehttp.VerdictStore},
-		{401, oncehttp.VerdictForget}, {403, oncehttp.VerdictForget}, {408, oncehttp.VerdictForget}, {409, oncehttp.VerdictForget}, {423, oncehttp.VerdictForget}, {425, oncehttp.VerdictForget},
-		{429, oncehttp.VerdictForget}, {500, oncehttp.VerdictForget}, {502, oncehttp.VerdictForget}, {503, oncehttp.VerdictForget}, {599, oncehttp.VerdictForget}, {600, oncehttp.VerdictForget}, {999, oncehttp.VerdictForget},
+		{401, oncehttp.VerdictDiscard}, {403, oncehttp.VerdictDiscard}, {408, oncehttp.VerdictDiscard}, {409, oncehttp.VerdictDiscard}, {423, oncehttp.VerdictDiscard}, {425, oncehttp.VerdictDiscard},
+		{429, oncehttp.VerdictDiscard}, {500, oncehttp.VerdictDiscard}, {502, oncehttp.VerdictDiscard}, {503, oncehttp.VerdictDiscard}, {599, oncehttp.VerdictDiscard}, {600, oncehttp.VerdictDiscard}, {999, oncehttp.VerdictDiscard},
 	} {
 		s := start(t, setup{}, answers(c.status))
 		first, second := s.post("k", ""), s.post("k", "")
@@ -65,7 +65,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		want, runs, effects := [2]string{"stored", "replayed"}, int64(1), 1
 		switch c.verdict {
-		case oncehttp.VerdictForget:
+		case oncehttp.VerdictDiscard:
 			want, runs, effects = [2]string{"not-stored", "not-stored"}, 2, 0
 		case oncehttp.VerdictStore:
 			effects = 0
@@ -73,7 +73,7 @@ func TestVerdicts(t *testing.T) {
 		if got := [2]string{first.idempotency(), second.idempotency()}; got != want {
 			t.Errorf("%d: %v, not %v", c.status, got, want)
 		}
-		if c.verdict == oncehttp.VerdictForget && first.header.Get("Idempotency-Retention") != "" {
+		if c.verdict == oncehttp.VerdictDiscard && first.header.Get("Idempotency-Retention") != "" {
 			t.Errorf("%d: advertises retention", c.status)
 		}
 		s.expect(runs, "n", effects)
@@ -89,7 +89,7 @@ func TestDecide(t *testing.T) {
 	}{
 		{402, oncehttp.VerdictCommit, "replayed", 1},
 		{409, oncehttp.VerdictStore, "replayed", 0},
-		{202, oncehttp.VerdictForget, "not-stored", 0},
+		{202, oncehttp.VerdictDiscard, "not-stored", 0},
 		{500, oncehttp.VerdictCommit, "replayed", 1},
 	} {
 		s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {

@@ -113,7 +113,7 @@ func TestDialects(t *testing.T) {
 		if got := d.preset().Name; got != name {
 			t.Errorf("%s is called %q", name, got)
 		}
-		if d.preset().Verdicts[2] = oncehttp.VerdictForget; d.preset().Verdicts[2] != oncehttp.VerdictCommit {
+		if d.preset().Verdicts[2] = oncehttp.VerdictDiscard; d.preset().Verdicts[2] != oncehttp.VerdictCommit {
 			t.Errorf("%s is not fresh", name)
 		}
 		for _, c := range d.cells {

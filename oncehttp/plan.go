@@ -138,7 +138,7 @@ func invalid(cfg *Config) string {
 	}
 	for status, v := range p.Verdicts {
 		if v > VerdictCommit || status < 2 || status > 9 && status < 200 || status > 999 {
-			return fmt.Sprintf("Preset.Verdicts[%d] = %d is not a verdict on a status.\nTry: 200 to 999, or 2 to 9 for a class; VerdictForget, VerdictStore or VerdictCommit.", status, v)
+			return fmt.Sprintf("Preset.Verdicts[%d] = %d is not a verdict on a status.\nTry: 200 to 999, or 2 to 9 for a class; VerdictDiscard, VerdictStore or VerdictCommit.", status, v)
 		}
 	}
 	for code, status := range p.Problems {

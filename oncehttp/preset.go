@@ -11,7 +11,7 @@ import (
 type Verdict uint8
 
 const (
-	VerdictForget Verdict = iota // roll back and store nothing: a retry executes
+	VerdictDiscard Verdict = iota // roll back and store nothing: a retry executes
 	VerdictStore                 // roll back, then store the answer: a retry replays it
 	VerdictCommit                // commit the handler's writes and the answer together
 )
@@ -41,7 +41,7 @@ type Preset struct {
 	OpaqueKeys bool
 
 	// Verdicts by status of the handler's answer: 200 to 999, or 2 to 9 for a
-	// class whose status is not listed itself. [VerdictForget] is the rest.
+	// class whose status is not listed itself. [VerdictDiscard] is the rest.
 	Verdicts map[int]Verdict
 
 	// Problems are the codes (such as [ProblemMismatch]) whose status differs from
@@ -97,7 +97,7 @@ func Default() *Preset {
 		KeyHeaders: []string{wire.KeyHeader, "X-Idempotency-Key"},
 		Verdicts: map[int]Verdict{
 			2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,
-			401: VerdictForget, 403: VerdictForget, 408: VerdictForget, 409: VerdictForget, 423: VerdictForget, 425: VerdictForget, 429: VerdictForget,
+			401: VerdictDiscard, 403: VerdictDiscard, 408: VerdictDiscard, 409: VerdictDiscard, 423: VerdictDiscard, 425: VerdictDiscard, 429: VerdictDiscard,
 		},
 		StatusHeader:    wire.StatusHeader,
 		ReplayedHeader:  wire.ReplayedHeader,

@@ -23,7 +23,7 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 	p.Name = "another"
 	p.Methods = []string{"POST"}
 	p.KeyHeaders = []string{"request-id"}
-	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore, 429: oncehttp.VerdictForget}
+	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore, 429: oncehttp.VerdictDiscard}
 	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 400, oncehttp.ProblemKeyMissing: 428}
 	p.StatusHeader, p.RetentionHeader, p.ReplayedHeader = "", "", "original-Request"
 	p.Retain = 24 * time.Hour
@@ -88,7 +88,7 @@ func TestPresetWithCanonicalBody(t *testing.T) {
 }
 
 func TestDefaultIsFresh(t *testing.T) {
-	oncehttp.Default().Verdicts[2] = oncehttp.VerdictForget
+	oncehttp.Default().Verdicts[2] = oncehttp.VerdictDiscard
 	oncehttp.Default().Methods[0] = "GET"
 	if p := oncehttp.Default(); p.Verdicts[2] != oncehttp.VerdictCommit || p.Methods[0] != "POST" {
 		t.Errorf("%+v", p)
@@ -135,7 +135,7 @@ func TestInvalidConfig(t *testing.T) {
 
 func TestDecideOnNoVerdict(t *testing.T) {
 	defer func() {
-		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: VerdictForget, VerdictStore or VerdictCommit") {
+		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: VerdictDiscard, VerdictStore or VerdictCommit") {
 			t.Errorf("panics with %q", p)
 		}
 	}()
@@ -144,7 +144,7 @@ func TestDecideOnNoVerdict(t *testing.T) {
 }
 
 func TestVerdictString(t *testing.T) {
-	if s := fmt.Sprint(oncehttp.VerdictForget, oncehttp.VerdictStore, oncehttp.VerdictCommit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
+	if s := fmt.Sprint(oncehttp.VerdictDiscard, oncehttp.VerdictStore, oncehttp.VerdictCommit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
 		t.Error(s)
 	}
 }

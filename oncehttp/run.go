@@ -76,7 +76,7 @@ func (r *run) answer() (once.Answer, error) {
 	if !r.decided {
 		r.verdict = rec.plan.verdicts[rec.status]
 	}
-	if r.verdict == VerdictForget {
+	if r.verdict == VerdictDiscard {
 		return once.Answer{}, &notStoredError{rec.status}
 	}
 	r.storedStatus = wire.StatusStored
@@ -90,7 +90,7 @@ func (r *run) answer() (once.Answer, error) {
 
 // answerNotStored reports whether the handler has answered and its answer is not stored.
 func (r *run) answerNotStored() bool {
-	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictForget
+	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictDiscard
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its
@@ -135,12 +135,12 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 }
 
 // Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the
-// writes of a 402, [VerdictStore] makes a 409 final, [VerdictForget] lets a retry execute what
+// writes of a 402, [VerdictStore] makes a 409 final, [VerdictDiscard] lets a retry execute what
 // looked like a success. Outside of the middleware it does nothing. It panics if v is none
 // of the three.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
-		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictForget, VerdictStore or VerdictCommit", v))
+		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictStore or VerdictCommit", v))
 	}
 	if r, ok := runOf(ctx); ok {
 		r.note(func() { r.decided, r.verdict = true, v })

@@ -36,7 +36,7 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 // as well: it goes on when a client sends the request again, or a lease.Completer is there.
 //
 // An operation belongs to the principal who has asked for it. Others, and those who ask for one of which nothing is known, get
-// 404 with the code [ProblemNotFound]. So does a client whose operation is executed at this moment by an engine without leases:
+// 404. So does a client whose operation is executed at this moment by an engine without leases:
 // such an operation is known when it is done.
 //
 // Status panics if cfg is invalid or of is nil.

@@ -23,7 +23,7 @@ type Config struct {
 	// are deleted when they are delivered.
 	RetainDelivered time.Duration
 
-	// MaxPayload is the longest payload in bytes. Default: [MaxPayload].
+	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
 	MaxPayload int
 
 	// Trace returns the W3C traceparent of a context, "" if there is none. Default: none.

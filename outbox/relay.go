@@ -62,7 +62,7 @@ type TopicConfig struct {
 	Concurrency int     // calls of Publish at once; 0: RelayConfig.Concurrency
 }
 
-// Relay delivers the messages of an outbox. It is an [once.Observer]: a commit that has added
+// Relay delivers the messages of an outbox. Its Wake is made for [once.Config].AfterCommit: a commit that has added
 // messages wakes it.
 type Relay struct {
 	db        sqlplane.Database

@@ -15,9 +15,10 @@ package store
 
 import (
 	"context"
-	"github.com/oncelib/once/internal/base/waits"
 	"math"
 	"time"
+
+	"github.com/oncelib/once/internal/base/waits"
 )
 
 // ID names one operation.
@@ -66,7 +67,7 @@ type Record struct {
 	Since       time.Time
 
 	// Leased work only.
-	Fence         int64  // grows with every takeover; every later write must present it
+	Fence         int64  // grows with every write of an owner and every takeover; each later write must present it
 	LeaseExpired  bool   // the state is running, and its lease is over by the store's clock
 	RecoveryPoint string // last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
@@ -192,7 +193,7 @@ type BeginOptions struct {
 
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
-	// in one round trip; such a Claim is [Deferred].
+	// in one round trip.
 	Batch bool
 
 	// StaleAfter, if it is set, is when it is too late to execute: from then on, by the

@@ -251,4 +251,4 @@ func (p *route) rules() object {
 }
 
 // verdicts are the words for them in documents.
-var verdicts = [...]string{oncehttp.VerdictForget: "forget", oncehttp.VerdictStore: "store", oncehttp.VerdictCommit: "commit"}
+var verdicts = [...]string{oncehttp.VerdictDiscard: "forget", oncehttp.VerdictStore: "store", oncehttp.VerdictCommit: "commit"}

@@ -20,7 +20,7 @@ import (
 // says what to do about them. Forms are compared by their parameters ([canonical.Form]).
 //
 // A handler that refuses a request before it has begun leaves the key unused with
-// oncehttp.Decide(ctx, oncehttp.VerdictForget). What oncehttp answers itself is not stored. Stripe asks for
+// oncehttp.Decide(ctx, oncehttp.VerdictDiscard). What oncehttp answers itself is not stored. Stripe asks for
 // no key: see oncehttp.Config.Optional. Of its clients, stripe-go does not retry a 409 with a
 // body; with a oncehttp.Config.Wait it rarely meets one.
 func V1() *oncehttp.Preset {
@@ -31,7 +31,7 @@ func V1() *oncehttp.Preset {
 		OpaqueKeys: true,
 		Verdicts: map[int]oncehttp.Verdict{
 			2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore,
-			401: oncehttp.VerdictForget, 403: oncehttp.VerdictForget, 408: oncehttp.VerdictForget, 409: oncehttp.VerdictForget, 423: oncehttp.VerdictForget, 425: oncehttp.VerdictForget, 429: oncehttp.VerdictForget,
+			401: oncehttp.VerdictDiscard, 403: oncehttp.VerdictDiscard, 408: oncehttp.VerdictDiscard, 409: oncehttp.VerdictDiscard, 423: oncehttp.VerdictDiscard, 425: oncehttp.VerdictDiscard, 429: oncehttp.VerdictDiscard,
 		},
 		Problems:       map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusBadRequest, oncehttp.ProblemConflict: http.StatusTooManyRequests},
 		ReplayedHeader: "Idempotent-Replayed",

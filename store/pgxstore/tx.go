@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ErrManaged is what Commit and Rollback of a handler's transaction return: it
+// errManaged is what Commit and Rollback of a handler's transaction return: it
 // ends when the handler returns, by a commit if there is no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
@@ -138,7 +138,7 @@ func (t *tx) Begin(ctx context.Context) (pgx.Tx, error) {
 	return &tx{Tx: t.Tx, parent: t, savepoint: name, root: t.root}, nil
 }
 
-// Commit releases a savepoint; of the handler's transaction it is [ErrManaged].
+// Commit releases a savepoint; of the handler's transaction it is an error.
 func (t *tx) Commit(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
@@ -156,7 +156,7 @@ func (t *tx) Commit(ctx context.Context) error {
 }
 
 // Rollback rolls back to a savepoint, and undoes an error that came after it; of
-// the handler's transaction it is [ErrManaged].
+// the handler's transaction it is an error.
 func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()

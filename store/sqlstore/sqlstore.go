@@ -61,7 +61,7 @@
 //
 // A value takes twice its size on its way to the server: max_allowed_packet, and the driver's
 // maxAllowedPacket, must have room for that. A result for which they have not fails with
-// [store.TooLargeError], and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data
+// an error, and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data
 // source name says clientFoundRows=true.
 //
 // A replica lags behind, so that what it lacks proves nothing. On a server that is set to

@@ -189,7 +189,7 @@ if !sleep`,
 		Name: "401 is stored",
 		Edits: []Edit{{
 			In:  "Default",
-			Old: "401: VerdictForget,",
+			Old: "401: VerdictDiscard,",
 			New: "",
 		}},
 		Tests: in("oncehttp", "TestVerdicts"),

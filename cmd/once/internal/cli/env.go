@@ -68,7 +68,7 @@ const (
 	ExitFailed      = 1
 	ExitUsage       = 2
 	ExitNothing     = 3 // what the command names is not there
-	ExitUnreachable = 4 // the database or the broker cannot be reached
+	ExitUnreachable = 4 // the database cannot be reached
 	exitInterrupted = 130
 )
 

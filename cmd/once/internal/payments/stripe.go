@@ -203,7 +203,7 @@ func stripeReply(w http.ResponseWriter, r *http.Request, a answer, err error) {
 	switch {
 	case errors.As(err, &e):
 		if e.early {
-			oncehttp.Decide(r.Context(), oncehttp.VerdictForget)
+			oncehttp.Decide(r.Context(), oncehttp.VerdictDiscard)
 		}
 		writeStripeError(w, e)
 	case errors.As(err, &p):
