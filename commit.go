@@ -3,7 +3,9 @@ package once
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
+	"github.com/oncelib/once/internal/base/lazy"
 	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/store"
@@ -12,8 +14,8 @@ import (
 // commit commits what a run has come to, or rolls its writes back and stores the result by
 // itself.
 func (c *call[TX]) commit(ctx context.Context, txn claim[TX], r ran) verdict {
-	uncancelled, end := c.uncancelled(ctx)
-	defer end()
+	uncancelled := c.uncancelled(ctx)
+	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket()
 	began := c.e.clock()
 	if r.rollback {
@@ -138,8 +140,32 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	return state != store.StateAbsent
 }
 
-// uncancelled returns the context of what must come to its end whatever becomes of the caller: it
-// has the caller's values, and the next Config.Settle as its deadline. end frees what it holds.
-func (c *call[TX]) uncancelled(ctx context.Context) (_ context.Context, end context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), c.e.cfg.Settle)
+// uncancelled is the context of what must come to its end whatever becomes of the caller: it
+// has the caller's values and a deadline of its own. Its timer is made when the store waits for
+// the deadline: a store that only looks needs none.
+type uncancelled struct {
+	lazy.Context
+
+	caller callersValues
 }
+
+// uncancelled returns one for the next Config.Settle. Its owner ends it.
+func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
+	u := &uncancelled{caller: callersValues{ctx}}
+	u.Parent, u.Until = &u.caller, lazy.Now().Add(c.e.cfg.Settle)
+	return u
+}
+
+// end frees what it holds.
+func (u *uncancelled) end() { u.Cancel(nil) }
+
+// callersValues is what context.WithoutCancel returns, as a part of something else. It does not
+// hide from [context.Cause] what the caller ended with: the context on top of it does, as soon
+// as it has an end of its own.
+type callersValues struct {
+	context.Context //nolint:containedctx // whose they are
+}
+
+func (callersValues) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (callersValues) Done() <-chan struct{}       { return nil }
+func (callersValues) Err() error                  { return nil }

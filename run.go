@@ -137,8 +137,8 @@ func (c *call[TX]) panicked(undo error) verdict {
 
 // undo rolls back, cancelled or not.
 func (c *call[TX]) undo(ctx context.Context, txn claim[TX]) error {
-	uncancelled, end := c.uncancelled(ctx)
-	defer end()
+	uncancelled := c.uncancelled(ctx)
+	defer uncancelled.end()
 	return txn.Rollback(uncancelled)
 }
 

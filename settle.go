@@ -18,8 +18,9 @@ func (c *call[TX]) settle(ctx context.Context, txn claim[TX], ch store.Change, l
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
 	}
-	ctx, end := c.uncancelled(ctx)
-	defer end()
+	uncancelled := c.uncancelled(ctx)
+	defer uncancelled.end()
+	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
 		again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})

@@ -143,12 +143,6 @@ func TestDecideOnNoVerdict(t *testing.T) {
 	t.Error("no panic")
 }
 
-func TestVerdictString(t *testing.T) {
-	if s := fmt.Sprint(oncehttp.VerdictDiscard, oncehttp.VerdictStore, oncehttp.VerdictCommit, oncehttp.Verdict(9)); s != "forget store commit invalid" {
-		t.Error(s)
-	}
-}
-
 // A preset with RetryHeader says it of every problem, whoever writes them.
 func TestRetryHeaderOfProblems(t *testing.T) {
 	p := oncehttp.Default()

@@ -36,7 +36,12 @@ return true`, New: "return true"}},
 	},
 	{
 		Name:  "the caller's end ends COMMIT, once a store waits",
-		Edits: []Edit{{In: "once.(*call).uncancelled", Old: "context.WithoutCancel(ctx)", New: "ctx"}},
+		Edits: []Edit{{In: "(callersValues).Done", Old: "(callersValues) Done() <-chan struct{}       { return nil }", New: "(v callersValues) Done() <-chan struct{}     { return v.Context.Done() }"}},
+		Tests: in("", "TestTail"),
+	},
+	{
+		Name:  "a caller in a hurry hurries COMMIT",
+		Edits: []Edit{{In: "(callersValues).Deadline", Old: "{ return time.Time{}, false }", New: "{ return time.Now(), true }"}},
 		Tests: in("", "TestTail"),
 	},
 }

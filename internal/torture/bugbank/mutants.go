@@ -121,8 +121,8 @@ kind, err = store.KindEnded, errEnded`,
 		Name: "the caller's cancellation ends COMMIT",
 		Edits: []Edit{{
 			In: "(*call).commit",
-			Old: `uncancelled, end := c.uncancelled(ctx)
-defer end()
+			Old: `uncancelled := c.uncancelled(ctx)
+defer uncancelled.end()
 c.ticket`,
 			New: `uncancelled, cancel := context.WithTimeout(ctx, c.e.cfg.Settle)
 defer cancel()
