@@ -20,6 +20,15 @@ type (
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Claim[TX], Record, error)
 	}
 
+	// Writer makes a change in a transaction that the caller has opened and will end. It looks nothing up before, so that
+	// pgxstore needs one round trip.
+	Writer[TX any] interface {
+		// Write applies c in tx as Swap would: the change is committed with tx, or not at all. If the record is not as c expects,
+		// the error is of [KindTaken], the record is returned as tx sees it, and tx can go on. After any error nothing of c is
+		// in tx. No error is [KindLost].
+		Write(ctx context.Context, tx TX, c Change) (Record, error)
+	}
+
 	// Checker says whether the store can work at all: that it is reached, and has its
 	// tables (otherwise [ErrNotMigrated]). It writes nothing.
 	Checker interface {
