@@ -36,6 +36,9 @@ func (b *Batch) Add(s store.Statement) {
 	b.writes = append(b.writes, s)
 }
 
+// Writes returns what was declared.
+func (b *Batch) Writes() []store.Statement { return b.writes }
+
 // DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
 // are made by the client, and what must hold is in the statements ([Batch.ExecRows]).
 // Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
