@@ -27,7 +27,7 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 }
 
 // SafeToRepeat says that the call has one effect however often it is made with the same key, for ever. Without an Undo such a call commits
-// no intent.
+// no intent, so that its input is not frozen: it may be made again with what the flow computes then.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
 // DedupedFor says that the service dedupes by the key, and knows keys for as long as life. The call is made again while nine tenths of

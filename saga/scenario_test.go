@@ -29,13 +29,13 @@ const (
 type scenario struct {
 	kinds    string // a letter for each step: t, c or b
 	contract string
-	no       int    // the step that says no, from 1 on; 0: none
-	only     bool   // once
-	fallback bool   // the flow takes another step when that says no
-	pivot    int    // the step that is the pivot, from 1 on; 0: none
-	last     bool   // the last step ends the saga
-	caller   bool   // started in a transaction of the caller
-	waits    int    // the step that says "not yet" the first time
+	no       int  // the step that says no, from 1 on; 0: none
+	only     bool // once
+	fallback bool // the flow takes another step when that says no
+	pivot    int  // the step that is the pivot, from 1 on; 0: none
+	last     bool // the last step ends the saga
+	caller   bool // started in a transaction of the caller
+	waits    int  // the step that says "not yet" the first time
 }
 
 func (sc scenario) String() string {
@@ -97,7 +97,7 @@ func (sc scenario) definition(w *world, p *process) *saga.Definition[string, str
 					w.refuses["waited"] = true
 					w.mu.Unlock()
 					if first {
-						return "", saga.Again(5 * time.Second)
+						return "", saga.Again(time.Minute) // another node stops meanwhile
 					}
 				}
 				if w.txSaysNo(name) {

@@ -333,26 +333,51 @@ func scenarios(most int) (list []scenario) {
 		scenario{kinds: "ttt", contract: deduped, last: true}, scenario{kinds: "ttt", contract: deduped, last: true, no: 3},
 		scenario{kinds: "tct", contract: deduped, caller: true}, scenario{kinds: "tct", contract: deduped, caller: true, no: 3}, scenario{kinds: "ct", contract: undoless, caller: true},
 		scenario{kinds: "tct", contract: deduped, pivot: 2}, scenario{kinds: "tct", contract: checked, pivot: 2, no: 3}, scenario{kinds: "tct", contract: repeated, pivot: 2, no: 1},
-		scenario{kinds: "tt", contract: deduped, pivot: 1, no: 2}, scenario{kinds: "cct", contract: deduped, pivot: 2},
+		scenario{kinds: "tct", contract: undoless, pivot: 2}, scenario{kinds: "tt", contract: deduped, pivot: 1, no: 2}, scenario{kinds: "cct", contract: deduped, pivot: 2},
 		scenario{kinds: "ttt", contract: deduped, waits: 2}, scenario{kinds: "tct", contract: deduped, waits: 3, no: 3})
 }
 
 // TestEverySchedule: one fault at each commit and request of each scenario of up to five steps. A saga ends with all effects, with all of them
 // undone in reverse, or stuck with what is open; each effect is there once; and the starter was told nothing else.
 func TestEverySchedule(t *testing.T) {
-	total := 0
-	for _, sc := range scenarios(5) {
-		t.Run(sc.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { total += sc.singles(t) })
-		})
-	}
-	testenv.Reportf(t, "%d schedules", total)
-	if total < leastSingles {
-		t.Errorf("%d schedules have run, at least %d must", total, leastSingles)
-	}
+	each(t, scenarios(3), leastShort, func(sc scenario, t *testing.T) int { return sc.singles(t) })
+}
+
+// TestEveryLongSchedule is TestEverySchedule for four and five steps.
+func TestEveryLongSchedule(t *testing.T) {
+	testenv.Prove(t)
+	long := slices.DeleteFunc(scenarios(5), func(sc scenario) bool { return len(sc.kinds) < 4 })
+	each(t, long, leastLong, func(sc scenario, t *testing.T) int { return sc.singles(t) })
+}
+
+// TestTwoFaults: two faults at any two commits and requests, of sagas of up to three steps. All pairs of a few sagas, and one of a number of
+// pairs of the others.
+func TestTwoFaults(t *testing.T) {
+	testenv.Prove(t)
+	n := 0
+	each(t, scenarios(3), leastPairs, func(sc scenario, t *testing.T) int {
+		n++
+		count, whole := n, len(sc.kinds) == 1 || n%8 == 0
+		return sc.pairs(t, func() bool { count++; return whole || count%lotOfPairs == 0 })
+	})
 }
 
 // These numbers may not fall.
 const (
-	leastSingles = 1
+	leastShort, leastLong, leastPairs = 13_000, 10_500, 1
+	lotOfPairs                        = 16
 )
+
+func each(t *testing.T, list []scenario, least int, run func(scenario, *testing.T) int) {
+	t.Helper()
+	total := 0
+	for _, sc := range list {
+		t.Run(sc.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { total += run(sc, t) })
+		})
+	}
+	testenv.Reportf(t, "%d schedules", total)
+	if total < least && !t.Failed() {
+		t.Errorf("%d schedules have run, at least %d must", total, least)
+	}
+}

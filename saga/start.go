@@ -27,7 +27,7 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	switch rec, err := r.writer.Write(ctx, tx, c); {
 	case err == nil:
 		run.own.Adopt(c.Next)
-		h.run = run
+		h.run, h.until = run, time.Now().Add(r.cfg.Every)
 		return h, nil
 	case store.KindOf(err) == store.KindTaken && rec.State != store.StateAbsent:
 		run.own.Close()
@@ -58,8 +58,10 @@ type Handle[Out any] struct {
 	def  *definition
 	id   store.ID
 	in   json.RawMessage
-	run  *run // that this process may be the first to run; nil: another one may run it
 	work func(func())
+
+	run   *run      // nothing but the start is stored, and this process may be the first to go on; nil: another one may
+	until time.Time // then another one probably has; zero: nothing is stored
 }
 
 func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
@@ -130,7 +132,7 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 
 // await returns the record of the saga when it has ended, is stuck or is not there.
 func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
-	if first := h.run; first != nil {
+	if first := h.run; first != nil && (h.until.IsZero() || time.Now().Before(h.until)) {
 		h.run = nil
 		left, err := h.execute(ctx, first)
 		switch {
