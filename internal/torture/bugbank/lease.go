@@ -130,7 +130,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a phase that was left open keeps the work for as long as its process lives",
-		Edits: []Edit{{In: "held.(*Owner).Adopt", Old: "&& !o.closed", New: ""}},
+		Edits: []Edit{{In: "held.(*Owner).Adopt", Old: "|| o.closed ", New: ""}},
 		Tests: onLease("TestPhaseThatIsLeftOpen"),
 	},
 	{

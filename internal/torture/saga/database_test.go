@@ -112,15 +112,8 @@ func (o opening) openSQL() (*sql.DB, error) {
 }
 
 // openPgx and openSQLStore open the stores.
-func (o opening) openPgx(ctx context.Context, configure func(*pgxpool.Config)) (*pgxstore.Store, func(), error) {
-	cfg, err := pgxpool.ParseConfig(o.DSN)
-	if err != nil {
-		return nil, nil, err
-	}
-	if configure != nil {
-		configure(cfg)
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+func (o opening) openPgx(ctx context.Context) (*pgxstore.Store, func(), error) {
+	pool, err := pgxpool.New(ctx, o.DSN)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +139,7 @@ func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*te
 			}
 			o := newDatabase(t, name)
 			if name == pgxName {
-				s, end, err := o.openPgx(t.Context(), nil)
+				s, end, err := o.openPgx(t.Context())
 				must(t, err)
 				defer end()
 				overPgx(t, system[pgx.Tx]{opening: o, db: s, begin: func(ctx context.Context) (pgx.Tx, func() error, error) {

@@ -49,7 +49,7 @@ func beNode(of string) int {
 
 func (p plan) run(ctx context.Context) error {
 	if p.Opening.Store == pgxName {
-		s, end, err := p.Opening.openPgx(ctx, nil)
+		s, end, err := p.Opening.openPgx(ctx)
 		if err != nil {
 			return err
 		}
