@@ -23,6 +23,9 @@ type due interface {
 	// drop are those that travel with the change to a saga that waits no longer.
 	drop(id store.ID) []store.Statement
 
+	// drained is the statement that drops all that a [store.Taker] has taken.
+	drained() store.Statement
+
 	// look returns at most n sagas that are due, of all tenants in turn.
 	look(ctx context.Context, n int) ([]store.ID, error)
 
@@ -79,6 +82,10 @@ func (t *dueTable) wake(id store.ID, name string) []store.Statement {
 
 func (t *dueTable) drop(id store.ID) []store.Statement {
 	return []store.Statement{{SQL: t.delete, Args: []any{id.Scope, id.Key}, Locks: lock(id)}}
+}
+
+func (t *dueTable) drained() store.Statement {
+	return store.Statement{SQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key"}
 }
 
 // later is for a saga that was woken while a node works on it, or that has ended.
@@ -175,6 +182,7 @@ type dueRecords struct {
 func (dueRecords) wait(store.ID, string, time.Duration, bool) []store.Statement { return nil }
 func (dueRecords) wake(store.ID, string) []store.Statement                      { return nil }
 func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
+func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
 func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
 
 func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {

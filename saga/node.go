@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -172,13 +173,44 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 		own.Close()
 		return nil, err //nolint:wrapcheck // it is of the store
 	}
+	return n.taken(ctx, id, d, own, s), nil
+}
+
+// taken is the run of a saga that this node has taken over.
+func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.Owner, s saved) *run {
 	n.counts.taken.Add(1)
 	r := &run{n: n, def: d, id: id, own: own, saved: s, turned: s.Turn != nil, holds: true}
 	if s.Definition != d.print {
 		n.counts.changed.Add(1)
 		n.log.InfoContext(ctx, "a saga goes on with another version of its definition", r.names("was", s.Definition, "is", d.print)...)
 	}
-	return r, nil
+	return r
+}
+
+// takeMany makes this node the owner of those of ids that wait, in one statement, if the store can. The others are left to the next look.
+func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can bool, err error) {
+	taker, can := store.As[store.Taker](n.ops)
+	if !can || len(ids) == 0 {
+		return nil, can, nil
+	}
+	nonce := held.NewNonce()
+	entries, err := taker.Take(ctx, ids, nonce, n.cfg.TTL, n.due.drained())
+	if err != nil {
+		return nil, true, err //nolint:wrapcheck // it is of the store
+	}
+	for _, e := range entries {
+		own := n.heart.NewOwner(e.ID, held.Claim{}, n.cfg.Timeouts.Acquire)
+		own.Nonce = nonce
+		own.Adopt(e.Record)
+		s, bad := decodeSaved(e.Record)
+		if d := n.defs[e.Name]; d != nil && bad == nil {
+			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
+			continue
+		}
+		own.Close()
+		err = errors.Join(err, bad)
+	}
+	return runs, true, err
 }
 
 func failureResult(f once.Failure) (store.Result, error) {

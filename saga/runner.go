@@ -111,6 +111,7 @@ type watch[TX any] struct {
 	ended   chan struct{}
 	mu      sync.Mutex
 	running map[store.ID]bool
+	left    map[store.ID]bool // due in the last look, and not taken then
 }
 
 // look runs what is due. It reports whether there may be more than this node has had room for.
@@ -124,23 +125,51 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 		return false, err
 	}
 	full = len(ids) >= free
-	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
-	for _, id := range ids {
-		w.start(ctx, id, true)
+	if err := w.take(ctx, ids); err != nil {
+		return false, err
 	}
 	if !lists {
 		return full, nil
 	}
 	return full, eachIdle(ctx, w.r.ops, func(e store.Entry) (bool, error) {
 		if e.State == store.StateRunning && w.r.defs[e.Name] != nil {
-			w.start(ctx, e.ID, false)
+			w.start(ctx, e.ID, func(ctx context.Context) error { return w.r.resume(ctx, e.ID, false) })
 		}
 		return ctx.Err() == nil, nil
 	})
 }
 
+// take takes sagas that are due. What it does not get is probably taken by another node. If it is there in the next look, too, it is looked at
+// alone: it was woken while a node works on it, or has ended.
+func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
+	w.mu.Lock()
+	ids = slices.DeleteFunc(ids, func(id store.ID) bool { return w.running[id] })
+	w.mu.Unlock()
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
+	runs, can, err := w.r.takeMany(ctx, ids)
+	if err != nil {
+		return err
+	}
+	got := map[store.ID]bool{}
+	for _, r := range runs {
+		got[r.id] = true
+		w.start(context.WithoutCancel(ctx), r.id, r.execute) // there is room, and it must be let go
+	}
+	before := w.left
+	w.left = map[store.ID]bool{}
+	for _, id := range ids {
+		if got[id] {
+			continue
+		}
+		if w.left[id] = true; !can || before[id] {
+			w.start(ctx, id, func(ctx context.Context) error { return w.r.resume(ctx, id, true) })
+		}
+	}
+	return nil
+}
+
 // start runs a saga in a goroutine, as soon as there is room.
-func (w *watch[TX]) start(ctx context.Context, id store.ID, isDue bool) {
+func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Context) error) {
 	w.mu.Lock()
 	busy := w.running[id]
 	w.running[id] = true
@@ -169,7 +198,7 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, isDue bool) {
 			}
 		}()
 		own := context.WithoutCancel(ctx)
-		if err := w.r.resume(own, id, isDue); err != nil {
+		if err := run(own); err != nil {
 			w.r.log.WarnContext(own, "a saga was not run to its end on this node", "scope", id.Scope, "key", id.Key, "error", err)
 		}
 	})

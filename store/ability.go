@@ -29,6 +29,14 @@ type (
 		Write(ctx context.Context, tx TX, c Change) (Record, error)
 	}
 
+	// Taker takes over operations that wait, many in one statement.
+	Taker interface {
+		// Take makes those of ids that wait running, under a lease and with a nonce, and raises their fences. It returns them, without
+		// Request and Result, and leaves out what another transaction has locked. then commits with it: it sees what was taken as a
+		// table taken (scope, key), and has no arguments. An error of [KindLost] means that some may have been taken.
+		Take(ctx context.Context, ids []ID, nonce []byte, lease time.Duration, then Statement) ([]Entry, error)
+	}
+
 	// Checker says whether the store can work at all: that it is reached, and has its
 	// tables (otherwise [ErrNotMigrated]). It writes nothing.
 	Checker interface {

@@ -24,9 +24,9 @@ type Owner struct {
 	acquire time.Duration // that a write may wait for a connection
 
 	mu      sync.Mutex
-	fence   int64 // 0: nothing is claimed yet
-	writing int   // the fence may be raised at any moment
-	locked  bool  // a transaction of the owner has written the record, and has not ended
+	fence   int64     // 0: nothing is claimed yet
+	writing int       // the fence may be raised at any moment
+	locked  bool      // a transaction of the owner has written the record, and has not ended
 	since   time.Time // when the record was first stored as running
 	renewed time.Time // when the last write or renewal that has succeeded was sent
 	closed  bool      // the owner is at its end

@@ -155,6 +155,16 @@ var sagaMutants = []Mutant{
 		Tests: onSagas("TestAnyNode$/^sqlite"),
 	},
 	{
+		Name:  "operations that do not wait are taken",
+		Edits: []Edit{{In: "pgsql.Take", Old: "where o.state = 4 for update", New: "where o.state in (1, 4) for update"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/Lease$/^Take$"}},
+	},
+	{
+		Name:  "sagas that were taken stay in the table of those that wait",
+		Edits: []Edit{{In: "saga.(*dueTable).drained", Old: "d.key = t.key", New: "d.key = t.scope"}},
+		Tests: onSagas("TestAnyNode$/^pgx"),
+	},
+	{
 		Name:  "a write in a transaction of the caller leaves it with an error",
 		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = err"}},
 		Tests: onSaga("TestStart"),
