@@ -36,7 +36,7 @@ func (id ID) check() error {
 
 // Context is what a flow takes its steps with. A step gets a [context.Context] that is none, so that steps do not nest.
 type Context struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	run *run
 }

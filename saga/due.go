@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -120,16 +121,12 @@ func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
 		}
 		list = append(list, fair...)
 	}
-	seen := map[store.ID]bool{}
-	all := append(list, oldest...)
-	list = all[:0:0]
-	for _, id := range all {
-		if !seen[id] && len(list) < n {
-			seen[id] = true
+	for _, id := range oldest {
+		if !slices.Contains(list, id) {
 			list = append(list, id)
 		}
 	}
-	return list, nil
+	return list[:min(n, len(list))], nil
 }
 
 // fair returns one saga of each of n tenants, if they have one that is due.

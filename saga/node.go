@@ -148,7 +148,8 @@ func (n *node) begin(d *definition, id store.ID, in json.RawMessage) *run {
 	return r
 }
 
-// takeOver makes this node the owner of a saga that waits, or whose owner has died. It is nil if another node was faster.
+// takeOver makes this node the owner of a saga that waits, or whose owner has died. The error is errLost if another node was faster, or if
+// it is not for this node.
 func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*run, error) {
 	d := n.defs[rec.Name]
 	s, err := decodeSaved(rec)
@@ -156,7 +157,7 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 	case err != nil:
 		return nil, err
 	case d == nil || !rec.Idle():
-		return nil, nil
+		return nil, errLost
 	}
 	own := n.heart.NewOwner(id, held.Claim{}, n.cfg.Timeouts.Acquire)
 	next := store.Record{
@@ -168,7 +169,8 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 	}
 	switch err := own.Swap(ctx, c); {
 	case store.KindOf(err) == store.KindTaken:
-		return nil, nil
+		own.Close()
+		return nil, errLost
 	case err != nil:
 		own.Close()
 		return nil, err //nolint:wrapcheck // it is of the store

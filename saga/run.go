@@ -261,7 +261,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 
 // wrote notes what is stored now.
 func (r *run) wrote(e end, next store.Record) {
-	r.saved, r.turned = e.saved, e.saved.Turn != nil
+	r.saved, r.turned = e.saved, e.Turn != nil
 	r.holds, r.waits = e.state == store.StateRunning, e.state == store.StateWaiting
 	if e.state == store.StateDone {
 		r.final = &next

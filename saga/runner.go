@@ -3,6 +3,7 @@ package saga
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -214,7 +215,10 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 		return n.due.later(ctx, id, rec.State == store.StateRunning)
 	}
 	r, err := n.takeOver(ctx, id, rec)
-	if r == nil || err != nil {
+	switch {
+	case errors.Is(err, errLost):
+		return nil
+	case err != nil:
 		return err
 	}
 	return r.execute(ctx)

@@ -101,7 +101,7 @@ func in(t *testing.T, fn func(g ground)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		fn(newGround(t))
-		time.Sleep(2 * testTTL) // heartbeats end
+		<-time.After(2 * testTTL) // heartbeats end
 	})
 }
 
@@ -406,7 +406,7 @@ func TestWake(t *testing.T) {
 		if err := errors.Join(err, tx.Commit()); err != nil {
 			g.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if s := g.status(); s.State != "waiting" || asked != 1 {
 			g.Errorf("%+v, asked %d times", s, asked)
 		}

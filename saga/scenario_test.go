@@ -46,10 +46,14 @@ func (sc scenario) String() string {
 			s += " once"
 		}
 	}
-	for name, is := range map[string]bool{", fallback": sc.fallback, ", last": sc.last, ", caller": sc.caller} {
-		if is {
-			s += name
-		}
+	if sc.fallback {
+		s += ", fallback"
+	}
+	if sc.last {
+		s += ", last"
+	}
+	if sc.caller {
+		s += ", caller"
 	}
 	if sc.pivot > 0 {
 		s += fmt.Sprintf(", pivot %d", sc.pivot)
@@ -64,7 +68,7 @@ func stepName(i int) string { return fmt.Sprintf("s%d", i+1) }
 
 // says reports whether a step says no. again: it was asked before.
 func (sc scenario) says(step string, again bool) bool {
-	return sc.no > 0 && step == stepName(sc.no-1) && !(sc.only && again)
+	return sc.no > 0 && step == stepName(sc.no-1) && (!sc.only || !again)
 }
 
 var sagaID = saga.ID{Tenant: "acme", Key: "order-42"}

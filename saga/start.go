@@ -154,7 +154,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		case rec.State == store.StateAbsent, rec.State == store.StateDone, rec.State == store.StateUnknown:
 			return rec, nil
 		case rec.Idle() && h.compare(rec) != nil:
-			return rec, nil
+			return rec, nil //nolint:nilerr // Result compares, too
 		case rec.Idle() && !h.n.isStopping():
 			s, bad := decodeSaved(rec)
 			if until := time.Until(s.Due); bad == nil && rec.State == store.StateWaiting && until > 0 {
@@ -162,7 +162,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 				break
 			}
 			r, err := h.n.takeOver(ctx, h.id, rec)
-			if err == nil && r != nil {
+			if err == nil {
 				_, _ = h.execute(ctx, r) // what has become of it is read
 				continue
 			}

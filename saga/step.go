@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -86,7 +87,7 @@ const maxName = 255
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("a step or a saga has no name")
+		return errors.New("a step or a saga has no name")
 	case len(name) > maxName:
 		return fmt.Errorf("the name %.40q... has %d bytes, at most %d can be stored. Try: the key of a row, not the row", name, len(name), maxName)
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
@@ -137,7 +138,7 @@ func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In)
 	s := newStep(name, kindTx, reflect.TypeFor[Out]())
 	s.tx = reflect.TypeFor[TX]()
 	s.runTx = func(ctx context.Context, tx any, in json.RawMessage) (json.RawMessage, error) {
-		return encoded(in, func(i In) (Out, error) { return fn(ctx, tx.(TX), i) })
+		return encoded(in, func(i In) (Out, error) { return fn(ctx, tx.(TX), i) }) //nolint:forcetypeassert // NewRunner compares the types
 	}
 	return &TxStep[TX, In, Out]{s}
 }
@@ -146,7 +147,7 @@ func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In)
 // is undone. A step that has failed is not undone: it has no effect.
 func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, result Out) error) *TxStep[TX, In, Out] {
 	s.undoTx = func(ctx context.Context, tx any, in, result json.RawMessage) error {
-		return decoded(in, result, func(i In, o Out) error { return fn(ctx, tx.(TX), i, o) })
+		return decoded(in, result, func(i In, o Out) error { return fn(ctx, tx.(TX), i, o) }) //nolint:forcetypeassert // likewise
 	}
 	return s
 }

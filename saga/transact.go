@@ -25,7 +25,7 @@ type transaction[TX any] struct {
 
 // untilCommitted runs the transaction until it is committed or has failed. After a lost answer the whole transaction runs again under the same
 // fence, so that at most one run is applied.
-func (t *transaction[TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over what a commit can come to
+func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 	var lost error
 	started := t.own.Fence() > 0
 	for runs := 1; ; runs++ {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once"
@@ -15,7 +16,7 @@ import (
 // compensate undoes what has taken effect, the last step first. It never runs the flow: each step is found by its name, and gets
 // what is stored.
 func (r *run) compensate(ctx context.Context) error {
-	for i := len(r.saved.Steps) - 1; i >= 0; i-- {
+	for i := range slices.Backward(r.saved.Steps) {
 		b := r.saved.Steps[i]
 		if b.State != stateDone && b.State != stateCalling {
 			continue
@@ -66,7 +67,7 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	b := r.saved.Steps[i]
 	st := r.def.steps[b.Name]
 	switch {
-	case !b.Undo && !(b.Pivot && b.State == stateCalling):
+	case !b.Undo && (!b.Pivot || b.State != stateCalling):
 		return r.mark(b, stateKept) // there is nothing to undo, whatever became of it
 	case st == nil:
 		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())

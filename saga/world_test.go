@@ -185,7 +185,7 @@ type processTx struct {
 
 func (t *processTx) Commit(ctx context.Context, c store.Change) error {
 	_, err := t.p.write("commit", func() (store.Record, error) { return store.Record{}, t.Claim.Commit(context.WithoutCancel(ctx), c) },
-		func() { _ = t.Claim.Rollback(ctx) })
+		func() { _ = t.Rollback(ctx) })
 	return err
 }
 
@@ -368,7 +368,7 @@ func (w *world) entries() []entry {
 	defer w.mu.Unlock()
 	all := append([]entry(nil), w.log...)
 	text, _ := w.db.Get("log")
-	for _, line := range strings.Split(strings.Trim(text, ";"), ";") {
+	for line := range strings.SplitSeq(strings.Trim(text, ";"), ";") {
 		if at, what, found := strings.Cut(line, " "); found {
 			n, _ := strconv.Atoi(at)
 			all = append(all, entry{n, what})

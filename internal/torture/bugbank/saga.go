@@ -19,7 +19,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "sagas are undone in the order in which they were done",
-		Edits: []Edit{{In: "saga.(*run).compensate", Old: "for i := len(r.saved.Steps) - 1; i >= 0; i-- {", New: "for i := range r.saved.Steps {"}},
+		Edits: []Edit{{In: "saga.(*run).compensate", Old: "for i := range slices.Backward(r.saved.Steps) {", New: "for i := range slices.All(r.saved.Steps) {"}},
 		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
 	},
 	{
