@@ -204,7 +204,9 @@ func (s system[TX]) definition() *saga.Definition[string, string] {
 	reserve, ship := step("reserve"), step("ship").Last()
 	charge := saga.Call("charge", func(ctx context.Context, callKey, key string) (string, error) {
 		return "charged", s.service(ctx, callKey, key, "do charge")
-	}).SafeToRepeat().Undo(func(ctx context.Context, callKey, key, _ string) error { return s.service(ctx, callKey, key, "undo charge") })
+	}).SafeToRepeat().Undo(func(ctx context.Context, callKey, key, _ string) error {
+		return s.service(ctx, callKey, key, "undo charge")
+	})
 	book := saga.Batch("book", func(b *once.Batch, key string) (string, error) {
 		b.Add(s.insert(key, "do book"))
 		return "", nil

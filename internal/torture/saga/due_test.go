@@ -215,4 +215,3 @@ func audited[TX any](t *testing.T, s system[TX]) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
-
