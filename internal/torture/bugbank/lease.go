@@ -136,10 +136,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name: "a run is not told that another engine of its process has its work",
 		Edits: []Edit{
-			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)] = o", New: "held[o.ID.Key] = o"},
-			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)].beaten(sent)", New: "held[hold.ID.Key].beaten(sent)"},
-			{In: "held.(*Heart).beat", Old: "delete(held, string(hold.Nonce))", New: "delete(held, hold.ID.Key)"},
-			{In: "held.(*Heart).beat", Old: "if o := held[string(hold.Nonce)]; o != nil", New: "if o := held[hold.ID.Key]; o != nil"},
+			{In: "held.ownedBy", Old: "owned{h.ID, string(h.Nonce)}", New: `owned{h.ID, ""}`},
 		},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
 	},

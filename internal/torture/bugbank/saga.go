@@ -5,7 +5,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "the turn is not stored before an undo at a service",
 		Edits: []Edit{{In: "saga.(*run).durable", Old: "if r.turned {", New: "if r.n != nil {"}},
-		Tests: onSaga("TestEverySchedule$/^ct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^ct_deduped.*"),
 	},
 	{
 		Name: "a step that has failed is undone",
@@ -15,32 +15,32 @@ var sagaMutants = []Mutant{
 			{In: "saga.(*run).undo", Old: "st.undoTx(ctx, tx, b.Input, b.Result)", New: "st.undoTx(ctx, tx, b.Input, append([]byte(nil), or(string(b.Result), `\"s2 was done\"`)...))"},
 			{In: "saga.(*run).failed", Old: "stateFailed, f, nil, nil", New: "stateFailed, f, nil, b.Call"},
 		},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "sagas are undone in the order in which they were done",
 		Edits: []Edit{{In: "saga.(*run).compensate", Old: "for i := range slices.Backward(r.saved.Steps) {", New: "for i := range slices.All(r.saved.Steps) {"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "a call of a saga is made without its intent",
 		Edits: []Edit{{In: "saga.(*step).needsIntent", Old: "return s.isUndone() ||", New: "return s.isUndone() && s.pivot ||"}},
-		Tests: onSaga("TestEverySchedule$/^tct_repeated"),
+		Tests: onSaga("TestEverySchedule$/^tct_repeated.*"),
 	},
 	{
 		Name:  "a pivot at a service is called without its intent",
 		Edits: []Edit{{In: "saga.(*step).needsIntent", Old: "s.pivot ||", New: ""}},
-		Tests: onSaga("TestEverySchedule$/^tct_undoless"),
+		Tests: onSaga("TestEverySchedule$/^tct_undoless.*"),
 	},
 	{
 		Name:  "a call is made before anything is stored of its saga",
 		Edits: []Edit{{In: "saga.(*run).call", Old: "st.needsIntent() || !r.holds", New: "st.needsIntent()"}},
-		Tests: onSaga("TestEverySchedule$/^c_undoless"),
+		Tests: onSaga("TestEverySchedule$/^c_undoless.*"),
 	},
 	{
 		Name:  "a call that is under way is dropped at the turn",
 		Edits: []Edit{{In: "saga.(*run).undoStep", Old: "case !b.Undo &&", New: "case b.State == stateCalling && !b.Pivot || !b.Undo &&"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name: "a node that was stopped writes under the fence of another one",
@@ -49,7 +49,7 @@ var sagaMutants = []Mutant{
 			{In: "saga.(*node).takeOver", Old: "Fence: rec.Fence + 1,", New: "Fence: rec.Fence,"},
 			{In: "held.(*Owner).Under", Old: "c.Next.Fence = o.fence + 1", New: "c.Next.Fence = o.fence"},
 		},
-		Tests: onSaga("TestEverySchedule$/waits"),
+		Tests: onSaga("TestEverySchedule$/.*waits"),
 	},
 	{
 		Name: "the path of a flow is not compared",
@@ -67,12 +67,12 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a lost commit of a step counts as done",
 		Edits: []Edit{{In: "saga.(*transaction).untilCommitted", Old: "case applied:", New: "case applied || kind == store.KindLost && e == nil:"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "a step whose commit was lost is not looked for",
 		Edits: []Edit{{In: "saga.(*transaction).untilCommitted", Old: "if ofCommit && kind == store.KindTaken || lost != nil {", New: "if ofCommit && kind == store.KindTaken && lost == nil {"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "a void key gives a call new tries",
@@ -82,7 +82,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a void key is used again by a saga",
 		Edits: []Edit{{In: "saga.(*run).ask", Old: "c.Voided++", New: ""}},
-		Tests: onSaga("TestEverySchedule$/^tct_checked"),
+		Tests: onSaga("TestEverySchedule$/^tct_checked.*"),
 	},
 	{
 		Name:  "a saga is undone behind its pivot",
@@ -92,27 +92,27 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a pivot that was under way at the turn is undone",
 		Edits: []Edit{{In: "saga.(*run).undoStep", Old: "case b.Pivot: // it was under way when the saga turned: there is no turn behind it", New: "case b.Pivot && r.n == nil:"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped,_pivot_2"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped,_pivot_2.*"),
 	},
 	{
 		Name:  "the no of a step is not stored",
 		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved = next", New: "_ = next"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback.*"),
 	},
 	{
 		Name:  "a call that is made again sends what the flow computes now",
 		Edits: []Edit{{In: "saga.(*run).take", Old: "b = r.saved.Steps[i]", New: "b = r.saved.Steps[i]\nb.Input = in"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "the undo of a call has the key of the call",
 		Edits: []Edit{{In: "saga.(*run).undoKey", Old: `"undo\n"+b.full()`, New: "b.full()"}},
-		Tests: onSaga("TestEverySchedule$/^ct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^ct_deduped.*"),
 	},
 	{
 		Name:  "that a step is undone is not in the commit of its undo",
 		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.State = stateUndone", New: "u.State = stateDone"}},
-		Tests: onSaga("TestEverySchedule$/^tct_deduped"),
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
 	},
 	{
 		Name:  "not yet counts as a failed try",
@@ -142,17 +142,17 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a runner looks for sagas of the oldest tenant only",
 		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "list = append(list, fair...)", New: "_ = fair"}},
-		Tests: onSagas("TestTenantsInTurn$/^sqlite"),
+		Tests: onSagas("TestTenantsInTurn$/^sqlite$"),
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
 		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
-		Tests: onSagas("TestWoken$/^sqlite"),
+		Tests: onSagas("TestWoken$/^sqlite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
 		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
-		Tests: onSagas("TestAnyNode$/^sqlite"),
+		Tests: onSagas("TestAnyNode$/^sqlite$"),
 	},
 	{
 		Name:  "operations that do not wait are taken",
@@ -162,11 +162,11 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "sagas that were taken stay in the table of those that wait",
 		Edits: []Edit{{In: "saga.(*dueTable).drained", Old: "d.key = t.key", New: "d.key = t.scope"}},
-		Tests: onSagas("TestAnyNode$/^pgx"),
+		Tests: onSagas("TestAnyNode$/^pgx$"),
 	},
 	{
 		Name:  "a write in a transaction of the caller leaves it with an error",
-		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = err"}},
+		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = errors.Join(err, ctx.Err())\n_ = since"}},
 		Tests: onSaga("TestStart"),
 	},
 }
