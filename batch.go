@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/oncelib/once/internal/engine/declared"
 	"github.com/oncelib/once/store"
 )
 
@@ -36,8 +37,7 @@ func (b *Batch) Add(s store.Statement) {
 	b.writes = append(b.writes, s)
 }
 
-// Writes returns what was declared.
-func (b *Batch) Writes() []store.Statement { return b.writes }
+func init() { declared.Writes = func(b any) []store.Statement { return b.(*Batch).writes } } //nolint:gochecknoinits,forcetypeassert // for package saga, which this one cannot import
 
 // DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
 // are made by the client, and what must hold is in the statements ([Batch.ExecRows]).

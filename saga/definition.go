@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/store"
@@ -26,10 +27,10 @@ func (id ID) store() store.ID { return store.ID{Scope: string(owner.Saga) + id.T
 
 func (id ID) check() error {
 	switch scope := id.store().Scope; {
-	case once.CheckKey(id.Key) != nil:
-		return fmt.Errorf("saga: %w", once.CheckKey(id.Key))
-	case len(scope) > once.MaxScope || !printable.Is(scope):
-		return fmt.Errorf("saga: the tenant %.40q has control characters, is not UTF-8 or has more than %d bytes", id.Tenant, once.MaxScope-len(owner.Saga))
+	case keyname.Check(id.Key) != nil:
+		return fmt.Errorf("saga: %w", keyname.Check(id.Key))
+	case len(scope) > keyname.MaxScope || !printable.Is(scope):
+		return fmt.Errorf("saga: the tenant %.40q has control characters, is not UTF-8 or has more than %d bytes", id.Tenant, keyname.MaxScope-len(owner.Saga))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // due knows which sagas wait, and until when.
@@ -24,7 +25,7 @@ type due interface {
 	// drop are those that travel with the change to a saga that waits no longer.
 	drop(id store.ID) []store.Statement
 
-	// drained is the statement that drops all that a [store.Taker] has taken.
+	// drained is the statement that drops all that a [upkeep.Taker] has taken.
 	drained() store.Statement
 
 	// look returns at most n sagas that are due, of all tenants in turn.
@@ -183,7 +184,7 @@ func (dueRecords) drained() store.Statement                                     
 func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
 
 func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
-	err = eachIdle(ctx, d.ops, func(e store.Entry) (bool, error) {
+	err = eachIdle(ctx, d.ops, func(e upkeep.Entry) (bool, error) {
 		if e.State != store.StateWaiting || d.names[e.Name] == nil {
 			return true, nil
 		}
@@ -200,13 +201,13 @@ func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error
 }
 
 // eachIdle calls each for the sagas that no node works on, until it returns false.
-func eachIdle(ctx context.Context, ops store.Operations, each func(store.Entry) (more bool, err error)) error {
-	lister, ok := store.As[store.Lister](ops)
+func eachIdle(ctx context.Context, ops store.Operations, each func(upkeep.Entry) (more bool, err error)) error {
+	lister, ok := store.As[upkeep.Lister](ops)
 	if !ok {
 		return nil
 	}
 	const limit = 100
-	for page := (store.Listing{Limit: limit, Due: true}).WithPrefix(string(owner.Saga)); ; {
+	for page := (upkeep.Listing{Limit: limit, Due: true}).WithPrefix(string(owner.Saga)); ; {
 		list, err := lister.Unfinished(ctx, page)
 		if err != nil {
 			return err //nolint:wrapcheck // it is of the store

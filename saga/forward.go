@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/engine/declared"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -159,7 +160,7 @@ func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) erro
 	if err := protect(func() (err error) { e, err = fn(&w); return err }); err != nil {
 		return err
 	}
-	return r.write(ctx, e, w.Writes()...)
+	return r.write(ctx, e, declared.Writes(&w)...)
 }
 
 func (r *run) fits(s saved, full string) error {

@@ -14,19 +14,21 @@ import (
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Defaults of [Config].
 const (
-	DefaultTTL          = 30 * time.Second
-	DefaultMaxDuration  = time.Hour
-	DefaultStepTimeout  = 30 * time.Second
-	DefaultAttempts     = 10
-	DefaultUndoAttempts = 20
-	DefaultBackoff      = time.Second
-	DefaultMaxBackoff   = time.Minute
-	DefaultConcurrency  = 16
-	DefaultEvery        = 500 * time.Millisecond
+	defaultTTL          = 30 * time.Second
+	defaultMaxDuration  = time.Hour
+	defaultStepTimeout  = 30 * time.Second
+	defaultAttempts     = 10
+	defaultUndoAttempts = 20
+	defaultBackoff      = time.Second
+	defaultMaxBackoff   = time.Minute
+	defaultConcurrency  = 16
+	defaultEvery        = 500 * time.Millisecond
+	defaultRetain       = 72 * time.Hour // as that of an engine
 )
 
 // Config of a [Runner].
@@ -52,7 +54,7 @@ type Config struct {
 	// first transaction. Defaults: 5 s for a connection and for a lock, StepTimeout for a statement and between statements.
 	Timeouts store.Timeouts
 
-	// Retain is how long a saga is kept after its end. Default [once.DefaultRetain].
+	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] does not end.
 	Retain time.Duration
 
 	// Concurrency is how many sagas this node runs at a time in [Runner.Run]. Default 16.
@@ -75,11 +77,12 @@ func or[T comparable](v, otherwise T) T {
 }
 
 func (c Config) withDefaults() Config {
-	c.TTL, c.MaxDuration, c.StepTimeout = or(c.TTL, DefaultTTL), or(c.MaxDuration, DefaultMaxDuration), or(c.StepTimeout, DefaultStepTimeout)
-	c.Attempts, c.UndoAttempts = or(c.Attempts, DefaultAttempts), or(c.UndoAttempts, DefaultUndoAttempts)
-	c.Backoff, c.MaxBackoff = or(c.Backoff, DefaultBackoff), or(c.MaxBackoff, DefaultMaxBackoff)
-	c.Retain, c.Concurrency, c.Every = or(c.Retain, once.DefaultRetain), or(c.Concurrency, DefaultConcurrency), or(c.Every, DefaultEvery)
-	c.Timeouts = c.Timeouts.Or(store.Timeouts{Acquire: 5 * time.Second, Lock: 5 * time.Second, Statement: c.StepTimeout, Idle: c.StepTimeout})
+	c.TTL, c.MaxDuration, c.StepTimeout = or(c.TTL, defaultTTL), or(c.MaxDuration, defaultMaxDuration), or(c.StepTimeout, defaultStepTimeout)
+	c.Attempts, c.UndoAttempts = or(c.Attempts, defaultAttempts), or(c.UndoAttempts, defaultUndoAttempts)
+	c.Backoff, c.MaxBackoff = or(c.Backoff, defaultBackoff), or(c.MaxBackoff, defaultMaxBackoff)
+	c.Retain, c.Concurrency, c.Every = or(c.Retain, defaultRetain), or(c.Concurrency, defaultConcurrency), or(c.Every, defaultEvery)
+	t := &c.Timeouts
+	t.Acquire, t.Lock, t.Statement, t.Idle = or(t.Acquire, 5*time.Second), or(t.Lock, 5*time.Second), or(t.Statement, c.StepTimeout), or(t.Idle, c.StepTimeout)
 	switch {
 	case c.TTL < lease.ShortestTTL:
 		panic(fmt.Sprintf("saga: NewRunner: TTL is %v, at least %v is needed", c.TTL, lease.ShortestTTL))
@@ -164,7 +167,7 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 		State: store.StateRunning, Fence: rec.Fence + 1, Nonce: own.Nonce, Data: rec.Data, RecoveryPoint: rec.RecoveryPoint, CallStarted: rec.CallStarted,
 	}
 	c := store.Change{
-		ID: id, Next: next, Lease: n.cfg.TTL, Keep: true, Writes: n.due.drop(id),
+		ID: id, Next: next, Lease: n.cfg.TTL, KeepRequest: true, Writes: n.due.drop(id),
 		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
 	}
 	switch err := own.Swap(ctx, c); {
@@ -191,7 +194,7 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 
 // takeMany makes this node the owner of those of ids that wait, in one statement, if the store can. The others are left to the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can bool, err error) {
-	taker, can := store.As[store.Taker](n.ops)
+	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
 		return nil, can, nil
 	}

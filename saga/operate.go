@@ -126,7 +126,7 @@ func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec st
 	for range maxRuns {
 		var c store.Change
 		if rec.State == store.StateAbsent { // it may have been started in tx: no record has this fence
-			c = store.Change{ID: id.store(), Keep: true, Expect: store.Expect{Fence: -1}, Next: store.Record{State: store.StateWaiting, Nonce: held.NewNonce()}}
+			c = store.Change{ID: id.store(), KeepRequest: true, Expect: store.Expect{Fence: -1}, Next: store.Record{State: store.StateWaiting, Nonce: held.NewNonce()}}
 		} else {
 			var changes bool
 			if c, changes, err = r.dueChange(id.store(), rec, how); err != nil || !changes {
@@ -157,7 +157,7 @@ func (n *node) dueChange(id store.ID, rec store.Record, how func(rec store.Recor
 	}
 	s.Due = time.Now().UTC()
 	return store.Change{
-		ID: id, Keep: true, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce},
+		ID: id, KeepRequest: true, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce},
 		Next:   store.Record{State: store.StateWaiting, Fence: rec.Fence + 1, Nonce: held.NewNonce(), Data: s.encode(), RecoveryPoint: s.point(), CallStarted: s.calling() != nil},
 		Writes: n.due.wait(id, rec.Name, 0, true),
 	}, true, nil

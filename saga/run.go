@@ -168,7 +168,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
 		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
 	}
-	cause.Keep = false
+	cause.CommitWrites = false
 	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false
 	return errDirection
 }
@@ -219,9 +219,7 @@ func (r *run) change(e end) store.Change {
 		s.Due = time.Now().Add(e.after).UTC()
 	case store.StateDone:
 		s = s.ended()
-		if r.n.cfg.Retain != once.KeepForever {
-			c.Retain = r.n.cfg.Retain
-		}
+		c.Retain = r.n.cfg.Retain
 	case store.StateUnknown:
 		c.Next.RecoveryPoint = "stuck"
 	}

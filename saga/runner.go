@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Runner runs sagas on a store, on this node: those that it starts itself, and in [Runner.Run] those of all nodes.
@@ -22,19 +23,19 @@ type Runner[TX any] struct {
 	*node
 
 	store  store.Store[TX]
-	writer store.Writer[TX]
+	writer upkeep.Writer[TX]
 	plane  sqlplane.SQL[TX] // nil: the store has no tables
 	works  sync.WaitGroup
 }
 
 // NewRunner returns a runner for these definitions. It leaves sagas of other definitions alone. NewRunner panics if cfg or the definitions are
-// invalid, or if the store cannot renew leases or write in a transaction of the user ([store.Renewer], [store.Writer]).
+// invalid, or if the store cannot renew leases or write in a transaction of the user ([store.Renewer], [upkeep.Writer]).
 func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
 	cfg = cfg.withDefaults()
 	renewer, renews := store.As[store.Renewer](s)
-	writer, writes := store.As[store.Writer[TX]](s)
+	writer, writes := store.As[upkeep.Writer[TX]](s)
 	if !renews || !writes {
-		panic("saga: NewRunner: the store cannot renew leases, or cannot write in a transaction of the user (store.Renewer, store.Writer)")
+		panic("saga: NewRunner: the store cannot renew leases, or cannot write in a transaction of the user (store.Renewer, upkeep.Writer)")
 	}
 	n := &node{ops: s, cfg: cfg, defs: map[string]*definition{}, log: cmp.Or(cfg.Log, slog.Default())}
 	var names []string
@@ -132,7 +133,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if !lists {
 		return full, nil
 	}
-	return full, eachIdle(ctx, w.r.ops, func(e store.Entry) (bool, error) {
+	return full, eachIdle(ctx, w.r.ops, func(e upkeep.Entry) (bool, error) {
 		if e.State == store.StateRunning && w.r.defs[e.Name] != nil {
 			w.start(ctx, e.ID, func(ctx context.Context) error { return w.r.resume(ctx, e.ID, false) })
 		}

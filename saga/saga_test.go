@@ -26,7 +26,7 @@ func newGround(t *testing.T) ground { return ground{t, memstore.New()} }
 
 func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
-		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.KeepForever, Log: quiet,
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Log: quiet,
 	}, definitions...)
 }
 

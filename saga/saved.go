@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/store"
 )
 
@@ -168,7 +169,7 @@ func (s saved) fits() error {
 		}
 	}
 	if n > MaxSaved {
-		return &store.TooLargeError{Bytes: int64(n), Max: MaxSaved, Try: "smaller inputs and results, such as the keys of rows; and a step for a page of rows, not for each row"}
+		return &toolarge.Error{Bytes: int64(n), Max: MaxSaved, Try: "smaller inputs and results, such as the keys of rows; and a step for a page of rows, not for each row"}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/held"
+	kinds "github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
 )
 
@@ -34,7 +35,7 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 			t.lost = nil // under this fence nothing else can be applied any more
 			return nil
 		}
-		kind := store.KindIn(t.store, err)
+		kind := kinds.In(t.store, err)
 		if kind == store.KindEnded {
 			return t.ended()
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // fault is what happens at one point: a commit, or a request to the service.
@@ -111,7 +112,7 @@ func (w *world) node(name string, died context.CancelFunc) *process {
 	p := &process{Store: w.db, w: w, name: name, died: died}
 	p.r = saga.NewRunner[*memstore.Tx](p, saga.Config{
 		TTL: testTTL, StepTimeout: time.Minute, Attempts: 4, UndoAttempts: 6, Backoff: time.Second, MaxBackoff: 2 * time.Second, Every: time.Second,
-		Retain: once.KeepForever, Log: quiet,
+		Retain: once.Forever, Log: quiet,
 	}, w.sc.definition(w, p))
 	return p
 }
@@ -155,7 +156,7 @@ func (p *process) Renew(ctx context.Context, holds []store.Hold, d time.Duration
 	return p.Store.Renew(ctx, holds, d)
 }
 
-func (p *process) Unfinished(ctx context.Context, page store.Listing) ([]store.Entry, error) {
+func (p *process) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
 	if p.dead.Load() {
 		return nil, errDead
 	}

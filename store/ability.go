@@ -20,23 +20,6 @@ type (
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Claim[TX], Record, error)
 	}
 
-	// Writer makes a change in a transaction that the caller has opened and will end. It looks nothing up before, so that
-	// pgxstore needs one round trip.
-	Writer[TX any] interface {
-		// Write applies c in tx as Swap would: the change is committed with tx, or not at all. If the record is not as c expects,
-		// the error is of [KindTaken], the record is returned as tx sees it, and tx can go on. After any error nothing of c is
-		// in tx. No error is [KindLost].
-		Write(ctx context.Context, tx TX, c Change) (Record, error)
-	}
-
-	// Taker takes over operations that wait, many in one statement.
-	Taker interface {
-		// Take makes those of ids that wait running, under a lease and with a nonce, and raises their fences. It returns them, without
-		// Request and Result, and leaves out what another transaction has locked. then commits with it: it sees what was taken as a
-		// table taken (scope, key), and has no arguments. An error of [KindLost] means that some may have been taken.
-		Take(ctx context.Context, ids []ID, nonce []byte, lease time.Duration, then Statement) ([]Entry, error)
-	}
-
 	// Checker says whether the store can work at all: that it is reached, and has its
 	// tables (otherwise [ErrNotMigrated]). It writes nothing.
 	Checker interface {

@@ -235,7 +235,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// Write implements [store.Writer].
+// Write implements [upkeep.Writer].
 func (s *Store) Write(ctx context.Context, tx *Tx, c store.Change) (store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Record{}, down(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Store is a [store.Store] in memory. Its methods can be called concurrently.
@@ -30,12 +31,12 @@ type Store struct {
 }
 
 var (
-	_ store.Store[*Tx]  = (*Store)(nil)
-	_ store.Joiner[*Tx] = (*Store)(nil)
-	_ store.Writer[*Tx] = (*Store)(nil)
-	_ store.Classifier  = (*Store)(nil)
-	_ ability.Counter   = (*txn)(nil)
-	_ ability.Counter   = (*joined)(nil)
+	_ store.Store[*Tx]   = (*Store)(nil)
+	_ store.Joiner[*Tx]  = (*Store)(nil)
+	_ upkeep.Writer[*Tx] = (*Store)(nil)
+	_ store.Classifier   = (*Store)(nil)
+	_ ability.Counter    = (*txn)(nil)
+	_ ability.Counter    = (*joined)(nil)
 )
 
 // New returns an empty store.

@@ -8,27 +8,26 @@ import (
 
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Taker = (*Store)(nil)
-
-// Take implements [store.Taker] by one statement.
-func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []store.Entry, err error) {
+// Take implements [upkeep.Taker] by one statement.
+func (a abilities) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) (taken []upkeep.Entry, err error) {
 	var scopes, keys []string
 	for _, id := range ids {
-		if err := s.unsendable(id); err != nil {
+		if err := a.s.unsendable(id); err != nil {
 			return nil, err
 		}
 		scopes, keys = append(scopes, id.Scope), append(keys, id.Key)
 	}
-	err = poolRunner{s}.run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
+	err = poolRunner{a.s}.run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
 		rows, err := conn.Query(ctx, pgsql.Take(then.SQL), scopes, keys, nonce, millis(lease))
 		if err != nil {
 			return false, err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var e store.Entry
+			var e upkeep.Entry
 			r, err := scan(behind{rows, []any{&e.Scope, &e.Key}})
 			if err != nil {
 				return true, err

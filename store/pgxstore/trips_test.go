@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestNoRoundTripMoreThanBare counts on the wire, with a tracer and without.
@@ -31,6 +32,7 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		c.ConnConfig.DialFunc = wire.DialContext
 	})
 	s := pgxstore.New(pool, pgxstore.Config{})
+	writer, _ := store.As[upkeep.Writer[pgx.Tx]](s)
 	e := once.New(s, once.Config{})
 	n := 0
 	op := func() once.Operation {
@@ -66,7 +68,7 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		{"Write in a transaction of the caller, which reads once", 4, func() error {
 			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				o := op()
-				_, err := s.Write(ctx, tx, store.Change{
+				_, err := writer.Write(ctx, tx, store.Change{
 					ID: store.ID{Scope: o.Scope, Key: o.Key}, Next: store.Record{State: store.StateWaiting, Fence: 1, Nonce: []byte(o.Key)}, Writes: []store.Statement{{SQL: "insert into charge values ($1, 5)", Args: []any{o.Key}}},
 				})
 				return errors.Join(err, tx.QueryRow(ctx, "select 1").Scan(new(int)))

@@ -7,14 +7,33 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Writer[pgx.Tx] = (*Store)(nil)
+// abilities are those of a Store that packages of this module find with store.As, and that no program calls.
+type abilities struct{ s *Store }
 
-// Write implements [store.Writer]: one round trip, unless the record is not as c expects.
-func (s *Store) Write(ctx context.Context, caller pgx.Tx, c store.Change) (store.Record, error) {
+var (
+	_ upkeep.Writer[pgx.Tx]    = abilities{}
+	_ upkeep.Taker             = abilities{}
+	_ ability.DeadlockDetector = abilities{}
+)
+
+// Unwrap lets abilities be found.
+func (s *Store) Unwrap() any { return abilities{s} }
+
+// IsDeadlock implements [ability.DeadlockDetector].
+func (abilities) IsDeadlock(err error) bool {
+	pe := serverError(err)
+	return pe != nil && pe.Code == pgsql.Deadlock
+}
+
+// Write implements [upkeep.Writer]: one round trip, unless the record is not as c expects.
+func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (store.Record, error) {
+	s := a.s
 	switch err := errors.Join(s.unsendable(c.ID), checkKeep(c)); {
 	case err != nil:
 		return store.Record{}, err

@@ -8,11 +8,12 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
-var _ store.Writer[*sql.Tx] = (*Store)(nil)
+var _ upkeep.Writer[*sql.Tx] = (*Store)(nil)
 
-// Write implements [store.Writer] behind a savepoint.
+// Write implements [upkeep.Writer] behind a savepoint.
 func (s *Store) Write(ctx context.Context, caller *sql.Tx, c store.Change) (store.Record, error) {
 	j, _, err := s.Join(ctx, caller, store.BeginOptions{})
 	if err != nil {

@@ -38,7 +38,7 @@ func testLeases(t *testing.T, o *operations) {
 		}
 	})
 	t.Run("Take", func(t *testing.T) {
-		if _, ok := store.As[store.Taker](o.s); !ok {
+		if _, ok := store.As[upkeep.Taker](o.s); !ok {
 			t.Skip("the store is not a Taker")
 		}
 		testTake(t, o)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // testTake proves that of many operations those are taken that wait, each by one taker, and that the others stay as they are.
@@ -34,7 +35,7 @@ func testTake(t *testing.T, o *operations) {
 		if i%2 == 1 {
 			s = o.peer
 		}
-		taker, _ := store.As[store.Taker](s)
+		taker, _ := store.As[upkeep.Taker](s)
 		nonce := []byte{15: byte(i)}
 		all.Go(func() {
 			list, err := taker.Take(bounded(t), ids, nonce, time.Minute, store.Statement{SQL: "select scope, key from taken"})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // operationsOf returns the store of u as far as it reads and swaps, with all that its transactions
@@ -26,7 +27,7 @@ func operationsOf[TX any](u *suite[TX]) *operations {
 		o.ways = append(o.ways, way{name: "Join", apply: u.byJoin(true)}, way{name: "Join, rolled back", apply: u.byJoin(false), undone: true})
 		o.puts = append(o.puts, put{name: "Join", apply: u.putByJoin})
 	}
-	if w, ok := store.As[store.Writer[TX]](u.s); ok {
+	if w, ok := store.As[upkeep.Writer[TX]](u.s); ok {
 		o.ways = append(o.ways, way{name: "Write", tells: true, apply: u.byWrite(w, true)}, way{name: "Write, rolled back", apply: u.byWrite(w, false), undone: true})
 	}
 	return o
@@ -48,8 +49,8 @@ func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (stor
 	})
 }
 
-// byWrite does the same by a [store.Writer].
-func (u *suite[TX]) byWrite(w store.Writer[TX], commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
+// byWrite does the same by a [upkeep.Writer].
+func (u *suite[TX]) byWrite(w upkeep.Writer[TX], commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
 	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (store.Record, error) {
 		t.Helper()
 		return w.Write(bounded(t), own.tx, c)

@@ -86,13 +86,13 @@ func newDatabase(tb testing.TB, name string) opening {
 		must(tb, err)
 		defer pool.Close()
 		must(tb, pgxstore.Migrate(tb.Context(), pool, sets, operate.Migrations))
-		plane = pgxstore.New(pool)
+		plane = pgxstore.New(pool, pgxstore.Config{})
 	} else {
 		db, err := o.openSQL()
 		must(tb, err)
 		defer func() { _ = db.Close() }()
 		must(tb, sqlstore.Migrate(tb.Context(), db, sets, operate.Migrations))
-		s, err := sqlstore.New(tb.Context(), db)
+		s, err := sqlstore.New(tb.Context(), db, sqlstore.Config{})
 		must(tb, err)
 		plane = s
 	}
@@ -118,7 +118,7 @@ func (o opening) openPgx(ctx context.Context) (*pgxstore.Store, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return pgxstore.New(pool), pool.Close, nil
+	return pgxstore.New(pool, pgxstore.Config{}), pool.Close, nil
 }
 
 func (o opening) openSQLStore(ctx context.Context) (*sqlstore.Store, func(), error) {
@@ -126,7 +126,7 @@ func (o opening) openSQLStore(ctx context.Context) (*sqlstore.Store, func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := sqlstore.New(ctx, db)
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	return s, func() { _ = db.Close() }, err
 }
 

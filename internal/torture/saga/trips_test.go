@@ -29,7 +29,7 @@ func TestTrips(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	must(t, err)
 	defer pool.Close()
-	db := pgxstore.New(pool)
+	db := pgxstore.New(pool, pgxstore.Config{})
 	s := system[pgx.Tx]{opening: o, db: db}
 	var steps, writes []saga.Step
 	var txs []*saga.TxStep[pgx.Tx, string, string]
