@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/oncelib/once/internal/engine/declared"
 	"github.com/oncelib/once/store"
 )
 
@@ -35,6 +36,8 @@ func (b *Batch) Add(s store.Statement) {
 	}
 	b.writes = append(b.writes, s)
 }
+
+func init() { declared.Writes = func(b any) []store.Statement { return b.(*Batch).writes } } //nolint:gochecknoinits,forcetypeassert // for package saga, which this one cannot import
 
 // DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
 // are made by the client, and what must hold is in the statements ([Batch.ExecRows]).

@@ -139,6 +139,9 @@ func (f Finding) String() string {
 // no connection was made or the request could not be built, and not after a timeout.
 func NotSent(err error) error { return &notSentError{err} }
 
+// IsNotSent reports whether err, or an error in its chain, is one of [NotSent].
+func IsNotSent(err error) bool { return errors.As(err, new(*notSentError)) }
+
 type notSentError struct{ err error }
 
 func (e *notSentError) Error() string { return "not sent: " + e.err.Error() }

@@ -68,7 +68,7 @@ type transaction[T, TX any] struct {
 // under the same fence, so that at most one run is applied.
 func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over what a commit can come to
 	for runs := 1; ; runs++ {
-		err, ofCommit := t.once(ctx)
+		err, ofCommit := t.once(ctx, runs == 1)
 		if err == nil {
 			t.run.lost = nil // under this fence nothing else can be applied any more
 			return nil
@@ -108,10 +108,11 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 	}
 }
 
-// once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's.
-func (t *transaction[T, TX]) once(ctx context.Context) (err error, ofCommit bool) {
+// once runs fn in a transaction and commits. ofCommit says that the error is not one of the handler's. Only the first BEGIN travels
+// with a statement: the others replace connections that are broken.
+func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, ofCommit bool) {
 	r := t.run
-	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts, IfEnded: t.ifEnded}
+	opts := store.BeginOptions{Isolation: r.opts.Isolation, Timeouts: r.opts.Timeouts, IfEnded: t.ifEnded, First: first}
 	if opts.Isolation == store.DefaultIsolation {
 		opts.Isolation = store.ReadCommitted // heartbeats change the record meanwhile
 	}

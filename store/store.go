@@ -166,7 +166,8 @@ type BeginOptions struct {
 
 	// First lets a store skip the look-up, and put off the claim until the first statement.
 	// Then that statement fails if the operation is claimed by another transaction, and
-	// whatever the user does, Commit and Rollback are [KindTaken].
+	// whatever the user does, Commit and Rollback are [KindTaken]. Without an ID it lets a store send what
+	// begins the transaction together with the first statement.
 
 	// Fingerprint, Request, Trace, Name and Retain are those of the operation, for a store whose claim is a record.
 	Fingerprint []byte

@@ -83,10 +83,20 @@ func (h *Heart) list() (owners []*Owner, ends bool) {
 	return owners, len(owners) == 0
 }
 
+// owned names an owner. Two engines may have had the same operation, one after the other, and operations that were taken in one statement have the
+// same nonce.
+type owned struct {
+	store.ID
+
+	nonce string
+}
+
+func ownedBy(h store.Hold) owned { return owned{h.ID, string(h.Nonce)} }
+
 // beat renews the leases of owners, and ends those that are lost.
 func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	sent := time.Now()
-	held := map[string]*Owner{} // by nonce: two engines may have had the same operation, one after the other
+	held := map[owned]*Owner{}
 	var list []store.Hold
 	for _, o := range owners {
 		hold, locked, tooLong := o.hold(h.maxDuration)
@@ -96,18 +106,18 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 		if tooLong || locked { // the renewal of all would wait
 			continue
 		}
-		held[string(hold.Nonce)] = o
+		held[ownedBy(hold)] = o
 		list = append(list, hold)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
 	defer cancel()
 	renewed, err := renewer.Renew(ctx, list, h.ttl)
 	for _, hold := range renewed {
-		held[string(hold.Nonce)].beaten(sent)
-		delete(held, string(hold.Nonce))
+		held[ownedBy(hold)].beaten(sent)
+		delete(held, ownedBy(hold))
 	}
 	for _, hold := range list {
-		if o := held[string(hold.Nonce)]; o != nil && o.missed(hold, err != nil, h.ttl) {
+		if o := held[ownedBy(hold)]; o != nil && o.missed(hold, err != nil, h.ttl) {
 			o.Lose(err == nil)
 		}
 	}

@@ -24,10 +24,10 @@ type Owner struct {
 	acquire time.Duration // that a write may wait for a connection
 
 	mu      sync.Mutex
-	fence   int64 // 0: nothing is claimed yet
-	writing int   // the fence may be raised at any moment
-	locked  bool  // a transaction of the owner has written the record, and has not ended
-	since   time.Time
+	fence   int64     // 0: nothing is claimed yet
+	writing int       // the fence may be raised at any moment
+	locked  bool      // a transaction of the owner has written the record, and has not ended
+	since   time.Time // when the record was first stored as running
 	renewed time.Time // when the last write or renewal that has succeeded was sent
 	closed  bool      // the owner is at its end
 	taken   bool      // another owner is there
@@ -108,21 +108,18 @@ func (o *Owner) Lock(locked bool) {
 	o.locked = locked
 }
 
-// Adopt notes what a write has stored, and has the lease renewed from the first one on. An owner that is closed is not renewed, also if a
+// Adopt notes what a write has stored, and has the lease renewed as soon as there is one. An owner that is closed is not renewed, also if a
 // write has come to its end after that.
 func (o *Owner) Adopt(next store.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first := o.fence == 0
 	o.fence = next.Fence
-	if !first {
+	if next.State != store.StateRunning || o.closed || !o.since.IsZero() {
 		return
 	}
 	o.since = time.Now()
 	o.renewed = o.since
-	if next.State == store.StateRunning && !o.closed {
-		o.heart.add(o)
-	}
+	o.heart.add(o)
 }
 
 // Lose ends the owner's work: another owner has the record (taken), or may have it.

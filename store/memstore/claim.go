@@ -235,6 +235,24 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
+// Write implements [upkeep.Writer].
+func (s *Store) Write(ctx context.Context, tx *Tx, c store.Change) (store.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Record{}, down(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := tx.fits(s); err != nil {
+		return store.Record{}, err
+	}
+	since := tx.here()
+	if rec, err := tx.prepare(c); err != nil {
+		tx.undo(since)
+		return rec, err
+	}
+	return c.Next, nil
+}
+
 func (j *joined) Rollback(context.Context) error {
 	j.tx.s.mu.Lock()
 	defer j.tx.s.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Store is a [store.Store] in memory. Its methods can be called concurrently.
@@ -30,11 +31,12 @@ type Store struct {
 }
 
 var (
-	_ store.Store[*Tx]  = (*Store)(nil)
-	_ store.Joiner[*Tx] = (*Store)(nil)
-	_ store.Classifier  = (*Store)(nil)
-	_ ability.Counter   = (*txn)(nil)
-	_ ability.Counter   = (*joined)(nil)
+	_ store.Store[*Tx]   = (*Store)(nil)
+	_ store.Joiner[*Tx]  = (*Store)(nil)
+	_ upkeep.Writer[*Tx] = (*Store)(nil)
+	_ store.Classifier   = (*Store)(nil)
+	_ ability.Counter    = (*txn)(nil)
+	_ ability.Counter    = (*joined)(nil)
 )
 
 // New returns an empty store.
@@ -117,13 +119,8 @@ func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (stor
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case tx.s != s:
-		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("the transaction belongs to another store")}
-	case tx.over:
-		return nil, store.Record{}, &store.Error{Kind: store.KindEnded, Err: errOver}
-	case tx.err != nil:
-		return nil, store.Record{}, aborted(tx.err)
+	if err := tx.fits(s); err != nil {
+		return nil, store.Record{}, err
 	}
 	if rec := s.inTheWay(opts.ID, tx); rec.State != store.StateAbsent {
 		return nil, rec, nil
@@ -133,6 +130,19 @@ func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (stor
 	}
 	tx.claim(opts.ID)
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
+}
+
+// fits says why s cannot work in t, if it cannot.
+func (t *Tx) fits(s *Store) error {
+	switch {
+	case t.s != s:
+		return &store.Error{Kind: store.KindMisused, Err: errors.New("the transaction belongs to another store")}
+	case t.over:
+		return &store.Error{Kind: store.KindEnded, Err: errOver}
+	case t.err != nil:
+		return aborted(t.err)
+	}
+	return nil
 }
 
 // Classify implements [store.Classifier].

@@ -260,7 +260,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.C
 		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
-	if opts.First && s.prepares && !opts.ID.IsZero() && opts.StaleAfter.IsZero() {
+	if opts.First && s.prepares && opts.StaleAfter.IsZero() {
 		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
 	}

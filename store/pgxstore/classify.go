@@ -23,12 +23,6 @@ func (s *Store) Classify(err error) store.Kind {
 	return store.KindOther
 }
 
-// IsDeadlock implements [ability.DeadlockDetector].
-func (s *Store) IsDeadlock(err error) bool {
-	pe := serverError(err)
-	return pe != nil && pe.Code == pgsql.Deadlock
-}
-
 // classify turns the error of a pipeline that carries the COMMIT into one of ours.
 // It is not a "no" unless the server has said so: an end of the connection, FATAL
 // included, leaves the COMMIT in doubt.

@@ -199,10 +199,14 @@ func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// claim is BEGIN, the bounds and the claim.
+// claim is BEGIN, the bounds and the claim, if there is an operation to claim.
 func (f *firstAttempt) claim() pipeline {
 	b := f.begin()
-	b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	if f.opts.ID.IsZero() {
+		b.queue(pgsql.StartFirst)
+	} else {
+		b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	}
 	return b
 }
 

@@ -264,11 +264,19 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	queueWrites(&b, tail, c.Writes)
 	b.queue(release)
+	if err := j.send(ctx, b); err != nil {
+		return err
+	}
+	if j.user.outer != nil {
+		j.user.outer.tail = append(j.user.outer.tail, j.user.tail...)
+	}
+	return nil
+}
+
+// send sends what a join writes. After an error nothing of it is in the caller's transaction.
+func (j *joined) send(ctx context.Context, b pipeline) error {
 	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {
-		if j.user.outer != nil {
-			j.user.outer.tail = append(j.user.outer.tail, j.user.tail...)
-		}
 		return nil
 	}
 	if failed > 0 || !j.undone { // otherwise there is no savepoint

@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestNoRoundTripMoreThanBare counts on the wire, with a tracer and without.
@@ -30,7 +31,9 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		c.MaxConns = 1
 		c.ConnConfig.DialFunc = wire.DialContext
 	})
-	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
+	s := pgxstore.New(pool, pgxstore.Config{})
+	writer, _ := store.As[upkeep.Writer[pgx.Tx]](s)
+	e := once.New(s, once.Config{})
 	n := 0
 	op := func() once.Operation {
 		n++
@@ -61,6 +64,16 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 			_, err := once.Do(ctx, once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{}), serializable(same), insertCharge(same.Key))
 			return err
 		}},
+		{"a transaction that claims nothing, and is begun by its first statement", 3, func() error { return claimless(ctx, s, op().Key) }},
+		{"Write in a transaction of the caller, which reads once", 4, func() error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				o := op()
+				_, err := writer.Write(ctx, tx, store.Change{
+					ID: store.ID{Scope: o.Scope, Key: o.Key}, Next: store.Record{State: store.StateWaiting, Fence: 1, Nonce: []byte(o.Key)}, Writes: []store.Statement{{SQL: "insert into charge values ($1, 5)", Args: []any{o.Key}}},
+				})
+				return errors.Join(err, tx.QueryRow(ctx, "select 1").Scan(new(int)))
+			})
+		}},
 		{"Do, final failure", 5, func() error {
 			_, err := once.Do(ctx, e, op(), func(ctx context.Context, tx pgx.Tx) (charge, error) {
 				c, err := insertCharge("declined")(ctx, tx)
@@ -87,4 +100,16 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 			t.Errorf("%s: %d round trips, want %d", c.name, got, c.want)
 		}
 	}
+}
+
+// claimless runs a transaction that claims nothing.
+func claimless(ctx context.Context, s *pgxstore.Store, key string) error {
+	txn, _, err := s.Begin(ctx, store.BeginOptions{First: true})
+	if err != nil {
+		return err
+	}
+	if _, err := insertCharge(key)(ctx, txn.Tx()); err != nil {
+		return errors.Join(err, txn.Rollback(ctx))
+	}
+	return txn.Commit(ctx, store.Change{ID: store.ID{Scope: "trips", Key: key}, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte(key)}})
 }

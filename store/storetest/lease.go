@@ -37,6 +37,12 @@ func testLeases(t *testing.T, o *operations) {
 			t.Run(c.name, func(t *testing.T) { c.test(t, o) })
 		}
 	})
+	t.Run("Take", func(t *testing.T) {
+		if _, ok := store.As[upkeep.Taker](o.s); !ok {
+			t.Skip("the store is not a Taker")
+		}
+		testTake(t, o)
+	})
 	t.Run("Unfinished", func(t *testing.T) {
 		if _, ok := store.As[upkeep.Lister](o.s); !ok {
 			t.Skip("the store is not a Lister")

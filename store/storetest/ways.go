@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // operationsOf returns the store of u as far as it reads and swaps, with all that its transactions
@@ -26,6 +27,9 @@ func operationsOf[TX any](u *suite[TX]) *operations {
 		o.ways = append(o.ways, way{name: "Join", apply: u.byJoin(true)}, way{name: "Join, rolled back", apply: u.byJoin(false), undone: true})
 		o.puts = append(o.puts, put{name: "Join", apply: u.putByJoin})
 	}
+	if w, ok := store.As[upkeep.Writer[TX]](u.s); ok {
+		o.ways = append(o.ways, way{name: "Write", tells: true, apply: u.byWrite(w, true)}, way{name: "Write, rolled back", apply: u.byWrite(w, false), undone: true})
+	}
 	return o
 }
 
@@ -39,10 +43,25 @@ func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store
 
 // byJoin applies c in a transaction of the caller, which goes on afterwards and ends as it is told.
 func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
-	return func(t *testing.T, c store.Change) (rec store.Record, err error) {
+	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (rec store.Record, err error) {
+		t.Helper()
+		return rec, u.joined(t, own, store.ID{}).Commit(bounded(t), c)
+	})
+}
+
+// byWrite does the same by a [upkeep.Writer].
+func (u *suite[TX]) byWrite(w upkeep.Writer[TX], commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
+	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (store.Record, error) {
+		t.Helper()
+		return w.Write(bounded(t), own.tx, c)
+	})
+}
+
+func (u *suite[TX]) byCaller(commit bool, apply func(*testing.T, caller[TX], store.Change) (store.Record, error)) func(t *testing.T, c store.Change) (store.Record, error) {
+	return func(t *testing.T, c store.Change) (store.Record, error) {
 		t.Helper()
 		own := u.own(t)
-		err = u.joined(t, own, store.ID{}).Commit(bounded(t), c)
+		rec, err := apply(t, own, c)
 		if e := u.Write(bounded(t), own.tx, own.key); e != nil {
 			t.Error("the caller's transaction is not usable:", e)
 		}

@@ -4,6 +4,7 @@ package upkeep
 
 import (
 	"context"
+	"time"
 
 	prefixes "github.com/oncelib/once/internal/base/prefix"
 	"github.com/oncelib/once/store"
@@ -15,6 +16,14 @@ type Lister interface {
 	// their bytes, without Data, Request and Result. It does not read through
 	// those that are done (on MySQL it does read those that are kept for ever). What is unfinished all the while is listed once.
 	Unfinished(ctx context.Context, page Listing) ([]Entry, error)
+}
+
+// Taker takes over operations that wait, many in one statement.
+type Taker interface {
+	// Take makes those of ids that wait running, under a lease and with a nonce, and raises their fences. It returns them, without
+	// Request and Result, and leaves out what another transaction has locked. then commits with it: it sees what was taken as a
+	// table taken (scope, key), and has no arguments. An error of [store.KindLost] means that some may have been taken.
+	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 
 // Entry is an operation and its record.

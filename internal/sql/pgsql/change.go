@@ -117,3 +117,13 @@ func HeldAround(c store.Change) (before, after []store.Hold) {
 func compareIDs(a, b store.ID) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 }
+
+// Take returns the statement of [store.Taker]: scopes, keys, nonce and milliseconds of the lease. then sees the table taken.
+func Take(then string) string {
+	return `with locked as (select o.scope, o.key from once_operation o join unnest($1::text[], $2::text[]) as those (s, k) on o.scope = those.s and o.key = those.k
+ where o.state = 4 for update of o skip locked),
+ taken as (update once_operation o set state = 1, fence = o.fence + 1, claim = $3, lease_until = clock_timestamp() + $4 * interval '1 ms'
+ from locked l where o.scope = l.scope and o.key = l.key returning o.*),
+ then_also as (` + then + `)
+ select scope, key, ` + columns + ` from taken`
+}

@@ -111,6 +111,9 @@ const (
 	// Start tells a transaction from another one on the same connection.
 	Start = `select now()`
 
+	// StartFirst is LockOrFail where there is nothing to claim.
+	StartFirst = `select now(), true`
+
 	// Expired removes a record that counts as absent.
 	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
 

@@ -69,6 +69,7 @@ func All() []Mutant {
 		engineMutants,
 		leasedMutants,
 		leaseMutants,
+		sagaMutants,
 		decideMutants,
 		dueMutants,
 		tracingMutants,

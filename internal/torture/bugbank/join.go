@@ -16,7 +16,7 @@ var joins = []Mutant{
 		Name: "a join whose transaction is gone counts as undone, on pgx",
 		Edits: []Edit{
 			{In: "pgxstore.(*joined).undo", Old: "if over(err) {", New: "if false {"},
-			{In: "pgxstore.(*joined).Commit", Old: "case over(err):", New: "case false:"},
+			{In: "pgxstore.(*joined).send", Old: "case over(err):", New: "case false:"},
 		},
 		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/./^Join$/^HandlerEnds"}},
 	},

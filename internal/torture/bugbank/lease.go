@@ -130,16 +130,13 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a phase that was left open keeps the work for as long as its process lives",
-		Edits: []Edit{{In: "held.(*Owner).Adopt", Old: "&& !o.closed", New: ""}},
+		Edits: []Edit{{In: "held.(*Owner).Adopt", Old: "|| o.closed ", New: ""}},
 		Tests: onLease("TestPhaseThatIsLeftOpen"),
 	},
 	{
 		Name: "a run is not told that another engine of its process has its work",
 		Edits: []Edit{
-			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)] = o", New: "held[o.ID.Key] = o"},
-			{In: "held.(*Heart).beat", Old: "held[string(hold.Nonce)].beaten(sent)", New: "held[hold.ID.Key].beaten(sent)"},
-			{In: "held.(*Heart).beat", Old: "delete(held, string(hold.Nonce))", New: "delete(held, hold.ID.Key)"},
-			{In: "held.(*Heart).beat", Old: "if o := held[string(hold.Nonce)]; o != nil", New: "if o := held[hold.ID.Key]; o != nil"},
+			{In: "held.ownedBy", Old: "owned{h.ID, string(h.Nonce)}", New: `owned{h.ID, ""}`},
 		},
 		Tests: onLease("TestTakenOverInTheSameProcess"),
 	},

@@ -1,0 +1,178 @@
+package bugbank
+
+// sagaMutants break the rules of sagas: see DESIGN.md.
+var sagaMutants = []Mutant{
+	{
+		Name:  "the turn is not stored before an undo at a service",
+		Edits: []Edit{{In: "saga.(*run).durable", Old: "if r.turned {", New: "if r.n != nil {"}},
+		Tests: onSaga("TestEverySchedule$/^ct_deduped.*"),
+	},
+	{
+		Name: "a step that has failed is undone",
+		Edits: []Edit{
+			{In: "saga.(*run).compensate", Old: "if b.State != stateDone &&", New: "if b.State != stateFailed && b.State != stateDone &&"},
+			{In: "saga.(*run).undoStep", Old: "case b.State != stateDone:", New: "case b.State != stateDone && b.State != stateFailed:"},
+			{In: "saga.(*run).undo", Old: "st.undoTx(ctx, tx, b.Input, b.Result)", New: "st.undoTx(ctx, tx, b.Input, append([]byte(nil), or(string(b.Result), `\"s2 was done\"`)...))"},
+			{In: "saga.(*run).failed", Old: "stateFailed, f, nil, nil", New: "stateFailed, f, nil, b.Call"},
+		},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "sagas are undone in the order in which they were done",
+		Edits: []Edit{{In: "saga.(*run).compensate", Old: "for i := range slices.Backward(r.saved.Steps) {", New: "for i := range slices.All(r.saved.Steps) {"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "a call of a saga is made without its intent",
+		Edits: []Edit{{In: "saga.(*step).needsIntent", Old: "return s.isUndone() ||", New: "return s.isUndone() && s.pivot ||"}},
+		Tests: onSaga("TestEverySchedule$/^tct_repeated.*"),
+	},
+	{
+		Name:  "a pivot at a service is called without its intent",
+		Edits: []Edit{{In: "saga.(*step).needsIntent", Old: "s.pivot ||", New: ""}},
+		Tests: onSaga("TestEverySchedule$/^tct_undoless.*"),
+	},
+	{
+		Name:  "a call is made before anything is stored of its saga",
+		Edits: []Edit{{In: "saga.(*run).call", Old: "st.needsIntent() || !r.holds", New: "st.needsIntent()"}},
+		Tests: onSaga("TestEverySchedule$/^c_undoless.*"),
+	},
+	{
+		Name:  "a call that is under way is dropped at the turn",
+		Edits: []Edit{{In: "saga.(*run).undoStep", Old: "case !b.Undo &&", New: "case b.State == stateCalling && !b.Pivot || !b.Undo &&"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name: "a node that was stopped writes under the fence of another one",
+		Edits: []Edit{
+			{In: "saga.(*node).takeOver", Old: "next := store.Record{", New: "own.Nonce = rec.Nonce\nnext := store.Record{"},
+			{In: "saga.(*node).takeOver", Old: "Fence: rec.Fence + 1,", New: "Fence: rec.Fence,"},
+			{In: "held.(*Owner).Under", Old: "c.Next.Fence = o.fence + 1", New: "c.Next.Fence = o.fence"},
+		},
+		Tests: onSaga("TestEverySchedule$/.*waits"),
+	},
+	{
+		Name: "the path of a flow is not compared",
+		Edits: []Edit{
+			{In: "saga.(*run).begins", Old: `before != "" {`, New: `before == "none" {`},
+			{In: "saga.(*run).forward", Old: `case unreached != "" &&`, New: `case unreached == "none" &&`},
+		},
+		Tests: onSaga("TestAnotherPathIsStuck"),
+	},
+	{
+		Name:  "a flow may return before it has come to what was done",
+		Edits: []Edit{{In: "saga.(*run).forward", Old: `case unreached != "" &&`, New: `case unreached == "none" &&`}},
+		Tests: onSaga("TestAnotherPathIsStuck"),
+	},
+	{
+		Name:  "a lost commit of a step counts as done",
+		Edits: []Edit{{In: "saga.(*transaction).untilCommitted", Old: "case applied:", New: "case applied || kind == store.KindLost && e == nil:"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "a step whose commit was lost is not looked for",
+		Edits: []Edit{{In: "saga.(*transaction).untilCommitted", Old: "if ofCommit && kind == store.KindTaken || lost != nil {", New: "if ofCommit && kind == store.KindTaken && lost == nil {"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "a void key gives a call new tries",
+		Edits: []Edit{{In: "saga.(*run).ask", Old: "c.Voided++", New: "c.Voided++\nr.saved.Tries = 0"}},
+		Tests: onSaga("TestAVoidKeyDoesNotResetTries"),
+	},
+	{
+		Name:  "a void key is used again by a saga",
+		Edits: []Edit{{In: "saga.(*run).ask", Old: "c.Voided++", New: ""}},
+		Tests: onSaga("TestEverySchedule$/^tct_checked.*"),
+	},
+	{
+		Name:  "a saga is undone behind its pivot",
+		Edits: []Edit{{In: "saga.(*run).turn", Old: `pivot != "" {`, New: `pivot == "none" {`}},
+		Tests: onSaga("TestPivot"),
+	},
+	{
+		Name:  "a pivot that was under way at the turn is undone",
+		Edits: []Edit{{In: "saga.(*run).undoStep", Old: "case b.Pivot: // it was under way when the saga turned: there is no turn behind it", New: "case b.Pivot && r.n == nil:"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped,_pivot_2.*"),
+	},
+	{
+		Name:  "the no of a step is not stored",
+		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved = next", New: "_ = next"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback.*"),
+	},
+	{
+		Name:  "a call that is made again sends what the flow computes now",
+		Edits: []Edit{{In: "saga.(*run).take", Old: "b = r.saved.Steps[i]", New: "b = r.saved.Steps[i]\nb.Input = in"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "the undo of a call has the key of the call",
+		Edits: []Edit{{In: "saga.(*run).undoKey", Old: `"undo\n"+b.full()`, New: "b.full()"}},
+		Tests: onSaga("TestEverySchedule$/^ct_deduped.*"),
+	},
+	{
+		Name:  "that a step is undone is not in the commit of its undo",
+		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.State = stateUndone", New: "u.State = stateDone"}},
+		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),
+	},
+	{
+		Name:  "not yet counts as a failed try",
+		Edits: []Edit{{In: "saga.(*run).decide", Old: "return r.park(ctx, again.after)", New: "r.saved.Tries++\nreturn r.again(ctx, \"x\", 4, err)"}},
+		Tests: onSaga("TestWake"),
+	},
+	{
+		Name:  "another input goes on with a saga",
+		Edits: []Edit{{In: "saga.(*Handle).compare", Old: "len(rec.Fingerprint) > 0 &&", New: "len(rec.Fingerprint) == 0 &&"}},
+		Tests: onSaga("TestStart"),
+	},
+	{
+		Name:  "a step that the program does not have is not undone and not missed",
+		Edits: []Edit{{In: "saga.(*run).undoStep", Old: "case !b.Undo &&", New: "case st == nil || !b.Undo &&"}},
+		Tests: onSaga("TestUndoNeedsItsStep"),
+	},
+	{
+		Name:  "a saga keeps the user's data behind its end",
+		Edits: []Edit{{In: "saga.(saved).ended", Old: "s.Steps[i].Input, s.Steps[i].Result, s.Steps[i].Call = nil, nil, nil", New: "s.Steps[i].Call = nil"}},
+		Tests: onSaga("TestNoDataBehindTheEnd"),
+	},
+	{
+		Name:  "a node that ends does not let go of its sagas",
+		Edits: []Edit{{In: "saga.(*run).begins", Old: "case r.n.isStopping():", New: "case r.n == nil:"}},
+		Tests: onSaga("TestDrain"),
+	},
+	{
+		Name:  "a runner looks for sagas of the oldest tenant only",
+		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "list = append(list, fair...)", New: "_ = fair"}},
+		Tests: onSagas("TestTenantsInTurn$/^sqlite$"),
+	},
+	{
+		Name:  "a wake while a node works on the saga is lost",
+		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
+		Tests: onSagas("TestWoken$/^sqlite$"),
+	},
+	{
+		Name:  "a saga waits without a row about when",
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
+		Tests: onSagas("TestAnyNode$/^sqlite$"),
+	},
+	{
+		Name:  "operations that do not wait are taken",
+		Edits: []Edit{{In: "pgsql.Take", Old: "where o.state = 4 for update", New: "where o.state in (1, 4) for update"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/^prepared$/^Lease$/^Take$"}},
+	},
+	{
+		Name:  "sagas that were taken stay in the table of those that wait",
+		Edits: []Edit{{In: "saga.(*dueTable).drained", Old: "d.key = t.key", New: "d.key = t.scope"}},
+		Tests: onSagas("TestAnyNode$/^pgx$"),
+	},
+	{
+		Name:  "a write in a transaction of the caller leaves it with an error",
+		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = errors.Join(err, ctx.Err())\n_ = since"}},
+		Tests: onSaga("TestStart"),
+	},
+}
+
+func onSaga(test string) []Killer { return in("saga", test) }
+
+func onSagas(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "saga", Test: test}}
+}

@@ -1,0 +1,217 @@
+package saga
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// startIn starts sagas in one transaction of the caller each.
+func (s system[TX]) startIn(t *testing.T, r *saga.Runner[TX], d *saga.Definition[string, string], id saga.ID) *saga.Handle[string] {
+	t.Helper()
+	tx, commit, err := s.begin(t.Context())
+	must(t, err)
+	h, err := saga.Start(t.Context(), r, tx, d, id, id.Key)
+	must(t, errors.Join(err, commit()))
+	return h
+}
+
+// rows counts the sagas in the table of those that wait.
+func (s system[TX]) rows(t *testing.T) (n int) {
+	t.Helper()
+	must(t, s.db.Pool().Query(t.Context(), text(s.db, "select count(*) from once_saga_due"), func(row sqlplane.Row) error { return row.Scan(&n) }))
+	return n
+}
+
+// runs runs a runner until the test calls stop.
+func runs[TX any](t *testing.T, r *saga.Runner[TX]) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	return func() {
+		cancel()
+		must(t, <-ended)
+	}
+}
+
+// TestAnyNode: sagas that were started by a process which does not run them are run by two other nodes, each effect once, and leave nothing in the
+// table of those that wait. A saga of another definition is left alone.
+func TestAnyNode(t *testing.T) { on(t, anyNode[pgx.Tx], anyNode[*sql.Tx]) }
+
+func anyNode[TX any](t *testing.T, s system[TX]) {
+	d := s.definition()
+	starter := s.runner(s.db, d)
+	var keys []string
+	for i := range 30 {
+		key := fmt.Sprint("order ", i)
+		keys = append(keys, key)
+		s.startIn(t, starter, d, idOf(key))
+	}
+	foreign := saga.New("foreign", func(ctx saga.Context, in string) (string, error) { return "", nil })
+	s.startIn(t, saga.NewRunner(s.db, saga.Config{TTL: ttl}, foreign), foreign, idOf("foreign"))
+	other := s.runner(s.db, d)
+	stop := runs(t, other)
+	s.finish(t, keys...)
+	stop()
+	for _, key := range keys {
+		s.judge(t, key)
+	}
+	if n := s.rows(t); n != 1 {
+		t.Errorf("%d rows are left of sagas that wait, want that of the foreign one", n)
+	}
+	if other.Stats().Taken == 0 {
+		t.Error("vacuous: one of the nodes has run nothing")
+	}
+}
+
+// TestWoken: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. A wake while a node works
+// on it ends its next wait. A wake of what has ended, or is not there, leaves nothing.
+func TestWoken(t *testing.T) { on(t, woken[pgx.Tx], woken[*sql.Tx]) }
+
+func woken[TX any](t *testing.T, s system[TX]) {
+	var asked atomic.Int64
+	inside := make(chan struct{}, 1)
+	goOn := make(chan struct{}, 1)
+	approved := saga.Tx("approved", func(ctx context.Context, tx TX, key string) (string, error) {
+		n := 0
+		err := s.db.On(tx).Query(ctx, text(s.db, "select count(*) from effect where saga = ?", "approval "+key), func(row sqlplane.Row) error { return row.Scan(&n) })
+		if asked.Add(1); err == nil && n == 0 {
+			err = saga.Again(time.Hour)
+		}
+		return "", err
+	})
+	wait := saga.Call("wait", func(ctx context.Context, _, key string) (string, error) {
+		if key == "late" {
+			inside <- struct{}{}
+			<-goOn
+			return "", saga.Again(time.Hour)
+		}
+		return "", nil
+	}).SafeToRepeat()
+	d := saga.New("approval", func(ctx saga.Context, key string) (string, error) {
+		if _, err := wait.Do(ctx, key); err != nil && key == "late" {
+			return "", err
+		}
+		return approved.Do(ctx, key)
+	}, approved, wait)
+	r := s.runner(s.db, d)
+	defer runs(t, r)()
+	wake := func(key string) {
+		t.Helper()
+		tx, commit, err := s.begin(t.Context())
+		must(t, err)
+		_, err = s.db.On(tx).Exec(t.Context(), s.insert("approval "+key, "yes"))
+		must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf(key)), commit()))
+	}
+	h := s.startIn(t, r, d, idOf("a"))
+	until(t, func() error {
+		if st, err := r.Status(t.Context(), idOf("a")); err != nil || st.State != "waiting" || asked.Load() == 0 || s.rows(t) != 1 {
+			return fmt.Errorf("%+v, %w, %d rows", st, err, s.rows(t))
+		}
+		return nil
+	})
+	wake("a")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := h.Result(ctx); err != nil {
+		t.Error(err)
+	}
+	wake("a")
+	wake("nothing")
+	s.startIn(t, r, d, idOf("late"))
+	<-inside
+	wake("late") // while a node works on it
+	goOn <- struct{}{}
+	select {
+	case <-inside: // it has been asked again at once, and not in an hour
+		goOn <- struct{}{}
+	case <-time.After(patience):
+		t.Error("a wake while a node works on the saga is lost")
+	}
+	until(t, func() error {
+		if n := s.rows(t); n != 1 {
+			return fmt.Errorf("%d rows are left of sagas that wait", n)
+		}
+		return nil
+	})
+}
+
+// TestTenantsInTurn: a tenant with many sagas that are due does not keep those of another one waiting.
+func TestTenantsInTurn(t *testing.T) { on(t, tenantsInTurn[pgx.Tx], tenantsInTurn[*sql.Tx]) }
+
+func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
+	var mu sync.Mutex
+	var order []string
+	note := saga.Call("note", func(_ context.Context, _, tenant string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, tenant)
+		return "", nil
+	}).SafeToRepeat()
+	d := saga.New("fair", func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }, note)
+	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, d)
+	start := func(tenant string, n int) {
+		for i := range n {
+			tx, commit, err := s.begin(t.Context())
+			must(t, err)
+			_, err = saga.Start(t.Context(), r, tx, d, saga.ID{Tenant: tenant, Key: fmt.Sprint(i)}, tenant)
+			must(t, errors.Join(err, commit()))
+		}
+	}
+	const many = 40
+	start("large", many)
+	start("small", 2)
+	stop := runs(t, r)
+	until(t, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(order) < many+2 {
+			return fmt.Errorf("%d sagas have run", len(order))
+		}
+		return nil
+	})
+	stop()
+	if last := len(order) - 1 - slices.Index(reversed(order), "small"); last > many/2 {
+		t.Errorf("the small tenant was the %dth of %d: %s", last, len(order), strings.Join(order, " "))
+	}
+}
+
+func reversed(list []string) []string {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+// TestDecisionsAreAudited: what a person decides about a saga that is stuck is in the audit with the decision.
+func TestDecisionsAreAudited(t *testing.T) { on(t, audited[pgx.Tx], audited[*sql.Tx]) }
+
+func audited[TX any](t *testing.T, s system[TX]) {
+	charge := saga.Call("charge", func(context.Context, string, string) (string, error) { return "", errors.New("timeout") })
+	d := saga.New("test", func(ctx saga.Context, in string) (string, error) { return charge.Do(ctx, in) }, charge)
+	r := s.runner(s.db, d)
+	if _, err := saga.Do(t.Context(), r, d, idOf("k"), "k"); !errors.Is(err, saga.ErrStuck) {
+		t.Fatal(err)
+	}
+	must(t, r.Force(t.Context(), saga.By{Who: "ada", Reason: "the provider says so"}, idOf("k"), "charge", "paid"))
+	if v, err := saga.Do(t.Context(), r, d, idOf("k"), "k"); v != "paid" || err != nil {
+		t.Errorf("%q, %v", v, err)
+	}
+	p, err := operate.NewKeys(s.db).Audit(t.Context(), operate.AuditFilter{})
+	if err != nil || len(p.Items) != 1 || p.Items[0].Who != "ada" || p.Items[0].Action != "saga force" || !strings.Contains(p.Items[0].Detail, `"charge" has happened`) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

@@ -1,0 +1,124 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/store/pgxstore"
+)
+
+// TestTrips counts what a saga of three one-insert steps with undo data costs on the wire, with pgx. Three raw transactions are three commits and nine
+// round trips.
+func TestTrips(t *testing.T) {
+	var wire faultnet.Wire
+	var commits commitCounter
+	o := newDatabase(t, pgxName)
+	cfg, err := pgxpool.ParseConfig(o.DSN)
+	must(t, err)
+	cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	must(t, err)
+	defer pool.Close()
+	db := pgxstore.New(pool, pgxstore.Config{})
+	s := system[pgx.Tx]{opening: o, db: db}
+	var steps, writes []saga.Step
+	var txs []*saga.TxStep[pgx.Tx, string, string]
+	var batches []*saga.BatchStep[string, string]
+	for i := range 3 {
+		name := fmt.Sprint("step", i)
+		insert := func(ctx context.Context, tx pgx.Tx, key string) (string, error) {
+			_, err := tx.Exec(ctx, "insert into effect (saga, what) values ($1, $2)", key, name)
+			return name, err
+		}
+		tx := saga.Tx(name, insert).Undo(func(context.Context, pgx.Tx, string, string) error { return nil })
+		batch := saga.Batch(name, func(b *once.Batch, key string) (string, error) {
+			b.Add(s.insert(key, name))
+			return name, nil
+		}).Undo(func(*once.Batch, string, string) error { return nil })
+		if i == 2 {
+			tx, batch = tx.Last(), batch.Last()
+		}
+		steps, writes, txs, batches = append(steps, tx), append(writes, batch), append(txs, tx), append(batches, batch)
+	}
+	each := func(do func(i int) (string, error)) (last string, err error) {
+		for i := 0; i < 3 && err == nil; i++ {
+			last, err = do(i)
+		}
+		return last, err
+	}
+	inTx := saga.New("tx", func(ctx saga.Context, key string) (string, error) {
+		return each(func(i int) (string, error) { return txs[i].Do(ctx, key) })
+	}, steps...)
+	inBatch := saga.New("batch", func(ctx saga.Context, key string) (string, error) {
+		return each(func(i int) (string, error) { return batches[i].Do(ctx, key) })
+	}, writes...)
+	r := saga.NewRunner(db, saga.Config{TTL: patience}, inTx, inBatch) // no heartbeat
+	n := 0
+	for _, c := range []struct {
+		name           string
+		trips, commits int64
+		run            func(key string) error
+	}{
+		{"Do", 6, 3, func(key string) error { _, err := saga.Do(t.Context(), r, inTx, idOf(key), key); return err }},
+		{"Do, batches", 3, 3, func(key string) error { _, err := saga.Do(t.Context(), r, inBatch, idOf(key), key); return err }},
+		{"started in the caller's transaction, run by the starter", 3 + 2*3, 4, func(key string) error {
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			h, err := saga.Start(t.Context(), r, tx, inTx, idOf(key), key)
+			if err := errors.Join(err, tx.Commit(t.Context())); err != nil {
+				return err
+			}
+			_, err = h.Result(t.Context())
+			return err
+		}},
+	} {
+		var trips, committed int64
+		for range 3 { // the first times fill pgx's statement cache
+			n++
+			before, committedBefore := wire.Counts().RoundTrips, commits.n.Load()
+			must(t, c.run(fmt.Sprint("order ", n)))
+			trips, committed = wire.Counts().RoundTrips-before, commits.n.Load()-committedBefore
+		}
+		if trips > c.trips || committed != c.commits {
+			t.Errorf("%s: %d round trips and %d commits, want at most %d and %d", c.name, trips, committed, c.trips, c.commits)
+		}
+	}
+}
+
+// commitCounter counts commits, whether they travel alone or with other statements.
+type commitCounter struct{ n atomic.Int64 }
+
+func (c *commitCounter) count(sql string) {
+	if strings.EqualFold(sql, "commit") {
+		c.n.Add(1)
+	}
+}
+
+func (c *commitCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.count(data.SQL)
+	return ctx
+}
+
+func (*commitCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *commitCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *commitCounter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	c.count(data.SQL)
+}
+
+func (*commitCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

@@ -1,0 +1,130 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/store"
+)
+
+// ID names a saga: a tenant has one saga under a key, whatever its definition is.
+type ID struct{ Tenant, Key string }
+
+// store is the operation of the saga.
+func (id ID) store() store.ID { return store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key} }
+
+func (id ID) check() error {
+	switch scope := id.store().Scope; {
+	case keyname.Check(id.Key) != nil:
+		return fmt.Errorf("saga: %w", keyname.Check(id.Key))
+	case len(scope) > keyname.MaxScope || !printable.Is(scope):
+		return fmt.Errorf("saga: the tenant %.40q has control characters, is not UTF-8 or has more than %d bytes", id.Tenant, keyname.MaxScope-len(owner.Saga))
+	}
+	return nil
+}
+
+// Context is what a flow takes its steps with. A step gets a [context.Context] that is none, so that steps do not nest.
+type Context struct {
+	context.Context //nolint:containedctx // it is one
+
+	run *run
+}
+
+// AnyDefinition is a [Definition] of any types.
+type AnyDefinition interface{ core() *definition }
+
+// Definition is a saga as the program knows it: see [New].
+type Definition[In, Out any] struct{ *definition }
+
+type definition struct {
+	name     string
+	steps    map[string]*step
+	print    string
+	deadline time.Duration
+	flow     func(ctx Context, in json.RawMessage) (json.RawMessage, error)
+}
+
+func (d *definition) core() *definition { return d }
+
+// New returns a saga: a flow, and the steps that it may take. The flow is ordinary Go that depends on nothing but its input and
+// what its steps return: it runs again from its beginning whenever the saga goes on, and a step that was taken then returns what it has
+// returned before. New panics if names are invalid or not unique.
+func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
+	if err := checkName(name); err != nil {
+		panic("saga: New: " + err.Error())
+	}
+	d := &definition{name: name, steps: map[string]*step{}}
+	d.flow = func(ctx Context, in json.RawMessage) (json.RawMessage, error) {
+		return encoded(in, func(i In) (Out, error) { return flow(ctx, i) })
+	}
+	for _, s := range steps {
+		st := s.core()
+		if d.steps[st.name] != nil {
+			panic(fmt.Sprintf("saga: New %q: two steps have the name %q", name, st.name))
+		}
+		if st.last && st.result != reflect.TypeFor[Out]() {
+			panic(fmt.Sprintf("saga: New %q: the last step %q returns %v, and the flow %v. Try: the same type", name, st.name, st.result, reflect.TypeFor[Out]()))
+		}
+		d.steps[st.name] = st
+	}
+	d.print = d.fingerprint()
+	return &Definition[In, Out]{d}
+}
+
+// Deadline is how long after its start a saga turns, if it has not ended or passed its pivot. Default: no deadline.
+func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
+	d.deadline = after
+	return d
+}
+
+// fingerprint tells one version of a definition from another.
+func (d *definition) fingerprint() string {
+	h := sha256.New()
+	names := make([]string, 0, len(d.steps))
+	for name := range d.steps {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s := d.steps[name]
+		fmt.Fprintf(h, "%q %s %t %t %t %t\n", name, s.kind, s.last, s.pivot, s.isUndone(), s.repeats)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// asked is the fingerprint of a start: another input, or another saga under the same ID, is refused.
+func (d *definition) asked(in json.RawMessage) []byte {
+	f := once.FingerprintOf([]byte(d.name), in)
+	return f[:]
+}
+
+// take takes a step in a run of a flow.
+func take[In, Out any](ctx Context, s *step, key string, in In) (out Out, err error) {
+	if ctx.run == nil {
+		return out, errors.New("saga: a step outside of a flow. Try: the context that the flow was given")
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return out, ctx.run.stop(stuckf("the input of step %q cannot be stored: %v", fullName(s.name, key), err))
+	}
+	result, err := ctx.run.take(ctx, s, key, raw)
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(result, &out); err != nil && !errors.Is(err, io.EOF) {
+		return out, ctx.run.stop(stuckf("the result of step %q cannot be read: %v", fullName(s.name, key), err))
+	}
+	return out, nil
+}

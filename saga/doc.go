@@ -1,0 +1,48 @@
+// Package saga carries out work of several services and transactions with one outcome: all of it takes effect, or what has taken effect is
+// undone. Any node finishes a saga whose node has died.
+//
+//	var reserve = saga.Tx("reserve", func(ctx context.Context, tx pgx.Tx, l Line) (Reservation, error) { ... }).
+//		Undo(func(ctx context.Context, tx pgx.Tx, l Line, r Reservation) error { ... })
+//	var charge = saga.Call("charge", func(ctx context.Context, key string, in ChargeIn) (Charge, error) { ... }).
+//		DedupedFor(24 * time.Hour).
+//		Undo(func(ctx context.Context, key string, in ChargeIn, c Charge) error { ... })
+//	var Orders = saga.New("order", order, reserve, charge) // the flow, and the steps that it may take
+//
+//	func order(ctx saga.Context, o Order) (Receipt, error) {
+//		r, err := reserve.Do(ctx, o.Line)
+//		if err != nil {
+//			return Receipt{}, err
+//		}
+//		c, err := charge.Do(ctx, ChargeIn{o.Card, r.Cents})
+//		return Receipt{c.ID}, err
+//	}
+//
+//	runner := saga.NewRunner(s, saga.Config{}, Orders) // s is the store
+//	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
+//	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
+//
+// A flow is ordinary Go. It may run many times: a step that was taken returns what it has returned before. So what a flow does outside of its
+// steps must depend on nothing but its input and their results. A run that does not come to a step which was taken before is stuck
+// before it does anything else: the program has changed so that it would take another way beside the first one.
+//
+// # Errors of a step
+//
+//   - a [once.Failure] is a "no". It is stored: each run of the flow gets it again. The flow may take another step instead, or return it.
+//   - [Again] is "not yet". The saga waits, and holds nothing.
+//   - any other error: the step is tried again, with a growing pause. After a call, its outcome is not known; see [Call].
+//
+// # Turn and pivot
+//
+// When the flow returns a failure, a step was tried in vain, the deadline is over or somebody cancels, the saga turns. That is stored before, or with,
+// its first effect, and from then on the flow does not run. Steps are undone in the reverse of the order in which they have begun, each by its
+// name and with its stored input and result. A step that has failed has no effect, and is not undone. A call that is under way is
+// resolved first: made again under its key, asked for, or cancelled by its key. A step without an undo stays.
+//
+// Behind a step with Pivot there is no turn. A "no" there makes the saga stuck, and so does an undo that fails again and again, or a
+// call whose outcome nothing tells: a person decides, with [Runner.Retry], [Runner.Skip] or [Runner.Force].
+//
+// # One row
+//
+// A saga is one row of the table of operations, under a lease, with the results of its steps in it; and a row in a table of its own while it waits
+// ([Migrations]). Each step is one commit, a call one more for its intent, and the start travels with the first step in [Do].
+package saga

@@ -1,0 +1,225 @@
+package saga
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// due knows which sagas wait, and until when.
+type due interface {
+	// wait are the writes that travel with the change to a saga that waits. again says that it may wait already.
+	wait(id store.ID, name string, after time.Duration, again bool) []store.Statement
+
+	// wake are those that end a wait, or the next one of a saga that a node works on.
+	wake(id store.ID, name string) []store.Statement
+
+	// drop are those that travel with the change to a saga that waits no longer.
+	drop(id store.ID) []store.Statement
+
+	// drained is the statement that drops all that a [upkeep.Taker] has taken.
+	drained() store.Statement
+
+	// look returns at most n sagas that are due, of all tenants in turn.
+	look(ctx context.Context, n int) ([]store.ID, error)
+
+	// later has a saga that cannot go on yet looked at again after a while.
+	later(ctx context.Context, id store.ID, held bool) error
+}
+
+// dueTable is the table once_saga_due.
+type dueTable struct {
+	db    sqlplane.Database
+	names []string // of the definitions
+
+	insert, upsert, delete, push, oldest, scope, of string
+
+	mu    sync.Mutex
+	after map[string]string // by name: the scope of the tenant that was served last
+}
+
+func newDueTable(db sqlplane.Database, names []string) *dueTable {
+	d := db.Dialect()
+	text := func(s string) string { return dialect.Text(d, s) }
+	t := &dueTable{db: db, names: names, after: map[string]string{}}
+	const insert = "insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) "
+	t.insert, t.upsert = text(insert+"KEEP(scope)"), text(insert+"UPSERT(scope, KEY) due_at = NEW(due_at)")
+	t.delete = text("delete from once_saga_due where scope = ? and KEY = ?")
+	t.push = text("update once_saga_due set due_at = AGO(?) where scope = ? and KEY = ? and due_at <= NOW")
+	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
+	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
+	t.scope = text("select scope from once_saga_due where name = ? and scope > ? order by scope limit 1")
+	t.of = text("select scope, KEY, due_at from once_saga_due where name = ? and scope = ? and due_at <= NOW order by due_at limit ?")
+	return t
+}
+
+func repeat(s string, n int) (list []string) {
+	for range n {
+		list = append(list, s)
+	}
+	return list
+}
+
+func lock(id store.ID) string { return "saga/due/" + id.Scope + "/" + id.Key }
+
+func (t *dueTable) wait(id store.ID, name string, after time.Duration, again bool) []store.Statement {
+	sql := t.insert // a row is there only if the saga was woken meanwhile
+	if again {
+		sql = t.upsert
+	}
+	return []store.Statement{{SQL: sql, Args: []any{id.Scope, id.Key, name, -after.Microseconds()}, Locks: lock(id)}}
+}
+
+func (t *dueTable) wake(id store.ID, name string) []store.Statement {
+	return []store.Statement{{SQL: t.upsert, Args: []any{id.Scope, id.Key, name, int64(0)}, Locks: lock(id)}}
+}
+
+func (t *dueTable) drop(id store.ID) []store.Statement {
+	return []store.Statement{{SQL: t.delete, Args: []any{id.Scope, id.Key}, Locks: lock(id)}}
+}
+
+func (t *dueTable) drained() store.Statement {
+	return store.Statement{SQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key"}
+}
+
+// later is for a saga that was woken while a node works on it, or that has ended.
+func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
+	s := store.Statement{SQL: t.delete, Args: []any{id.Scope, id.Key}}
+	if held {
+		s = store.Statement{SQL: t.push, Args: []any{-time.Second.Microseconds(), id.Scope, id.Key}}
+	}
+	_, err := t.db.Pool().Exec(ctx, s)
+	return err //nolint:wrapcheck // it is of the store
+}
+
+// look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
+// with many does not keep the others waiting.
+func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
+	if len(t.names) == 0 {
+		return nil, nil
+	}
+	var args []any
+	for _, name := range t.names {
+		args = append(args, name, int64(n))
+	}
+	oldest, err := t.list(ctx, t.oldest, args...)
+	if err != nil || len(oldest) < n {
+		return oldest, err
+	}
+	var list []store.ID
+	for _, name := range t.names {
+		fair, err := t.fair(ctx, name, (n+1)/2)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, fair...)
+	}
+	for _, id := range oldest {
+		if !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list[:min(n, len(list))], nil
+}
+
+// fair returns one saga of each of n tenants, if they have one that is due.
+func (t *dueTable) fair(ctx context.Context, name string, n int) (list []store.ID, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.after[name]
+	for wrapped := false; n > 0; n-- {
+		scope := ""
+		err := t.db.Pool().Query(ctx, store.Statement{SQL: t.scope, Args: []any{name, t.after[name]}}, func(row sqlplane.Row) error { return row.Scan(&scope) })
+		if err != nil {
+			return nil, err
+		}
+		if t.after[name] = scope; scope == "" { // behind the last one comes the first
+			if wrapped {
+				break
+			}
+			wrapped = true
+			continue
+		}
+		found, err := t.list(ctx, t.of, name, scope, int64(1))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+		if wrapped && scope >= first {
+			break
+		}
+	}
+	return list, nil
+}
+
+func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []store.ID, err error) {
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: sql, Args: args}, func(row sqlplane.Row) error {
+		var id store.ID
+		var at dialect.Time
+		err := row.Scan(&id.Scope, &id.Key, &at)
+		list = append(list, id)
+		return err
+	})
+	return list, err
+}
+
+// dueRecords is what a store without tables has: it reads all sagas that wait.
+type dueRecords struct {
+	ops   store.Operations
+	names map[string]*definition
+}
+
+func (dueRecords) wait(store.ID, string, time.Duration, bool) []store.Statement { return nil }
+func (dueRecords) wake(store.ID, string) []store.Statement                      { return nil }
+func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
+func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
+func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
+
+func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
+	err = eachIdle(ctx, d.ops, func(e upkeep.Entry) (bool, error) {
+		if e.State != store.StateWaiting || d.names[e.Name] == nil {
+			return true, nil
+		}
+		rec, err := d.ops.Read(ctx, e.ID)
+		if err != nil {
+			return false, err //nolint:wrapcheck // it is of the store
+		}
+		if s, err := decodeSaved(rec); err == nil && rec.State == store.StateWaiting && !time.Now().Before(s.Due) {
+			list = append(list, e.ID)
+		}
+		return len(list) < n, nil
+	})
+	return list, err
+}
+
+// eachIdle calls each for the sagas that no node works on, until it returns false.
+func eachIdle(ctx context.Context, ops store.Operations, each func(upkeep.Entry) (more bool, err error)) error {
+	lister, ok := store.As[upkeep.Lister](ops)
+	if !ok {
+		return nil
+	}
+	const limit = 100
+	for page := (upkeep.Listing{Limit: limit, Due: true}).WithPrefix(string(owner.Saga)); ; {
+		list, err := lister.Unfinished(ctx, page)
+		if err != nil {
+			return err //nolint:wrapcheck // it is of the store
+		}
+		for _, e := range list {
+			if more, err := each(e); err != nil || !more {
+				return err
+			}
+		}
+		if len(list) < limit {
+			return nil
+		}
+		page.After = list[len(list)-1].ID
+	}
+}

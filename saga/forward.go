@@ -1,0 +1,355 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/engine/declared"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// take takes a step, or returns what it has returned before. Any error but a "no" keeps the flow from taking more steps.
+func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage) (json.RawMessage, error) {
+	if !r.flow.TryLock() {
+		return nil, fmt.Errorf("saga: step %q begins before another one has ended, or after the flow has returned. Try: one after the other", st.name)
+	}
+	defer r.flow.Unlock()
+	full := fullName(st.name, key)
+	if r.halt != nil {
+		return nil, r.halt
+	}
+	if err := r.permits(st, full); err != nil {
+		return nil, r.stop(err)
+	}
+	r.reached[full] = true
+	b := begun{Name: st.name, Key: key, State: stateDone, Input: in, Pivot: st.pivot, Undo: st.isUndone()}
+	if i := r.saved.find(full); i >= 0 {
+		b = r.saved.Steps[i]
+	} else if err := r.begins(full); err != nil {
+		return nil, r.stop(err)
+	} else if err := r.begin(ctx, st, &b); err != nil {
+		return nil, r.failed(st, b, err)
+	}
+	switch b.State { //nolint:exhaustive // the others are behind the turn
+	case stateDone:
+		return b.Result, nil
+	case stateFailed:
+		return nil, b.Failure
+	case stateCalling:
+		if err := r.resume(ctx, st, &b); err != nil {
+			return nil, r.failed(st, b, err)
+		}
+		return b.Result, nil
+	}
+	return nil, r.stop(stuckf("step %q is %s, and the flow comes to it", full, b.State))
+}
+
+// permits says why a flow cannot take a step at all, if it cannot.
+func (r *run) permits(st *step, full string) error {
+	switch {
+	case r.def.steps[st.name] != st:
+		return stuckf("step %q is not among the steps of the saga. Try: saga.New with it", full)
+	case checkName(full) != nil:
+		return stuckf("%v", checkName(full))
+	case r.reached[full]:
+		return stuckf("the flow takes step %q twice. Try: DoKey, with a key for each time", full)
+	case r.final != nil:
+		return errors.New("saga: the saga has ended with its last step")
+	}
+	return nil
+}
+
+// begins says why a step that was not taken before cannot begin now.
+func (r *run) begins(full string) error {
+	if before := r.unreached(); before != "" { // it would take another way than the earlier program has begun
+		return stuckf("step %q would begin, and this time the flow has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", full, before)
+	}
+	switch {
+	case r.n.isStopping():
+		return errStop
+	case r.isLate():
+		return lateError(r.def.deadline)
+	}
+	return nil
+}
+
+// failed says what becomes of a step that has come to no result.
+func (r *run) failed(st *step, b begun, err error) error {
+	var again *againError
+	var stuck *stuckError
+	var turning *turnError
+	switch {
+	case r.lost != nil:
+		return r.stop(r.lost)
+	case errors.Is(err, errLost), errors.Is(err, errExists), errors.As(err, &stuck), errors.As(err, &turning), errors.As(err, &again):
+		return r.stop(err)
+	}
+	if f := failureIn(err); f != nil && store.KindOf(err) == store.KindOther {
+		b.State, b.Failure, b.Result, b.Call = stateFailed, f, nil, nil
+		next := r.saved.with(b)
+		if err := next.fits(); err != nil {
+			return r.stop(stuckf("what step %q has answered is not stored: %v", b.full(), err))
+		}
+		r.saved = next // it travels with the next commit
+		return f
+	}
+	most := st.attempts
+	if most == 0 {
+		most = r.n.cfg.Attempts
+	}
+	return r.stop(&failedError{b.full(), most, err})
+}
+
+// begin runs a step for the first time. Without an error it is done.
+func (r *run) begin(ctx context.Context, st *step, b *begun) error {
+	if st.kind == kindCall {
+		return r.call(ctx, st, b)
+	}
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	next := end{state: store.StateRunning}
+	if st.last {
+		next.state = store.StateDone
+	}
+	ends := func(out json.RawMessage) (end, error) {
+		b.Result = out
+		next.saved = r.saved.with(b.stored())
+		next.result = store.Result{}
+		if st.last {
+			next.result.Body = out
+		}
+		return next, r.fits(next.saved, b.full())
+	}
+	var err error
+	if st.kind == kindTx {
+		err = r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
+			var out json.RawMessage
+			if err := protect(func() (err error) { out, err = st.runTx(ctx, tx, b.Input); return err }); err != nil {
+				return end{}, err
+			}
+			return ends(out)
+		})
+	} else {
+		err = r.batch(ctx, func(w *once.Batch) (end, error) {
+			out, err := st.declare(w, b.Input)
+			if err != nil {
+				return end{}, err
+			}
+			return ends(out)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if i := r.saved.find(b.full()); i >= 0 && r.saved.Steps[i].Result != nil { // of the run that was applied
+		*b = r.saved.Steps[i]
+	}
+	return nil
+}
+
+// batch writes what fn declares, in one round trip where the store can.
+func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) error {
+	var w once.Batch
+	var e end
+	if err := protect(func() (err error) { e, err = fn(&w); return err }); err != nil {
+		return err
+	}
+	return r.write(ctx, e, declared.Writes(&w)...)
+}
+
+func (r *run) fits(s saved, full string) error {
+	if err := s.fits(); err != nil {
+		return stuckf("step %q is not stored: %v", full, err)
+	}
+	return nil
+}
+
+// stored is a step as it is kept: the input only if an undo may need it.
+func (b begun) stored() begun {
+	if !b.Undo {
+		b.Input = nil
+	}
+	b.Call = nil
+	return b
+}
+
+// bounded bounds one try of a step.
+func (r *run) bounded(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
+	d := st.timeout
+	if d == 0 {
+		d = r.n.cfg.StepTimeout
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// key is that of a call at its service.
+func (r *run) key(b begun) string {
+	voided := 0
+	if b.Call != nil {
+		voided = b.Call.Voided
+	}
+	return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)
+}
+
+// undoKey is that of the undo of a call. No step has a name with a line break.
+func (r *run) undoKey(b begun) string {
+	return lease.Key(r.id.Scope, r.id.Key, "undo\n"+b.full(), 0)
+}
+
+// call makes a call for the first time.
+func (r *run) call(ctx context.Context, st *step, b *begun) error {
+	if st.needsIntent() || !r.holds { // also if the saga could be gone when the call was made
+		if err := r.intend(ctx, b, st.contract(time.Now())); err != nil {
+			return err
+		}
+	}
+	return r.send(ctx, st, b, false)
+}
+
+// intend stores the intent of a call.
+func (r *run) intend(ctx context.Context, b *begun, c *contract) error {
+	b.State, b.Call = stateCalling, c
+	next := r.saved.with(*b)
+	if err := r.fits(next, b.full()); err != nil {
+		return err
+	}
+	return r.write(ctx, end{saved: next, state: store.StateRunning})
+}
+
+// codeDuplicate is the code of a failure which says that the service has applied the call before, and does not tell its result.
+const codeDuplicate = "PROVIDER.duplicate"
+
+// send makes a call, and saves what it is answered, with the next commit. again says that it may have been made before under this key.
+func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	if !st.repeats {
+		ctx = atmostonce.Mark(ctx)
+	}
+	var out json.RawMessage
+	err := protect(func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
+	if err == nil {
+		return r.answered(b, out)
+	}
+	var notYet *againError
+	switch {
+	case errors.As(err, &notYet):
+		if b.Call != nil {
+			c := *b.Call
+			c.NotYet = true
+			b.Call = &c
+			r.saved = r.saved.with(*b)
+		}
+		return err
+	case lease.IsNotSent(err) && !again:
+		r.notSent(b)
+		return errors.New(err.Error()) // a failure in it is no answer
+	}
+	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
+		return f
+	}
+	err = errors.New(err.Error())
+	if b.Call == nil || b.Call.repeats(time.Now()) || st.check != nil && b.Call.Check {
+		return err // it is made again or asked about in the next run
+	}
+	return r.unknown(st, b, err)
+}
+
+// notSent takes back an intent. If keys were voided, it stays, so that the next attempt has another one.
+func (r *run) notSent(b *begun) {
+	if b.Call == nil || b.Call.Voided == 0 {
+		r.saved = r.saved.without(b.full())
+		return
+	}
+	c := *b.Call
+	c.NotYet = true
+	b.Call = &c
+	r.saved = r.saved.with(*b)
+}
+
+// answered saves the result of a call.
+func (r *run) answered(b *begun, out json.RawMessage) error {
+	b.State, b.Result = stateDone, out
+	next := r.saved.with(b.kept())
+	if err := next.fits(); err != nil {
+		return stuckf("call %q was answered, and its answer is not stored: %v", b.full(), err)
+	}
+	r.saved = next
+	return nil
+}
+
+// kept is a call that was answered. Its contract names the key.
+func (b begun) kept() begun {
+	c := b.Call
+	b = b.stored()
+	if c != nil && c.Voided > 0 {
+		b.Call = &contract{Voided: c.Voided}
+	}
+	return b
+}
+
+// unknown is for a call whose outcome nothing tells.
+func (r *run) unknown(st *step, b *begun, err error) error {
+	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
+		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
+	}
+	return stuckf("the outcome of call %q is not known, and nothing says that it may be made again: %v", b.full(), err)
+}
+
+var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
+
+// resume goes on with a call that was begun before, by this node or another one.
+func (r *run) resume(ctx context.Context, st *step, b *begun) error {
+	switch {
+	case st.kind != kindCall || b.Call == nil:
+		return stuckf("step %q was begun as a call, and is none in this program", b.full())
+	case r.n.isStopping():
+		return errStop
+	}
+	if !b.Call.repeats(time.Now()) {
+		if st.check == nil || !b.Call.Check {
+			return r.unknown(st, b, errNoAnswer)
+		}
+		found, err := r.ask(ctx, st, b)
+		if err != nil || found {
+			return err
+		}
+	}
+	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // another attempt, which may come to another end
+		c := *b.Call
+		c.NotYet = false
+		if err := r.intend(ctx, b, &c); err != nil {
+			return err
+		}
+		return r.send(ctx, st, b, false)
+	}
+	return r.send(ctx, st, b, true)
+}
+
+// ask asks what became of a call. If the service has made sure that it never will happen, it can be made under another key: found is
+// false, and its state is none.
+func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err error) {
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	var out json.RawMessage
+	var finding lease.Finding
+	err = protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
+	switch {
+	case err != nil:
+		return false, errors.New(err.Error())
+	case finding == lease.Happened:
+		return true, r.answered(b, out)
+	case finding == lease.Voided:
+		c := *b.Call
+		c.Voided++
+		b.State, b.Call = "", &c
+		return false, nil
+	}
+	return false, fmt.Errorf("the service does not tell what became of call %q", b.full())
+}

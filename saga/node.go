@@ -1,0 +1,227 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Defaults of [Config].
+const (
+	defaultTTL          = 30 * time.Second
+	defaultMaxDuration  = time.Hour
+	defaultStepTimeout  = 30 * time.Second
+	defaultAttempts     = 10
+	defaultUndoAttempts = 20
+	defaultBackoff      = time.Second
+	defaultMaxBackoff   = time.Minute
+	defaultConcurrency  = 16
+	defaultEvery        = 500 * time.Millisecond
+	defaultRetain       = 72 * time.Hour // as that of an engine
+)
+
+// Config of a [Runner].
+type Config struct {
+	// TTL is how long after its last renewal a saga can be taken over from a node that has died. It is renewed every third of that.
+	// At least 100 ms. Default 30 s.
+	TTL time.Duration
+
+	// MaxDuration is for how long one node may hold a saga at a time. Default 1 h.
+	MaxDuration time.Duration
+
+	// StepTimeout bounds one try of a step or an undo. Default 30 s.
+	StepTimeout time.Duration
+
+	// Attempts is how often a step is tried before the saga turns, and UndoAttempts how often an undo before the saga is stuck. Defaults 10
+	// and 20.
+	Attempts, UndoAttempts int
+
+	// Backoff is the pause after the first failed try. It doubles with each, up to MaxBackoff. Defaults 1 s and 1 min.
+	Backoff, MaxBackoff time.Duration
+
+	// Timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next run of a step may wait for rows of its own
+	// first transaction. Defaults: 5 s for a connection and for a lock, StepTimeout for a statement and between statements.
+	Timeouts store.Timeouts
+
+	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] does not end.
+	Retain time.Duration
+
+	// Concurrency is how many sagas this node runs at a time in [Runner.Run]. Default 16.
+	Concurrency int
+
+	// Every is how often the node looks for sagas that are due. Default 500 ms.
+	Every time.Duration
+
+	// Log is told what goes wrong. Default [slog.Default].
+	Log *slog.Logger
+}
+
+// or returns v, or otherwise if v is zero.
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func (c Config) withDefaults() Config {
+	c.TTL, c.MaxDuration, c.StepTimeout = or(c.TTL, defaultTTL), or(c.MaxDuration, defaultMaxDuration), or(c.StepTimeout, defaultStepTimeout)
+	c.Attempts, c.UndoAttempts = or(c.Attempts, defaultAttempts), or(c.UndoAttempts, defaultUndoAttempts)
+	c.Backoff, c.MaxBackoff = or(c.Backoff, defaultBackoff), or(c.MaxBackoff, defaultMaxBackoff)
+	c.Retain, c.Concurrency, c.Every = or(c.Retain, defaultRetain), or(c.Concurrency, defaultConcurrency), or(c.Every, defaultEvery)
+	t := &c.Timeouts
+	t.Acquire, t.Lock, t.Statement, t.Idle = or(t.Acquire, 5*time.Second), or(t.Lock, 5*time.Second), or(t.Statement, c.StepTimeout), or(t.Idle, c.StepTimeout)
+	switch {
+	case c.TTL < lease.ShortestTTL:
+		panic(fmt.Sprintf("saga: NewRunner: TTL is %v, at least %v is needed", c.TTL, lease.ShortestTTL))
+	case min(c.MaxDuration, c.StepTimeout, c.Backoff, c.MaxBackoff, c.Retain, c.Every) < 0, min(c.Attempts, c.UndoAttempts, c.Concurrency) < 0:
+		panic(fmt.Sprintf("saga: NewRunner: no setting may be negative: %+v", c))
+	}
+	return c
+}
+
+// node is a [Runner] without the type of its transactions.
+type node struct {
+	ops      store.Operations
+	cfg      Config
+	defs     map[string]*definition
+	heart    *held.Heart
+	due      due
+	log      *slog.Logger
+	transact func(ctx context.Context, r *run, full string, fn func(ctx context.Context, tx any) (end, error)) error
+	stopping atomic.Bool
+	counts   struct{ completed, compensated, stuck, taken, changed atomic.Int64 }
+}
+
+// Stats are counts of what a runner has done since it was made.
+type Stats struct {
+	Completed, Compensated, Stuck int64
+
+	Taken   int64 // sagas that waited, or whose node had died
+	Changed int64 // sagas that another version of their definition had begun
+}
+
+func (n *node) stats() Stats {
+	c := &n.counts
+	return Stats{c.completed.Load(), c.compensated.Load(), c.stuck.Load(), c.taken.Load(), c.changed.Load()}
+}
+
+func (n *node) counted(rec store.Record) {
+	if rec.Result.Kind == store.ResultFailure {
+		n.counts.compensated.Add(1)
+	} else {
+		n.counts.completed.Add(1)
+	}
+}
+
+func (n *node) isStopping() bool { return n.stopping.Load() }
+
+// backoff is the pause after so many failed tries.
+func (n *node) backoff(tries int) time.Duration {
+	d := n.cfg.Backoff
+	for range tries - 1 {
+		if d >= n.cfg.MaxBackoff/2 {
+			d = n.cfg.MaxBackoff
+			break
+		}
+		d *= 2
+	}
+	return d - rand.N(d/4+1)
+}
+
+// begin returns a run of a saga that nothing is stored of yet: its start travels with its first commit.
+func (n *node) begin(d *definition, id store.ID, in json.RawMessage) *run {
+	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name}, n.cfg.Timeouts.Acquire)
+	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
+	if d.deadline > 0 {
+		r.saved.Deadline = time.Now().Add(d.deadline).UTC()
+	}
+	return r
+}
+
+// takeOver makes this node the owner of a saga that waits, or whose owner has died. The error is errLost if another node was faster, or if
+// it is not for this node.
+func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*run, error) {
+	d := n.defs[rec.Name]
+	s, err := decodeSaved(rec)
+	switch {
+	case err != nil:
+		return nil, err
+	case d == nil || !rec.Idle():
+		return nil, errLost
+	}
+	own := n.heart.NewOwner(id, held.Claim{}, n.cfg.Timeouts.Acquire)
+	next := store.Record{
+		State: store.StateRunning, Fence: rec.Fence + 1, Nonce: own.Nonce, Data: rec.Data, RecoveryPoint: rec.RecoveryPoint, CallStarted: rec.CallStarted,
+	}
+	c := store.Change{
+		ID: id, Next: next, Lease: n.cfg.TTL, KeepRequest: true, Writes: n.due.drop(id),
+		Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning},
+	}
+	switch err := own.Swap(ctx, c); {
+	case store.KindOf(err) == store.KindTaken:
+		own.Close()
+		return nil, errLost
+	case err != nil:
+		own.Close()
+		return nil, err //nolint:wrapcheck // it is of the store
+	}
+	return n.taken(ctx, id, d, own, s), nil
+}
+
+// taken is the run of a saga that this node has taken over.
+func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.Owner, s saved) *run {
+	n.counts.taken.Add(1)
+	r := &run{n: n, def: d, id: id, own: own, saved: s, turned: s.Turn != nil, holds: true}
+	if s.Definition != d.print {
+		n.counts.changed.Add(1)
+		n.log.InfoContext(ctx, "a saga goes on with another version of its definition", r.names("was", s.Definition, "is", d.print)...)
+	}
+	return r
+}
+
+// takeMany makes this node the owner of those of ids that wait, in one statement, if the store can. The others are left to the next look.
+func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can bool, err error) {
+	taker, can := store.As[upkeep.Taker](n.ops)
+	if !can || len(ids) == 0 {
+		return nil, can, nil
+	}
+	nonce := held.NewNonce()
+	entries, err := taker.Take(ctx, ids, nonce, n.cfg.TTL, n.due.drained())
+	if err != nil {
+		return nil, true, err //nolint:wrapcheck // it is of the store
+	}
+	for _, e := range entries {
+		own := n.heart.NewOwner(e.ID, held.Claim{}, n.cfg.Timeouts.Acquire)
+		own.Nonce = nonce
+		own.Adopt(e.Record)
+		s, bad := decodeSaved(e.Record)
+		if d := n.defs[e.Name]; d != nil && bad == nil {
+			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
+			continue
+		}
+		own.Close()
+		err = errors.Join(err, bad)
+	}
+	return runs, true, err
+}
+
+func failureResult(f once.Failure) (store.Result, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return store.Result{}, fmt.Errorf("the failure %s cannot be stored: %w", f.Code, err)
+	}
+	return store.Result{Kind: store.ResultFailure, Body: b}, nil
+}

@@ -1,0 +1,276 @@
+package saga
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/store"
+)
+
+// run is one run of a saga on this node, as the owner of its record.
+type run struct {
+	n   *node
+	def *definition
+	id  store.ID
+	own *held.Owner
+
+	saved  saved // as it is stored, with what travels with the next commit
+	turned bool  // the turn is stored
+	holds  bool  // the record says that this owner works on the saga
+	waits  bool  // the record may say that the saga waits: then there is a row about when
+	lost   error // a write may be applied later; nothing more is written
+
+	final *store.Record // of a saga that this run has ended
+
+	flow    sync.Mutex // locked while a step is under way
+	reached map[string]bool
+	halt    error // why this run of the flow takes no more steps
+}
+
+// end is what a write makes of the saga.
+type end struct {
+	saved
+	state  store.State
+	after  time.Duration // of a saga that waits
+	result store.Result  // of one that is done
+}
+
+// execute runs the saga until it has ended, waits or is stuck. With an error it is none of that: the node has lost it, or cannot
+// write, and it goes on when its lease is over.
+func (r *run) execute(ctx context.Context) error {
+	defer r.own.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer r.own.OnEnd(cancel)()
+	for {
+		err := r.forward
+		if r.saved.Turn != nil {
+			err = r.compensate
+		}
+		switch err := err(ctx); {
+		case errors.Is(err, errDirection):
+		default:
+			return err
+		}
+	}
+}
+
+// errDirection: the saga goes on in the other direction.
+var errDirection = errors.New("the saga has turned")
+
+// forward runs the flow.
+func (r *run) forward(ctx context.Context) error {
+	r.reached, r.halt = map[string]bool{}, nil
+	if r.isLate() {
+		return r.decide(ctx, lateError(r.def.deadline))
+	}
+	var out json.RawMessage
+	err := protect(func() (err error) {
+		out, err = r.def.flow(Context{ctx, r}, r.saved.Input)
+		return err
+	})
+	if !r.flow.TryLock() {
+		return r.stick(ctx, "the flow has returned while one of its steps was under way")
+	}
+	defer r.flow.Unlock()
+	switch unreached := r.unreached(); {
+	case r.final != nil: // by its last step
+		return nil
+	case r.halt != nil:
+		err = r.halt
+	case unreached != "" && !errors.As(err, new(*panicError)):
+		err = stuckf("the flow has returned, and this time it has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", unreached)
+	case err == nil:
+		return r.write(ctx, end{saved: r.saved, state: store.StateDone, result: store.Result{Body: out}})
+	}
+	return r.decide(ctx, err)
+}
+
+// unreached is the first step that was taken before, and not in this run of the flow.
+func (r *run) unreached() string {
+	for _, b := range r.saved.Steps {
+		if !r.reached[b.full()] {
+			return b.full()
+		}
+	}
+	return ""
+}
+
+// stop keeps the flow from taking more steps.
+func (r *run) stop(err error) error {
+	r.halt = cmp.Or(r.halt, err)
+	return r.halt
+}
+
+// failedError is an error of a step that is tried again.
+type failedError struct {
+	full string
+	most int // tries
+	err  error
+}
+
+func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.full, e.err) }
+func (e *failedError) Unwrap() error { return e.err }
+
+// turnError turns the saga without a step that has said no.
+type turnError struct{ cause once.Failure }
+
+func (e *turnError) Error() string { return e.cause.Error() }
+
+func lateError(deadline time.Duration) error {
+	return &turnError{once.Failure{Code: CodeDeadline, Message: fmt.Sprintf("the saga has not ended in %v", deadline)}}
+}
+
+// isLate reports whether the deadline turns the saga.
+func (r *run) isLate() bool {
+	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
+}
+
+// decide says what becomes of the saga when the flow has ended with err.
+func (r *run) decide(ctx context.Context, err error) error {
+	var again *againError
+	var stuck *stuckError
+	var turning *turnError
+	var failed *failedError
+	switch {
+	case r.lost != nil:
+		return r.lost
+	case r.own.HasEnded(), errors.Is(err, errLost):
+		return errLost
+	case errors.Is(err, errExists):
+		return err
+	case errors.Is(err, errStop):
+		return r.park(ctx, 0)
+	case errors.As(err, &stuck):
+		return r.stick(ctx, stuck.why)
+	case errors.As(err, &turning):
+		return r.turn(ctx, turning.cause)
+	case errors.As(err, &again):
+		return r.park(ctx, again.after)
+	case errors.As(err, &failed):
+		return r.again(ctx, failed.full, failed.most, failed.err)
+	}
+	if f := failureIn(err); f != nil {
+		return r.turn(ctx, *f)
+	}
+	return r.again(ctx, "the flow", r.n.cfg.Attempts, err)
+}
+
+// turn decides to compensate. The decision is stored with or before the first thing that it does.
+func (r *run) turn(ctx context.Context, cause once.Failure) error {
+	if pivot := r.saved.passedPivot(); pivot != "" {
+		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
+	}
+	cause.CommitWrites = false
+	r.saved.Turn, r.saved.Tries, r.turned = &turn{cause}, 0, false
+	return errDirection
+}
+
+// again has what has failed tried again later, or turns the saga if it was tried often enough.
+func (r *run) again(ctx context.Context, what string, most int, err error) error {
+	if r.saved.Tries++; r.saved.Tries >= most {
+		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", what, r.saved.Tries, err)})
+	}
+	r.n.log.WarnContext(ctx, "a step of a saga has failed and is tried again", r.names("step", what, "tries", r.saved.Tries, "error", err)...)
+	return r.park(ctx, r.n.backoff(r.saved.Tries))
+}
+
+// park has the saga wait. It holds nothing meanwhile.
+func (r *run) park(ctx context.Context, after time.Duration) error {
+	if d := r.saved.Deadline; !d.IsZero() && r.saved.Turn == nil && r.saved.passedPivot() == "" {
+		after = max(0, min(after, time.Until(d)))
+	}
+	return r.write(ctx, end{saved: r.saved, state: store.StateWaiting, after: after})
+}
+
+// stick stores that a person must decide.
+func (r *run) stick(ctx context.Context, why string) error {
+	s := r.saved
+	s.Stuck = why
+	err := r.write(ctx, end{saved: s, state: store.StateUnknown})
+	if err == nil {
+		r.n.counts.stuck.Add(1)
+		r.n.log.ErrorContext(ctx, "a saga is stuck: a person decides", r.names("why", why)...)
+	}
+	return err
+}
+
+// names are the attributes of a saga in a log.
+func (r *run) names(more ...any) []any {
+	return append([]any{"saga", r.def.name, "scope", r.id.Scope, "key", r.id.Key}, more...)
+}
+
+// change is the write of the owner that makes e of the saga.
+func (r *run) change(e end) store.Change {
+	s := e.saved
+	s.Definition, s.Due = r.def.print, time.Time{}
+	c := store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(), CallStarted: s.calling() != nil, Result: e.result}}
+	switch e.state { //nolint:exhaustive // no other is written
+	case store.StateRunning:
+		c.Lease = r.n.cfg.TTL
+	case store.StateWaiting:
+		s.Due = time.Now().Add(e.after).UTC()
+	case store.StateDone:
+		s = s.ended()
+		c.Retain = r.n.cfg.Retain
+	case store.StateUnknown:
+		c.Next.RecoveryPoint = "stuck"
+	}
+	c.Next.Data = s.encode()
+	switch {
+	case e.state == store.StateWaiting:
+		c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)
+	case r.waits:
+		c.Writes = r.n.due.drop(r.id)
+	}
+	return r.own.Under(c)
+}
+
+// write makes e of the saga, in a transaction of its own.
+func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error {
+	if r.lost != nil {
+		return r.lost
+	}
+	c := r.change(e)
+	c.Writes = append(c.Writes, writes...)
+	started := r.own.Fence() > 0
+	err := r.own.Swap(context.WithoutCancel(ctx), c)
+	switch kind := store.KindOf(err); {
+	case err == nil:
+		r.wrote(e, c.Next)
+		return nil
+	case kind == store.KindTaken && started:
+		r.own.Lose(true)
+		return errLost
+	case kind == store.KindTaken:
+		return errExists
+	case kind == store.KindLost:
+		r.lost = err
+	}
+	return err //nolint:wrapcheck // it is of the store
+}
+
+// wrote notes what is stored now.
+func (r *run) wrote(e end, next store.Record) {
+	r.saved, r.turned = e.saved, e.Turn != nil
+	r.holds, r.waits = e.state == store.StateRunning, e.state == store.StateWaiting
+	if e.state == store.StateDone {
+		r.final = &next
+		r.n.counted(next)
+	}
+}
+
+// commit runs fn in a transaction of the store, and commits what it returns with what it has written.
+func (r *run) commit(ctx context.Context, full string, fn func(ctx context.Context, tx any) (end, error)) error {
+	if r.lost != nil {
+		return r.lost
+	}
+	return r.n.transact(ctx, r, full, fn)
+}

@@ -1,0 +1,226 @@
+package saga
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Runner runs sagas on a store, on this node: those that it starts itself, and in [Runner.Run] those of all nodes.
+type Runner[TX any] struct {
+	*node
+
+	store  store.Store[TX]
+	writer upkeep.Writer[TX]
+	plane  sqlplane.SQL[TX] // nil: the store has no tables
+	works  sync.WaitGroup
+}
+
+// NewRunner returns a runner for these definitions. It leaves sagas of other definitions alone. NewRunner panics if cfg or the definitions are
+// invalid, or if the store cannot renew leases or write in a transaction of the user ([store.Renewer], [upkeep.Writer]).
+func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefinition) *Runner[TX] {
+	cfg = cfg.withDefaults()
+	renewer, renews := store.As[store.Renewer](s)
+	writer, writes := store.As[upkeep.Writer[TX]](s)
+	if !renews || !writes {
+		panic("saga: NewRunner: the store cannot renew leases, or cannot write in a transaction of the user (store.Renewer, upkeep.Writer)")
+	}
+	n := &node{ops: s, cfg: cfg, defs: map[string]*definition{}, log: cmp.Or(cfg.Log, slog.Default())}
+	var names []string
+	for _, def := range definitions {
+		d := def.core()
+		if n.defs[d.name] != nil {
+			panic(fmt.Sprintf("saga: NewRunner: two definitions have the name %q", d.name))
+		}
+		for _, st := range d.steps {
+			if st.tx != nil && st.tx != reflect.TypeFor[TX]() {
+				panic(fmt.Sprintf("saga: NewRunner: step %q of saga %q needs a %v, and the store has transactions of %v", st.name, d.name, st.tx, reflect.TypeFor[TX]()))
+			}
+		}
+		n.defs[d.name] = d
+		names = append(names, d.name)
+	}
+	slices.Sort(names)
+	n.heart = held.NewHeart(s, renewer, cfg.TTL, cfg.MaxDuration)
+	n.transact = func(ctx context.Context, r *run, full string, fn func(ctx context.Context, tx any) (end, error)) error {
+		t := transaction[TX]{run: r, store: s, full: full, fn: fn}
+		return t.untilCommitted(ctx)
+	}
+	r := &Runner[TX]{node: n, store: s, writer: writer}
+	if plane, ok := store.As[sqlplane.SQL[TX]](s); ok {
+		r.plane, n.due = plane, newDueTable(plane, names)
+	} else {
+		n.due = dueRecords{s, n.defs}
+	}
+	return r
+}
+
+// Stats returns what the runner has done.
+func (r *Runner[TX]) Stats() Stats { return r.stats() }
+
+// Run runs sagas that are due, and those whose node has died, until ctx ends. Then each saga on this node stops behind the step that is under
+// way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing.
+func (r *Runner[TX]) Run(ctx context.Context) error {
+	if _, err := r.due.look(ctx, 1); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
+	}
+	defer r.works.Wait()
+	defer r.stopping.Store(true)
+	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
+	var listed time.Time
+	for {
+		list := time.Since(listed) >= r.cfg.TTL
+		if list {
+			listed = time.Now()
+		}
+		full, err := w.look(ctx, list)
+		if err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "a look for sagas that are due has failed", "error", err)
+		}
+		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
+		timer := time.NewTimer(pause)
+		ended := w.ended
+		if !full {
+			ended = nil
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-ended: // there may be more
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// watch finds sagas for a runner.
+type watch[TX any] struct {
+	r       *Runner[TX]
+	free    chan struct{}
+	ended   chan struct{}
+	mu      sync.Mutex
+	running map[store.ID]bool
+	left    map[store.ID]bool // due in the last look, and not taken then
+}
+
+// look runs what is due. It reports whether there may be more than this node has had room for.
+func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
+	free := cap(w.free) - len(w.free)
+	if free == 0 {
+		return true, nil
+	}
+	ids, err := w.r.due.look(ctx, free)
+	if err != nil {
+		return false, err
+	}
+	full = len(ids) >= free
+	if err := w.take(ctx, ids); err != nil {
+		return false, err
+	}
+	if !lists {
+		return full, nil
+	}
+	return full, eachIdle(ctx, w.r.ops, func(e upkeep.Entry) (bool, error) {
+		if e.State == store.StateRunning && w.r.defs[e.Name] != nil {
+			w.start(ctx, e.ID, func(ctx context.Context) error { return w.r.resume(ctx, e.ID, false) })
+		}
+		return ctx.Err() == nil, nil
+	})
+}
+
+// take takes sagas that are due. What it does not get is probably taken by another node. If it is there in the next look, too, it is looked at
+// alone: it was woken while a node works on it, or has ended.
+func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
+	w.mu.Lock()
+	ids = slices.DeleteFunc(ids, func(id store.ID) bool { return w.running[id] })
+	w.mu.Unlock()
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
+	runs, can, err := w.r.takeMany(ctx, ids)
+	if err != nil {
+		return err
+	}
+	got := map[store.ID]bool{}
+	for _, r := range runs {
+		got[r.id] = true
+		w.start(context.WithoutCancel(ctx), r.id, r.execute) // there is room, and it must be let go
+	}
+	before := w.left
+	w.left = map[store.ID]bool{}
+	for _, id := range ids {
+		if got[id] {
+			continue
+		}
+		if w.left[id] = true; !can || before[id] {
+			w.start(ctx, id, func(ctx context.Context) error { return w.r.resume(ctx, id, true) })
+		}
+	}
+	return nil
+}
+
+// start runs a saga in a goroutine, as soon as there is room.
+func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Context) error) {
+	w.mu.Lock()
+	busy := w.running[id]
+	w.running[id] = true
+	w.mu.Unlock()
+	if busy {
+		return
+	}
+	done := func() {
+		w.mu.Lock()
+		delete(w.running, id)
+		w.mu.Unlock()
+	}
+	select {
+	case w.free <- struct{}{}:
+	case <-ctx.Done():
+		done()
+		return
+	}
+	w.r.works.Go(func() {
+		defer func() {
+			done()
+			<-w.free
+			select {
+			case w.ended <- struct{}{}:
+			default:
+			}
+		}()
+		own := context.WithoutCancel(ctx)
+		if err := run(own); err != nil {
+			w.r.log.WarnContext(own, "a saga was not run to its end on this node", "scope", id.Scope, "key", id.Key, "error", err)
+		}
+	})
+}
+
+// resume takes a saga over and runs it.
+func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
+	rec, err := n.ops.Read(ctx, id)
+	if err != nil {
+		return err //nolint:wrapcheck // it is of the store
+	}
+	if isDue && !rec.Idle() {
+		return n.due.later(ctx, id, rec.State == store.StateRunning)
+	}
+	r, err := n.takeOver(ctx, id, rec)
+	switch {
+	case errors.Is(err, errLost):
+		return nil
+	case err != nil:
+		return err
+	}
+	return r.execute(ctx)
+}

@@ -1,0 +1,575 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// ground is a database in memory and what its tests need.
+type ground struct {
+	*testing.T
+
+	db *memstore.Store
+}
+
+func newGround(t *testing.T) ground { return ground{t, memstore.New()} }
+
+func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Log: quiet,
+	}, definitions...)
+}
+
+// count counts in the database.
+func count(tx *memstore.Tx, key string) error {
+	old, _, err := tx.Get(key)
+	return errors.Join(err, tx.Put(key, old+"x"))
+}
+
+func (g ground) counted(key string) int {
+	v, _ := g.db.Get(key)
+	return len(v)
+}
+
+// writes is a step that counts, and whose undo counts, too.
+func writes(name string) *saga.TxStep[*memstore.Tx, string, string] {
+	return saga.Tx(name, func(_ context.Context, tx *memstore.Tx, in string) (string, error) { return in, count(tx, name+in) }).
+		Undo(func(_ context.Context, tx *memstore.Tx, in, _ string) error { return count(tx, "undo "+name+in) })
+}
+
+// failing is a step that says no, or fails.
+func failing(name string, err func() error) *saga.TxStep[*memstore.Tx, string, string] {
+	return saga.Tx(name, func(_ context.Context, tx *memstore.Tx, in string) (string, error) {
+		return in, errors.Join(err(), count(tx, name+in))
+	})
+}
+
+func inOrder(ctx saga.Context, in string, steps ...taken) (string, error) {
+	for _, s := range steps {
+		if _, err := s.Do(ctx, in); err != nil {
+			return "", err
+		}
+	}
+	return "done", nil
+}
+
+func flowOf(steps ...taken) func(saga.Context, string) (string, error) {
+	return func(ctx saga.Context, in string) (string, error) { return inOrder(ctx, in, steps...) }
+}
+
+func (g ground) do(d *saga.Definition[string, string]) (string, error) {
+	ctx, cancel := context.WithTimeout(g.Context(), time.Hour)
+	defer cancel()
+	return saga.Do(ctx, g.runner(d), d, sagaID, "")
+}
+
+func (g ground) status() saga.Status {
+	g.Helper()
+	s, err := g.runner().Status(g.Context(), sagaID)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return s
+}
+
+func (g ground) wantStuck(err error, words ...string) {
+	g.Helper()
+	if once.CodeOf(err) != once.CodeUnknown || !errors.Is(err, saga.ErrStuck) || g.status().State != "stuck" {
+		g.Errorf("not stuck: %v", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(g.status().Stuck, w) {
+			g.Errorf("%q does not say %q", g.status().Stuck, w)
+		}
+	}
+}
+
+var by = saga.By{}
+
+// in is a test in virtual time.
+func in(t *testing.T, fn func(g ground)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		fn(newGround(t))
+		<-time.After(2 * testTTL) // heartbeats end
+	})
+}
+
+// TestStart: a saga stands and falls with the caller's transaction. The same start again changes nothing, and another input is refused.
+func TestStart(t *testing.T) {
+	in(t, func(g ground) {
+		a := writes("a")
+		d := saga.New("test", flowOf(a), a)
+		other := saga.New("other", flowOf(a), a)
+		r := g.runner(d, other)
+		start := func(d *saga.Definition[string, string], input string, commit bool) (*saga.Handle[string], error) {
+			tx := g.db.BeginTx()
+			defer tx.Rollback()
+			h, err := saga.Start(g.Context(), r, tx, d, sagaID, input)
+			if err := count(tx, "caller"); err != nil {
+				g.Error("the caller's transaction is not usable:", err)
+			}
+			if commit {
+				if err := tx.Commit(); err != nil {
+					g.Error(err)
+				}
+			}
+			return h, err
+		}
+		h, err := start(d, "", false)
+		if err != nil {
+			g.Fatal(err)
+		}
+		if _, err := h.Result(g.Context()); once.EffectOf(err) != once.EffectNotApplied || !errors.Is(err, saga.ErrNothing) || g.counted("a") != 0 {
+			g.Errorf("rolled back: %v", err)
+		}
+		first, err := start(d, "", true)
+		if err != nil {
+			g.Fatal(err)
+		}
+		for range 2 {
+			again, err := start(d, "", true)
+			if err != nil {
+				g.Fatal(err)
+			}
+			if v, err := again.Result(g.Context()); v != "done" || err != nil || g.counted("a") != 1 {
+				g.Errorf("%q, %v", v, err)
+			}
+		}
+		if v, err := first.Result(g.Context()); v != "done" || err != nil || g.counted("a") != 1 || g.counted("caller") != 3 {
+			g.Errorf("%q, %v", v, err)
+		}
+		if _, err := start(d, "x", true); once.CodeOf(err) != once.CodeMismatch {
+			g.Errorf("another input: %v", err)
+		}
+		if _, err := start(other, "", true); once.CodeOf(err) != once.CodeMismatch {
+			g.Errorf("another definition: %v", err)
+		}
+		if _, err := saga.Do(g.Context(), r, d, sagaID, "x"); once.CodeOf(err) != once.CodeMismatch || g.counted("a") != 1 {
+			g.Errorf("Do with another input: %v", err)
+		}
+	})
+}
+
+// TestAnotherPathIsStuck: a step that was taken is not reached in a later run. Without the comparison the flow would take another one beside it.
+// Steps that are appended or reordered, and new ones behind the others, are taken.
+func TestAnotherPathIsStuck(t *testing.T) {
+	visa, paypal, mail := writes("visa"), writes("paypal"), writes("mail")
+	for name, c := range map[string]struct {
+		then  []taken
+		stuck []string
+	}{
+		"another branch": {[]taken{paypal, mail}, []string{"visa", "paypal"}},
+		"inserted":       {[]taken{paypal, visa, mail}, []string{"visa", "paypal"}},
+		"left out":       {[]taken{}, []string{"visa"}},
+		"appended":       {[]taken{visa, mail, paypal}, nil},
+		"the same":       {[]taken{visa, mail}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(g ground) {
+				wait := failing("wait", func() error { return saga.Again(time.Hour) })
+				before := saga.New("test", flowOf(visa, wait), visa, wait)
+				ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
+				defer cancel()
+				if _, err := saga.Do(ctx, g.runner(before), before, sagaID, ""); once.CodeOf(err) != once.CodeInFlight || g.counted("visa") != 1 {
+					g.Fatal(err)
+				}
+				now := saga.New("test", flowOf(c.then...), visa, paypal, mail)
+				r := g.runner(now)
+				v, err := saga.Do(g.Context(), r, now, sagaID, "")
+				if r.Stats().Changed != 1 {
+					g.Errorf("%+v", r.Stats())
+				}
+				switch {
+				case c.stuck != nil:
+					g.wantStuck(err, c.stuck...)
+					if g.counted("paypal")+g.counted("mail") != 0 {
+						g.Error("another step was taken")
+					}
+				case v != "done" || err != nil || g.counted("visa") != 1 || g.counted("mail") != 1:
+					g.Errorf("%q, %v", v, err)
+				}
+			})
+		})
+	}
+}
+
+// TestUndoNeedsItsStep: a step that may have to be undone, and that the program does not have any more, makes the saga stuck; it is not left out.
+func TestUndoNeedsItsStep(t *testing.T) {
+	in(t, func(g ground) {
+		a, wait := writes("a"), failing("wait", func() error { return saga.Again(time.Hour) })
+		before := saga.New("test", flowOf(a, wait), a, wait)
+		ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
+		defer cancel()
+		_, _ = saga.Do(ctx, g.runner(before), before, sagaID, "")
+		now := saga.New("test", flowOf(wait), wait)
+		g.cancel(nil)
+		_, err := saga.Do(g.Context(), g.runner(now), now, sagaID, "")
+		g.wantStuck(err, `"a"`)
+		if err := g.runner().Retry(g.Context(), by, sagaID); err != nil {
+			g.Fatal(err)
+		}
+		if _, err := saga.Do(g.Context(), g.runner(before), before, sagaID, ""); failureOf(err) != saga.CodeCancelled || g.counted("undo a") != 1 {
+			g.Errorf("%v", err)
+		}
+	})
+}
+
+func failureOf(err error) string {
+	var f *once.Failure
+	errors.As(err, &f)
+	if f == nil {
+		return ""
+	}
+	return f.Code
+}
+
+func (g ground) cancel(want error) {
+	g.Helper()
+	tx := g.db.BeginTx()
+	defer tx.Rollback()
+	if err := g.runner().Cancel(g.Context(), tx, sagaID, "changed their mind"); !errors.Is(err, want) {
+		g.Errorf("cancel: %v, want %v", err, want)
+	}
+	if err := tx.Commit(); err != nil {
+		g.Error(err)
+	}
+}
+
+// TestPivot: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
+func TestPivot(t *testing.T) {
+	for name, failure := range map[string]error{"no": &once.Failure{Code: "no"}, "exhausted": errors.New("down")} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(g ground) {
+				heals := false
+				a, ship := writes("a"), writes("ship").Pivot()
+				mail := failing("mail", func() error {
+					if heals {
+						return nil
+					}
+					return failure
+				})
+				d := saga.New("test", flowOf(a, ship, mail), a, ship, mail).Deadline(time.Second)
+				_, err := g.do(d)
+				g.wantStuck(err, "ship")
+				g.cancel(saga.ErrPivot)
+				if g.counted("undo a") != 0 {
+					g.Error("undone behind the pivot")
+				}
+				heals = true
+				if err := g.runner().Retry(g.Context(), by, sagaID); err != nil {
+					g.Fatal(err)
+				}
+				v, err := g.do(d)
+				if name == "no" { // that was recorded: a person cannot ask again
+					g.wantStuck(err, "ship")
+				} else if v != "done" || err != nil {
+					g.Errorf("%q, %v", v, err)
+				}
+			})
+		})
+	}
+}
+
+// TestEndsOfPatience: a deadline and the end of the tries turn the saga, and tell why.
+func TestEndsOfPatience(t *testing.T) {
+	for code, failure := range map[string]error{saga.CodeDeadline: saga.Again(time.Minute), saga.CodeExhausted: errors.New("down")} {
+		in(t, func(g ground) {
+			a, b := writes("a"), failing("b", func() error { return failure })
+			d := saga.New("test", flowOf(a, b), a, b).Deadline(time.Hour - time.Minute)
+			if _, err := g.do(d); failureOf(err) != code || g.counted("a") != 1 || g.counted("undo a") != 1 {
+				g.Errorf("%v, want %s", err, code)
+			}
+			if s := g.status(); s.State != "compensated" || s.Turned != code || len(s.Steps) != 1 || s.Steps[0].State != "undone" {
+				g.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestStuckUndo: an undo has tries of its own. Then a person lets it be tried again, or leaves it out.
+func TestStuckUndo(t *testing.T) {
+	for _, skips := range []bool{false, true} {
+		in(t, func(g ground) {
+			down := true
+			a := writes("a")
+			b := writes("b").Undo(func(_ context.Context, tx *memstore.Tx, in, _ string) error {
+				if down {
+					return errors.New("down")
+				}
+				return count(tx, "undo b")
+			})
+			c := failing("c", func() error { return &once.Failure{Code: "no"} })
+			d := saga.New("test", flowOf(a, b, c), a, b, c)
+			_, err := g.do(d)
+			g.wantStuck(err, `"b"`, "3 times")
+			if err := g.runner().Skip(g.Context(), by, sagaID, "c"); err == nil {
+				g.Error("a step that has failed is left out")
+			}
+			want := 1
+			if skips {
+				want = 0
+				err = g.runner().Skip(g.Context(), by, sagaID, "b")
+			} else {
+				down = false
+				err = g.runner().Retry(g.Context(), by, sagaID)
+			}
+			if err != nil {
+				g.Fatal(err)
+			}
+			if err := g.runner().Retry(g.Context(), by, sagaID); err == nil {
+				g.Error("a saga that is not stuck is tried again")
+			}
+			if _, err := g.do(d); failureOf(err) != "no" || g.counted("undo a") != 1 || g.counted("undo b") != want {
+				g.Errorf("%v: %d, %d", err, g.counted("undo a"), g.counted("undo b"))
+			}
+		})
+	}
+}
+
+// TestForce: a person says what became of a call about which nothing else does.
+func TestForce(t *testing.T) {
+	for _, happened := range []bool{true, false} {
+		in(t, func(g ground) {
+			var keys []string
+			charge := saga.Call("charge", func(_ context.Context, key, _ string) (string, error) {
+				if keys = append(keys, key); len(keys) == 1 {
+					return "", errTimeout
+				}
+				return "charge 2", nil
+			})
+			d := saga.New("test", func(ctx saga.Context, in string) (string, error) { return charge.Do(ctx, in) }, charge)
+			_, err := g.do(d)
+			g.wantStuck(err, `"charge"`)
+			if s := g.status().Steps; len(s) != 1 || s[0].State != "calling" || s[0].Key != keys[0] {
+				g.Errorf("%+v", s)
+			}
+			var value any
+			want := "charge 2"
+			if happened {
+				value, want = "charge 1", "charge 1"
+			}
+			if err := g.runner().Force(g.Context(), by, sagaID, "charge", value); err != nil {
+				g.Fatal(err)
+			}
+			if v, err := g.do(d); v != want || err != nil {
+				g.Errorf("%q, %v, want %q", v, err, want)
+			}
+			if !happened && (len(keys) != 2 || keys[0] == keys[1]) {
+				g.Errorf("a void key is used again: %q", keys)
+			}
+		})
+	}
+}
+
+// TestAVoidKeyDoesNotResetTries: a service that is down is not called for ever, also if each of its keys is voided.
+func TestAVoidKeyDoesNotResetTries(t *testing.T) {
+	in(t, func(g ground) {
+		calls := 0
+		charge := saga.Call("charge", func(context.Context, string, string) (string, error) { calls++; return "", errTimeout }).
+			Check(func(context.Context, string) (string, lease.Finding, error) { return "", lease.Voided, nil }).Attempts(5)
+		d := saga.New("test", flowOf(charge), charge)
+		if _, err := g.do(d); failureOf(err) != saga.CodeExhausted || calls != 5 {
+			g.Errorf("%d calls: %v", calls, err)
+		}
+	})
+}
+
+// TestWake: a saga that waits goes on when it is woken, and not before.
+func TestWake(t *testing.T) {
+	in(t, func(g ground) {
+		asked := 0
+		approved := saga.Tx("approved", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {
+			asked++
+			if _, ok, err := tx.Get("approval"); !ok || err != nil {
+				return "", errors.Join(err, saga.Again(24*time.Hour))
+			}
+			return "", nil
+		})
+		d := saga.New("test", flowOf(approved), approved)
+		r := g.runner(d)
+		ctx, cancel := context.WithCancel(g.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		tx := g.db.BeginTx()
+		h, err := saga.Start(g.Context(), r, tx, d, sagaID, "")
+		if err := errors.Join(err, tx.Commit()); err != nil {
+			g.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		if s := g.status(); s.State != "waiting" || asked != 1 {
+			g.Errorf("%+v, asked %d times", s, asked)
+		}
+		tx = g.db.BeginTx()
+		if err := errors.Join(tx.Put("approval", "yes"), r.Wake(g.Context(), tx, sagaID), tx.Commit()); err != nil {
+			g.Fatal(err)
+		}
+		woken := time.Now()
+		if v, err := h.Result(g.Context()); v != "done" || err != nil || asked != 2 || time.Since(woken) > 3*time.Second {
+			g.Errorf("%q, %v, %v", v, err, time.Since(woken))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			g.Error(err)
+		}
+	})
+}
+
+// TestDrain: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once.
+func TestDrain(t *testing.T) {
+	in(t, func(g ground) {
+		begun := make(chan struct{})
+		goOn := make(chan struct{})
+		a, b := writes("a"), writes("b")
+		slow := saga.Tx("slow", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {
+			close(begun)
+			<-goOn
+			return "", count(tx, "slow")
+		})
+		d := saga.New("test", flowOf(a, slow, b), a, slow, b)
+		ctx, cancel := context.WithCancel(g.Context())
+		r := g.runner(d)
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		tx := g.db.BeginTx()
+		if _, err := saga.Start(g.Context(), r, tx, d, sagaID, ""); errors.Join(err, tx.Commit()) != nil {
+			g.Fatal(err)
+		}
+		<-begun
+		cancel()
+		synctest.Wait()
+		close(goOn)
+		if err := <-ended; err != nil {
+			g.Error(err)
+		}
+		if s := g.status(); s.State != "waiting" || g.counted("slow") != 1 || g.counted("b") != 0 {
+			g.Errorf("%+v", s)
+		}
+		before := time.Now()
+		if v, err := g.do(d); v != "done" || err != nil || g.counted("slow") != 1 || time.Since(before) > 2*time.Second {
+			g.Errorf("%q, %v after %v", v, err, time.Since(before))
+		}
+	})
+}
+
+// TestOtherSagasAreLeftAlone: a runner leaves sagas of definitions that it does not know, and a Completer those of all.
+func TestOtherSagasAreLeftAlone(t *testing.T) {
+	in(t, func(g ground) {
+		a, wait := writes("a"), failing("call", func() error { return saga.Again(time.Minute) })
+		d := saga.New("test", flowOf(a, wait), a, wait)
+		ctx, cancel := context.WithTimeout(g.Context(), time.Second)
+		defer cancel()
+		_, _ = saga.Do(ctx, g.runner(d), d, sagaID, "")
+		before, err := g.db.Read(g.Context(), recordID)
+		if err != nil {
+			g.Fatal(err)
+		}
+		other := saga.New("other", flowOf(a), a)
+		own, done := context.WithTimeout(g.Context(), 10*time.Minute)
+		defer done()
+		leases := lease.New(g.db, lease.Config{TTL: testTTL})
+		completer := lease.Completer{Store: leases, Every: time.Second, Log: quiet, Handlers: lease.Handlers{"test": func(context.Context, once.Operation) error {
+			g.Error("a Completer runs a saga")
+			return nil
+		}}}
+		go func() { _ = completer.Run(own) }()
+		if err := g.runner(other).Run(own); err != nil {
+			g.Error(err)
+		}
+		err = lease.Resolve(g.Context(), g.db, recordID, lease.Resolution{CallID: "x", RunAgain: true})
+		if err == nil {
+			g.Error("lease.Resolve decides about a saga")
+		}
+		after, err := g.db.Read(g.Context(), recordID)
+		if err != nil || after.Fence != before.Fence || string(after.Data) != string(before.Data) || after.State != store.StateWaiting {
+			g.Errorf("%+v, before %+v, %v", after, before, err)
+		}
+	})
+}
+
+// TestNoDataBehindTheEnd: of a saga that has ended, the outcome and what its steps have come to are kept, and no input or result.
+func TestNoDataBehindTheEnd(t *testing.T) {
+	for _, no := range []error{nil, &once.Failure{Code: "no"}} {
+		in(t, func(g ground) {
+			a, b := writes("a"), failing("b", func() error { return no })
+			d := saga.New("test", func(ctx saga.Context, in string) (string, error) { _, err := inOrder(ctx, in, a, b); return "", err }, a, b)
+			_, _ = saga.Do(g.Context(), g.runner(d), d, sagaID, "secret")
+			rec, err := g.db.Read(g.Context(), recordID)
+			if err != nil || rec.State != store.StateDone || strings.Contains(string(rec.Data), "secret") || len(g.status().Steps) != 2 {
+				g.Errorf("%s, %v", rec.Data, err)
+			}
+		})
+	}
+}
+
+// TestTooMuchToSave: a saga saves 64 KiB. More is refused at the start, and makes it stuck later, before anything is committed.
+func TestTooMuchToSave(t *testing.T) {
+	in(t, func(g ground) {
+		long := strings.Repeat("x", saga.MaxSaved)
+		a := saga.Tx("a", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) { return long, count(tx, "a") })
+		d := saga.New("test", flowOf(a), a)
+		if _, err := saga.Do(g.Context(), g.runner(d), d, sagaID, long); once.CodeOf(err) != once.CodeInvalid || !strings.Contains(err.Error(), "Try: ") {
+			g.Errorf("%v", err)
+		}
+		_, err := g.do(d)
+		g.wantStuck(err, `"a"`, "page of rows")
+		if g.counted("a") != 0 {
+			g.Error("it is committed")
+		}
+	})
+}
+
+// TestWrongFlows: what a program cannot mean makes the saga stuck and says so, or panics when it starts.
+func TestWrongFlows(t *testing.T) {
+	a, stranger := writes("a"), writes("stranger")
+	for word, flow := range map[string]func(saga.Context, string) (string, error){
+		"DoKey":    flowOf(a, a),
+		"saga.New": flowOf(stranger),
+	} {
+		in(t, func(g ground) {
+			_, err := g.do(saga.New("test", flow, a))
+			g.wantStuck(err, word)
+		})
+	}
+	keyed := func(ctx saga.Context, in string) (string, error) {
+		_, err := a.DoKey(ctx, "1", "1")
+		if err == nil {
+			_, err = a.DoKey(ctx, "2", "2")
+		}
+		return "done", err
+	}
+	in(t, func(g ground) {
+		if v, err := g.do(saga.New("test", keyed, a)); v != "done" || err != nil || g.counted("a1") != 1 || g.counted("a2") != 1 {
+			g.Errorf("%q, %v", v, err)
+		}
+	})
+	last := saga.Tx("last", func(context.Context, *memstore.Tx, string) (int, error) { return 0, nil }).Last()
+	foreign := saga.Tx("foreign", func(context.Context, string, string) (string, error) { return "", nil })
+	for name, fn := range map[string]func(){
+		"two of a name":       func() { saga.New("test", flowOf(a), a, a) },
+		"no name":             func() { saga.New("", flowOf(a), a) },
+		"a slash":             func() { writes("a/b") },
+		"the last of another": func() { saga.New("test", flowOf(a), last) },
+		"another store":       func() { newGround(t).runner(saga.New("test", flowOf(a), foreign)) },
+		"two definitions":     func() { newGround(t).runner(saga.New("test", flowOf(a), a), saga.New("test", flowOf(a), a)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			fn()
+		}()
+	}
+}

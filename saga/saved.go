@@ -1,0 +1,182 @@
+package saga
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/toolarge"
+	"github.com/oncelib/once/store"
+)
+
+// MaxSaved is how many bytes a saga may save: its input, and the inputs and results of its steps.
+const MaxSaved = 64 << 10
+
+// saved is what the record of a saga keeps beside the fields of the seam, as JSON.
+type saved struct {
+	Definition string          `json:"definition"` // fingerprint of the program that has written this
+	Input      json.RawMessage `json:"input,omitempty"`
+	Steps      []begun         `json:"steps,omitempty"` // in the order in which they have begun
+	Tries      int             `json:"tries,omitempty"` // how often the step or the undo that is next has failed
+	Turn       *turn           `json:"turn,omitempty"`
+	Stuck      string          `json:"stuck,omitempty"` // why a person must decide
+	Deadline   time.Time       `json:"deadline,omitzero"`
+	Due        time.Time       `json:"due,omitzero"` // of a saga that waits, by the clock of the process that has written it
+}
+
+// turn is the decision to compensate.
+type turn struct {
+	Cause once.Failure `json:"cause"` // what the caller is told in the end
+}
+
+// state is where a step stands. The words are stored: they never change.
+type state string
+
+const (
+	stateCalling state = "calling" // the intent of a call is stored, and its outcome is not
+	stateDone    state = "done"
+	stateFailed  state = "failed"  // it has said no: it has no effect
+	stateUndone  state = "undone"  // or cancelled
+	stateKept    state = "kept"    // behind the turn: it has no undo
+	stateSkipped state = "skipped" // behind the turn: a person has said that it is not undone by the program
+)
+
+// begun is a step that has begun.
+type begun struct {
+	Name    string          `json:"name"`
+	Key     string          `json:"key,omitempty"`
+	State   state           `json:"state"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Failure *once.Failure   `json:"failure,omitempty"`
+	Pivot   bool            `json:"pivot,omitempty"`
+	Undo    bool            `json:"undo,omitempty"` // it has an undo, or can be cancelled
+	Call    *contract       `json:"call,omitempty"`
+}
+
+// contract is what was said about a call when its intent was stored.
+type contract struct {
+	Repeat bool      `json:"repeat,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // with Repeat: not later than this
+	Check  bool      `json:"check,omitempty"`
+	Cancel bool      `json:"cancel,omitempty"`
+	NotYet bool      `json:"not_yet,omitempty"` // the service has answered that it has done nothing yet
+	Voided int       `json:"voided,omitempty"`  // keys that the service refuses
+}
+
+// repeats reports whether the call may be made again under its key.
+func (c *contract) repeats(now time.Time) bool {
+	return c.NotYet || c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
+}
+
+// full is the name of a step within its saga.
+func (b begun) full() string { return fullName(b.Name, b.Key) }
+
+func fullName(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return name + "/" + key
+}
+
+func (s saved) find(full string) int {
+	return slices.IndexFunc(s.Steps, func(b begun) bool { return b.full() == full })
+}
+
+// with returns s with a step that has begun or is further.
+func (s saved) with(b begun) saved {
+	s.Steps = slices.Clone(s.Steps)
+	if i := s.find(b.full()); i >= 0 {
+		s.Steps[i] = b
+	} else {
+		s.Steps = append(s.Steps, b)
+	}
+	if b.State != stateCalling {
+		s.Tries = 0
+	}
+	return s
+}
+
+// without returns s without the last step, which has not begun after all.
+func (s saved) without(full string) saved {
+	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(b begun) bool { return b.full() == full })
+	return s
+}
+
+// calling returns the call that is under way, nil if there is none. No other step begins before its end.
+func (s saved) calling() *begun {
+	for i := range s.Steps {
+		if s.Steps[i].State == stateCalling {
+			return &s.Steps[i]
+		}
+	}
+	return nil
+}
+
+// passedPivot returns the step behind which there is no turn, "" if it is not done.
+func (s saved) passedPivot() string {
+	for _, b := range s.Steps {
+		if b.Pivot && b.State == stateDone {
+			return b.full()
+		}
+	}
+	return ""
+}
+
+// point is what lists show.
+func (s saved) point() string {
+	last := ""
+	if n := len(s.Steps); n > 0 {
+		last = s.Steps[n-1].full()
+	}
+	if s.Turn != nil {
+		last = "turned"
+		for _, b := range s.Steps {
+			if b.State == stateUndone {
+				return "undone " + b.full()
+			}
+		}
+	}
+	return last
+}
+
+// ended is what is kept of a saga that has ended: no data of the user.
+func (s saved) ended() saved {
+	s.Input, s.Steps = nil, slices.Clone(s.Steps)
+	for i := range s.Steps {
+		s.Steps[i].Input, s.Steps[i].Result, s.Steps[i].Call = nil, nil, nil
+	}
+	return s
+}
+
+func (s saved) encode() []byte {
+	b, err := json.Marshal(s)
+	if err != nil { // all raw messages in it are JSON that was encoded before
+		panic(err)
+	}
+	return b
+}
+
+// fits refuses what is too large to be saved.
+func (s saved) fits() error {
+	n := len(s.Input)
+	for _, b := range s.Steps {
+		n += len(b.Name) + len(b.Key) + len(b.Input) + len(b.Result)
+		if b.Failure != nil {
+			n += len(b.Failure.Code) + len(b.Failure.Message) + len(b.Failure.Detail)
+		}
+	}
+	if n > MaxSaved {
+		return &toolarge.Error{Bytes: int64(n), Max: MaxSaved, Try: "smaller inputs and results, such as the keys of rows; and a step for a page of rows, not for each row"}
+	}
+	return nil
+}
+
+func decodeSaved(rec store.Record) (s saved, err error) {
+	if err := json.Unmarshal(rec.Data, &s); err != nil {
+		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+	}
+	return s, nil
+}

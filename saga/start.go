@@ -1,0 +1,186 @@
+package saga
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/store"
+)
+
+// Start starts a saga in a transaction of the caller: it stands and falls with tx. From the commit on any node runs it; [Handle.Result] runs it
+// here. If the saga was started before with the same input, Start changes nothing and returns a handle of it, and with another input an error
+// of [once.CodeMismatch]. Another transaction that is starting the same saga is waited for.
+func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
+	h, err := handleOf[TX](r, d, id, in)
+	if err != nil {
+		return nil, err
+	}
+	run := r.begin(h.def, h.id, h.in)
+	run.waits = true
+	c := run.change(end{saved: run.saved, state: store.StateWaiting})
+	switch rec, err := r.writer.Write(ctx, tx, c); {
+	case err == nil:
+		run.own.Adopt(c.Next)
+		h.run, h.until = run, time.Now().Add(r.cfg.Every)
+		return h, nil
+	case store.KindOf(err) == store.KindTaken && rec.State != store.StateAbsent:
+		run.own.Close()
+		if err := h.compare(rec); err != nil {
+			return nil, err
+		}
+		return h, nil
+	default:
+		run.own.Close()
+		return nil, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
+	}
+}
+
+// Do starts a saga and runs it here; its start travels with the commit of its first step. If it was started before with the same input, Do returns its
+// outcome. See [Handle.Result] for what Do returns.
+func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, Out], id ID, in In) (out Out, err error) {
+	h, err := handleOf[TX](r, d, id, in)
+	if err != nil {
+		return out, err
+	}
+	h.run = r.begin(h.def, h.id, h.in)
+	return h.Result(ctx)
+}
+
+// Handle is a saga that was started. It is not for several goroutines.
+type Handle[Out any] struct {
+	n    *node
+	def  *definition
+	id   store.ID
+	in   json.RawMessage
+	work func(func())
+
+	run   *run      // nothing but the start is stored, and this process may be the first to go on; nil: another one may
+	until time.Time // then another one probably has; zero: nothing is stored
+}
+
+func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
+	h := &Handle[Out]{n: r.node, def: d.definition, id: id.store(), work: r.works.Go}
+	err := id.check()
+	if err == nil && r.defs[d.name] != d.definition {
+		err = fmt.Errorf("saga: %q is not among the definitions of the runner. Try: saga.NewRunner with it", d.name)
+	}
+	if err == nil {
+		h.in, err = json.Marshal(in)
+	}
+	if err == nil {
+		err = saved{Input: h.in}.fits()
+	}
+	if err != nil {
+		return nil, h.failed(once.CodeInvalid, once.EffectNotApplied, err)
+	}
+	return h, nil
+}
+
+func (h *Handle[Out]) failed(code once.Code, effect once.Effect, err error) error {
+	return &once.Error{Code: code, Effect: effect, Scope: h.id.Scope, Key: h.id.Key, Err: err}
+}
+
+// compare refuses a record of another start.
+func (h *Handle[Out]) compare(rec store.Record) error {
+	if len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, h.def.asked(h.in)) {
+		return h.failed(once.CodeMismatch, once.EffectNotApplied, errors.New("a saga was started under this ID with another input, or by another definition"))
+	}
+	return nil
+}
+
+// Result returns what the saga has come to. It runs the saga here, unless another node does, and goes on with it when it is due: without
+// a [Runner.Run] anywhere, too. When ctx ends, Result returns, and the saga goes on.
+//
+//   - nil: all steps of the flow have taken effect, and the flow has returned the value.
+//   - a [once.Failure]: the saga has turned, and all that had taken effect and has an undo is undone. It is the cause.
+//   - [once.CodeUnknown], with [ErrStuck]: a person decides. The saga goes on then, and Result can be called again.
+//   - [once.CodeInFlight]: ctx has ended before the saga.
+//   - [once.CodeUnavailable] that says not applied: nothing was started.
+func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
+	rec, err := h.await(ctx)
+	if err != nil {
+		return out, err
+	}
+	if err := h.compare(rec); err != nil {
+		return out, err
+	}
+	switch rec.State { //nolint:exhaustive // await returns no other
+	case store.StateUnknown:
+		s, err := decodeSaved(rec)
+		return out, h.failed(once.CodeUnknown, once.EffectInDoubt, errors.Join(fmt.Errorf("%w: %s", ErrStuck, s.Stuck), err))
+	case store.StateAbsent:
+		return out, h.failed(once.CodeUnavailable, once.EffectNotApplied, fmt.Errorf("%w. Try: Result behind the commit of the transaction that has started it", ErrNothing))
+	}
+	if rec.Result.Kind == store.ResultFailure {
+		f := new(once.Failure)
+		if err := json.Unmarshal(rec.Result.Body, f); err != nil {
+			return out, h.failed(once.CodeNoResult, once.EffectApplied, err)
+		}
+		return out, f
+	}
+	if err := json.Unmarshal(rec.Result.Body, &out); err != nil {
+		return out, h.failed(once.CodeNoResult, once.EffectApplied, fmt.Errorf("the result cannot be read: %w", err))
+	}
+	return out, nil
+}
+
+// await returns the record of the saga when it has ended, is stuck or is not there.
+func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
+	if first := h.run; first != nil && (h.until.IsZero() || time.Now().Before(h.until)) {
+		h.run = nil
+		left, err := h.execute(ctx, first)
+		switch {
+		case left:
+			return store.Record{}, h.failed(once.CodeInFlight, once.EffectInDoubt, err)
+		case first.final != nil:
+			rec := *first.final
+			rec.Fingerprint = nil // it is its own
+			return rec, nil
+		case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
+			return store.Record{}, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
+		}
+	}
+	for {
+		rec, err := h.n.ops.Read(ctx, h.id)
+		next := h.n.cfg.Every
+		switch {
+		case err != nil:
+		case rec.State == store.StateAbsent, rec.State == store.StateDone, rec.State == store.StateUnknown:
+			return rec, nil
+		case rec.Idle() && h.compare(rec) != nil:
+			return rec, nil //nolint:nilerr // Result compares, too
+		case rec.Idle() && !h.n.isStopping():
+			s, bad := decodeSaved(rec)
+			if until := time.Until(s.Due); bad == nil && rec.State == store.StateWaiting && until > 0 {
+				next = min(next, until)
+				break
+			}
+			r, err := h.n.takeOver(ctx, h.id, rec)
+			if err == nil {
+				_, _ = h.execute(ctx, r) // what has become of it is read
+				continue
+			}
+		}
+		if !sleep.For(ctx, next) {
+			return rec, h.failed(once.CodeInFlight, once.EffectInDoubt, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// execute runs the saga, and returns when that has ended or ctx has: then left is true. A caller that leaves does not end the work.
+func (h *Handle[Out]) execute(ctx context.Context, r *run) (left bool, err error) {
+	ended := make(chan error, 1)
+	h.work(func() { ended <- r.execute(context.WithoutCancel(ctx)) })
+	select {
+	case err := <-ended:
+		return false, err
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+}

@@ -1,0 +1,215 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+)
+
+// Step is a step that a flow may take: what [Tx], [Call] and [Batch] return.
+type Step interface{ core() *step }
+
+type kind string
+
+const (
+	kindTx    kind = "tx"
+	kindCall  kind = "call"
+	kindBatch kind = "batch"
+)
+
+// step is a step without its types. What the user has written takes and returns JSON here.
+type step struct {
+	name        string
+	kind        kind
+	result, tx  reflect.Type
+	last, pivot bool
+	attempts    int
+	timeout     time.Duration
+
+	runTx   func(ctx context.Context, tx any, in json.RawMessage) (json.RawMessage, error)
+	undoTx  func(ctx context.Context, tx any, in, result json.RawMessage) error
+	declare func(b *once.Batch, in json.RawMessage) (json.RawMessage, error)
+	revoke  func(b *once.Batch, in, result json.RawMessage) error
+
+	call     func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error)
+	undoCall func(ctx context.Context, key string, in, result json.RawMessage) error
+	check    func(ctx context.Context, key string) (json.RawMessage, lease.Finding, error)
+	cancel   func(ctx context.Context, key string, in json.RawMessage) error
+	repeats  bool
+	life     time.Duration // of the key at the service; 0: for ever
+}
+
+func (s *step) core() *step { return s }
+
+// isUndone reports whether the turn does something about the step.
+func (s *step) isUndone() bool {
+	return s.undoTx != nil || s.revoke != nil || s.undoCall != nil || s.cancel != nil
+}
+
+// needsIntent reports whether a call must be known before it is made: it may have to be undone, it is a turning point, or it must not be
+// made twice.
+func (s *step) needsIntent() bool {
+	return s.isUndone() || s.pivot || !s.repeats || s.life > 0
+}
+
+// contract is what an intent stores.
+func (s *step) contract(now time.Time) *contract {
+	c := &contract{Repeat: s.repeats, Check: s.check != nil, Cancel: s.cancel != nil}
+	if s.life > 0 {
+		c.Until = now.Add(s.life - s.life/10).UTC()
+	}
+	return c
+}
+
+func newStep(name string, k kind, result reflect.Type) *step {
+	if err := checkName(name); err != nil {
+		panic("saga: " + err.Error())
+	}
+	if strings.Contains(name, "/") {
+		panic(fmt.Sprintf("saga: the name %q of a step has a slash, which comes before the key of a step. Try: a name without it", name))
+	}
+	return &step{name: name, kind: k, result: result}
+}
+
+// maxName is the length of the longest name that each database can store, in bytes.
+const maxName = 255
+
+// checkName refuses a name that would not be stored as it is.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a step or a saga has no name")
+	case len(name) > maxName:
+		return fmt.Errorf("the name %.40q... has %d bytes, at most %d can be stored. Try: the key of a row, not the row", name, len(name), maxName)
+	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the name %q has control characters or is not UTF-8. Try: printable text", name)
+	}
+	return nil
+}
+
+// decoded calls fn with the values of a step.
+func decoded[In, Out any](in, result json.RawMessage, fn func(In, Out) error) error {
+	var i In
+	var o Out
+	if err := json.Unmarshal(in, &i); err != nil {
+		return stuckf("the stored input of a step cannot be read: %v", err)
+	}
+	if err := json.Unmarshal(result, &o); err != nil {
+		return stuckf("the stored result of a step cannot be read: %v", err)
+	}
+	return fn(i, o)
+}
+
+// encoded calls fn with the input of a step, and returns its result.
+func encoded[In, Out any](in json.RawMessage, fn func(In) (Out, error)) (json.RawMessage, error) {
+	var i In
+	if err := json.Unmarshal(in, &i); err != nil {
+		return nil, stuckf("the input of a step cannot be read: %v", err)
+	}
+	out, err := fn(i)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return nil, stuckf("the result of a step cannot be stored: %v", err)
+	}
+	return b, nil
+}
+
+// TxStep is a step in a transaction of the store: see [Tx].
+type TxStep[TX, In, Out any] struct{ *step }
+
+// Tx returns a step that writes to the database of the store: what fn writes, its result, and the fact that the step is done are
+// committed together. fn may run more than once, and only one run commits. In and Out are stored as JSON.
+//
+// If fn returns a [once.Failure], the step has said no: what it has written is rolled back, and the flow gets the failure, also each time
+// that it runs again. [Again] means not yet. Any other error means that the step is tried again later.
+func Tx[TX, In, Out any](name string, fn func(ctx context.Context, tx TX, in In) (Out, error)) *TxStep[TX, In, Out] {
+	s := newStep(name, kindTx, reflect.TypeFor[Out]())
+	s.tx = reflect.TypeFor[TX]()
+	s.runTx = func(ctx context.Context, tx any, in json.RawMessage) (json.RawMessage, error) {
+		return encoded(in, func(i In) (Out, error) { return fn(ctx, tx.(TX), i) }) //nolint:forcetypeassert // NewRunner compares the types
+	}
+	return &TxStep[TX, In, Out]{s}
+}
+
+// Undo says how the effect of the step is undone. fn gets what the step got and returned, and runs in one transaction with the fact that it
+// is undone. A step that has failed is not undone: it has no effect.
+func (s *TxStep[TX, In, Out]) Undo(fn func(ctx context.Context, tx TX, in In, result Out) error) *TxStep[TX, In, Out] {
+	s.undoTx = func(ctx context.Context, tx any, in, result json.RawMessage) error {
+		return decoded(in, result, func(i In, o Out) error { return fn(ctx, tx.(TX), i, o) }) //nolint:forcetypeassert // likewise
+	}
+	return s
+}
+
+// Pivot says that there is no turn behind this step: when it is done, the saga only goes forward, and a later "no" makes it stuck.
+func (s *TxStep[TX, In, Out]) Pivot() *TxStep[TX, In, Out] { s.pivot = true; return s }
+
+// Last says that the saga ends with this step, in the commit of this step. Its result is that of the saga, whatever the flow does behind it.
+func (s *TxStep[TX, In, Out]) Last() *TxStep[TX, In, Out] { s.last = true; return s }
+
+// Attempts is how often the step is tried before the saga turns. Default: [Config.Attempts].
+func (s *TxStep[TX, In, Out]) Attempts(n int) *TxStep[TX, In, Out] { s.attempts = n; return s }
+
+// Timeout bounds one try of the step. Default: [Config.StepTimeout].
+func (s *TxStep[TX, In, Out]) Timeout(d time.Duration) *TxStep[TX, In, Out] { s.timeout = d; return s }
+
+// Do takes the step, or returns what it has returned before. An error that is not a [once.Failure] ends this run of the flow: return it.
+func (s *TxStep[TX, In, Out]) Do(ctx Context, in In) (Out, error) {
+	return take[In, Out](ctx, s.step, "", in)
+}
+
+// DoKey is Do for a step that a flow takes more than once: key tells one time from another, and is the same each time that the flow runs.
+func (s *TxStep[TX, In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
+	return take[In, Out](ctx, s.step, key, in)
+}
+
+// BatchStep is a step of writes only: see [Batch].
+type BatchStep[In, Out any] struct{ *step }
+
+// Batch returns a step whose writes and result are known beforehand: fn declares them and does nothing else. Writes, result and the fact that
+// the step is done are one round trip where the store can. The errors mean what they mean for [Tx].
+func Batch[In, Out any](name string, fn func(b *once.Batch, in In) (Out, error)) *BatchStep[In, Out] {
+	s := newStep(name, kindBatch, reflect.TypeFor[Out]())
+	s.declare = func(b *once.Batch, in json.RawMessage) (json.RawMessage, error) {
+		return encoded(in, func(i In) (Out, error) { return fn(b, i) })
+	}
+	return &BatchStep[In, Out]{s}
+}
+
+// Undo is [TxStep.Undo] by writes only.
+func (s *BatchStep[In, Out]) Undo(fn func(b *once.Batch, in In, result Out) error) *BatchStep[In, Out] {
+	s.revoke = func(b *once.Batch, in, result json.RawMessage) error {
+		return decoded(in, result, func(i In, o Out) error { return fn(b, i, o) })
+	}
+	return s
+}
+
+// Pivot is [TxStep.Pivot].
+func (s *BatchStep[In, Out]) Pivot() *BatchStep[In, Out] { s.pivot = true; return s }
+
+// Last is [TxStep.Last].
+func (s *BatchStep[In, Out]) Last() *BatchStep[In, Out] { s.last = true; return s }
+
+// Attempts is [TxStep.Attempts].
+func (s *BatchStep[In, Out]) Attempts(n int) *BatchStep[In, Out] { s.attempts = n; return s }
+
+// Do is [TxStep.Do].
+func (s *BatchStep[In, Out]) Do(ctx Context, in In) (Out, error) {
+	return take[In, Out](ctx, s.step, "", in)
+}
+
+// DoKey is [TxStep.DoKey].
+func (s *BatchStep[In, Out]) DoKey(ctx Context, key string, in In) (Out, error) {
+	return take[In, Out](ctx, s.step, key, in)
+}

@@ -1,0 +1,128 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once/internal/held"
+	kinds "github.com/oncelib/once/internal/sql/kind"
+	"github.com/oncelib/once/store"
+)
+
+// maxRuns is how often a transaction runs when the database answers with serialization failures or deadlocks, or not at all.
+const maxRuns = 3
+
+// transaction is a transaction of a step that commits with the record of its saga.
+type transaction[TX any] struct {
+	*run
+
+	store store.Store[TX]
+	full  string // of the step
+	fn    func(ctx context.Context, tx any) (end, error)
+	told  bool // the store was told what is to be stored if fn ends the transaction itself
+}
+
+// untilCommitted runs the transaction until it is committed or has failed. After a lost answer the whole transaction runs again under the same
+// fence, so that at most one run is applied.
+func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
+	var lost error
+	started := t.own.Fence() > 0
+	for runs := 1; ; runs++ {
+		err, ofCommit := t.once(ctx, runs == 1)
+		if err == nil {
+			t.lost = nil // under this fence nothing else can be applied any more
+			return nil
+		}
+		kind := kinds.In(t.store, err)
+		if kind == store.KindEnded {
+			return t.ended()
+		}
+		ofCommit = ofCommit || kind == store.KindTaken && t.told // what is written before a procedure was refused
+		if kind == store.KindLost {
+			lost, t.lost = err, err
+		}
+		if ofCommit && kind == store.KindTaken || lost != nil {
+			rec, applied, e := t.own.IsApplied(ctx)
+			switch {
+			case e != nil && lost != nil:
+				return errors.Join(lost, e)
+			case e != nil:
+				return errors.Join(err, e)
+			case applied:
+				t.lost = nil
+				return t.adopt(rec)
+			case kind == store.KindTaken && !started:
+				t.lost = nil // what is on its way meets the record of another start
+				return errExists
+			case kind == store.KindTaken:
+				t.lost = nil
+				t.own.Lose(true)
+				return errLost
+			}
+		}
+		again := kind == store.KindRetry || ofCommit && kind == store.KindLost
+		if !again || runs >= maxRuns || !held.Pause(ctx, rand.N(held.FirstDelay)) {
+			return err
+		}
+	}
+}
+
+// once runs fn in a transaction and commits. ofCommit says that the error is not one of fn.
+func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCommit bool) {
+	claim, _, err := t.store.Begin(ctx, store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: t.n.cfg.Timeouts, IfEnded: t.ifEnded, First: first})
+	if err != nil {
+		return err, false
+	}
+	defer t.own.Lock(false)
+	e, err := t.fn(ctx, claim.Tx())
+	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
+	defer cancel()
+	if err != nil {
+		if undo := claim.Rollback(uncancelled); undo != nil {
+			switch store.KindOf(undo) { //nolint:exhaustive // the others say that it was rolled back
+			case store.KindEnded, store.KindLost, store.KindRetry:
+				return errors.Join(undo, err), false
+			}
+		}
+		return err, false
+	}
+	c := t.change(e)
+	defer t.own.Writing(time.Now())()
+	if err := claim.Commit(uncancelled, c); err != nil {
+		return err, true
+	}
+	t.own.Adopt(c.Next)
+	t.wrote(e, c.Next)
+	return nil, true
+}
+
+// adopt goes on from a record that this owner has written without an answer.
+func (t *transaction[TX]) adopt(rec store.Record) error {
+	if rec.State == store.StateUnknown {
+		t.own.Adopt(rec)
+		return t.ended()
+	}
+	s, err := decodeSaved(rec)
+	if err != nil {
+		return err
+	}
+	t.own.Adopt(rec)
+	t.wrote(end{saved: s, state: rec.State}, rec)
+	return nil
+}
+
+// ended is for a step that has ended its transaction itself: what it has written may be committed without the step.
+func (t *transaction[TX]) ended() error {
+	return stuckf("step %q has ended its transaction itself, or has written to tables that cannot be rolled back: what it has written may be committed", t.full)
+}
+
+// ifEnded is what is stored if fn ends its transaction where the store cannot see it.
+func (t *transaction[TX]) ifEnded() store.Change {
+	t.own.Lock(true)
+	t.told = true
+	s := t.saved
+	s.Stuck = t.ended().Error()
+	return t.change(end{saved: s, state: store.StateUnknown})
+}

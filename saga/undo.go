@@ -1,0 +1,199 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// compensate undoes what has taken effect, the last step first. It never runs the flow: each step is found by its name, and gets
+// what is stored.
+func (r *run) compensate(ctx context.Context) error {
+	for i := range slices.Backward(r.saved.Steps) {
+		b := r.saved.Steps[i]
+		if b.State != stateDone && b.State != stateCalling {
+			continue
+		}
+		if r.n.isStopping() {
+			return r.park(ctx, 0)
+		}
+		err := r.undoStep(ctx, i)
+		if errors.Is(err, errDirection) {
+			return err
+		}
+		if err != nil {
+			return r.undoFailed(ctx, b, err)
+		}
+	}
+	result, err := failureResult(r.saved.Turn.Cause)
+	if err != nil {
+		return r.stick(ctx, err.Error())
+	}
+	return r.write(ctx, end{saved: r.saved, state: store.StateDone, result: result})
+}
+
+// undoFailed says what becomes of the saga when a step is not undone.
+func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
+	var again *againError
+	var stuck *stuckError
+	switch {
+	case r.lost != nil:
+		return r.lost
+	case r.own.HasEnded(), errors.Is(err, errLost):
+		return errLost
+	case errors.As(err, &stuck):
+		return r.stick(ctx, stuck.why)
+	case errors.As(err, &again):
+		return r.park(ctx, again.after)
+	case failureIn(err) != nil && store.KindOf(err) == store.KindOther:
+		return r.stick(ctx, fmt.Sprintf("the undo of step %q says no: %v", b.full(), err))
+	}
+	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {
+		return r.stick(ctx, fmt.Sprintf("the undo of step %q has failed %d times, the last time with: %v", b.full(), r.saved.Tries, err))
+	}
+	r.n.log.WarnContext(ctx, "the undo of a step of a saga has failed and is tried again", r.names("step", b.full(), "tries", r.saved.Tries, "error", err)...)
+	return r.park(ctx, r.n.backoff(r.saved.Tries))
+}
+
+// undoStep brings a step to its end behind the turn.
+func (r *run) undoStep(ctx context.Context, i int) error {
+	b := r.saved.Steps[i]
+	st := r.def.steps[b.Name]
+	switch {
+	case !b.Undo && (!b.Pivot || b.State != stateCalling):
+		return r.mark(b, stateKept) // there is nothing to undo, whatever became of it
+	case st == nil:
+		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())
+	}
+	if b.State == stateCalling {
+		if err := r.resolve(ctx, st, b); err != nil {
+			return err
+		}
+		b = r.saved.Steps[i]
+	}
+	switch {
+	case b.State != stateDone:
+		return nil
+	case b.Pivot: // it was under way when the saga turned: there is no turn behind it
+		r.saved.Turn, r.saved.Tries = nil, 0
+		return errDirection
+	}
+	return r.undo(ctx, st, b)
+}
+
+// mark notes where a step is. That travels with the next commit.
+func (r *run) mark(b begun, s state) error {
+	b.State = s
+	r.saved = r.saved.with(b)
+	return nil
+}
+
+// durable stores the turn before it has an effect at a service.
+func (r *run) durable(ctx context.Context) error {
+	if r.turned {
+		return nil
+	}
+	return r.write(ctx, end{saved: r.saved, state: store.StateRunning})
+}
+
+// undo undoes a step that is done.
+func (r *run) undo(ctx context.Context, st *step, b begun) error {
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	undone := func() end {
+		u := b
+		u.State = stateUndone
+		return end{saved: r.saved.with(u), state: store.StateRunning}
+	}
+	switch {
+	case st.undoTx != nil: // the turn travels with it
+		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
+			if err := protect(func() error { return st.undoTx(ctx, tx, b.Input, b.Result) }); err != nil {
+				return end{}, err
+			}
+			return undone(), nil
+		})
+	case st.revoke != nil:
+		return r.batch(ctx, func(w *once.Batch) (end, error) { return undone(), st.revoke(w, b.Input, b.Result) })
+	case st.undoCall == nil && st.cancel == nil:
+		return stuckf("step %q has to be undone, and has no undo in this program. Try: a program that has it", b.full())
+	}
+	if err := r.durable(ctx); err != nil {
+		return err
+	}
+	err := protect(func() error {
+		if st.undoCall != nil {
+			return st.undoCall(ctx, r.undoKey(b), b.Input, b.Result)
+		}
+		return st.cancel(ctx, r.key(b), b.Input)
+	})
+	if err != nil {
+		return err
+	}
+	return r.mark(b, stateUndone)
+}
+
+// resolve finds out what became of a call that is under way. It is never dropped.
+func (r *run) resolve(ctx context.Context, st *step, b begun) error {
+	if err := r.durable(ctx); err != nil {
+		return err
+	}
+	switch {
+	case b.Call == nil || st.kind != kindCall:
+		return stuckf("step %q was begun as a call, and is none in this program", b.full())
+	case st.cancel != nil && !b.Pivot: // right in every case
+		ctx, cancel := r.bounded(ctx, st)
+		defer cancel()
+		if err := protect(func() error { return st.cancel(ctx, r.key(b), b.Input) }); err != nil {
+			return err
+		}
+		return r.mark(b, stateUndone)
+	case b.Call.repeats(time.Now()):
+		return r.redo(ctx, st, b)
+	case st.check == nil || !b.Call.Check:
+		return stuckf("the outcome of call %q is not known, so that it is not undone: %v", b.full(), errNoAnswer)
+	}
+	switch found, err := r.ask(ctx, st, &b); {
+	case err != nil, found:
+		return err
+	}
+	return r.mark(b, stateFailed) // it never will happen
+}
+
+// redo makes a call again under its key, to know it.
+func (r *run) redo(ctx context.Context, st *step, b begun) error {
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	if !st.repeats {
+		ctx = atmostonce.Mark(ctx)
+	}
+	if b.Call.NotYet && !b.Call.Repeat { // after this attempt it may not be made again
+		c := *b.Call
+		c.NotYet = false
+		if err := r.intend(ctx, &b, &c); err != nil {
+			return err
+		}
+	}
+	err := protect(func() error {
+		out, err := st.call(ctx, r.key(b), b.Input)
+		if err != nil {
+			return err
+		}
+		return r.answered(&b, out)
+	})
+	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
+		b.Failure = f
+		return r.mark(b, stateFailed)
+	}
+	if err != nil && failureIn(err) != nil {
+		return errors.New(err.Error())
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// testTake proves that of many operations those are taken that wait, each by one taker, and that the others stay as they are.
+func testTake(t *testing.T, o *operations) {
+	var ids []store.ID
+	states := map[store.ID]store.State{}
+	for i, state := range []store.State{store.StateWaiting, store.StateRunning, store.StateUnknown, store.StateDone, store.StateWaiting, store.StateAbsent, store.StateWaiting} {
+		id := newID()
+		ids, states[id] = append(ids, id), state
+		if state == store.StateAbsent {
+			continue
+		}
+		c := change(id, store.Expect{}, stored(state))
+		if c.Lease = time.Hour; i%2 == 1 {
+			c.Lease = time.Minute
+		}
+		o.swap(t, c)
+	}
+	const takers = 4
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	by := map[store.ID][]byte{}
+	for i := range takers {
+		s := o.s
+		if i%2 == 1 {
+			s = o.peer
+		}
+		taker, _ := store.As[upkeep.Taker](s)
+		nonce := []byte{15: byte(i)}
+		all.Go(func() {
+			list, err := taker.Take(bounded(t), ids, nonce, time.Minute, store.Statement{SQL: "select scope, key from taken"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error("Take:", err)
+			}
+			for _, e := range list {
+				if by[e.ID] != nil {
+					t.Errorf("%v was taken twice", e.ID)
+				}
+				by[e.ID] = nonce
+				want := stored(store.StateRunning)
+				if e.State != want.State || e.Fence != fence+1 || !bytes.Equal(e.Nonce, nonce) || e.Name != want.Name || !bytes.Equal(e.Data, want.Data) || e.Request != nil || e.LeaseExpired {
+					t.Errorf("taken: %+v", e)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for id, state := range states {
+		rec := o.read(t, id)
+		want := state
+		if state == store.StateWaiting {
+			want = store.StateRunning
+		}
+		if rec.State != want || (by[id] != nil) != (state == store.StateWaiting) || by[id] != nil && (!bytes.Equal(rec.Nonce, by[id]) || rec.Fence != fence+1) {
+			t.Errorf("%s: taken %t, and then %+v", state, by[id] != nil, rec)
+		}
+		if state == store.StateWaiting {
+			continue
+		}
+		if want := stored(state); state != store.StateAbsent && (rec.Fence != want.Fence || !bytes.Equal(rec.Nonce, want.Nonce)) {
+			t.Errorf("%s was changed: %+v", state, rec)
+		}
+	}
+	o.advance(t, 2*time.Minute)
+	for id := range by {
+		if rec := o.read(t, id); !rec.LeaseExpired {
+			t.Errorf("the lease of what was taken does not end: %+v", rec)
+		}
+	}
+}
