@@ -128,7 +128,10 @@ func ours(pool *pgxpool.Pool) []*producer {
 	engine, box := once.New(s, once.Config{}), outbox.New(s, outbox.Config{})
 	do := func(first bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			op := once.Operation{Scope: "acme POST /charges", Key: once.NewKey(), First: first}
+			op := once.Operation{Scope: "acme POST /charges", Key: once.NewKey()}
+			if first {
+				op.Attempt.Number = 1
+			}
 			_, err := once.Do(ctx, engine, op, func(ctx context.Context, tx pgx.Tx) (string, error) {
 				if err := business(ctx, tx); err != nil {
 					return "", err
