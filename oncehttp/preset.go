@@ -12,8 +12,8 @@ type Verdict uint8
 
 const (
 	VerdictDiscard Verdict = iota // roll back and store nothing: a retry executes
-	VerdictStore                 // roll back, then store the answer: a retry replays it
-	VerdictCommit                // commit the handler's writes and the answer together
+	VerdictStore                  // roll back, then store the answer: a retry replays it
+	VerdictCommit                 // commit the handler's writes and the answer together
 )
 
 // Preset is a dialect: everything in which APIs with idempotency keys differ, as

@@ -13,11 +13,12 @@ import (
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/migration"
 )
 
 // Capabilities are those of this release that have tables.
-var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
 
