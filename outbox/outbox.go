@@ -39,9 +39,9 @@ type Box[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
 	add    insert
-	who    string         // for the audit: see By
-	reason string         // of Resume
-	added  *atomic.Uint64 // parts to which messages were added since relays have last looked, one bit each
+	who    string       // for the audit: see By
+	reason string       // of Resume
+	added  *atomic.Bool // messages were added since relays have last looked
 }
 
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
@@ -58,7 +58,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	if err != nil {
 		panic("outbox: New: " + err.Error())
 	}
-	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Uint64)}
+	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Bool)}
 }
 
 // Add stores messages in tx: that of a handler, or one that the user has opened. They are delivered if
@@ -75,7 +75,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // [store.KindRetry], with which an operation runs again. So is a conflict at REPEATABLE READ or
 // SERIALIZABLE: use READ COMMITTED for keys that many transactions have in common.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
-	statements, parts, err := b.statements(ctx, messages)
+	statements, err := b.statements(ctx, messages)
 	if err != nil {
 		return err
 	}
@@ -85,33 +85,32 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 			return err
 		}
 	}
-	b.note(parts)
+	b.note()
 	return nil
 }
 
 // Declare is [Box.Add] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
-	statements, parts, err := b.statements(ctx, messages)
+	statements, err := b.statements(ctx, messages)
 	if err != nil {
 		return err
 	}
 	for _, s := range statements {
 		batch.Add(s)
 	}
-	b.note(parts)
+	b.note()
 	return nil
 }
 
 // note notes for the relays of this process that the next commit may have messages for them.
-func (b *Box[TX]) note(parts uint64) {
-	if b.added.Load()&parts != parts { // most often all are set: writers do not share the cache line for nothing
-		b.added.Or(parts)
+func (b *Box[TX]) note() {
+	if !b.added.Load() { // most often it is set: writers do not share the cache line for nothing
+		b.added.Store(true)
 	}
 }
 
-// statements are those that store messages, in the order of their locks. The bits of addedTo are the
-// parts to which they add.
-func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (list []store.Statement, addedTo uint64, err error) {
+// statements are those that store messages, in the order of their locks.
+func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (list []store.Statement, err error) {
 	var trace string
 	if b.cfg.Trace != nil {
 		trace = b.cfg.Trace(ctx)
@@ -121,14 +120,13 @@ func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (l
 		m, err := b.cfg.checked(m, trace)
 		if err == nil {
 			part := partOf(m.Topic, cmp.Or(m.Key, m.ID))
-			addedTo |= 1 << part
 			list, err = b.append(list, part, &m)
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)
+			return nil, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)
 		}
 	}
-	return sqlplane.InLockOrder(list), addedTo, nil
+	return sqlplane.InLockOrder(list), nil
 }
 
 // append appends the statements that store m, which has been checked.

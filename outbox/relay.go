@@ -70,7 +70,7 @@ type Relay struct {
 	cfg       RelayConfig
 	keep      time.Duration  // delivered messages
 	encrypter once.Encrypter // of payloads and headers
-	added     *atomic.Uint64 // the parts to which this process has added messages, one bit for each
+	added     *atomic.Bool   // this process has added messages
 
 	holder     holder
 	node       string // its name for the holder
@@ -128,7 +128,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	}
 	cfg.Policy = &policy
 	r := &Relay{
-		db: db, publisher: p, cfg: cfg, added: new(atomic.Uint64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
+		db: db, publisher: p, cfg: cfg, added: new(atomic.Bool), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
 	}
 	h := hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
@@ -274,8 +274,8 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 // Wake has the relay look for messages now, if this process has added some since it was called last. It is made for
 // once.Config.AfterCommit.
 func (r *Relay) Wake() {
-	if r.added.Load() != 0 {
-		r.added.Store(0)
+	if r.added.Load() {
+		r.added.Store(false)
 		notify(r.woken)
 	}
 }

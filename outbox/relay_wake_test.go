@@ -75,7 +75,7 @@ func TestWake(t *testing.T) {
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks after a commit without messages", n)
 		}
-		r.added.Or(1 << 5)
+		r.added.Store(true)
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks before the commit", n)
 		}
@@ -92,7 +92,7 @@ func TestWake(t *testing.T) {
 		}
 		var n int64
 		for range 100 { // 2 ms, with a wake every 20 µs: one look each millisecond
-			r.added.Or(1 << 5)
+			r.added.Store(true)
 			r.Wake()
 			n += looks(20 * time.Microsecond)
 		}
