@@ -20,7 +20,7 @@ func (a abilities) Take(ctx context.Context, ids []store.ID, nonce []byte, lease
 		}
 		scopes, keys = append(scopes, id.Scope), append(keys, id.Key)
 	}
-	err = poolRunner{a.s}.run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
+	err = poolRunner(a).run(ctx, func(conn *pgx.Conn) (answered bool, err error) {
 		rows, err := conn.Query(ctx, pgsql.Take(then.SQL), scopes, keys, nonce, millis(lease))
 		if err != nil {
 			return false, err
