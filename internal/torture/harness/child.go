@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -30,6 +32,7 @@ type Plan interface {
 
 // Main is the TestMain of a package whose tests start processes with a plan P.
 func Main[P Plan](m *testing.M) {
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // connections are broken here on purpose
 	text := os.Getenv(planVariable)
 	if text == "" {
 		testenv.Main(m)
@@ -74,7 +77,7 @@ func Start(tb testing.TB, plan Plan) *Child {
 	Must(tb, err)
 	exe, err := os.Executable()
 	Must(tb, err)
-	c := &Child{cmd: exec.Command(exe), lines: make(chan string, 1000), ended: make(chan struct{})}
+	c := &Child{cmd: exec.CommandContext(context.Background(), exe), lines: make(chan string, 1000), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), planVariable+"="+string(text))
 	c.cmd.Stderr = &c.said
 	c.stdin, err = c.cmd.StdinPipe()

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver of the kinds SQLite and Group
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
@@ -241,5 +241,3 @@ func Must(tb testing.TB, err error) {
 		tb.Fatal(err)
 	}
 }
-
-func init() { _ = mysql.SetLogger(&mysql.NopLogger{}) } // connections are broken here on purpose
