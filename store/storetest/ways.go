@@ -79,8 +79,9 @@ func (u *suite[TX]) byCaller(commit bool, apply func(*testing.T, caller[TX], sto
 func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) error {
 	return func(t *testing.T, c store.Change) error {
 		t.Helper()
-		opts.ID = c.ID
-		return u.granted(t, opts).Commit(bounded(t), c)
+		own := opts // tests that run beside each other share this function
+		own.ID = c.ID
+		return u.granted(t, own).Commit(bounded(t), c)
 	}
 }
 
