@@ -36,12 +36,12 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a lost phase takes what another owner has stored for its own",
-		Edits: []Edit{{In: "held.(*Owner).IsApplied", Old: "&& bytes.Equal(rec.Nonce, o.Nonce)", New: "&& len(rec.Nonce) > 0"}},
+		Edits: []Edit{{In: "held.(*Owner).IsApplied", Old: "bytes.Equal(rec.Nonce, o.Nonce)", New: "bytes.Equal(rec.Nonce, rec.Nonce)"}},
 		Tests: onLease("TestPhaseOfAnotherOwner"),
 	},
 	{
 		Name:  "a write takes what another owner has stored for its own",
-		Edits: []Edit{{In: "held.isOwn", Old: "&& bytes.Equal(rec.Nonce, c.Next.Nonce)", New: ""}},
+		Edits: []Edit{{In: "held.isOwn", Old: "bytes.Equal(rec.Nonce, c.Next.Nonce)", New: "bytes.Equal(rec.Nonce, rec.Nonce)"}},
 		Tests: onLease("TestProperty"),
 	},
 	{
