@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -13,6 +14,7 @@ import (
 // TestReserve: a reserved connection works while transactions have all connections of the
 // pool, and comes back after the server has ended it.
 func TestReserve(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		_, dsn := newDB(t, name)
 		db, closeDB, err := open(t.Context(), name, dsn, 1, false)

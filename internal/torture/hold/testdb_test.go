@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -22,14 +23,12 @@ import (
 
 // The stores on which parts are held.
 const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
+	pgxName      = harness.Pgx
+	postgresName = harness.Postgres
+	sqliteName   = harness.SQLite
+	mariadbName  = harness.MariaDB
+	mysqlName    = harness.MySQL
 )
-
-var names = []string{pgxName, postgresName, sqliteName, mariadbName, mysqlName}
 
 // newDSN makes an empty database for a store.
 func newDSN(tb testing.TB, name string) string {
@@ -104,9 +103,7 @@ func newDB(tb testing.TB, name string) (db sqlplane.Database, dsn string) {
 func on(t *testing.T, test func(t *testing.T, name string)) {
 	t.Helper()
 	t.Parallel()
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, name) })
-	}
+	harness.Each(t, harness.Servers, test)
 }
 
 func must(tb testing.TB, err error) {

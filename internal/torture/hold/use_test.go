@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -16,6 +17,7 @@ import (
 // TestUse: parts in use are not let go to a new node before the unit of work has ended, and no
 // other unit of work begins on those that are to leave.
 func TestUse(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		const parts = 4
@@ -63,6 +65,7 @@ func changeHeld(t *testing.T, db sqlplane.Database, parts []hold.Part) int64 {
 // TestDrain: when its context ends, a node lets go what is not in use at once, and the rest when it is not in use
 // any more. Meanwhile it renews. The other node does not wait until anything expires.
 func TestDrain(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		const parts, long = 8, time.Hour
@@ -151,6 +154,7 @@ func TestChanged(t *testing.T) {
 
 // TestNotMigrated: without its tables, a Holder says so.
 func TestNotMigrated(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		run(t, db.Pool(), statement(db, "drop table once_hold_node"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -24,26 +25,18 @@ import (
 
 // The stores on which leases are kept.
 const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
+	pgxName      = harness.Pgx
+	postgresName = harness.Postgres
+	sqliteName   = harness.SQLite
+	mariadbName  = harness.MariaDB
+	mysqlName    = harness.MySQL
 )
 
-// on runs a test for each store, beside other tests. Of the rarer ones make prove runs some.
+// on runs a test for each store, beside other tests.
 func on(t *testing.T, test func(t *testing.T, name string)) {
 	t.Helper()
 	t.Parallel()
-	for _, name := range []string{pgxName, sqliteName, postgresName, mariadbName, mysqlName} {
-		t.Run(name, func(t *testing.T) {
-			if name != pgxName && name != sqliteName {
-				testenv.Sample(t, 6)
-			}
-			t.Parallel()
-			test(t, name)
-		})
-	}
+	harness.Each(t, harness.Servers, test)
 }
 
 // database is a store as a process of its own has it.

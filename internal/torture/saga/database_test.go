@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
@@ -45,11 +46,11 @@ func must(tb testing.TB, err error) {
 
 // The stores on which sagas are kept.
 const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
+	pgxName      = harness.Pgx
+	postgresName = harness.Postgres
+	sqliteName   = harness.SQLite
+	mariadbName  = harness.MariaDB
+	mysqlName    = harness.MySQL
 )
 
 const (
@@ -130,40 +131,35 @@ func (o opening) openSQLStore(ctx context.Context) (*sqlstore.Store, func(), err
 	return s, func() { _ = db.Close() }, err
 }
 
-// on runs a test on each database. Of the rarer ones make prove runs some.
+// on runs a test on each database.
 func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*testing.T, system[*sql.Tx])) {
 	t.Helper()
-	for _, name := range []string{pgxName, sqliteName, postgresName, mariadbName, mysqlName} {
-		t.Run(name, func(t *testing.T) {
-			if name != pgxName && name != sqliteName {
-				testenv.Sample(t, 3)
-			}
-			o := newDatabase(t, name)
-			if name == pgxName {
-				s, end, err := o.openPgx(t.Context())
-				must(t, err)
-				defer end()
-				overPgx(t, system[pgx.Tx]{opening: o, db: s, begin: func(ctx context.Context) (pgx.Tx, func() error, error) {
-					txn, _, err := s.Begin(ctx, store.BeginOptions{})
-					if err != nil {
-						return nil, nil, err
-					}
-					return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
-				}})
-				return
-			}
-			s, end, err := o.openSQLStore(t.Context())
+	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
+		o := newDatabase(t, name)
+		if name == pgxName {
+			s, end, err := o.openPgx(t.Context())
 			must(t, err)
 			defer end()
-			overSQL(t, system[*sql.Tx]{opening: o, db: s, begin: func(ctx context.Context) (*sql.Tx, func() error, error) {
+			overPgx(t, system[pgx.Tx]{opening: o, db: s, begin: func(ctx context.Context) (pgx.Tx, func() error, error) {
 				txn, _, err := s.Begin(ctx, store.BeginOptions{})
 				if err != nil {
 					return nil, nil, err
 				}
 				return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
 			}})
-		})
-	}
+			return
+		}
+		s, end, err := o.openSQLStore(t.Context())
+		must(t, err)
+		defer end()
+		overSQL(t, system[*sql.Tx]{opening: o, db: s, begin: func(ctx context.Context) (*sql.Tx, func() error, error) {
+			txn, _, err := s.Begin(ctx, store.BeginOptions{})
+			if err != nil {
+				return nil, nil, err
+			}
+			return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
+		}})
+	})
 }
 
 // system is sagas on a database.
