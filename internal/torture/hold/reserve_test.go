@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -31,7 +32,7 @@ func TestReserve(t *testing.T) {
 			_, err := own.Pool().Exec(t.Context(), statement(db, "insert into once_hold_node (work, node, expires, leaving) values ('w', ?, NOW, 0)", node))
 			return err
 		}
-		if name == sqliteName {
+		if name == harness.SQLite {
 			must(t, insert("a"))
 			return // a transaction has the file, not only a connection
 		}

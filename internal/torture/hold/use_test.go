@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -100,7 +101,7 @@ func TestDrain(t *testing.T) {
 // TestDrainIsBounded: a unit of work that never ends keeps no part longer than TTL, and its fences are old then.
 func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
-	db, _ := newDB(t, sqliteName)
+	db, _ := newDB(t, harness.SQLite)
 	first := start(t, db, hold.Config{Parts: 2})
 	until(t, func() error { return even(2, first) })
 	used, _ := first.Use(all(2))
@@ -115,7 +116,7 @@ func TestDrainIsBounded(t *testing.T) {
 // TestChanged: each change of what is held is told, also that parts are lost because no renewal succeeds.
 func TestChanged(t *testing.T) {
 	t.Parallel()
-	db, _ := newDB(t, sqliteName)
+	db, _ := newDB(t, harness.SQLite)
 	g := &gate{Database: db}
 	h := hold.New(g, hold.Config{Work: work, Parts: 2, TTL: ttl})
 	var told atomic.Int64 // the last time

@@ -44,15 +44,6 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// The stores on which sagas are kept.
-const (
-	pgxName      = harness.Pgx
-	postgresName = harness.Postgres
-	sqliteName   = harness.SQLite
-	mariadbName  = harness.MariaDB
-	mysqlName    = harness.MySQL
-)
-
 const (
 	ttl      = 200 * time.Millisecond
 	patience = 90 * time.Second // bounds what must come: a hang is a failure
@@ -72,17 +63,17 @@ func newDatabase(tb testing.TB, name string) opening {
 	o := opening{Store: name}
 	sets := saga.Migrations
 	switch name {
-	case sqliteName:
+	case harness.SQLite:
 		o.DSN = "file:" + filepath.Join(tb.TempDir(), "saga.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)"
-	case mariadbName:
+	case harness.MariaDB:
 		o.DSN = testenv.NewMariaDB(tb)
-	case mysqlName:
+	case harness.MySQL:
 		o.DSN = testenv.NewMySQL(tb)
 	default:
 		o.DSN = testenv.NewDatabase(tb)
 	}
 	var plane sqlplane.Database
-	if name == pgxName {
+	if name == harness.Pgx {
 		pool, err := pgxpool.New(tb.Context(), o.DSN)
 		must(tb, err)
 		defer pool.Close()
@@ -104,7 +95,7 @@ func newDatabase(tb testing.TB, name string) opening {
 }
 
 func (o opening) openSQL() (*sql.DB, error) {
-	drivers := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql", mysqlName: "mysql"}
+	drivers := map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite", harness.MariaDB: "mysql", harness.MySQL: "mysql"}
 	db, err := sqlstore.Open(drivers[o.Store], o.DSN)
 	if err == nil {
 		db.SetMaxOpenConns(8)
@@ -136,7 +127,7 @@ func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*te
 	t.Helper()
 	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
 		o := newDatabase(t, name)
-		if name == pgxName {
+		if name == harness.Pgx {
 			s, end, err := o.openPgx(t.Context())
 			must(t, err)
 			defer end()
