@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
@@ -44,7 +45,7 @@ func TestArchiveKill(t *testing.T) {
 	for _, call := range []string{"write", "pwrite64", "fsync", "renameat"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			a := archiveSiege{testDB: sqliteGround(t, sqliteName, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
+			a := archiveSiege{testDB: sqliteGround(t, harness.SQLite, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
 			n := int64(1)
 			for a.strike(t, call, n) && !t.Failed() {
 				n += int64(scale(2, 1)) // each round is another one's archive

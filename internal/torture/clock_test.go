@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
 )
@@ -21,7 +22,7 @@ func TestClock(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "faketime")
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName, sqliteName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL, harness.SQLite} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
@@ -54,7 +55,7 @@ var ownClock sqliteClock
 func clockGround(t *testing.T, name string) *clocked {
 	t.Helper()
 	switch name {
-	case sqliteName:
+	case harness.SQLite:
 		if err := ownClock.register(); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,7 @@ func clockGround(t *testing.T, name string) *clocked {
 			ownClock.ahead.Store(ahead.Milliseconds())
 			return nil
 		}}
-	case mariadbName, mysqlName:
+	case harness.MariaDB, harness.MySQL:
 		m := startInnoDB(t, name, testenv.MariaDBConfig{Clock: true})
 		return &clocked{testDB: innodbGround(t, name, m.DSN("mysql")), set: m.SetClock}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/storetest"
@@ -20,15 +21,15 @@ import (
 // must not know.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	t.Run(sqliteName, func(t *testing.T) {
+	t.Run(harness.SQLite, func(t *testing.T) {
 		t.Parallel()
 		conformSQLite(t, sqlstore.Config{})
 	})
-	t.Run(groupName, func(t *testing.T) {
+	t.Run(harness.Group, func(t *testing.T) {
 		t.Parallel()
 		conformSQLite(t, sqlstore.Config{GroupCommit: true})
 	})
-	t.Run(postgresName, func(t *testing.T) {
+	t.Run(harness.Postgres, func(t *testing.T) {
 		t.Parallel()
 		h := conformance{
 			driver:  "pgx",
@@ -74,7 +75,7 @@ func sqliteHarness(cfg sqlstore.Config) storetest.Harness[*sql.Tx] {
 // TestConformanceInnoDB is the suite on MariaDB and on MySQL.
 func TestConformanceInnoDB(t *testing.T) {
 	t.Parallel()
-	for name, create := range map[string]func(testing.TB) string{mariadbName: testenv.NewMariaDB, mysqlName: testenv.NewMySQL} {
+	for name, create := range map[string]func(testing.TB) string{harness.MariaDB: testenv.NewMariaDB, harness.MySQL: testenv.NewMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conformInnoDB(t, create)

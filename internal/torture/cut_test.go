@@ -14,15 +14,16 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // committing ends what the connections of a store send when they commit. Nothing
 // is prepared here, so that it can be seen.
 func committing(store string) string {
 	switch store {
-	case mariadbName:
+	case harness.MariaDB:
 		return "; COMMIT; END"
-	case mysqlName:
+	case harness.MySQL:
 		return "\x03COMMIT"
 	}
 	return "COMMIT\x00"
@@ -84,7 +85,7 @@ func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(commi
 func TestCut(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)
@@ -142,7 +143,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	if applied {
 		fault = c.afterCommit()
 	}
-	if (flow == flowFailure || flow == flowBatch) && c.store == pgxName {
+	if (flow == flowFailure || flow == flowBatch) && c.store == harness.Pgx {
 		// It has no COMMIT: the pipeline is the transaction.
 		fault = faultnet.CutBefore("insert into once_operation")
 		if applied {
@@ -179,7 +180,7 @@ func (c *cutter) asExpected(told error, flow string, applied, heals bool, runs i
 	ok := told == nil
 	switch {
 	case !heals, !applied && flow == flowFailure, // a failure's commit may still be on its way
-		!applied && flow == flowBatch && c.store == pgxName && runs == 1: // so may this one
+		!applied && flow == flowBatch && c.store == harness.Pgx && runs == 1: // so may this one
 		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.EffectInDoubt
 	case !applied && runs == 1:
 		want, ok = "not applied", once.EffectOf(told) == once.EffectNotApplied
@@ -197,7 +198,7 @@ func TestCutMany(t *testing.T) {
 	t.Parallel()
 	const clients = 32
 	rounds := scale(8, 200)
-	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, store)

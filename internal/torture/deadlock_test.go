@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -50,7 +51,7 @@ func noDeadlocks(t *testing.T, g *testDB) {
 
 func deadlocks(t *testing.T, g *testDB) int {
 	t.Helper()
-	if g.store == mysqlName {
+	if g.store == harness.MySQL {
 		return g.count(t, "select count from information_schema.innodb_metrics where name = 'lock_deadlocks'")
 	}
 	return status(t, g, "Innodb_deadlocks")

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // unwell is a database in a file, of whose system calls one fails at a time.
@@ -33,7 +34,7 @@ func failSQLite(t *testing.T, store, journal string) {
 	g := sqliteGround(t, store+" "+journal, journal)
 	g.store = store
 	busy := 100
-	if store == groupName {
+	if store == harness.Group {
 		busy = 1000 // its least
 	}
 	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy), 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestIOError makes the N-th system call of an operation fail with EIO, in the process
@@ -17,7 +18,7 @@ func TestIOError(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Settings: map[string]string{"autovacuum": "off"}})
@@ -40,7 +41,7 @@ func TestIOError(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, store)
 			settings := map[string]string{"skip-stack-trace": "ON"}
-			if store == mysqlName {
+			if store == harness.MySQL {
 				settings = withThreads(store)
 			}
 			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: settings})
@@ -57,10 +58,10 @@ func TestIOError(t *testing.T) {
 		})
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); failSQLite(t, sqliteName, journal) })
+		t.Run(harness.SQLite+" "+journal, func(t *testing.T) { t.Parallel(); failSQLite(t, harness.SQLite, journal) })
 	}
 	if long() { // SQLite waits by itself, each time for ten seconds
-		t.Run(groupName+" WAL", func(t *testing.T) { t.Parallel(); failSQLite(t, groupName, "WAL") })
+		t.Run(harness.Group+" WAL", func(t *testing.T) { t.Parallel(); failSQLite(t, harness.Group, "WAL") })
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // committer is a text with which a handler commits by itself.
@@ -19,9 +20,9 @@ type committer struct {
 
 func committers(store string) []committer {
 	switch store {
-	case mariadbName:
+	case harness.MariaDB:
 		return []committer{{"commit and chain", false}, {"create table implicit (id int)", false}, {"execute immediate 'commit'", true}}
-	case mysqlName:
+	case harness.MySQL:
 		return []committer{{"commit and chain", false}, {"create table implicit (id int)", false}, {"call commit_from_below()", true}}
 	}
 	return []committer{
@@ -38,14 +39,14 @@ func TestEndedAndLost(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCutter(t, name)
 			for _, co := range committers(name) {
 				for _, fails := range []bool{false, true} {
 					lost := map[string]faultnet.Fault{"COMMIT": c.beforeCommit(), "its answer": c.afterCommit()}
-					if name == mysqlName { // where it is not sent before it is known whether there is a transaction
+					if name == harness.MySQL { // where it is not sent before it is known whether there is a transaction
 						const question = "RELEASE SAVEPOINT once_begun"
 						lost = map[string]faultnet.Fault{question: faultnet.CutBefore(question), "its answer": faultnet.SwallowAnswer(question, ready(name))}
 					}
@@ -69,7 +70,7 @@ func (c *cutter) beforeRollback(fails bool) faultnet.Fault {
 	switch {
 	case innodb(c.store):
 		return faultnet.CutBefore("ROLLBACK")
-	case c.store == pgxName && !fails:
+	case c.store == harness.Pgx && !fails:
 		return faultnet.CutBefore("rollback\x00")
 	}
 	return faultnet.CutBefore("ROLLBACK\x00")

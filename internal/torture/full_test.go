@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestFullDisk leaves N pages of room on the disk of the database, N = 0, 1, 2, ...
@@ -21,11 +22,11 @@ func TestFullDisk(t *testing.T) {
 	if !testenv.Isolated(t) {
 		return
 	}
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(store, func(t *testing.T) { t.Parallel(); fullPostgres(t, store) })
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		t.Run(sqliteName+" "+journal, func(t *testing.T) { t.Parallel(); fullSQLite(t, journal) })
+		t.Run(harness.SQLite+" "+journal, func(t *testing.T) { t.Parallel(); fullSQLite(t, journal) })
 	}
 	for _, store := range innodbStores {
 		t.Run(store, func(t *testing.T) {
@@ -200,7 +201,7 @@ const spareRoom = "set autocommit = 0;;" +
 
 func fullSQLite(t *testing.T, journal string) {
 	disk := testenv.NewDisk(t, 16<<20)
-	c := &cramped{trial: trial{g: sqliteAt(t, disk.Path, sqliteName, journal)}, disk: disk}
+	c := &cramped{trial: trial{g: sqliteAt(t, disk.Path, harness.SQLite, journal)}, disk: disk}
 	c.revive = func(context.Context) error { return nil }
 	c.shortage = []shortage{{name: "the file grows", prepare: executes("vacuum;;pragma wal_checkpoint(truncate)"), paper: paper(24 << 10), step: int64(scale(2, 1)), settles: []bool{false}}}
 	c.run(t, 1)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -116,7 +117,7 @@ func startGroup(t *testing.T, size int) (members []*testenv.MariaDB) {
 		_ = l.Close()
 	}
 	for i := range size {
-		m := startInnoDB(t, mysqlName, testenv.MariaDBConfig{Settings: map[string]string{
+		m := startInnoDB(t, harness.MySQL, testenv.MariaDBConfig{Settings: map[string]string{
 			"server-id": fmt.Sprint(i + 1), "log-bin": "on", "gtid-mode": "ON", "enforce-gtid-consistency": "ON", "report-host": "127.0.0.1",
 			"performance-schema": "ON", "plugin-load-add": "group_replication.so",
 			"loose-group-replication-group-name": "6f1a2b3c-0000-4000-8000-000000000001", "loose-group-replication-start-on-boot": "OFF",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 const flowGroup = "group" // operations that share a COMMIT
@@ -85,13 +86,13 @@ func TestKillGroup(t *testing.T) {
 	var met tally
 	start := time.Now()
 	for _, journal := range []string{"WAL", "DELETE"} {
-		s := &killLoop{t: t, g: sqliteGround(t, groupName+"-"+journal, journal)}
-		s.g.store = groupName
+		s := &killLoop{t: t, g: sqliteGround(t, harness.Group+"-"+journal, journal)}
+		s.g.store = harness.Group
 		s.groups(append([]string{byName}, syscalls...)...)
 		met.merge(&s.tally)
 	}
 	// Beside a living neighbour, who shares the dead one's memory.
-	s := &killLoop{t: t, g: newGround(t, groupName)}
+	s := &killLoop{t: t, g: newGround(t, harness.Group)}
 	s.successor = s.g.open(t, setup{})
 	s.groups("pwrite64", "fdatasync", "fcntl")
 	s.tally.merge(&met)
@@ -178,5 +179,5 @@ func (t *tally) merge(other *tally) {
 // groups, and beside another one.
 func TestStormOfGroups(t *testing.T) {
 	testenv.Prove(t)
-	unleash(t, newGround(t, groupName), 2, 32, scale(40, 400))
+	unleash(t, newGround(t, harness.Group), 2, 32, scale(40, 400))
 }

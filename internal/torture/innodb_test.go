@@ -5,24 +5,20 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
-)
-
-const (
-	mariadbName = "sqlstore-mariadb"
-	mysqlName   = "sqlstore-mysql"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // innodbStores are those that keep their tables in InnoDB: MariaDB and MySQL. A test of one of
 // them is a test of the other, unless it says why not.
-var innodbStores = []string{mariadbName, mysqlName}
+var innodbStores = []string{harness.MariaDB, harness.MySQL}
 
-func innodb(store string) bool { return store == mariadbName || store == mysqlName }
+func innodb(store string) bool { return store == harness.MariaDB || store == harness.MySQL }
 
 // sampleMySQL leaves most of the long walks on MySQL out of make prove. They go the ways of
 // MariaDB's, which are always gone.
 func sampleMySQL(t *testing.T, store string) {
 	t.Helper()
-	if store == mysqlName {
+	if store == harness.MySQL {
 		testenv.Sample(t, 4)
 	}
 }
@@ -31,7 +27,7 @@ func sampleMySQL(t *testing.T, store string) {
 func startInnoDB(t *testing.T, store string, config testenv.MariaDBConfig) *testenv.MariaDB {
 	t.Helper()
 	testenv.Need(t, "mariadb")
-	if config.MySQL = store == mysqlName; config.MySQL {
+	if config.MySQL = store == harness.MySQL; config.MySQL {
 		testenv.Need(t, "mysql")
 	}
 	m, err := testenv.StartMariaDB(t.Context(), config)
@@ -45,7 +41,7 @@ func startInnoDB(t *testing.T, store string, config testenv.MariaDBConfig) *test
 // withThreads are the settings with which a server tells which thread serves a session. MariaDB
 // always does.
 func withThreads(store string) map[string]string {
-	if store == mysqlName {
+	if store == harness.MySQL {
 		return map[string]string{"performance-schema": "ON"}
 	}
 	return nil
@@ -53,7 +49,7 @@ func withThreads(store string) map[string]string {
 
 // threads is the table of sessions p that says which thread serves each: its column tid.
 func threads(store string) string {
-	if store == mysqlName {
+	if store == harness.MySQL {
 		return "(select processlist_id as id, processlist_command as command, thread_os_id as tid from performance_schema.threads where processlist_id is not null) p"
 	}
 	return "information_schema.processlist p"
@@ -71,7 +67,7 @@ func raiseInnoDB(store string, code int) string {
 	switch {
 	case code != 1213:
 		return signal(code)
-	case store == mysqlName:
+	case store == harness.MySQL:
 		return "call be_in_a_deadlock()"
 	}
 	return "begin not atomic rollback; " + signal(code) + "; end"

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 )
@@ -106,7 +107,7 @@ func TestJournalKill(t *testing.T) {
 	if long() {
 		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
 	}
-	s := &journalLoop{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
+	s := &journalLoop{t: t, g: newGround(t, harness.SQLite), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
 	s.lay(kinds)
 }
 

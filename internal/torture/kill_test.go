@@ -8,6 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // fewest points of a store for the proof to count as one.
@@ -17,14 +18,14 @@ const fewest = 150
 func TestKill(t *testing.T) {
 	testenv.Core(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
-	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, store)
 			killClient(t, store)
 		})
 	}
-	t.Run(sqliteName, func(t *testing.T) { t.Parallel(); killSQLite(t) })
+	t.Run(harness.SQLite, func(t *testing.T) { t.Parallel(); killSQLite(t) })
 }
 
 // killClient kills clients of a server.
@@ -45,7 +46,7 @@ func killClient(t *testing.T, store string) {
 // killSQLite has living neighbours first, who share the dead one's memory, and then
 // nobody: the next process has to recover the file.
 func killSQLite(t *testing.T) {
-	g := newGround(t, sqliteName)
+	g := newGround(t, harness.SQLite)
 	s := &killLoop{t: t, g: g, successor: g.open(t, setup{})}
 	defer s.report(time.Now())
 	s.loop(flowTwice, byName, 1)
@@ -59,7 +60,7 @@ func killSQLite(t *testing.T) {
 		}
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		alone := &killLoop{t: t, g: sqliteGround(t, sqliteName+"-"+journal, journal)}
+		alone := &killLoop{t: t, g: sqliteGround(t, harness.SQLite+"-"+journal, journal)}
 		for _, call := range syscalls {
 			alone.loop(flowTakeover, call, 1)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestLateInnoDB is TestLate where sessions are threads, which cannot be stopped one by
@@ -34,7 +35,7 @@ func TestLateInnoDB(t *testing.T) {
 
 // holdingCommits are the settings of a server on which holdCommits works.
 func holdingCommits(store string) map[string]string {
-	if store == mysqlName {
+	if store == harness.MySQL {
 		return map[string]string{"log-bin": "on", "server-id": "1", "plugin-load-add": "semisync_source.so"}
 	}
 	return nil
@@ -47,7 +48,7 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 		return nil, err
 	}
 	stages, end := []string{"backup stage START", "backup stage FLUSH", "backup stage BLOCK_DDL", "backup stage BLOCK_COMMIT"}, "backup stage END"
-	if g.store == mysqlName {
+	if g.store == harness.MySQL {
 		stages, end = []string{"set global rpl_semi_sync_source_timeout = 1000000000, rpl_semi_sync_source_enabled = 1"}, "set global rpl_semi_sync_source_enabled = 0"
 	}
 	for _, stage := range stages {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -21,7 +22,7 @@ func TestLate(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)
@@ -63,7 +64,7 @@ func (s *sleeper) onCommit(ctx context.Context, flow string) {
 	s.err = s.g.db.QueryRowContext(ctx, `select pid from pg_stat_activity
  where datname = current_database() and state = 'idle in transaction'`).Scan(&s.pid)
 	pattern := committing(s.g.store)
-	if flow == flowFailure && s.g.store == pgxName {
+	if flow == flowFailure && s.g.store == harness.Pgx {
 		pattern = "insert into once_operation" // the pipeline is the transaction
 	}
 	s.leash.cutAfter(pattern, func() { s.err = errors.Join(s.err, syscall.Kill(s.pid, syscall.SIGSTOP)) })
@@ -157,22 +158,20 @@ func (g gated) waiting(ctx context.Context) error {
 // is older than the lock misses that. In the pipeline of pgxstore it is younger, unless
 // the whole transaction has one snapshot.
 func TestOldLook(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGated(t, name)
-			for _, l := range levels {
-				if err := oldLook(t, g, l); err != nil {
-					t.Errorf("%s: %v. %s", l.name, err, rerun(t))
-				}
+	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, name string) {
+		g := newGated(t, name)
+		for _, l := range levels {
+			if err := oldLook(t, g, l); err != nil {
+				t.Errorf("%s: %v. %s", l.name, err, rerun(t))
 			}
-			if err := oldSettling(t, g); err != nil {
-				t.Errorf("settling: %v. %s", err, rerun(t))
-			}
-		})
-	}
+		}
+		if err := oldSettling(t, g); err != nil {
+			t.Errorf("settling: %v. %s", err, rerun(t))
+		}
+	})
 }
 
 // oldLook: if the look-up is old the handler runs in vain, and the answer is the
@@ -197,7 +196,7 @@ func oldLook(t *testing.T, g gated, l level) error {
 		got, replayed, err := late.Do(ctx, op, work{key: op.Key, attempt: "late"})
 		reached := true // above READ COMMITTED the handler's own writes collide before the record does
 		if l.is == store.ReadCommitted {
-			reached = (taken == 1) == (g.store != pgxName)
+			reached = (taken == 1) == (g.store != harness.Pgx)
 		}
 		if err == nil && (got.Attempt != "early" || !replayed || !reached) {
 			err = fmt.Errorf("%+v, replayed: %v, taken at the primary key %d times", got, replayed, taken)

@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -106,7 +107,7 @@ func TestLettersUpgradeKilled(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		if g.store != sqliteName && g.store != pgxName {
+		if g.store != harness.SQLite && g.store != harness.Pgx {
 			testenv.Sample(t, 4)
 		}
 		for _, f := range killsOf[g.store] {
@@ -141,6 +142,7 @@ func TestLettersUpgradeKilled(t *testing.T) {
 // TestOldProgramBesideLetters: on an upgraded database the statements of the program before work, and either program goes on with
 // what the other one has written.
 func TestOldProgramBesideLetters(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		g.withOldLetters(t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestNthRestart restarts the server at the N-th statement, before it gets there or when it
@@ -20,7 +21,7 @@ func TestNthRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = pg.Close() })
-		for _, name := range []string{pgxName, postgresName} {
+		for _, name := range []string{harness.Pgx, harness.Postgres} {
 			if err := pg.CreateDatabase(name); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -17,7 +18,7 @@ func TestNthRival(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
@@ -46,7 +47,7 @@ func TestNthRival(t *testing.T) {
 		})
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		t.Run(sqliteName+"-"+journal, func(t *testing.T) {
+		t.Run(harness.SQLite+"-"+journal, func(t *testing.T) {
 			t.Parallel()
 			n := newNthSQLite(t, journal)
 			r := &rival{g: n.g, T: t}

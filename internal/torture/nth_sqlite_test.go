@@ -12,6 +12,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -182,7 +183,7 @@ func newNthSQLite(t *testing.T, journal string) *nth {
 // sqliteTripped is a database in a file, and the driver that trips on it.
 func sqliteTripped(t *testing.T, journal string) (*testDB, *tripwire) {
 	t.Helper()
-	g := sqliteGround(t, sqliteName+"-"+journal, journal)
+	g := sqliteGround(t, harness.SQLite+"-"+journal, journal)
 	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", "busy_timeout(100)", 1)
 	c, err := sqlite.NewConnector(g.dsn)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestNth has the N-th statement of an operation meet each error of its database, N = 1,
@@ -20,7 +21,7 @@ func TestNth(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
@@ -30,7 +31,7 @@ func TestNth(t *testing.T) {
 			n.report(50)
 		})
 	}
-	t.Run(sqliteName, func(t *testing.T) {
+	t.Run(harness.SQLite, func(t *testing.T) {
 		t.Parallel()
 		n := newNthSQLite(t, "WAL")
 		n.loops(sqliteFaults())

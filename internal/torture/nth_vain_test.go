@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestNthVain is TestNth for a caller who says that an operation is asked for the first
@@ -25,25 +26,25 @@ func TestNthVain(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, store := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
 			line := newToll(t, address(t, g.dsn), wireOf(store))
 			v := newVain(t, g, line, setup{dsn: line.dsn(g.dsn)})
 			v.all(faultsOf(store))
-			if store == pgxName && line.skipped == 0 {
+			if store == harness.Pgx && line.skipped == 0 {
 				t.Errorf("vacuous: the server has skipped nothing. %s", rerun(t))
 			}
 			testenv.Reportf(t, "%d runs in vain; %d statements that were to fail were skipped", v.runs.Load(), line.skipped)
-			if store == mysqlName { // one statement looks the operation up and claims it
+			if store == harness.MySQL { // one statement looks the operation up and claims it
 				v.report(20)
 			} else {
 				v.report(40)
 			}
 		})
 	}
-	t.Run(sqliteName, func(t *testing.T) {
+	t.Run(harness.SQLite, func(t *testing.T) {
 		t.Parallel()
 		g, line := sqliteTripped(t, "WAL")
 		v := newVain(t, g, line, setup{opens: line.open})
@@ -84,18 +85,18 @@ func (v *vain) all(faults []fault) {
 		if _, err := v.strike(v.Context(), math.MaxInt, fault{}, lies, func() {}); err != nil {
 			v.Fatal(err)
 		}
-	}, pgxName)
+	}, harness.Pgx)
 	for _, f := range faults {
 		for _, swallows := range []bool{false, true} {
 			c := lies
 			c.swallows = swallows
-			v.passes(f.name, func() { v.loop(f, c, nil) }, pgxName)
+			v.passes(f.name, func() { v.loop(f, c, nil) }, harness.Pgx)
 		}
-		v.passes(f.name+", in flight", func() { v.visits(f, v.inFlight) }, pgxName)
-		v.passes(f.name+", over HTTP", func() { v.visits(f, v.overHTTP) }, pgxName)
+		v.passes(f.name+", in flight", func() { v.visits(f, v.inFlight) }, harness.Pgx)
+		v.passes(f.name+", over HTTP", func() { v.visits(f, v.overHTTP) }, harness.Pgx)
 	}
 	// Who looks before he has the lock may see what was before it.
-	v.passes("the holder ends", func() { v.visits(fault{name: "the holder ends"}, v.inFlight) }, pgxName, postgresName)
+	v.passes("the holder ends", func() { v.visits(fault{name: "the holder ends"}, v.inFlight) }, harness.Pgx, harness.Postgres)
 }
 
 // passes fails unless handlers have run in vain on these stores, and on no others.

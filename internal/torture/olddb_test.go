@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry/journal"
@@ -36,7 +37,7 @@ var (
 )
 
 var dialectOf = map[string]sqlplane.Dialect{
-	pgxName: sqlplane.PostgreSQL, postgresName: sqlplane.PostgreSQL, mariadbName: sqlplane.MySQL, mysqlName: sqlplane.MySQL, sqliteName: sqlplane.SQLite,
+	harness.Pgx: sqlplane.PostgreSQL, harness.Postgres: sqlplane.PostgreSQL, harness.MariaDB: sqlplane.MySQL, harness.MySQL: sqlplane.MySQL, harness.SQLite: sqlplane.SQLite,
 }
 
 // onOldDatabases runs a test on a database of before once_schema (see
@@ -46,6 +47,7 @@ func onOldDatabases(t *testing.T, test func(t *testing.T, g *testDB)) {
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	for name := range dialectOf {
 		t.Run(name, func(t *testing.T) {
+			harness.Cell(t, name == harness.Pgx || name == harness.SQLite || name == harness.MariaDB)
 			t.Parallel()
 			test(t, oldDatabase(t, name))
 		})
@@ -68,7 +70,7 @@ func oldDatabase(t *testing.T, name string) *testDB {
 		}
 		driver, g.dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"
 	case sqlplane.MySQL:
-		driver, g.dsn = "mysql", map[string]func(testing.TB) string{mariadbName: testenv.NewMariaDB, mysqlName: testenv.NewMySQL}[name](t)
+		driver, g.dsn = "mysql", map[string]func(testing.TB) string{harness.MariaDB: testenv.NewMariaDB, harness.MySQL: testenv.NewMySQL}[name](t)
 	case sqlplane.PostgreSQL:
 		g.dsn = testenv.NewDatabase(t)
 	}
@@ -102,7 +104,7 @@ func (g *testDB) loadOld(t *testing.T) {
 // renewed returns an old database without what was done to g.
 func (g *testDB) renewed(t *testing.T) *testDB {
 	t.Helper()
-	if g.store == sqliteName {
+	if g.store == harness.SQLite {
 		return oldDatabase(t, g.store)
 	}
 	g.loadOld(t)
@@ -132,7 +134,7 @@ func (g *testDB) count(t *testing.T, query string) (n int) {
 
 // upgrade runs the Migrate of g's store.
 func (g *testDB) upgrade(ctx context.Context, su setup, sets ...migration.Set) error {
-	if g.store == pgxName {
+	if g.store == harness.Pgx {
 		pool, err := openPool(ctx, su)
 		if err != nil {
 			return err
@@ -291,7 +293,7 @@ type repeat func(key, request string) (once.Result[string], error)
 // repeats returns what asks an engine on g's store, the log of its attempts, and that store.
 func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Database) {
 	t.Helper()
-	if g.store == pgxName {
+	if g.store == harness.Pgx {
 		pool, err := openPool(t.Context(), setup{dsn: g.dsn})
 		if err != nil {
 			t.Fatal(err)

@@ -11,21 +11,24 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
 // TestPgBouncer runs behind PgBouncer in transaction mode, where each transaction may
 // meet another session, and nothing of a session may be relied on after its end.
 func TestPgBouncer(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "pgbouncer")
 	for _, c := range []struct{ store, mode string }{
-		{pgxName, "exec"},
-		{pgxName, "simple_protocol"},
-		{postgresName, "exec"},
-		{postgresName, "simple_protocol"},
+		{harness.Pgx, "exec"},
+		{harness.Pgx, "simple_protocol"},
+		{harness.Postgres, "exec"},
+		{harness.Postgres, "simple_protocol"},
 	} {
 		t.Run(c.store+"/"+c.mode, func(t *testing.T) {
+			harness.Cell(t, c.store == harness.Pgx)
 			t.Parallel()
 			g := newGround(t, c.store)
 			u, err := url.Parse(g.dsn)

@@ -9,8 +9,6 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-const pgxName = "pgxstore"
-
 func openPgx(ctx context.Context, su setup) (system, error) {
 	pool, err := openPool(ctx, su)
 	if err != nil {

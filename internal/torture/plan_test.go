@@ -64,7 +64,7 @@ func onlyPoint() string { return os.Getenv(pointEnv) }
 
 // again is the command that runs test at p only.
 func (p *point) again(test string) string {
-	return fmt.Sprintf("%s=%d %s=%s go test -count=1 -run '^%s$' ./internal/torture", seedEnv, seed(), pointEnv, p, test)
+	return fmt.Sprintf("%s=%d %s='%s' go test -count=1 -run '^%s$' ./internal/torture", seedEnv, seed(), pointEnv, p, test)
 }
 
 func long() bool { return os.Getenv(formEnv) == "long" }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -28,20 +29,18 @@ var levels = []level{
 // isolation, one executes and the other is told that it is in flight, or gets the
 // first one's answer: a collision of keys is never an error of another kind.
 func TestRace(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName, sqliteName} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGround(t, name)
-			at := levels
-			if name == sqliteName {
-				at = []level{{"SERIALIZABLE, its only one", store.DefaultIsolation}}
-			}
-			for _, l := range at {
-				race(t, g, l)
-			}
-		})
-	}
+	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
+		g := newGround(t, name)
+		at := levels
+		if name == harness.SQLite {
+			at = []level{{"SERIALIZABLE, its only one", store.DefaultIsolation}}
+		}
+		for _, l := range at {
+			race(t, g, l)
+		}
+	})
 }
 
 func race(t *testing.T, g *testDB, l level) {

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -59,7 +60,7 @@ func (l *lagging) askedStandby(before faultnet.Stats) bool {
 func TestAStandbyDoesNotSettle(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, storeName := range []string{pgxName, postgresName} {
+	for _, storeName := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(storeName, func(t *testing.T) {
 			t.Parallel()
 			l := newLagging(t, storeName, func(*lagging) error { return nil })
@@ -94,7 +95,7 @@ func (l *lagging) settles(t *testing.T, flow string, returns bool) error {
 	}})
 	defer s.Close()
 	fault := faultnet.SwallowAnswer(committing(l.store), ready(l.store))
-	if (flow == flowFailure || flow == flowBatch) && l.store == pgxName {
+	if (flow == flowFailure || flow == flowBatch) && l.store == harness.Pgx {
 		fault = faultnet.SwallowAnswer("insert into once_operation", ready(l.store))
 	}
 	var trigger *faultnet.Trigger
@@ -136,7 +137,7 @@ func (l *lagging) settles(t *testing.T, flow string, returns bool) error {
 func TestAStandbyIsDown(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, storeName := range []string{pgxName, postgresName} {
+	for _, storeName := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(storeName, func(t *testing.T) {
 			t.Parallel()
 			done := operation("done")
@@ -178,7 +179,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	retried := done
 	retried.Attempt.Number = 2 // looks first
 	for name, op := range map[string]once.Operation{"a replay": done, "a replay for a retry": retried} {
-		if name == "a replay" && at.is == store.Serializable && l.store == pgxName {
+		if name == "a replay" && at.is == store.Serializable && l.store == harness.Pgx {
 			continue // no transaction of that level begins on a standby
 		}
 		got, replayed, err := s.Do(ctx, op, work{key: op.Key, attempt: "again"})
@@ -195,7 +196,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	for flow, do := range map[string]func(context.Context, once.Operation, work) (answer, bool, error){flowDo: s.Do, flowJoin: s.Join, flowBatch: s.Batch} {
 		runs := 0
 		_, _, err := do(ctx, fresh, work{key: fresh.Key, attempt: "early", before: func() { runs++ }})
-		if flow == flowBatch && l.store == pgxName && once.CodeOf(err) == once.CodeConflict {
+		if flow == flowBatch && l.store == harness.Pgx && once.CodeOf(err) == once.CodeConflict {
 			check(flow, once.EffectOf(err) == once.EffectNotApplied, err) // its one run was the batch
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -71,7 +72,7 @@ func TestAReplicaSettlesNothing(t *testing.T) {
 		"writable":                              {nil, "service"},
 	} {
 		for _, name := range innodbStores {
-			if name == mysqlName && c.settings == nil {
+			if name == harness.MySQL && c.settings == nil {
 				continue // MySQL tells its users nothing by which a replica could be recognised
 			}
 			t.Run(name+" "+how, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -18,7 +19,7 @@ func TestAServerThatCameBack(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})

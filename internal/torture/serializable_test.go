@@ -12,52 +12,49 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
 // TestJoinAtSerializable: a Join at SERIALIZABLE looks for the record by a probe. Each thing
 // that the probe can meet has its case.
 func TestJoinAtSerializable(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGround(t, name)
-			g.defaultLevel(t, "serializable")
-			switch r := g.open(t, setup{}).(type) {
-			case *rig[pgx.Tx]:
-				joins(t, g, r)
-			case *rig[*sql.Tx]:
-				joins(t, g, r)
-			default:
-				t.Fatalf("%T", r)
-			}
-		})
-	}
+	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, name string) {
+		g := newGround(t, name)
+		g.defaultLevel(t, "serializable")
+		switch r := g.open(t, setup{}).(type) {
+		case *rig[pgx.Tx]:
+			joins(t, g, r)
+		case *rig[*sql.Tx]:
+			joins(t, g, r)
+		default:
+			t.Fatalf("%T", r)
+		}
+	})
 }
 
 // TestTheLookUpAtSerializableIsBounded locks the table of operations, as a migration might.
 func TestTheLookUpAtSerializableIsBounded(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, name := range []string{pgxName, postgresName} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGround(t, name)
-			s := g.open(t, setup{conns: 1})
-			warm := operation("warm") // prepares what it needs
-			warm.Isolation = store.Serializable
-			if _, _, err := s.Do(t.Context(), warm, work{key: warm.Key, attempt: "warm"}); err != nil {
-				t.Fatal(err)
+	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, name string) {
+		g := newGround(t, name)
+		s := g.open(t, setup{conns: 1})
+		warm := operation("warm") // prepares what it needs
+		warm.Isolation = store.Serializable
+		if _, _, err := s.Do(t.Context(), warm, work{key: warm.Key, attempt: "warm"}); err != nil {
+			t.Fatal(err)
+		}
+		for bound, timeouts := range map[string]store.Timeouts{"lock": {Lock: bounded}, "statement": {Statement: bounded}} {
+			if err := waits(t, g, s, timeouts); err != nil {
+				t.Fatalf("%s: %v. %s", bound, err, rerun(t))
 			}
-			for bound, timeouts := range map[string]store.Timeouts{"lock": {Lock: bounded}, "statement": {Statement: bounded}} {
-				if err := waits(t, g, s, timeouts); err != nil {
-					t.Fatalf("%s: %v. %s", bound, err, rerun(t))
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // bounded is so short that a test need not wait, and so long that a statement can be run.

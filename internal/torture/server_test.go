@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestServerKill kills the database server inside of a commit: its backend dies as
@@ -18,7 +19,7 @@ import (
 func TestServerKill(t *testing.T) {
 	testenv.Prove(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{})

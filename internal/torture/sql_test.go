@@ -8,16 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-const (
-	postgresName = "sqlstore-postgres"
-	sqliteName   = "sqlstore-sqlite"
-	groupName    = "sqlstore-sqlite-group" // with GroupCommit
-)
-
-func oneWriter(store string) bool { return store == sqliteName || store == groupName }
+func oneWriter(store string) bool { return store == harness.SQLite || store == harness.Group }
 
 func openPostgres(ctx context.Context, su setup) (system, error) {
 	cfg, err := pgx.ParseConfig(su.dsn)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // A commit that waits for its synchronous standby, and whose client gives up, is
@@ -28,7 +29,7 @@ var settings = map[string]bool{"local": false, "synced": true}
 func TestReplaysSurviveAFailover(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		for name, synced := range settings {
 			t.Run(store+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -138,7 +139,7 @@ func healed(ctx context.Context, p *pair, s system, synced bool) error {
 func TestALostRaceIsDurable(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, store)
@@ -199,7 +200,7 @@ func loseRace(t *testing.T, p *pair, synced bool) error {
 func TestACancelledWaitIsNotSuccess(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, store := range []string{pgxName, postgresName} {
+	for _, store := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, store)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestStopSQLite stops a process at every named point, some of them inside of its
@@ -23,7 +24,7 @@ import (
 func TestStopSQLite(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	g := newGround(t, sqliteName)
+	g := newGround(t, harness.SQLite)
 	const busy = 300 * time.Millisecond
 	dsn := strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
 	st := stuck{g: g, successor: g.open(t, setup{dsn: dsn}), busy: busy}

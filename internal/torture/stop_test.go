@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // idle is how long a server bears a stopped process. MariaDB and MySQL count in seconds.
@@ -27,7 +28,7 @@ func TestStop(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // stormPatience bounds what takes its time in the long form.
@@ -28,8 +29,8 @@ func TestStorm(t *testing.T) {
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	const processes, workers = 4, 24
 	for name, keys := range map[string]int{
-		pgxName: scale(500, 10_000), postgresName: scale(500, 2_000), mariadbName: scale(500, 2_000),
-		mysqlName: scale(500, 2_000), sqliteName: scale(200, 2_000),
+		harness.Pgx: scale(500, 10_000), harness.Postgres: scale(500, 2_000), harness.MariaDB: scale(500, 2_000),
+		harness.MySQL: scale(500, 2_000), harness.SQLite: scale(200, 2_000),
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: the machine is busy enough
 			sampleMySQL(t, name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
 )
@@ -51,7 +52,7 @@ func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 func TestSweepUnderFire(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, sqliteName, mariadbName, mysqlName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.SQLite, harness.MariaDB, harness.MySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
@@ -65,7 +66,7 @@ func underFire(t *testing.T, g *testDB) {
 	defer cancel()
 	const keys, workers = 12, 6
 	requests := scale(120, 3000)
-	if g.store == sqliteName { // whose writers follow each other, sweepers included
+	if g.store == harness.SQLite { // whose writers follow each other, sweepers included
 		requests = scale(20, 500)
 	}
 	var executed, replayed atomic.Int64
@@ -152,7 +153,7 @@ func underFire(t *testing.T, g *testDB) {
 func TestSweepLostCommit(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres} {
 		for _, applied := range []bool{false, true} {
 			for _, keeps := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/applied=%v/keeps=%v", name, applied, keeps), func(t *testing.T) {
@@ -189,7 +190,7 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 		}
 	}
 	end := committing(c.store)
-	if c.store == pgxName && keeps { // here it is pgx that commits
+	if c.store == harness.Pgx && keeps { // here it is pgx that commits
 		end = strings.ToLower(end)
 	}
 	fault := faultnet.CutBefore(end)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -72,12 +73,12 @@ func (su setup) polite(cfg *pgconn.Config) {
 
 // stores under torture.
 var stores = map[string]func(context.Context, setup) (system, error){
-	pgxName:      openPgx,
-	postgresName: openPostgres,
-	sqliteName:   openSQLite,
-	groupName:    openGroup,
-	mariadbName:  openMySQL,
-	mysqlName:    openMySQL,
+	harness.Pgx:      openPgx,
+	harness.Postgres: openPostgres,
+	harness.SQLite:   openSQLite,
+	harness.Group:    openGroup,
+	harness.MariaDB:  openMySQL,
+	harness.MySQL:    openMySQL,
 }
 
 // ownTx is a transaction that was opened by the caller of Join.

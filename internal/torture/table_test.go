@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/sqlplane"
@@ -61,7 +62,7 @@ func askWithTable(ctx context.Context, p plan) error {
 }
 
 func openTable(p plan, k *killer) (*sql.DB, sqlplane.Dialect, error) {
-	if p.Store == sqliteName {
+	if p.Store == harness.SQLite {
 		db, err := sqlstore.Open("sqlite", p.Table)
 		return db, sqlplane.SQLite, err
 	}
@@ -110,7 +111,7 @@ type table struct {
 // settle returns when the database has noticed the end of the victim.
 func (b *table) settle(ctx context.Context, t *testing.T) {
 	t.Helper()
-	if b.g.store == sqliteName { // whose locks have ended with it
+	if b.g.store == harness.SQLite { // whose locks have ended with it
 		return
 	}
 	if err := b.g.until(ctx, "select count(*) = 0 from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"); err != nil {
@@ -144,11 +145,11 @@ func TestTableKill(t *testing.T) {
 	testenv.Need(t, "postgresql", "strace")
 	t.Parallel()
 	kinds := map[string][]string{
-		postgresName: {byName, byWrite, byRead},
-		sqliteName:   {byName, byWrite, "pwrite64"},
+		harness.Postgres: {byName, byWrite, byRead},
+		harness.SQLite:   {byName, byWrite, "pwrite64"},
 	}
 	if long() {
-		kinds[sqliteName] = append(kinds[sqliteName], byRead, byByte, "fsync", "fcntl")
+		kinds[harness.SQLite] = append(kinds[harness.SQLite], byRead, byByte, "fsync", "fcntl")
 	}
 	for name, kinds := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -156,14 +157,14 @@ func TestTableKill(t *testing.T) {
 			b := &table{g: newGround(t, name)}
 			b.g.db.SetMaxOpenConns(1) // all others are the victim's
 			dialect := sqlplane.PostgreSQL
-			if name == sqliteName {
+			if name == harness.SQLite {
 				dialect = sqlplane.SQLite
 			}
 			var err error
 			if b.j, err = journal.OpenTable(b.g.db, dialect, journal.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			s := &journalLoop{t: t, g: newGround(t, sqliteName), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
+			s := &journalLoop{t: t, g: newGround(t, harness.SQLite), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
 			s.lay(kinds)
 		})
 	}

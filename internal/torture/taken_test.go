@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestTaken makes the primary key decide, by going behind the claim: the handler has
@@ -16,27 +17,25 @@ import (
 // The handler's writes are undone and the other's answer is returned, at every
 // isolation level.
 func TestTaken(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, store := range []string{pgxName, postgresName} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			g := newGround(t, store)
-			for _, l := range levels {
-				for name, meddle := range map[string]func(*meddler, context.Context) error{
-					"committed before the record is written":        (*meddler).commitsAtOnce,
-					"committed while the record's insert waits":     (*meddler).commitsLater,
-					"rolled back while the record's insert waits":   (*meddler).rollsBack,
-					"committed by one who was there before, unseen": nil, // op.First skips the look-up
-				} {
-					m := &meddler{g: g, level: l}
-					if err := m.run(t, meddle); err != nil {
-						t.Errorf("%s, %s: %v. %s", l.name, name, err, rerun(t))
-					}
+	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, store string) {
+		g := newGround(t, store)
+		for _, l := range levels {
+			for name, meddle := range map[string]func(*meddler, context.Context) error{
+				"committed before the record is written":        (*meddler).commitsAtOnce,
+				"committed while the record's insert waits":     (*meddler).commitsLater,
+				"rolled back while the record's insert waits":   (*meddler).rollsBack,
+				"committed by one who was there before, unseen": nil, // op.First skips the look-up
+			} {
+				m := &meddler{g: g, level: l}
+				if err := m.run(t, meddle); err != nil {
+					t.Errorf("%s, %s: %v. %s", l.name, name, err, rerun(t))
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // meddler writes the record of somebody else's operation without asking for the
@@ -87,7 +86,7 @@ func (m *meddler) run(t *testing.T, meddle func(*meddler, context.Context) error
 		return m.mine(ctx, replayed)
 	case !replayed || got.Attempt != "template":
 		return fmt.Errorf("%+v, replayed: %v", got, replayed)
-	case m.taken == 0 && (meddle != nil || m.g.store == pgxName):
+	case m.taken == 0 && (meddle != nil || m.g.store == harness.Pgx):
 		return fmt.Errorf("the primary key was not asked")
 	}
 	state, err := m.g.state(ctx, m.key)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlstore"
@@ -29,15 +30,15 @@ type testDB struct {
 func newGround(tb testing.TB, store string) *testDB {
 	tb.Helper()
 	switch store {
-	case sqliteName:
+	case harness.SQLite:
 		return sqliteGround(tb, store, "WAL")
-	case groupName:
+	case harness.Group:
 		g := sqliteGround(tb, store, "WAL")
 		g.store = store
 		return g
-	case mariadbName:
+	case harness.MariaDB:
 		return innodbGround(tb, store, testenv.NewMariaDB(tb))
-	case mysqlName:
+	case harness.MySQL:
 		return innodbGround(tb, store, testenv.NewMySQL(tb))
 	}
 	return postgresGround(tb, store, testenv.NewDatabase(tb))
@@ -53,8 +54,8 @@ func sqliteAt(tb testing.TB, dir, name, journal string) *testDB {
 	tb.Helper()
 	dsn := fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
 		filepath.Join(dir, "torture.sqlite"), journal)
-	migrate(tb, sqliteName, dsn)
-	g := openGround(tb, sqliteName, "sqlite", dsn)
+	migrate(tb, harness.SQLite, dsn)
+	g := openGround(tb, harness.SQLite, "sqlite", dsn)
 	g.name = name
 	// The judge leaves nothing open: the file is the victim's alone.
 	g.db.SetMaxIdleConns(0)
@@ -85,7 +86,7 @@ func openGround(tb testing.TB, store, driver, dsn string) *testDB {
 	if driver == "mysql" {
 		g.dialect, tables = mysqlDialect, strings.Split(mysqlSchema, ";")
 	}
-	if store == mysqlName {
+	if store == harness.MySQL {
 		tables = append(tables, mysqlProcedures...)
 	}
 	for _, table := range tables {
@@ -101,7 +102,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 	tb.Helper()
 	ctx := tb.Context()
 	err := func() error {
-		if storeName == pgxName {
+		if storeName == harness.Pgx {
 			pool, err := openPool(ctx, setup{dsn: dsn})
 			if err != nil {
 				return err
@@ -109,7 +110,7 @@ func migrate(tb testing.TB, storeName, dsn string) {
 			defer pool.Close()
 			return pgxstore.Migrate(ctx, pool, journal.Migrations)
 		}
-		driver := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql", mysqlName: "mysql"}[storeName]
+		driver := map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite", harness.MariaDB: "mysql", harness.MySQL: "mysql"}[storeName]
 		db, err := sqlstore.Open(driver, dsn)
 		if err != nil {
 			return err

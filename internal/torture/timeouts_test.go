@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -20,7 +21,7 @@ func TestTimeouts(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
-	for _, name := range []string{pgxName, postgresName, mariadbName, mysqlName, sqliteName, groupName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL, harness.SQLite, harness.Group} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)
@@ -136,9 +137,9 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 		sleeping = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c"
 	}
 	switch g.store { // sleep() ends without an error
-	case mariadbName:
+	case harness.MariaDB:
 		sleeping = "select count(*) from seq_1_to_1000000 a join seq_1_to_1000000 b on a.seq <> b.seq"
-	case mysqlName:
+	case harness.MySQL:
 		sleeping = "with recursive c(n) as (select 1 union all select n + 1 from c where n < 1000) select count(*) from c a join c b on a.n <> b.n join c d on a.n <> d.n"
 	}
 	t.Run("statement", func(t *testing.T) {

@@ -10,35 +10,34 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestUnrelatedKeysDoNotConflict: operations of different keys all commit at their first run, at
 // every isolation level, if their handlers have nothing in common. New keys are neighbours
 // in the index, of which PostgreSQL's SERIALIZABLE watches whole pages.
 func TestUnrelatedKeysDoNotConflict(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
-	for _, store := range []string{pgxName, postgresName} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range []struct{ name, database string }{
-				{"", "read committed"},
-				{"default level of the database: ", "serializable"},
-			} {
-				g := newGround(t, store)
-				g.defaultLevel(t, c.database)
-				all := append([]level{levels[2], {name: "default"}}, levels...)
-				for i, l := range all { // the first one has an empty table
-					if err := unrelated(t, g, l); err != nil {
-						t.Errorf("%s%s: %v. %s", c.name, l.name, err, rerun(t))
-					}
-					if i == 0 {
-						g.fill(t)
-					}
+	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, store string) {
+		for _, c := range []struct{ name, database string }{
+			{"", "read committed"},
+			{"default level of the database: ", "serializable"},
+		} {
+			g := newGround(t, store)
+			g.defaultLevel(t, c.database)
+			all := append([]level{levels[2], {name: "default"}}, levels...)
+			for i, l := range all { // the first one has an empty table
+				if err := unrelated(t, g, l); err != nil {
+					t.Errorf("%s%s: %v. %s", c.name, l.name, err, rerun(t))
+				}
+				if i == 0 {
+					g.fill(t)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // defaultLevel is that of sessions that begin from now on.

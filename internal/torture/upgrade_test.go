@@ -8,6 +8,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
@@ -20,6 +21,7 @@ const (
 
 // TestUpgrade: a database of before once_schema keeps all that is in it.
 func TestUpgrade(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		if got := g.applied(t, capabilities...); got != appliedBefore {
@@ -41,7 +43,6 @@ func TestUpgradeKilled(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		sampleMySQL(t, g.store)
 		for _, f := range killsOf[g.store] {
 			struck := 0
 			for at := 1; ; at++ {
@@ -73,17 +74,17 @@ func TestUpgradeKilled(t *testing.T) {
 // killsOf are the faults of each database. PostgreSQL undoes uncommitted work when a connection ends. On
 // MariaDB and MySQL each statement commits, so there the connection is cut before a statement and after it.
 var killsOf = map[string][]fault{
-	pgxName:      {{name: "after", lose: true}},
-	postgresName: {{name: "after", lose: true}},
-	mariadbName:  {{name: "before", cut: true}, {name: "after", lose: true}},
-	mysqlName:    {{name: "before", cut: true}, {name: "after", lose: true}},
-	sqliteName:   {{name: "before", cut: true}, {name: "1034 SQLITE_IOERR_FSYNC, after", lose: true}},
+	harness.Pgx:      {{name: "after", lose: true}},
+	harness.Postgres: {{name: "after", lose: true}},
+	harness.MariaDB:  {{name: "before", cut: true}, {name: "after", lose: true}},
+	harness.MySQL:    {{name: "before", cut: true}, {name: "after", lose: true}},
+	harness.SQLite:   {{name: "before", cut: true}, {name: "1034 SQLITE_IOERR_FSYNC, after", lose: true}},
 }
 
 // obstructed returns the way to g on which statements fail.
 func (g *testDB) obstructed(t *testing.T) (obstacle, setup) {
 	t.Helper()
-	if g.store == sqliteName {
+	if g.store == harness.SQLite {
 		c, err := sqlite.NewConnector(g.dsn)
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +99,7 @@ func (g *testDB) obstructed(t *testing.T) (obstacle, setup) {
 // TestOldProgramBeside: on an upgraded database, the statements of the old program work, and
 // either program finds what the other one has written.
 func TestOldProgramBeside(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
@@ -154,6 +156,7 @@ func (g *testDB) runOldProgram(t *testing.T) {
 // TestUpgradeFromTheMiddle: an old program has not applied all of its migrations when the
 // database is upgraded, and does so afterwards.
 func TestUpgradeFromTheMiddle(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		drop := "drop table once_attempt;\ndrop table once_audit;\ndrop table once_intent;\n"
@@ -187,6 +190,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 // TestRenamedCapability: what a database has noted under the earlier name of a capability counts, and stays as it is, so that programs of
 // before and after the change of the name work on it side by side.
 func TestRenamedCapability(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
@@ -213,6 +217,7 @@ func TestRenamedCapability(t *testing.T) {
 // TestNewerDatabaseIsRefused: nothing is changed, and the error says what to do. A capability that
 // the program does not use is not its concern.
 func TestNewerDatabaseIsRefused(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		refused := func(what, want string, sets ...migration.Set) {

@@ -59,22 +59,22 @@ if i`}},
 	{
 		Name:  "MariaDB is not told the isolation",
 		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: "mysqlLevels[opts.Isolation] +", New: ""}},
-		Tests: isolation("InnoDB$/^sqlstore-mariadb"),
+		Tests: isolation("InnoDB$/^MariaDB"),
 	},
 	{
 		Name:  "PostgreSQL is not told the isolation by database/sql",
 		Edits: []Edit{{In: "(*Store).open", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("$/^sqlstore-postgres"),
+		Tests: isolation("$/^PostgreSQL"),
 	},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
 		Edits: []Edit{{In: "mysqlLevels", Old: "isolation level serializable;", New: "isolation level repeatable read;"}},
-		Tests: isolation("InnoDB$/^sqlstore-mariadb"),
+		Tests: isolation("InnoDB$/^MariaDB"),
 	},
 	{
 		Name:  "nobody is told the isolation of an operation",
 		Edits: []Edit{{In: "(*call).claim", Old: "Isolation: c.op.Isolation,", New: ""}},
-		Tests: isolation("$/^sqlstore-postgres"),
+		Tests: isolation("$/^PostgreSQL"),
 	},
 }
 

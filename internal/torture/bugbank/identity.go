@@ -70,12 +70,12 @@ var identityMutants = []Mutant{
 	{
 		Name:  "the attempts of an older program are forgotten",
 		Edits: []Edit{{In: "letter.isAttempt", Old: "or seq = -1)", New: "or seq = -2)"}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestOldProgramBesideLetters$/^sqlstore-sqlite$"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestOldProgramBesideLetters$/^SQLite$"}},
 	},
 	{
 		Name:  "an upgrade that was killed after it has dropped an index fails",
 		Edits: []Edit{{In: "sqlstore.(migrating).execMySQL", Old: "case 1050, 1060, 1061, 1091:", New: "case 1050, 1060, 1061:"}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestLettersUpgradeKilled$/^sqlstore-mariadb$"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestLettersUpgradeKilled$/^MariaDB$"}},
 	},
 	{
 		Name:  "a relay ends when it does not reach its database at the start",

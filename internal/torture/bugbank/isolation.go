@@ -15,12 +15,12 @@ var isolationMutants = []Mutant{
 	{
 		Name:  "an outage of which no error tells counts as failures",
 		Edits: []Edit{{In: "outbox.outage", Old: "failed < probeRows", New: "failed >= 0"}},
-		Tests: relayTest("TestIsolationOutage$/^each_message_fails$/^pgxstore"),
+		Tests: relayTest("TestIsolationAllFail$/^pgxstore"),
 	},
 	{
 		Name:  "a topic that is down waits as long as a message that has failed",
 		Edits: []Edit{{In: "outbox.(*board).isDown", Old: "d = min(d, max(probeMost, time.Duration(b.downs)*probeEach))", New: "_ = probeMost"}},
-		Tests: relayTest("TestIsolationOutage$/^it_says_so$/^pgxstore"),
+		Tests: relayTest("TestIsolationOutage$/^pgxstore"),
 	},
 	{
 		Name:  "a claim is for one queue",

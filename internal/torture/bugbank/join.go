@@ -5,12 +5,12 @@ var joins = []Mutant{
 	{
 		Name:  "a joined handler may commit its caller's transaction",
 		Edits: []Edit{{In: "sqlstore.(*joined).began", Old: "j.inHandler = j.guard.ForbidCommit()", New: "j.inHandler = true"}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^SQLite$/^Join$/^HandlerEnds"}},
 	},
 	{
 		Name:  "a join gives away what an outer handler has been lent",
 		Edits: []Edit{{In: "(*joined).takeBack", Old: "if !j.inHandler {", New: "{"}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^Join$/^HandlerEnds"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestConformance$/^SQLite$/^Join$/^HandlerEnds"}},
 	},
 	{
 		Name: "a join whose transaction is gone counts as undone, on pgx",

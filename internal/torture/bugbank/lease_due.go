@@ -120,5 +120,5 @@ var dueMutants = []Mutant{
 }
 
 func onSQLite(test string) []Killer {
-	return []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-sqlite$/^" + test}}
+	return []Killer{{Module: "internal/torture", Test: "TestConformance$/^SQLite$/^" + test}}
 }

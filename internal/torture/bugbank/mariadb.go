@@ -5,22 +5,22 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a server that is read_only executes what it can",
 		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: `"if " + s.replica(opts) +`, New: `"if false" +`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
 		Name:  "a join executes on a server that is read_only",
 		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `return look + " union all " + replica`, New: `return look`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
 		Name:  "a join replays durably on a server that is read_only",
 		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `case opts.Durable:`, New: `case opts.Durable && locks:`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mariadb"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
 		Name:  "a replica that is writable settles",
 		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}},
-		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^sqlstore-mariadb_writable"),
+		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^MariaDB_writable"),
 	},
 	{
 		Name:  "a SERIALIZABLE join locks the place of what it looks for",

@@ -22,7 +22,7 @@ var nths = []Mutant{
 			Old: "case state == store.StateDone, state == store.StateUnknown:",
 			New: "case state == store.StateDone: // somebody else's",
 		}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^sqlstore-mariadb"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestEndedAndLost$/^MariaDB"}},
 	},
 	{
 		Name: "an error of a statement is forgotten, and the transaction commits",
@@ -32,7 +32,7 @@ var nths = []Mutant{
 return`,
 			New: "return",
 		}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestNth$/^sqlstore-sqlite"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestNth$/^SQLite"}},
 	},
 	{
 		Name: "Timeouts.Lock is for rows only",
@@ -41,7 +41,7 @@ return`,
 			Old: `, {"lock_wait_timeout", time.Second, t.Lock}}`,
 			New: "}",
 		}},
-		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^sqlstore-mariadb$/^table", Hangs: true}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^MariaDB$/^table", Hangs: true}},
 	},
 	{
 		Name: "who was wrong about a first time is believed again",

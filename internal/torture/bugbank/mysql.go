@@ -6,17 +6,17 @@ var mysqlMutants = []Mutant{
 	{
 		Name:  "MySQL is not told the isolation",
 		Edits: []Edit{{In: "(*txn).claimByLock", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("InnoDB$/^sqlstore-mysql"),
+		Tests: isolation("InnoDB$/^MySQL"),
 	},
 	{
 		Name:  "who does not get MySQL's lock executes",
 		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
-		Tests: mariadbTorture("TestNoDeadlocks$/^sqlstore-mysql$"),
+		Tests: mariadbTorture("TestNoDeadlocks$/^MySQL$"),
 	},
 	{
 		Name:  "Timeouts.Idle is ignored on MySQL",
 		Edits: []Edit{{In: "(*Store).mysqlTimeouts", Old: `sessionTimeout{"wait_timeout", time.Second, t.Idle}`, New: `sessionTimeout{"wait_timeout", time.Second, 0}`}},
-		Tests: mariadbTorture("TestTimeouts$/^sqlstore-mysql$/^idle"),
+		Tests: mariadbTorture("TestTimeouts$/^MySQL$/^idle"),
 	},
 	{
 		Name:  "work without a key has no Timeouts on MySQL and MariaDB",
@@ -26,7 +26,7 @@ var mysqlMutants = []Mutant{
 	{
 		Name:  "timeouts have a type that MySQL refuses",
 		Edits: []Edit{{In: "(*txn).setTimeouts", Old: `limit = "cast(" + limit + " as unsigned)"`, New: `limit += ""`}},
-		Tests: mariadbTorture("TestTimeouts$/^sqlstore-mysql$/^lock"),
+		Tests: mariadbTorture("TestTimeouts$/^MySQL$/^lock"),
 	},
 	{
 		Name: "a lost answer to the check of MySQL's mark is a refusal", // also to ROLLBACK, which would ask again
@@ -34,17 +34,17 @@ var mysqlMutants = []Mutant{
 			{In: "(*txn).writeMySQL", Old: `case sqlguard.MySQL.Refused(err):`, New: `case err != nil:`},
 			{In: "sqlstore.(*txn).Commit", Old: `!errors.Is(end, sql.ErrTxDone) && t.guard.Opaque()`, New: `!errors.Is(end, sql.ErrTxDone) && t == nil`},
 		},
-		Tests: mariadbTorture("TestEndedAndLost$/^sqlstore-mysql"),
+		Tests: mariadbTorture("TestEndedAndLost$/^MySQL"),
 	},
 	{
 		Name:  "MySQL has md5",
 		Edits: []Edit{{In: "migrationLockName", Old: `"concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"`, New: `"concat('once migrate ', md5(database()))"`}},
-		Tests: mariadbTorture("TestUpgradeFromTheMiddle$/^sqlstore-mysql"),
+		Tests: mariadbTorture("TestUpgradeFromTheMiddle$/^MySQL"),
 	},
 	{
 		Name:  "a join executes on a MySQL that is read_only",
 		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && ctx == nil:`}},
-		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^sqlstore-mysql"),
+		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MySQL"),
 	},
 	{
 		Name:  "a claim is never let go",

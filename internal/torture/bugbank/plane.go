@@ -2,7 +2,7 @@ package bugbank
 
 // planeSuite are the cases of the SQL plane on a store of database/sql.
 func planeSuite(store, test string) []Killer {
-	return []Killer{{Module: "internal/torture", Test: "TestConformance$/^sqlstore-" + store + "$/^SQL$/^" + test}}
+	return []Killer{{Module: "internal/torture", Test: "TestConformance$/^" + store + "$/^SQL$/^" + test}}
 }
 
 func planeTest(test string) []Killer {
@@ -14,7 +14,7 @@ var planeMutants = []Mutant{
 	{
 		Name:  "an error that the driver was not asked about is unknown to the guard",
 		Edits: []Edit{{In: "sqlstore.(*txRunner).guarded", Old: "sqlguard.FailTx(ctx, r.tx, st.SQL, err)", New: ""}},
-		Tests: append(planeSuite("sqlite", "Cancelled"), planeSuite("postgres", "Handler")...),
+		Tests: append(planeSuite("SQLite", "Cancelled"), planeSuite("PostgreSQL,_sqlstore", "Handler")...),
 	},
 	{
 		Name:  "a transaction of an unguarded database is taken for a guarded one",
@@ -49,21 +49,21 @@ var planeMutants = []Mutant{
 	{
 		Name:  "a statement with too few rows is refused when it has been applied",
 		Edits: []Edit{{In: "(poolRunner).needsTx", Old: "st.Rows > 0 ||", New: ""}},
-		Tests: planeSuite("postgres", "Errors"),
+		Tests: planeSuite("PostgreSQL,_sqlstore", "Errors"),
 	},
 	{
 		Name:  "what travels with a change is sent as it comes",
 		Edits: []Edit{{In: "sqlstore.(*Store).writes", Old: "sqlplane.InLockOrder(writes)", New: "writes"}},
-		Tests: planeSuite("sqlite", "Append"),
+		Tests: planeSuite("SQLite", "Append"),
 	},
 	{
 		Name:  "a transaction of a capability commits what its function has refused",
 		Edits: []Edit{{In: "sqlstore.(*Store).Within", Old: "if err == nil {\n\t\treturn t.Commit", New: "if true {\n\t\treturn t.Commit"}},
-		Tests: planeSuite("sqlite", "Within"),
+		Tests: planeSuite("SQLite", "Within"),
 	},
 	{
 		Name:  "milliseconds are taken for microseconds",
 		Edits: []Edit{{In: "dialect.ago", Old: `" - " + microseconds + " / 1000)"`, New: `" - " + microseconds + ")"`}},
-		Tests: planeSuite("sqlite", "Times"),
+		Tests: planeSuite("SQLite", "Times"),
 	},
 }

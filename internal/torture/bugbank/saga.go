@@ -142,17 +142,17 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a runner looks for sagas of the oldest tenant only",
 		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "list = append(list, fair...)", New: "_ = fair"}},
-		Tests: onSagas("TestTenantsInTurn$/^sqlite$"),
+		Tests: onSagas("TestTenantsInTurn$/^SQLite$"),
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
 		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
-		Tests: onSagas("TestWoken$/^sqlite$"),
+		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
 		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
-		Tests: onSagas("TestAnyNode$/^sqlite$"),
+		Tests: onSagas("TestAnyNode$/^SQLite$"),
 	},
 	{
 		Name:  "operations that do not wait are taken",
@@ -162,7 +162,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "sagas that were taken stay in the table of those that wait",
 		Edits: []Edit{{In: "saga.(*dueTable).drained", Old: "d.key = t.key", New: "d.key = t.scope"}},
-		Tests: onSagas("TestAnyNode$/^pgx$"),
+		Tests: onSagas("TestAnyNode$/^pgxstore$"),
 	},
 	{
 		Name:  "a write in a transaction of the caller leaves it with an error",

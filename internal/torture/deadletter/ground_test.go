@@ -58,9 +58,7 @@ type box interface {
 // on runs a test on a database of each kind.
 func on(t *testing.T, test func(t *testing.T, g *ground)) {
 	t.Helper()
-	for _, kind := range []string{harness.Pgx, harness.SQLite, harness.Postgres, harness.MariaDB, harness.MySQL} {
-		t.Run(kind, func(t *testing.T) { t.Parallel(); test(t, newOn(t, kind)) })
-	}
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) { t.Helper(); test(t, newOn(t, kind)) })
 }
 
 // newOn makes a ground on a database of a kind.

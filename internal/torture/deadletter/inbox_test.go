@@ -128,6 +128,7 @@ func testRedriveInbox(t *testing.T, g *ground, order inbox.Order) {
 
 // TestDiscardInbox: the place of a discarded message is given up: its key goes on, and a redelivery of it is a duplicate.
 func TestDiscardInbox(t *testing.T) {
+	testenv.Both(t)
 	for name, order := range map[string]inbox.Order{"Once": inbox.Once, "InOrder": inbox.InOrder} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +173,10 @@ func testDiscardInbox(t *testing.T, g *ground, order inbox.Order) {
 }
 
 // TestDiscardOtherMessage: to discard a message that has the Seq of another one does not give up the place of that one.
-func TestDiscardOtherMessage(t *testing.T) { on(t, testDiscardOtherMessage) }
+func TestDiscardOtherMessage(t *testing.T) {
+	testenv.Both(t)
+	on(t, testDiscardOtherMessage)
+}
 
 func testDiscardOtherMessage(t *testing.T, g *ground) {
 	o := g.orders(t, inbox.InOrder)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -69,7 +70,10 @@ func (g *ground) take(t *testing.T, uid string, fail error) (ok bool) {
 }
 
 // TestLetterLife: a letter is stored once for each message and body, waits until it is due, and is applied once.
-func TestLetterLife(t *testing.T) { on(t, testLetterLife) }
+func TestLetterLife(t *testing.T) {
+	testenv.Both(t)
+	on(t, testLetterLife)
+}
 
 func testLetterLife(t *testing.T, g *ground) {
 	l := newLetter("e1")
@@ -114,7 +118,10 @@ func testLetterLife(t *testing.T, g *ground) {
 }
 
 // TestTakeOnce: of many processes that redrive the same letter, one applies it.
-func TestTakeOnce(t *testing.T) { on(t, testTakeOnce) }
+func TestTakeOnce(t *testing.T) {
+	testenv.Both(t)
+	on(t, testTakeOnce)
+}
 
 func testTakeOnce(t *testing.T, g *ground) {
 	uid := g.bury(t, newLetter("e"))
@@ -136,7 +143,10 @@ func testTakeOnce(t *testing.T, g *ground) {
 }
 
 // TestRecord: attempts are numbered, also those of several processes at once, and of very many the first and the last are kept.
-func TestRecord(t *testing.T) { on(t, testRecord) }
+func TestRecord(t *testing.T) {
+	testenv.Both(t)
+	on(t, testRecord)
+}
 
 func testRecord(t *testing.T, g *ground) {
 	var all sync.WaitGroup
@@ -173,7 +183,10 @@ func testRecord(t *testing.T, g *ground) {
 }
 
 // TestSweep: what waits for a person stays for ever, with its attempts.
-func TestSweep(t *testing.T) { on(t, testSweep) }
+func TestSweep(t *testing.T) {
+	testenv.Both(t)
+	on(t, testSweep)
+}
 
 func testSweep(t *testing.T, g *ground) {
 	old := func(set, where string) {

@@ -74,7 +74,10 @@ func (g *ground) audit(t *testing.T) (list []string) {
 }
 
 // TestRedriveDelivered: a letter whose message was delivered by a relay without letters does not wait for ever, and is no canary.
-func TestRedriveDelivered(t *testing.T) { on(t, testRedriveDelivered) }
+func TestRedriveDelivered(t *testing.T) {
+	testenv.Both(t)
+	on(t, testRedriveDelivered)
+}
 
 func testRedriveDelivered(t *testing.T, g *ground) {
 	l := newLetter("01945a00-0000-7000-8000-000000000001")
@@ -107,7 +110,10 @@ func TestRedriveOptions(t *testing.T) {
 }
 
 // TestRedrive: letters are found by cause, chosen once, spread over time, and counted; what has failed can be redriven again.
-func TestRedrive(t *testing.T) { on(t, testRedrive) }
+func TestRedrive(t *testing.T) {
+	testenv.Both(t)
+	on(t, testRedrive)
+}
 
 func testRedrive(t *testing.T, g *ground) {
 	uids := g.buryMany(t, 10)
@@ -209,7 +215,10 @@ func TestRedriveRefused(t *testing.T) {
 }
 
 // TestRedriveBeyondRetention: a letter whose receiver may have forgotten its message is left, and told, unless it is asked for.
-func TestRedriveBeyondRetention(t *testing.T) { on(t, testRedriveBeyondRetention) }
+func TestRedriveBeyondRetention(t *testing.T) {
+	testenv.Both(t)
+	on(t, testRedriveBeyondRetention)
+}
 
 func testRedriveBeyondRetention(t *testing.T, g *ground) {
 	uids := g.buryMany(t, 3)
@@ -282,7 +291,10 @@ func testRedrivesAtOnce(t *testing.T, g *ground) {
 }
 
 // TestCanary: the other letters follow when the first one was applied, and stay if it has failed.
-func TestCanary(t *testing.T) { on(t, testCanary) }
+func TestCanary(t *testing.T) {
+	testenv.Both(t)
+	on(t, testCanary)
+}
 
 func testCanary(t *testing.T, g *ground) {
 	uids := g.buryMany(t, 4)
@@ -335,7 +347,10 @@ func (g *ground) waitDue(t *testing.T) (uids []string) {
 }
 
 // TestCancel: what was not tried yet waits for a person again, and nothing else changes. A canary that waits is given up.
-func TestCancel(t *testing.T) { on(t, testCancel) }
+func TestCancel(t *testing.T) {
+	testenv.Both(t)
+	on(t, testCancel)
+}
 
 func testCancel(t *testing.T, g *ground) {
 	uids := g.buryMany(t, 4)

@@ -122,10 +122,10 @@ type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Driver is the name of the driver of database/sql for the kind.
 func (d Database) Driver() string {
-	return map[string]string{Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
+	return map[string]string{Pgx: "pgx", Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
 }
 
-// DB opens a database of another kind.
+// DB opens the database through database/sql.
 func (d Database) DB() (*sql.DB, error) { return sqlstore.Open(d.Driver(), d.DSN) }
 
 // DialedDB is DB with connections to the server that dial makes.

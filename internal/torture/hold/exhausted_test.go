@@ -9,6 +9,8 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -16,8 +18,9 @@ import (
 // TestExhausted: handlers have all connections of the pool for longer than TTL, and others wait for one. The node
 // renews all the while.
 func TestExhausted(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
-		if name == sqliteName {
+		if name == harness.SQLite {
 			t.Skip("a transaction that writes has the file, and bounds it: nothing else can write")
 		}
 		db, dsn := newDB(t, name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -13,6 +14,7 @@ import (
 // TestStillHeld: a statement that checks fences changes nothing of a part that another process has taken
 // since, and a part cannot be taken while a statement that has found it held has not committed.
 func TestStillHeld(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		pool := db.Pool()

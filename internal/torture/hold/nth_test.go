@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -19,7 +20,7 @@ func TestNth(t *testing.T) {
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		step := 5
-		if name == pgxName {
+		if name == harness.Pgx {
 			step = 1
 		}
 		room := make(chan struct{}, 16) // so many points run at once

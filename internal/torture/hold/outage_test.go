@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -29,7 +30,7 @@ func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Databa
 	}
 	var s server
 	var dsn string
-	if name == mariadbName {
+	if name == harness.MariaDB {
 		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: clock})
 		must(t, err)
 		t.Cleanup(func() { _ = m.Close() })
@@ -53,7 +54,7 @@ func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Databa
 func TestOutage(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, postgresName, mariadbName} {
+	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, db := startServer(t, name, false)
@@ -103,7 +104,7 @@ var steps = []time.Duration{time.Hour, 0, -time.Hour, 0}
 func TestClockTakeover(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, mariadbName} {
+	for _, name := range []string{harness.Pgx, harness.MariaDB} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, db := startServer(t, name, true)
@@ -128,7 +129,7 @@ func TestClockTakeover(t *testing.T) {
 func TestClockKeeps(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{pgxName, mariadbName} {
+	for _, name := range []string{harness.Pgx, harness.MariaDB} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, db := startServer(t, name, true)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -13,6 +15,7 @@ import (
 // TestReserve: a reserved connection works while transactions have all connections of the
 // pool, and comes back after the server has ended it.
 func TestReserve(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		_, dsn := newDB(t, name)
 		db, closeDB, err := open(t.Context(), name, dsn, 1, false)
@@ -29,7 +32,7 @@ func TestReserve(t *testing.T) {
 			_, err := own.Pool().Exec(t.Context(), statement(db, "insert into once_hold_node (work, node, expires, leaving) values ('w', ?, NOW, 0)", node))
 			return err
 		}
-		if name == sqliteName {
+		if name == harness.SQLite {
 			must(t, insert("a"))
 			return // a transaction has the file, not only a connection
 		}

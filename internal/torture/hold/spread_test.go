@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestSpread: parts are spread evenly over one to five nodes that come and go, and over more
 // nodes than there are parts. When nothing changes, no part moves.
 func TestSpread(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		for _, parts := range []int{11, 3} {
@@ -40,6 +42,7 @@ func TestSpread(t *testing.T) {
 
 // TestStill: what is spread evenly stays where it is, and costs a tick no more than a look and a renewal.
 func TestStill(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		gates := []*gate{{Database: db}, {Database: db}, {Database: db}}
@@ -83,6 +86,7 @@ func TestStill(t *testing.T) {
 // TestDifferentTTLs: two nodes with different TTLs take nothing from each other: each node expires by the TTL that it has
 // written. When the one with the long TTL dies, its parts are taken over when that is over.
 func TestDifferentTTLs(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		const long = 8 * ttl

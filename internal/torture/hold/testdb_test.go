@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -20,26 +21,15 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// The stores on which parts are held.
-const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
-)
-
-var names = []string{pgxName, postgresName, sqliteName, mariadbName, mysqlName}
-
 // newDSN makes an empty database for a store.
 func newDSN(tb testing.TB, name string) string {
 	tb.Helper()
 	switch name {
-	case sqliteName:
+	case harness.SQLite:
 		return "file:" + filepath.Join(tb.TempDir(), "hold.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)"
-	case mariadbName:
+	case harness.MariaDB:
 		return testenv.NewMariaDB(tb)
-	case mysqlName:
+	case harness.MySQL:
 		return testenv.NewMySQL(tb)
 	}
 	return testenv.NewDatabase(tb)
@@ -47,7 +37,7 @@ func newDSN(tb testing.TB, name string) string {
 
 // open opens a store as a process of its own would, with at most conns connections, and the function that closes it.
 func open(ctx context.Context, name, dsn string, conns int, migrates bool) (sqlplane.Database, func(), error) {
-	if name == pgxName {
+	if name == harness.Pgx {
 		cfg, err := pgxpool.ParseConfig(dsn)
 		if err != nil {
 			return nil, nil, err
@@ -79,8 +69,8 @@ func open(ctx context.Context, name, dsn string, conns int, migrates bool) (sqlp
 }
 
 func openSQL(name, dsn string) (*sql.DB, error) {
-	if name != mariadbName && name != mysqlName {
-		return sqlstore.Open(map[string]string{postgresName: "pgx", sqliteName: "sqlite"}[name], dsn)
+	if name != harness.MariaDB && name != harness.MySQL {
+		return sqlstore.Open(map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite"}[name], dsn)
 	}
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -104,9 +94,7 @@ func newDB(tb testing.TB, name string) (db sqlplane.Database, dsn string) {
 func on(t *testing.T, test func(t *testing.T, name string)) {
 	t.Helper()
 	t.Parallel()
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, name) })
-	}
+	harness.Each(t, harness.Servers, test)
 }
 
 func must(tb testing.TB, err error) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -16,6 +18,7 @@ import (
 // TestUse: parts in use are not let go to a new node before the unit of work has ended, and no
 // other unit of work begins on those that are to leave.
 func TestUse(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		const parts = 4
@@ -63,6 +66,7 @@ func changeHeld(t *testing.T, db sqlplane.Database, parts []hold.Part) int64 {
 // TestDrain: when its context ends, a node lets go what is not in use at once, and the rest when it is not in use
 // any more. Meanwhile it renews. The other node does not wait until anything expires.
 func TestDrain(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		const parts, long = 8, time.Hour
@@ -97,7 +101,7 @@ func TestDrain(t *testing.T) {
 // TestDrainIsBounded: a unit of work that never ends keeps no part longer than TTL, and its fences are old then.
 func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
-	db, _ := newDB(t, sqliteName)
+	db, _ := newDB(t, harness.SQLite)
 	first := start(t, db, hold.Config{Parts: 2})
 	until(t, func() error { return even(2, first) })
 	used, _ := first.Use(all(2))
@@ -112,7 +116,7 @@ func TestDrainIsBounded(t *testing.T) {
 // TestChanged: each change of what is held is told, also that parts are lost because no renewal succeeds.
 func TestChanged(t *testing.T) {
 	t.Parallel()
-	db, _ := newDB(t, sqliteName)
+	db, _ := newDB(t, harness.SQLite)
 	g := &gate{Database: db}
 	h := hold.New(g, hold.Config{Work: work, Parts: 2, TTL: ttl})
 	var told atomic.Int64 // the last time
@@ -151,6 +155,7 @@ func TestChanged(t *testing.T) {
 
 // TestNotMigrated: without its tables, a Holder says so.
 func TestNotMigrated(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
 		run(t, db.Pool(), statement(db, "drop table once_hold_node"))

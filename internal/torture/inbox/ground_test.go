@@ -20,7 +20,6 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
@@ -46,15 +45,6 @@ type ground[TX any] struct {
 
 // effects is what handlers write: each message with the Seq of its key that was the highest before.
 const effects = "create table effect (event varchar(100) not null, k varchar(100) not null, seq bigint not null, before_seq bigint not null)"
-
-// tiers are the databases of package sqlstore: some in make test, the others in make prove.
-var tiers = map[string]testenv.Tier{
-	harness.SQLite:   testenv.InTest,
-	harness.Group:    testenv.InProve,
-	harness.Postgres: testenv.InProve,
-	harness.MariaDB:  testenv.InTest,
-	harness.MySQL:    testenv.InProve,
-}
 
 func migrated(t *testing.T, kind string) harness.Database {
 	t.Helper()
@@ -87,21 +77,17 @@ func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
 	return &ground[TX]{name: name, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
-// on runs a test on a database of each kind: some in make test, the others in make prove.
+// on runs a test on a database of each kind.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run(harness.Pgx, func(t *testing.T) {
-		testenv.Cell(t, testenv.InTest)
-		t.Parallel()
-		onPgx(t, newPgx(t))
+	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+		t.Helper()
+		if kind == harness.Pgx {
+			onPgx(t, newPgx(t))
+		} else {
+			onSQL(t, newSQL(t, kind))
+		}
 	})
-	for name, tier := range tiers {
-		t.Run(name, func(t *testing.T) {
-			testenv.Cell(t, tier)
-			t.Parallel()
-			onSQL(t, newSQL(t, name))
-		})
-	}
 }
 
 // soon tries again at once, and gives a message up after n attempts.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestClock steps the clock of the database by an hour, ahead and back, at each named point of an operation, and another process is asked for
@@ -15,9 +16,9 @@ func TestClock(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "faketime")
-	for _, name := range []string{pgxName, mariadbName} {
+	for _, name := range []string{harness.Pgx, harness.MariaDB} {
 		t.Run(name, func(t *testing.T) {
-			if name != pgxName {
+			if name != harness.Pgx {
 				testenv.Sample(t, 4)
 			}
 			t.Parallel()
@@ -69,7 +70,7 @@ func TestClock(t *testing.T) {
 func clockServer(t *testing.T, name string) (o opening, set func(ahead time.Duration) error) {
 	t.Helper()
 	o = opening{Store: name}
-	if name == mariadbName {
+	if name == harness.MariaDB {
 		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: true})
 		must(t, err)
 		t.Cleanup(func() { _ = m.Close() })

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -42,7 +43,7 @@ func (c committed) String() string {
 func onInnoDB(t *testing.T, test func(t *testing.T, o opening, to network, heir program)) {
 	t.Helper()
 	t.Parallel()
-	for name, server := range map[string]func(testing.TB) *testenv.MariaDB{mariadbName: testenv.SharedMariaDB, mysqlName: testenv.SharedMySQL} {
+	for name, server := range map[string]func(testing.TB) *testenv.MariaDB{harness.MariaDB: testenv.SharedMariaDB, harness.MySQL: testenv.SharedMySQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newDatabase(t, name)

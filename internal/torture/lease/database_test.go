@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -22,28 +23,11 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// The stores on which leases are kept.
-const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
-)
-
-// on runs a test for each store, beside other tests. Of the rarer ones make prove runs some.
+// on runs a test for each store, beside other tests.
 func on(t *testing.T, test func(t *testing.T, name string)) {
 	t.Helper()
 	t.Parallel()
-	for _, name := range []string{pgxName, sqliteName, postgresName, mariadbName, mysqlName} {
-		t.Run(name, func(t *testing.T) {
-			if name != pgxName && name != sqliteName {
-				testenv.Sample(t, 6)
-			}
-			t.Parallel()
-			test(t, name)
-		})
-	}
+	harness.Each(t, harness.Servers, test)
 }
 
 // database is a store as a process of its own has it.
@@ -73,7 +57,7 @@ func (o opening) open(ctx context.Context) (database, error) {
 	if o.conns == 0 {
 		o.conns = 8
 	}
-	if o.Store == pgxName {
+	if o.Store == harness.Pgx {
 		cfg, err := pgxpool.ParseConfig(o.DSN)
 		if err != nil {
 			return database{}, err
@@ -105,7 +89,7 @@ func (o opening) open(ctx context.Context) (database, error) {
 }
 
 func (o opening) openSQL() (*sql.DB, error) {
-	drivers := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql", mysqlName: "mysql"}
+	drivers := map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite", harness.MariaDB: "mysql", harness.MySQL: "mysql"}
 	dsn := o.DSN
 	if o.dial != nil {
 		var err error
@@ -124,14 +108,14 @@ func (o opening) openSQL() (*sql.DB, error) {
 // dialed is the name of a source whose connections o.dial makes.
 func (o opening) dialed() (dsn string, err error) {
 	switch o.Store {
-	case postgresName:
+	case harness.Postgres:
 		cfg, err := pgx.ParseConfig(o.DSN)
 		if err != nil {
 			return "", err
 		}
 		cfg.DialFunc = o.dial
 		return stdlib.RegisterConnConfig(cfg), nil
-	case mariadbName, mysqlName:
+	case harness.MariaDB, harness.MySQL:
 		cfg, err := mysql.ParseDSN(o.DSN)
 		if err != nil {
 			return "", err
@@ -156,11 +140,11 @@ func newDatabase(tb testing.TB, name string) opening {
 	tb.Helper()
 	o := opening{Store: name}
 	switch name {
-	case sqliteName:
+	case harness.SQLite:
 		o.DSN = "file:" + filepath.Join(tb.TempDir(), "lease.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)"
-	case mariadbName:
+	case harness.MariaDB:
 		o.DSN = testenv.NewMariaDB(tb)
-	case mysqlName:
+	case harness.MySQL:
 		o.DSN = testenv.NewMySQL(tb)
 	default:
 		o.DSN = testenv.NewDatabase(tb)
@@ -171,7 +155,7 @@ func newDatabase(tb testing.TB, name string) opening {
 
 func (o opening) migrate(tb testing.TB) {
 	tb.Helper()
-	if o.Store == pgxName {
+	if o.Store == harness.Pgx {
 		pool, err := pgxpool.New(tb.Context(), o.DSN)
 		must(tb, err)
 		defer pool.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -83,7 +84,7 @@ func (d database) untilRenewed(t *testing.T, key string) {
 func TestExhausted(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
-		if name == sqliteName {
+		if name == harness.SQLite {
 			t.Skip("a transaction that writes has the file, and bounds it: nothing else can write")
 		}
 		o, service := newDatabase(t, name), newProvider(t, false)
@@ -193,7 +194,7 @@ func TestHeartbeatUnanswered(t *testing.T) {
 
 func proxied(t *testing.T) (opening, *provider, *faultnet.Proxy) {
 	t.Helper()
-	o := newDatabase(t, pgxName)
+	o := newDatabase(t, harness.Pgx)
 	proxy, err := faultnet.Listen(testenv.SharedPostgres(t).Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })

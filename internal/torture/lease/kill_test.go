@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -27,7 +28,7 @@ func TestKill(t *testing.T) {
 		k.everywhere(t, "same key", k.sameKey)
 		k.First = false
 		k.everywhere(t, "Completer", k.completer)
-		if name != pgxName {
+		if name != harness.Pgx {
 			return
 		}
 		for _, k.Kind = range []string{byWrite, byRead} {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -29,7 +30,7 @@ func TestMailServerDiesAfterData(t *testing.T) {
 	proxy, err := faultnet.Listen(server.Addr())
 	must(t, err)
 	defer func() { _ = proxy.Close() }()
-	db := newDatabase(t, postgresName).mustOpen(t)
+	db := newDatabase(t, harness.Postgres).mustOpen(t)
 	defer db.close()
 
 	mails := func() []string {

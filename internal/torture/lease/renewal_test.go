@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -17,9 +18,9 @@ import (
 func TestStoppedInARenewal(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, name := range []string{postgresName, mariadbName, mysqlName} {
+	for _, name := range []string{harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(name, func(t *testing.T) {
-			if name != postgresName {
+			if name != harness.Postgres {
 				testenv.Sample(t, 4)
 			}
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 )
 
@@ -28,7 +29,7 @@ func TestStopped(t *testing.T) {
 			{Named: "answered", At: 2},
 			{Named: "swap", At: 3}, // the result
 		}
-		if name != sqliteName { // there a process that is stopped in a transaction holds up all others
+		if name != harness.SQLite { // there a process that is stopped in a transaction holds up all others
 			points = append(points, plan{Named: "statement", At: 1}, plan{Named: "commit", At: 1}, plan{Named: "commit", At: 2}, plan{Named: "commit", At: 3})
 		}
 		var all sync.WaitGroup

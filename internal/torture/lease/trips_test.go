@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -22,7 +23,7 @@ func TestTrips(t *testing.T) {
 	t.Parallel()
 	var wire faultnet.Wire
 	var commits commitCounter
-	o := newDatabase(t, pgxName)
+	o := newDatabase(t, harness.Pgx)
 	o.conns, o.dial, o.configure = 1, wire.DialContext, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &commits }
 	db := o.mustOpen(t)
 	defer db.close()

@@ -12,25 +12,16 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/pgxstore"
-	"github.com/oncelib/once/store/sqlplane"
 )
 
 // BenchmarkWriteAttempts is what the log's goroutine does, per batch.
 func BenchmarkWriteAttempts(b *testing.B) {
-	for _, open := range []struct {
-		name string
-		db   func(testing.TB) *testDB
-	}{
-		{"sqlite", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.SQLite)) }},
-		{"postgres", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.PostgreSQL)) }},
-		{"pgx", newPgx},
-		{"mysql", func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, string(sqlplane.MySQL)) }},
-		{mariadb, func(tb testing.TB) *testDB { tb.Helper(); return newGround(tb, mariadb) }},
-	} {
+	for _, kind := range harness.Servers {
 		for _, n := range []int{32, 256, 1000} {
-			b.Run(fmt.Sprint(open.name, n), func(b *testing.B) {
-				g := open.db(b)
+			b.Run(fmt.Sprint(kind, n), func(b *testing.B) {
+				g := newGround(b, kind)
 				list := make([]attempts.Attempt, n)
 				i := 0
 				for b.Loop() {
@@ -51,9 +42,9 @@ func BenchmarkWriteAttempts(b *testing.B) {
 func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
-			g := newGround(b, string(sqlplane.PostgreSQL))
+			g := newGround(b, harness.Postgres)
 			g.exec(b, "create table charge (id text primary key)")
-			cfg, err := pgxpool.ParseConfig(g.dsn)
+			cfg, err := pgxpool.ParseConfig(g.DSN)
 			must(b, err)
 			cfg.MaxConns = 16
 			pool, err := pgxpool.NewWithConfig(b.Context(), cfg)

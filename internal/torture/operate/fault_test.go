@@ -13,6 +13,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -23,9 +25,10 @@ import (
 // and after it was done, until there is none left: all of it is there or nothing,
 // and the audit says which.
 func TestForgetNothingHalf(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onSQL(t, func(t *testing.T, g *testDB) {
-		plain, err := sql.Open(g.driver, g.dsn)
+		plain, err := sql.Open(g.Driver(), g.DSN)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		for _, applied := range []bool{false, true} {
@@ -37,7 +40,7 @@ func TestForgetNothingHalf(t *testing.T) {
 				g.done(t, once.Config{}, "s", "k")
 				before := g.leftovers(t, "s")
 				f := &faults{applied: applied}
-				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.dsn, f})
+				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.DSN, f})
 				s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 				must(t, err)
 				f.count, f.at = 0, n
@@ -91,7 +94,7 @@ var forgetK = operate.ForgetRequest{Scope: "s", Key: "k"}
 // answer is read, until there is nothing left to cut.
 func TestForgetNothingHalfOnPgx(t *testing.T) {
 	t.Parallel()
-	g := newPgx(t)
+	g := newGround(t, harness.Pgx)
 	for name, cut := range map[string]struct {
 		before func(*faultnet.Wire, int64, func(*faultnet.Conn))
 		count  func(faultnet.Counts) int64
@@ -108,7 +111,7 @@ func TestForgetNothingHalfOnPgx(t *testing.T) {
 			g.done(t, once.Config{}, "s", "k")
 			before := g.leftovers(t, "s")
 			wire := new(faultnet.Wire)
-			cfg, err := pgxpool.ParseConfig(g.dsn)
+			cfg, err := pgxpool.ParseConfig(g.DSN)
 			must(t, err)
 			cfg.MaxConns, cfg.ConnConfig.DialFunc = 1, wire.DialContext
 			cfg.ConnConfig.RuntimeParams["application_name"] = "forget"

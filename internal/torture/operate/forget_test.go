@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/operate"
@@ -67,6 +68,7 @@ func (g *testDB) leftovers(tb testing.TB, scope string) int {
 // TestForgottenNeverExecutes: nothing is left of what was said, and nothing is done
 // again.
 func TestForgottenNeverExecutes(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		for i, key := range append([]string{"hashed"}, nasty...) {
@@ -110,6 +112,7 @@ func TestForgottenNeverExecutes(t *testing.T) {
 
 // TestForgottenOverHTTP: what a client is told.
 func TestForgottenOverHTTP(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		executed := 0
@@ -141,6 +144,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 
 // TestForgetRefuses: what is still needed stays, and so does everything else.
 func TestForgetRefuses(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "running", store.StateRunning)
@@ -188,6 +192,7 @@ func TestForgetRefuses(t *testing.T) {
 // TestForgetSeesWhatIsCommittedMeanwhile: an operation that another transaction is about to change
 // is judged by what that one commits.
 func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	waits := map[sqlplane.Dialect]string{
 		sqlplane.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -221,6 +226,7 @@ func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 
 // TestRelease: the key of an unknown outcome of which nothing is saved is new again, and who has said so is known.
 func TestRelease(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		id := store.ID{Scope: "s", Key: "k"}
@@ -249,6 +255,7 @@ func TestRelease(t *testing.T) {
 
 // TestResolveAudited: a decision and its entry in the audit are one commit. Where one cannot be written, neither is.
 func TestResolveAudited(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "k", store.StateUnknown)
@@ -278,6 +285,7 @@ func TestResolveAudited(t *testing.T) {
 
 // TestForgetAttemptsAlone: there may be attempts without a record.
 func TestForgetAttemptsAlone(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		must(t, g.attempts.Write(t.Context(), []attempts.Attempt{attemptAt(1, "s", "k"), attemptAt(2, "other", "k"), attemptAt(3, "s", "K")}))

@@ -18,12 +18,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/memstore"
-	"github.com/oncelib/once/store/sqlplane"
 )
 
 // intentJournals runs a test on every journal there is: they keep the same promises.
@@ -71,6 +72,7 @@ func openKeys(t *testing.T, j journal.Journal) (keys []string) {
 // TestIntentsAreKept: whatever its key and body, an intent is there until its outcome is
 // known, as it was.
 func TestIntentsAreKept(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	intentJournals(t, func(t *testing.T, j keptJournal) {
 		for i, text := range nasty {
@@ -126,6 +128,7 @@ func TestIntentsAreKept(t *testing.T) {
 
 // TestIntentOfMany: of callers that begin one intent at the same time, one is the first.
 func TestIntentOfMany(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	intentJournals(t, func(t *testing.T, j keptJournal) {
 		var mu sync.Mutex
@@ -175,6 +178,7 @@ func service(t *testing.T) (url string, effects func() []string) {
 // TestIntentInATransaction: an intent is there if what has made it necessary is, and then
 // it takes effect once.
 func TestIntentInATransaction(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	type runner func(ctx context.Context, g *testDB, commit bool, query string, args []any) error
 	bySQL := func(ctx context.Context, g *testDB, commit bool, query string, args []any) error {
@@ -189,7 +193,7 @@ func TestIntentInATransaction(t *testing.T) {
 		return tx.Commit()
 	}
 	byPgx := func(ctx context.Context, g *testDB, commit bool, query string, args []any) error {
-		conn, err := pgx.Connect(ctx, g.dsn)
+		conn, err := pgx.Connect(ctx, g.DSN)
 		if err != nil {
 			return err
 		}
@@ -235,13 +239,19 @@ func TestIntentInATransaction(t *testing.T) {
 			t.Errorf("open: %v", keys)
 		}
 	}
-	onSQL(t, func(t *testing.T, g *testDB) { test(t, g, bySQL) })
-	t.Run("pgx", func(t *testing.T) { t.Parallel(); test(t, newGround(t, string(sqlplane.PostgreSQL)), byPgx) })
+	on(t, func(t *testing.T, g *testDB) {
+		run := bySQL
+		if g.Kind == harness.Pgx {
+			run = byPgx
+		}
+		test(t, g, run)
+	})
 }
 
 // TestIntentOfADeadClient: what one client has left open another one resumes, with the
 // same key and without a second effect; without the database nothing is sent.
 func TestIntentOfADeadClient(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onSQL(t, func(t *testing.T, g *testDB) {
 		url, effects := service(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
@@ -31,6 +32,7 @@ func attemptAt(i int, scope, key string) attempts.Attempt {
 
 // TestAttemptsAreKept: what was written is read, once, whatever it is.
 func TestAttemptsAreKept(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		var list []attempts.Attempt
@@ -86,6 +88,7 @@ func TestAttemptsAreKept(t *testing.T) {
 // TestAttemptsAreSwept: by age alone, by the database's clock, and once, also if
 // several nodes sweep at the same time.
 func TestAttemptsAreSwept(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		var list []attempts.Attempt
@@ -126,6 +129,7 @@ func TestAttemptsAreSwept(t *testing.T) {
 
 // TestMissingTable: a database without the tables says what to do.
 func TestMissingTable(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		g.exec(t, "drop table once_attempt")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
@@ -45,6 +46,7 @@ func (g *testDB) pages(tb testing.TB, f operate.KeyFilter, limit int) (all []str
 // TestListPages: every operation is listed once and in order, whatever its name and
 // the size of a page, and a prefix is a prefix and no pattern.
 func TestListPages(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		var want []string
@@ -91,6 +93,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		g.leased(t, "s", "running", store.StateRunning)
@@ -102,7 +105,7 @@ func TestListFilters(t *testing.T) {
 		now, err := g.keys.Now(t.Context())
 		must(t, err)
 		var before any = now.Add(-48 * time.Hour)
-		if g.driver != "pgx" {
+		if g.Driver() != "pgx" {
 			before = now.Add(-48 * time.Hour).UnixMilli()
 		}
 		g.exec(t, "update once_operation set since = $1 where key = 'old'", before)
@@ -141,6 +144,7 @@ func TestListFilters(t *testing.T) {
 }
 
 func TestAuditPages(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {
 		for _, key := range []string{"a", "b", "c"} {

@@ -44,11 +44,11 @@ func TestServerKilled(t *testing.T) {
 		db, s := openSQL(t, "pgx", dsn)
 		testOutage(t, s, db, server)
 	})
-	for _, kind := range []string{string(sqlplane.MySQL), mariadb} {
+	for _, kind := range []string{"mysql", "mariadb"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testenv.Need(t, kind)
-			server, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{MySQL: kind != mariadb})
+			server, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{MySQL: kind == "mysql"})
 			must(t, err)
 			t.Cleanup(func() { must(t, server.Close()) })
 			must(t, server.CreateDatabase("app"))

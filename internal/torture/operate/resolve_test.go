@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
@@ -13,9 +14,10 @@ import (
 // TestResolveNothingHalf fails every call that a decision makes of the driver, before and after it was done, until there is none left:
 // the decision and its entry of the audit are there or not, together. Who repeats the command then has decided once.
 func TestResolveNothingHalf(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onSQL(t, func(t *testing.T, g *testDB) {
-		plain, err := sql.Open(g.driver, g.dsn)
+		plain, err := sql.Open(g.Driver(), g.DSN)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		ops, _ := store.As[store.Operations](g.plane)
@@ -28,7 +30,7 @@ func TestResolveNothingHalf(t *testing.T) {
 				g.leased(t, id.Scope, id.Key, store.StateUnknown)
 				how := lease.Resolution{CallID: undecided(t, ops, id), RunAgain: true, KeyVoided: true, Who: "ada", Reason: "asked"}
 				f := &faults{applied: applied}
-				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.dsn, f})
+				db := sqlstore.OpenDB(g.dialect, faultyConnector{plain.Driver(), g.DSN, f})
 				s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 				must(t, err)
 				f.count, f.at = 0, n

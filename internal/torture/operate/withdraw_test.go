@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/sqlplane"
@@ -19,9 +20,10 @@ import (
 // finds it nowhere, or else it would be sent later; and one that another call has begun
 // meanwhile is the intent of that one, and stays.
 func TestBeginIsAllOrNothing(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onSQL(t, func(t *testing.T, g *testDB) {
-		plain, err := sql.Open(g.driver, g.dsn)
+		plain, err := sql.Open(g.Driver(), g.DSN)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		good := g.journal(t)
@@ -37,7 +39,7 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 							must(t, err)
 						}
 					}
-					db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
+					db := sql.OpenDB(faultyConnector{plain.Driver(), g.DSN, f})
 					j, err := journal.OpenTable(db, g.dialect, journal.Config{})
 					must(t, err)
 					_, err = j.Begin(t.Context(), intentOf("k"))
@@ -68,14 +70,15 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 
 // TestWithdrawalThatFails: who cannot know whether the intent is there is told so.
 func TestWithdrawalThatFails(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onSQL(t, func(t *testing.T, g *testDB) {
-		plain, err := sql.Open(g.driver, g.dsn)
+		plain, err := sql.Open(g.Driver(), g.DSN)
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		f := &faults{at: 1, applied: true}
 		f.meanwhile = func() { f.at = 2 } // and the next call, too
-		db := sql.OpenDB(faultyConnector{plain.Driver(), g.dsn, f})
+		db := sql.OpenDB(faultyConnector{plain.Driver(), g.DSN, f})
 		defer func() { _ = db.Close() }()
 		j, err := journal.OpenTable(db, g.dialect, journal.Config{})
 		must(t, err)
@@ -88,6 +91,7 @@ func TestWithdrawalThatFails(t *testing.T) {
 // TestResumeOfWhatIsGone: an intent that is closed between the list and its turn is not
 // made again and sent: its caller may have been told that it never was.
 func TestResumeOfWhatIsGone(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	intentJournals(t, func(t *testing.T, j keptJournal) {
 		url, effects := service(t)

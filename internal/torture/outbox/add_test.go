@@ -9,11 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 )
 
 // TestAddCommits: messages stand and fall with the transaction in which they are added.
-func TestAddCommits(t *testing.T) { on(t, testAddCommits[pgx.Tx], testAddCommits[*sql.Tx]) }
+func TestAddCommits(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddCommits[pgx.Tx], testAddCommits[*sql.Tx])
+}
 
 func testAddCommits[TX any](t *testing.T, g *ground[TX]) {
 	failed := errors.New("failed")
@@ -40,6 +44,7 @@ func testAddCommits[TX any](t *testing.T, g *ground[TX]) {
 
 // TestAddInSavepoints: a savepoint that is rolled back takes its messages and their numbers with it.
 func TestAddInSavepoints(t *testing.T) {
+	testenv.Both(t)
 	on(t, testAddInSavepoints[pgx.Tx], testAddInSavepoints[*sql.Tx])
 }
 
@@ -62,7 +67,10 @@ func testAddInSavepoints[TX any](t *testing.T, g *ground[TX]) {
 
 // TestAddInJoins: messages that are added in a Join stand and fall with it. On pgxstore they travel with the
 // commit around it, in one order with all others.
-func TestAddInJoins(t *testing.T) { on(t, testAddInJoins[pgx.Tx], testAddInJoins[*sql.Tx]) }
+func TestAddInJoins(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddInJoins[pgx.Tx], testAddInJoins[*sql.Tx])
+}
 
 func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 	failed := errors.New("failed")
@@ -96,7 +104,10 @@ func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestDeclare: the messages of a batch commit with its writes, or not at all.
-func TestDeclare(t *testing.T) { on(t, testDeclare[pgx.Tx], testDeclare[*sql.Tx]) }
+func TestDeclare(t *testing.T) {
+	testenv.Both(t)
+	on(t, testDeclare[pgx.Tx], testDeclare[*sql.Tx])
+}
 
 func testDeclare[TX any](t *testing.T, g *ground[TX]) {
 	batch := func(key string, rows int) error {
@@ -119,7 +130,10 @@ func testDeclare[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestAddIsReplayed: a replay adds no second message.
-func TestAddIsReplayed(t *testing.T) { on(t, testAddIsReplayed[pgx.Tx], testAddIsReplayed[*sql.Tx]) }
+func TestAddIsReplayed(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddIsReplayed[pgx.Tx], testAddIsReplayed[*sql.Tx])
+}
 
 func testAddIsReplayed[TX any](t *testing.T, g *ground[TX]) {
 	for range 3 {

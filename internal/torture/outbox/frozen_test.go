@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -21,7 +22,10 @@ import (
 )
 
 // TestAddFreezes: what the caller changes after Add is stored as it was, also where it is sent later.
-func TestAddFreezes(t *testing.T) { on(t, testAddFreezes[pgx.Tx], testAddFreezes[*sql.Tx]) }
+func TestAddFreezes(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddFreezes[pgx.Tx], testAddFreezes[*sql.Tx])
+}
 
 func testAddFreezes[TX any](t *testing.T, g *ground[TX]) {
 	m, id := withID(event("a", "k", "before"))
@@ -40,7 +44,10 @@ func testAddFreezes[TX any](t *testing.T, g *ground[TX]) {
 
 // TestAddRefuses: after an error of validation nothing is stored and the transaction goes on; after an
 // error of the database it does not commit.
-func TestAddRefuses(t *testing.T) { on(t, testAddRefuses[pgx.Tx], testAddRefuses[*sql.Tx]) }
+func TestAddRefuses(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddRefuses[pgx.Tx], testAddRefuses[*sql.Tx])
+}
 
 func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
@@ -81,28 +88,29 @@ func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
 
 // TestAddNeedsAGuard: in a *sql.Tx that could commit although a statement has failed, nothing is added.
 func TestAddNeedsAGuard(t *testing.T) {
-	for _, kind := range harness.SQL {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			d := migrated(t, kind)
-			g := openSQL(t, d)
-			plain, err := sql.Open(d.Driver(), d.DSN)
-			must(t, err)
-			defer func() { _ = plain.Close() }()
-			tx, err := plain.BeginTx(t.Context(), nil)
-			must(t, err)
-			err = g.box.Add(t.Context(), tx, event("a", "k", "1"))
-			if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
-				t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
-			}
-			must(t, tx.Commit())
-			g.wantRows(t)
-		})
-	}
+	testenv.Both(t)
+	harness.Each(t, harness.SQL, func(t *testing.T, kind string) {
+		d := migrated(t, kind)
+		g := openSQL(t, d)
+		plain, err := sql.Open(d.Driver(), d.DSN)
+		must(t, err)
+		defer func() { _ = plain.Close() }()
+		tx, err := plain.BeginTx(t.Context(), nil)
+		must(t, err)
+		err = g.box.Add(t.Context(), tx, event("a", "k", "1"))
+		if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
+			t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
+		}
+		must(t, tx.Commit())
+		g.wantRows(t)
+	})
 }
 
 // TestEncrypted: neither payload nor headers are in the database, and without the key nobody reads them.
-func TestEncrypted(t *testing.T) { on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx]) }
+func TestEncrypted(t *testing.T) {
+	testenv.Both(t)
+	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
+}
 
 func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 	boxOf := func(key byte) *outbox.Box[TX] {
@@ -146,6 +154,7 @@ func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
 
 // TestIdsAreNeverReused: also after all messages were delivered, on a new connection.
 func TestIdsAreNeverReused(t *testing.T) {
+	testenv.Both(t)
 	on(t, testIdsAreNeverReused[pgx.Tx], testIdsAreNeverReused[*sql.Tx])
 }
 

@@ -126,10 +126,14 @@ func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
 // on runs a test on a database of each kind.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	t.Run(harness.Pgx, func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
-	for _, kind := range harness.SQL {
-		t.Run(kind, func(t *testing.T) { t.Parallel(); onSQL(t, newSQL(t, kind)) })
-	}
+	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+		t.Helper()
+		if kind == harness.Pgx {
+			onPgx(t, newPgx(t))
+		} else {
+			onSQL(t, newSQL(t, kind))
+		}
+	})
 }
 
 // isServer reports whether transactions run at the same time.

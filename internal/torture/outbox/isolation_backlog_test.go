@@ -13,7 +13,7 @@ import (
 
 // TestIsolationRate: a topic with a rate gets it also if it has a large backlog, of which no more is read than may be published.
 func TestIsolationRate(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationRate, testIsolationRate)
 }
@@ -86,7 +86,7 @@ func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
 
 // TestIsolationResume: the backlog of a topic that was paused is read like a new one, once.
 func TestIsolationResume(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationResume, testIsolationResume)
 }
@@ -122,7 +122,7 @@ func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
 
 // TestIsolationHotKey: a key with many messages, each of which takes as long as two deliveries of its neighbor, delays only itself.
 func TestIsolationHotKey(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationHotKey, testIsolationHotKey)
 }
@@ -160,7 +160,7 @@ func testIsolationHotKey[TX any](t *testing.T, g *ground[TX]) {
 
 // TestIsolationDrain: hundreds of topics drain in few statements, each of which is for many of them, and a healthy topic has its turn.
 func TestIsolationDrain(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationDrain, testIsolationDrain)
 }

@@ -32,8 +32,7 @@ func onIsolated(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL fun
 	})
 	for _, kind := range harness.SQL {
 		t.Run(kind, func(t *testing.T) {
-			testenv.Cell(t, testenv.InProve)
-			testenv.Sample(t, 5)
+			harness.Cell(t, false)
 			t.Parallel()
 			onSQL(t, newSQL(t, kind))
 		})

@@ -59,13 +59,22 @@ func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
 func TestIsolationHanging(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	for name, h := range map[string]hanging{"one": {1, 200, true}, "hundreds that are new": {400, 8, false}, "hundreds that were well": {400, 8, true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationHanging(t, g, h) },
-				func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, h) })
-		})
+	onHanging(t, hanging{1, 200, true})
+}
+
+// TestIsolationManyHang is TestIsolationHanging with hundreds of topics.
+func TestIsolationManyHang(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for name, h := range map[string]hanging{"new": {400, 8, false}, "were well": {400, 8, true}} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); onHanging(t, h) })
 	}
+}
+
+func onHanging(t *testing.T, h hanging) {
+	t.Helper()
+	onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationHanging(t, g, h) },
+		func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, h) })
 }
 
 // hanging is topics whose receivers hang.
@@ -159,7 +168,7 @@ func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
 
 // TestIsolationLateCommit: while hundreds of topics are down, what commits behind later ids is found.
 func TestIsolationLateCommit(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationLateCommit, testIsolationLateCommit)
 }
@@ -204,13 +213,20 @@ func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
 func TestIsolationOutage(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	for name, o := range map[string]outage{"it says so": {down, 0}, "each message fails": {fails, 3 * 64}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationOutage(t, g, o) },
-				func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationOutage(t, g, o) })
-		})
-	}
+	onOutage(t, outage{down, 0})
+}
+
+// TestIsolationAllFail is TestIsolationOutage of a destination that does not say so: each message fails.
+func TestIsolationAllFail(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	onOutage(t, outage{fails, 3 * 64})
+}
+
+func onOutage(t *testing.T, o outage) {
+	t.Helper()
+	onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationOutage(t, g, o) },
+		func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationOutage(t, g, o) })
 }
 
 // outage is a destination that is not there.
@@ -245,7 +261,7 @@ func testIsolationOutage[TX any](t *testing.T, g *ground[TX], o outage) {
 
 // TestIsolationPoisonFirst: a topic whose first messages fail is no topic that is down: what follows them arrives.
 func TestIsolationPoisonFirst(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	onIsolated(t, testIsolationPoisonFirst, testIsolationPoisonFirst)
 }

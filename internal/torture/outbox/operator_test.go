@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
@@ -42,7 +43,10 @@ func withID(m message.Message) (_ message.Message, id string) {
 }
 
 // TestListAndShow: a message is shown as it was added, and where it stands.
-func TestListAndShow(t *testing.T) { on(t, testListAndShow[pgx.Tx], testListAndShow[*sql.Tx]) }
+func TestListAndShow(t *testing.T) {
+	testenv.Both(t)
+	on(t, testListAndShow[pgx.Tx], testListAndShow[*sql.Tx])
+}
 
 func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
 	first, firstID := withID(message.Message{
@@ -128,7 +132,10 @@ func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestPauseAndResume: of a topic or a key; to resume has messages tried again that have failed, and no others.
-func TestPauseAndResume(t *testing.T) { on(t, testPauseAndResume[pgx.Tx], testPauseAndResume[*sql.Tx]) }
+func TestPauseAndResume(t *testing.T) {
+	testenv.Both(t)
+	on(t, testPauseAndResume[pgx.Tx], testPauseAndResume[*sql.Tx])
+}
 
 func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
 	ids := map[string]string{}
@@ -195,7 +202,10 @@ func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestSkip: a marker takes the place of a message, with its number. What was delivered cannot be skipped.
-func TestSkip(t *testing.T) { on(t, testSkip[pgx.Tx], testSkip[*sql.Tx]) }
+func TestSkip(t *testing.T) {
+	testenv.Both(t)
+	on(t, testSkip[pgx.Tx], testSkip[*sql.Tx])
+}
 
 func testSkip[TX any](t *testing.T, g *ground[TX]) {
 	key := make([]byte, 32)
@@ -234,6 +244,7 @@ func testSkip[TX any](t *testing.T, g *ground[TX]) {
 // TestSkipMeetsADelivery: a skip that waits for the transaction that marks its message as delivered says
 // that it is not there.
 func TestSkipMeetsADelivery(t *testing.T) {
+	testenv.Both(t)
 	on(t, testSkipMeetsADelivery[pgx.Tx], testSkipMeetsADelivery[*sql.Tx])
 }
 
@@ -256,7 +267,10 @@ func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestBacklog counts what waits.
-func TestBacklog(t *testing.T) { on(t, testBacklog[pgx.Tx], testBacklog[*sql.Tx]) }
+func TestBacklog(t *testing.T) {
+	testenv.Both(t)
+	on(t, testBacklog[pgx.Tx], testBacklog[*sql.Tx])
+}
 
 func testBacklog[TX any](t *testing.T, g *ground[TX]) {
 	b, err := g.box.Backlog(t.Context())
@@ -282,6 +296,7 @@ func testBacklog[TX any](t *testing.T, g *ground[TX]) {
 
 // TestBacklogSnapshot: on PostgreSQL, a transaction that keeps dead rows is told, until it ends.
 func TestBacklogSnapshot(t *testing.T) {
+	testenv.Both(t)
 	on(t, testBacklogSnapshot[pgx.Tx], testBacklogSnapshot[*sql.Tx])
 }
 
@@ -311,7 +326,10 @@ func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestForget: what delivered messages of a key have carried is erased, and nothing else.
-func TestForget(t *testing.T) { on(t, testForget[pgx.Tx], testForget[*sql.Tx]) }
+func TestForget(t *testing.T) {
+	testenv.Both(t)
+	on(t, testForget[pgx.Tx], testForget[*sql.Tx])
+}
 
 func testForget[TX any](t *testing.T, g *ground[TX]) {
 	ids := map[string]string{}
@@ -347,6 +365,7 @@ func testForget[TX any](t *testing.T, g *ground[TX]) {
 
 // TestOperatorsAreAudited: what a person changes is in the audit, with the change, and what was not changed is not.
 func TestOperatorsAreAudited(t *testing.T) {
+	testenv.Both(t)
 	on(t, testOperatorsAreAudited[pgx.Tx], testOperatorsAreAudited[*sql.Tx])
 }
 

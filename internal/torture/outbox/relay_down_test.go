@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -16,6 +17,7 @@ import (
 
 // TestRelayTopicDown: a topic whose destination does not exist waits alone, however many of its messages come first.
 func TestRelayTopicDown(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayTopicDown, testRelayTopicDown)
 }
@@ -68,6 +70,7 @@ func testRelayTopicDown[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayResumeCountsAnew: what a person has resumed is tried as if it had not failed before, also if its time was over.
 func TestRelayResumeCountsAnew(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayResumeCountsAnew, testRelayResumeCountsAnew)
 }
@@ -145,6 +148,7 @@ func TestRelaySkipMeanwhile(t *testing.T) {
 
 // TestRelayGivesItsPartsUp: a relay that reaches nothing gives its parts up while another one delivers, and all messages arrive.
 func TestRelayGivesItsPartsUp(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayGivesItsPartsUp, testRelayGivesItsPartsUp)
 }

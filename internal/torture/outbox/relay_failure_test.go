@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -46,7 +47,11 @@ func upTo(n int) string {
 
 // TestRelayBlockedKey: a message that fails blocks its key and nothing else, and what waits for it follows in order. Attempts are
 // stored, so that another relay counts on.
-func TestRelayBlockedKey(t *testing.T) { t.Parallel(); on(t, testRelayBlockedKey, testRelayBlockedKey) }
+func TestRelayBlockedKey(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayBlockedKey, testRelayBlockedKey)
+}
 
 func testRelayBlockedKey[TX any](t *testing.T, g *ground[TX]) {
 	const n = 40
@@ -96,7 +101,11 @@ func testRelayBlockedKey[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestRelayStops: a message that is given up stops its key until a person resumes or skips it.
-func TestRelayStops(t *testing.T) { t.Parallel(); on(t, testRelayStops, testRelayStops) }
+func TestRelayStops(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayStops, testRelayStops)
+}
 
 func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 	const n = 5
@@ -145,6 +154,7 @@ func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayUnavailable: a destination that is down costs no attempt, and nothing is written.
 func TestRelayUnavailable(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayUnavailable, testRelayUnavailable)
 }
@@ -232,6 +242,7 @@ func (b *switchBreaker) Allow() (func(retry.Health), error) {
 
 // TestRelayBadPublisher: a publisher that panics, answers nonsense, answers late or never costs attempts, and no messages.
 func TestRelayBadPublisher(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayBadPublisher, testRelayBadPublisher)
 }
@@ -285,6 +296,7 @@ func testRelayBadPublisher[TX any](t *testing.T, g *ground[TX]) {
 // TestRelayScheduleIsKept: a message that has failed is not tried before its time because others of its key
 // are added.
 func TestRelayScheduleIsKept(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayScheduleIsKept, testRelayScheduleIsKept)
 }

@@ -156,7 +156,11 @@ func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], plan relayPlan,
 }
 
 // TestRelayBatchBytes: a batch of large messages is cut, so that memory stays flat.
-func TestRelayBatchBytes(t *testing.T) { t.Parallel(); on(t, testRelayBatchBytes, testRelayBatchBytes) }
+func TestRelayBatchBytes(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayBatchBytes, testRelayBatchBytes)
+}
 
 func testRelayBatchBytes[TX any](t *testing.T, g *ground[TX]) {
 	const n = 40

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
@@ -43,6 +44,7 @@ func everyPart() (list []message.Message) {
 // TestRelayLatePredecessor: a transaction is slow and commits when the relay is beyond the id of its
 // message; the next message of the key follows at once. They arrive in order.
 func TestRelayLatePredecessor(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayLatePredecessor, testRelayLatePredecessor)
 }
@@ -85,6 +87,7 @@ func testRelayLatePredecessor[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayLateCommit: what commits below the mark, and has no successor, is found by the sweep.
 func TestRelayLateCommit(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayLateCommit, testRelayLateCommit)
 }
@@ -106,7 +109,11 @@ func testRelayLateCommit[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestRelayPause: a paused topic or key is not delivered, by any relay, until it is resumed. Then it follows in order.
-func TestRelayPause(t *testing.T) { t.Parallel(); on(t, testRelayPause, testRelayPause) }
+func TestRelayPause(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayPause, testRelayPause)
+}
 
 func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
 	const n = 10
@@ -152,7 +159,11 @@ func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayFence: a relay whose parts were taken while it was publishing removes nothing, and notes no failure: whoever
 // holds the parts delivers again.
-func TestRelayFence(t *testing.T) { t.Parallel(); on(t, testRelayFence, testRelayFence) }
+func TestRelayFence(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayFence, testRelayFence)
+}
 
 func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
 	reached, open, done := make(chan string), make(chan struct{}), make(chan struct{})
@@ -208,7 +219,11 @@ func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayDrains: when Run ends, deliveries on their way have their time, what they have delivered is
 // removed, and the parts are let go.
-func TestRelayDrains(t *testing.T) { t.Parallel(); on(t, testRelayDrains, testRelayDrains) }
+func TestRelayDrains(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayDrains, testRelayDrains)
+}
 
 func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
 	b := newInbox()
@@ -244,6 +259,7 @@ func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayTopicBounds: a topic gets no more than its rate and its concurrency allow, and others do not wait for it.
 func TestRelayTopicBounds(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayTopicBounds, testRelayTopicBounds)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
@@ -32,6 +33,7 @@ func (r partedRunner) Append(ctx context.Context, st store.Statement) error {
 
 // TestRelayKeyInTwoParts: a key whose messages are in the parts of several releases arrives in order, also if some of them fail.
 func TestRelayKeyInTwoParts(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayKeyInTwoParts, testRelayKeyInTwoParts)
 }

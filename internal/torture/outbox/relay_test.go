@@ -6,12 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 )
 
 // TestRelay: messages arrive as they were added, those of a key in order, and are deleted, or kept if that is asked for.
-func TestRelay(t *testing.T) { t.Parallel(); on(t, testRelay, testRelay) }
+func TestRelay(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelay, testRelay)
+}
 
 func testRelay[TX any](t *testing.T, g *ground[TX]) {
 	const keys, each = 20, 30
@@ -54,7 +59,11 @@ func testRelay[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestRelayKeeps: delivered messages are moved if they are kept.
-func TestRelayKeeps(t *testing.T) { t.Parallel(); on(t, testRelayKeeps, testRelayKeeps) }
+func TestRelayKeeps(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testRelayKeeps, testRelayKeeps)
+}
 
 func testRelayKeeps[TX any](t *testing.T, g *ground[TX]) {
 	box := outbox.New[TX](g.store, outbox.Config{RetainDelivered: 24 * time.Hour})
@@ -74,6 +83,7 @@ func testRelayKeeps[TX any](t *testing.T, g *ground[TX]) {
 
 // TestRelayNeedsTables: without them, Run says what to do.
 func TestRelayNeedsTables(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayNeedsTables, testRelayNeedsTables)
 }

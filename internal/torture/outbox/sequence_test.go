@@ -41,6 +41,7 @@ func (g *ground[TX]) wantSequence(t *testing.T, topic, key string, want int) {
 // TestSequenceHasNoGaps under 16 writers of one key, some of whom roll back. While the key has no row yet, a
 // rollback makes those that wait for it deadlock on MySQL: a writer that is told that nothing was applied does it again.
 func TestSequenceHasNoGaps(t *testing.T) {
+	testenv.Both(t)
 	on(t, testSequenceHasNoGaps[pgx.Tx], testSequenceHasNoGaps[*sql.Tx])
 }
 
@@ -109,7 +110,10 @@ func testHotKeyAtEachLevel[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // TestAddRunsAgain: the messages of a run that was rolled back are gone, and so are their numbers.
-func TestAddRunsAgain(t *testing.T) { on(t, testAddRunsAgain[pgx.Tx], testAddRunsAgain[*sql.Tx]) }
+func TestAddRunsAgain(t *testing.T) {
+	testenv.Both(t)
+	on(t, testAddRunsAgain[pgx.Tx], testAddRunsAgain[*sql.Tx])
+}
 
 func testAddRunsAgain[TX any](t *testing.T, g *ground[TX]) {
 	for i := range 3 {
@@ -128,6 +132,7 @@ func testAddRunsAgain[TX any](t *testing.T, g *ground[TX]) {
 
 // TestOneAddNeverDeadlocks: it takes the rows of its keys in one order, whatever the order of its messages.
 func TestOneAddNeverDeadlocks(t *testing.T) {
+	testenv.Both(t)
 	on(t, testOneAddNeverDeadlocks[pgx.Tx], testOneAddNeverDeadlocks[*sql.Tx])
 }
 
@@ -163,7 +168,10 @@ func testOneAddNeverDeadlocks[TX any](t *testing.T, g *ground[TX]) {
 
 // TestOppositeOrder: of two transactions that add to two keys in opposite order, by two Adds, pgxstore makes
 // one order. On other servers they deadlock, and one of them runs again.
-func TestOppositeOrder(t *testing.T) { on(t, testOppositeOrder[pgx.Tx], testOppositeOrder[*sql.Tx]) }
+func TestOppositeOrder(t *testing.T) {
+	testenv.Both(t)
+	on(t, testOppositeOrder[pgx.Tx], testOppositeOrder[*sql.Tx])
+}
 
 func testOppositeOrder[TX any](t *testing.T, g *ground[TX]) {
 	if !g.isServer() {

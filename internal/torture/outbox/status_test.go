@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
@@ -54,7 +55,10 @@ func (g *ground[TX]) topicsUntil(t *testing.T, what string, is func([]outbox.Top
 
 // TestTopics: for each topic it is told how old its oldest message is that could go, and what the others wait for: also from the database alone,
 // while no relay runs.
-func TestTopics(t *testing.T) { on(t, testTopics[pgx.Tx], testTopics[*sql.Tx]) }
+func TestTopics(t *testing.T) {
+	testenv.Both(t)
+	on(t, testTopics[pgx.Tx], testTopics[*sql.Tx])
+}
 
 func testTopics[TX any](t *testing.T, g *ground[TX]) {
 	aged := func(topic, key string, age time.Duration) string {
@@ -104,6 +108,7 @@ func testTopics[TX any](t *testing.T, g *ground[TX]) {
 // TestRelayTellsOfTopics: what only a relay knows is told to all who ask the database, while it lives: a destination that is down, one that
 // does not answer, and a rate. When that is over, nothing is told any more.
 func TestRelayTellsOfTopics(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelayTellsOfTopics[pgx.Tx], testRelayTellsOfTopics[*sql.Tx])
 }
@@ -159,6 +164,7 @@ func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
 // TestTopicsReadLittle: what is read to tell how topics stand does not grow with the messages that wait, on each database: it goes from
 // one topic and part to the next.
 func TestTopicsReadLittle(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	on(t, testTopicsReadLittle[pgx.Tx], testTopicsReadLittle[*sql.Tx])
 }
@@ -256,9 +262,18 @@ func buffersOf(plan string) (n int) {
 // TestRelayTellsThatATopicIsFull: when so many messages of a topic are tried again that no others of it are read, that is told, and others
 // go on. When they are delivered, it is over, and the others of the topic follow.
 func TestRelayTellsThatATopicIsFull(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	t.Run(harness.Pgx, func(t *testing.T) { t.Parallel(); testRelayTellsThatATopicIsFull(t, newPgx(t)) })
-	t.Run(harness.SQLite, func(t *testing.T) { t.Parallel(); testRelayTellsThatATopicIsFull(t, newSQL(t, harness.SQLite)) })
+	t.Run(harness.Pgx, func(t *testing.T) {
+		harness.Cell(t, false)
+		t.Parallel()
+		testRelayTellsThatATopicIsFull(t, newPgx(t))
+	})
+	t.Run(harness.SQLite, func(t *testing.T) {
+		harness.Cell(t, true)
+		t.Parallel()
+		testRelayTellsThatATopicIsFull(t, newSQL(t, harness.SQLite))
+	})
 }
 
 func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *ground[TX]) {

@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
@@ -43,15 +44,6 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// The stores on which sagas are kept.
-const (
-	pgxName      = "pgx"
-	postgresName = "postgres"
-	sqliteName   = "sqlite"
-	mariadbName  = "mariadb"
-	mysqlName    = "mysql"
-)
-
 const (
 	ttl      = 200 * time.Millisecond
 	patience = 90 * time.Second // bounds what must come: a hang is a failure
@@ -71,17 +63,17 @@ func newDatabase(tb testing.TB, name string) opening {
 	o := opening{Store: name}
 	sets := saga.Migrations
 	switch name {
-	case sqliteName:
+	case harness.SQLite:
 		o.DSN = "file:" + filepath.Join(tb.TempDir(), "saga.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)"
-	case mariadbName:
+	case harness.MariaDB:
 		o.DSN = testenv.NewMariaDB(tb)
-	case mysqlName:
+	case harness.MySQL:
 		o.DSN = testenv.NewMySQL(tb)
 	default:
 		o.DSN = testenv.NewDatabase(tb)
 	}
 	var plane sqlplane.Database
-	if name == pgxName {
+	if name == harness.Pgx {
 		pool, err := pgxpool.New(tb.Context(), o.DSN)
 		must(tb, err)
 		defer pool.Close()
@@ -103,7 +95,7 @@ func newDatabase(tb testing.TB, name string) opening {
 }
 
 func (o opening) openSQL() (*sql.DB, error) {
-	drivers := map[string]string{postgresName: "pgx", sqliteName: "sqlite", mariadbName: "mysql", mysqlName: "mysql"}
+	drivers := map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite", harness.MariaDB: "mysql", harness.MySQL: "mysql"}
 	db, err := sqlstore.Open(drivers[o.Store], o.DSN)
 	if err == nil {
 		db.SetMaxOpenConns(8)
@@ -130,40 +122,35 @@ func (o opening) openSQLStore(ctx context.Context) (*sqlstore.Store, func(), err
 	return s, func() { _ = db.Close() }, err
 }
 
-// on runs a test on each database. Of the rarer ones make prove runs some.
+// on runs a test on each database.
 func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*testing.T, system[*sql.Tx])) {
 	t.Helper()
-	for _, name := range []string{pgxName, sqliteName, postgresName, mariadbName, mysqlName} {
-		t.Run(name, func(t *testing.T) {
-			if name != pgxName && name != sqliteName {
-				testenv.Sample(t, 3)
-			}
-			o := newDatabase(t, name)
-			if name == pgxName {
-				s, end, err := o.openPgx(t.Context())
-				must(t, err)
-				defer end()
-				overPgx(t, system[pgx.Tx]{opening: o, db: s, begin: func(ctx context.Context) (pgx.Tx, func() error, error) {
-					txn, _, err := s.Begin(ctx, store.BeginOptions{})
-					if err != nil {
-						return nil, nil, err
-					}
-					return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
-				}})
-				return
-			}
-			s, end, err := o.openSQLStore(t.Context())
+	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
+		o := newDatabase(t, name)
+		if name == harness.Pgx {
+			s, end, err := o.openPgx(t.Context())
 			must(t, err)
 			defer end()
-			overSQL(t, system[*sql.Tx]{opening: o, db: s, begin: func(ctx context.Context) (*sql.Tx, func() error, error) {
+			overPgx(t, system[pgx.Tx]{opening: o, db: s, begin: func(ctx context.Context) (pgx.Tx, func() error, error) {
 				txn, _, err := s.Begin(ctx, store.BeginOptions{})
 				if err != nil {
 					return nil, nil, err
 				}
 				return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
 			}})
-		})
-	}
+			return
+		}
+		s, end, err := o.openSQLStore(t.Context())
+		must(t, err)
+		defer end()
+		overSQL(t, system[*sql.Tx]{opening: o, db: s, begin: func(ctx context.Context) (*sql.Tx, func() error, error) {
+			txn, _, err := s.Begin(ctx, store.BeginOptions{})
+			if err != nil {
+				return nil, nil, err
+			}
+			return txn.Tx(), func() error { return txn.Commit(ctx, store.Change{}) }, nil
+		}})
+	})
 }
 
 // system is sagas on a database.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/sqlplane"
@@ -50,7 +51,10 @@ func runs[TX any](t *testing.T, r *saga.Runner[TX]) (stop func()) {
 
 // TestAnyNode: sagas that were started by a process which does not run them are run by two other nodes, each effect once, and leave nothing in the
 // table of those that wait. A saga of another definition is left alone.
-func TestAnyNode(t *testing.T) { on(t, anyNode[pgx.Tx], anyNode[*sql.Tx]) }
+func TestAnyNode(t *testing.T) {
+	testenv.Both(t)
+	on(t, anyNode[pgx.Tx], anyNode[*sql.Tx])
+}
 
 func anyNode[TX any](t *testing.T, s system[TX]) {
 	d := s.definition()
@@ -80,7 +84,10 @@ func anyNode[TX any](t *testing.T, s system[TX]) {
 
 // TestWoken: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. A wake while a node works
 // on it ends its next wait. A wake of what has ended, or is not there, leaves nothing.
-func TestWoken(t *testing.T) { on(t, woken[pgx.Tx], woken[*sql.Tx]) }
+func TestWoken(t *testing.T) {
+	testenv.Both(t)
+	on(t, woken[pgx.Tx], woken[*sql.Tx])
+}
 
 func woken[TX any](t *testing.T, s system[TX]) {
 	var asked atomic.Int64
@@ -151,7 +158,10 @@ func woken[TX any](t *testing.T, s system[TX]) {
 }
 
 // TestTenantsInTurn: a tenant with many sagas that are due does not keep those of another one waiting.
-func TestTenantsInTurn(t *testing.T) { on(t, tenantsInTurn[pgx.Tx], tenantsInTurn[*sql.Tx]) }
+func TestTenantsInTurn(t *testing.T) {
+	testenv.Both(t)
+	on(t, tenantsInTurn[pgx.Tx], tenantsInTurn[*sql.Tx])
+}
 
 func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 	var mu sync.Mutex
@@ -197,7 +207,10 @@ func reversed(list []string) []string {
 }
 
 // TestDecisionsAreAudited: what a person decides about a saga that is stuck is in the audit with the decision.
-func TestDecisionsAreAudited(t *testing.T) { on(t, audited[pgx.Tx], audited[*sql.Tx]) }
+func TestDecisionsAreAudited(t *testing.T) {
+	testenv.Both(t)
+	on(t, audited[pgx.Tx], audited[*sql.Tx])
+}
 
 func audited[TX any](t *testing.T, s system[TX]) {
 	charge := saga.Call("charge", func(context.Context, string, string) (string, error) { return "", errors.New("timeout") })

@@ -18,6 +18,7 @@ import (
 // TestEveryPointFails: whichever call of the store fails under a saga, not reached, refused, lost or applied later: the starter is told the truth,
 // and the saga comes to its end there or on another node, with each effect once.
 func TestEveryPointFails(t *testing.T) {
+	testenv.Both(t)
 	on(t, everyPointFails[pgx.Tx], everyPointFails[*sql.Tx])
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 )
@@ -48,7 +49,7 @@ func beNode(of string) int {
 }
 
 func (p plan) run(ctx context.Context) error {
-	if p.Opening.Store == pgxName {
+	if p.Opening.Store == harness.Pgx {
 		s, end, err := p.Opening.openPgx(ctx)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/pgxstore"
 )
@@ -22,7 +23,7 @@ import (
 func TestTrips(t *testing.T) {
 	var wire faultnet.Wire
 	var commits commitCounter
-	o := newDatabase(t, pgxName)
+	o := newDatabase(t, harness.Pgx)
 	cfg, err := pgxpool.ParseConfig(o.DSN)
 	must(t, err)
 	cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits

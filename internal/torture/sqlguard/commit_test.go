@@ -30,6 +30,7 @@ func failed(t *testing.T, err error, inDoubt bool) {
 
 // TestDeferredConstraint: the database finds out only at COMMIT.
 func TestDeferredConstraint(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
@@ -171,6 +172,7 @@ func TestCancelledInCommit(t *testing.T) {
 // TestCancelledTransaction: when the context of BeginTx ends, everything is
 // rolled back, and the connection of PostgreSQL survives that.
 func TestCancelledTransaction(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()

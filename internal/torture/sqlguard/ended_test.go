@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // onConn returns a guarded transaction and the connection it runs on.
@@ -24,6 +25,7 @@ func onConn(t *testing.T, g *testDB) (*sql.Conn, *sql.Tx) {
 // TestEndedUnderneath: what was committed below the guard is there, but COMMIT
 // must not report a success that was none of its own.
 func TestEndedUnderneath(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	for statement, keys := range map[string]int{"COMMIT": 1, "ROLLBACK": 0} {
 		t.Run(statement, func(t *testing.T) {
@@ -48,6 +50,7 @@ func TestEndedUnderneath(t *testing.T) {
 
 // TestRollbackAfterRawCommit: SQLite tells, MySQL is asked, PostgreSQL does not say.
 func TestRollbackAfterRawCommit(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
@@ -88,6 +91,7 @@ func TestAbortedUnderneath(t *testing.T) {
 
 // TestJoin arms the guard for a transaction that somebody else has begun.
 func TestJoin(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()
@@ -149,6 +153,7 @@ func TestJoinTooLate(t *testing.T) {
 
 // TestSavepointHeals: an error that the database has undone is forgiven.
 func TestSavepointHeals(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		t.Helper()

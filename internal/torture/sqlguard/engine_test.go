@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // scraps are what comments and literals are filled with: all that could make a
@@ -69,6 +70,7 @@ func randomText(r *rand.Rand, covers []string) string {
 // ends a transaction, the guard must have refused it. A failure prints the
 // text; ONCE_SEED repeats a run.
 func TestNothingEndsUnseen(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {
 		seed := uint64(time.Now().UnixNano())

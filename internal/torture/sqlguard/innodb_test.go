@@ -61,6 +61,7 @@ func wantNumber(t *testing.T, err error, want int) {
 // TestSwallowedErrorInnoDB: a bare server undoes one statement and goes on, or
 // everything, and then runs what follows by itself.
 func TestSwallowedErrorInnoDB(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for _, m := range []misuse{
@@ -116,6 +117,7 @@ func (g *testDB) killConnectionOf(t *testing.T, tx *sql.Tx) {
 
 // TestImplicitCommit: after what commits by itself, a bare ROLLBACK undoes nothing.
 func TestImplicitCommit(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		statements := []string{
@@ -200,6 +202,7 @@ func (g *testDB) rolledBackAfter(t *testing.T, db *sql.DB, txn *sqlguard.Txn, st
 // TestCommitInAProcedure is seen by nobody before it has happened. It is found out, also
 // where another transaction has been begun.
 func TestCommitInAProcedure(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for _, body := range []string{"COMMIT", "BEGIN COMMIT; START TRANSACTION; END", "ROLLBACK"} {
@@ -240,6 +243,7 @@ func TestCommitInAProcedure(t *testing.T) {
 
 // TestDeadlockTakesTheSavepoint: the transaction is gone, and its savepoints with it.
 func TestDeadlockTakesTheSavepoint(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		g := on.open(t)
@@ -266,6 +270,7 @@ func TestDeadlockTakesTheSavepoint(t *testing.T) {
 // TestLostAnswerInnoDB: the two cases that look alike to the client, and the death of
 // the session before.
 func TestLostAnswerInnoDB(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for name, tt := range map[string]struct {
@@ -306,6 +311,7 @@ func TestLostAnswerInnoDB(t *testing.T) {
 // TestCancelledInCommitInnoDB: a COMMIT that is on its way is not cut short, and the
 // connection is kept. Commits wait as they do for a backup, on a server of its own.
 func TestCancelledInCommitInnoDB(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		on.server(t) // or it skips

@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -66,8 +67,13 @@ var (
 // onInnoDB plays a test on each kind of server.
 func onInnoDB(t *testing.T, play func(t *testing.T, on innodb)) {
 	t.Helper()
-	t.Run("MariaDB", func(t *testing.T) { t.Parallel(); play(t, onMariaDB) })
-	t.Run("MySQL", func(t *testing.T) { t.Parallel(); play(t, onMySQL) })
+	for name, on := range map[string]innodb{harness.MariaDB: onMariaDB, harness.MySQL: onMySQL} {
+		t.Run(name, func(t *testing.T) {
+			harness.Cell(t, !on.mysql)
+			t.Parallel()
+			play(t, on)
+		})
+	}
 }
 
 // open takes several statements in one text.
@@ -124,8 +130,8 @@ func liteAt(t testing.TB, dir, journal, options string) *testDB {
 // both plays a test on every database.
 func both(t *testing.T, play func(t *testing.T, g *testDB)) {
 	t.Helper()
-	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); play(t, postgres(t)) })
-	t.Run("SQLite", func(t *testing.T) { t.Parallel(); play(t, lite(t, "")) })
+	t.Run("PostgreSQL", func(t *testing.T) { testenv.Cell(t, testenv.InTest); t.Parallel(); play(t, postgres(t)) })
+	t.Run("SQLite", func(t *testing.T) { testenv.Cell(t, testenv.InTest); t.Parallel(); play(t, lite(t, "")) })
 	onInnoDB(t, func(t *testing.T, on innodb) { t.Helper(); play(t, on.open(t)) })
 }
 

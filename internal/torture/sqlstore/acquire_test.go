@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -18,6 +19,7 @@ func (o observer) Observe(_ context.Context, e once.Event) { o(e) }
 // TestAcquireIsToldApart: while the only connection of the pool is held, every kind of call waits for
 // it, and the event tells that as Acquire and as nothing else.
 func TestAcquireIsToldApart(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		const held = 20 * time.Millisecond
 		db.SetMaxOpenConns(1)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
@@ -17,6 +18,7 @@ import (
 // Whatever is in them comes back, and finds its own row, however the session reads quoted
 // text.
 func TestAnyByteOnInnoDB(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		seed := uint64(time.Now().UnixNano())
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/waits"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -241,6 +242,7 @@ func TestHeldStaysHeld(t *testing.T) {
 // TestHeldByEachOther: two change each their own operation while they hold that of the other. One after the
 // other they are applied, and no deadlock undoes any: a lock that is waited for has its place in one order.
 func TestHeldByEachOther(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, _ *sql.DB, s *sqlstore.Store) {
 		a, b := store.ID{Scope: "each", Key: "a"}, store.ID{Scope: "each", Key: "b"}
 		swap(t, s, running(a, 0))
@@ -314,6 +316,7 @@ func TestClaimsAreNoRecords(t *testing.T) {
 // TestOwnClaim: what is committed in the transaction that has claimed the operation expects that it is absent,
 // and is of that operation.
 func TestOwnClaim(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		for name, tt := range map[string]struct {
 			change func(id store.ID) store.Change
@@ -374,6 +377,7 @@ func TestOwnClaim(t *testing.T) {
 // TestJoinReplacesAnExpiredFailure: the writes of a join were undone, and the deletion of an expired record with
 // them. The failure is stored all the same.
 func TestJoinReplacesAnExpiredFailure(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		id := store.ID{Scope: "expired", Key: "k"}
 		c := finished(id, 0)
@@ -400,6 +404,7 @@ func TestJoinReplacesAnExpiredFailure(t *testing.T) {
 
 // TestOlderSchema: a database without the column of the newest migration is told so.
 func TestOlderSchema(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		for _, statement := range []string{"drop index once_operation_unfinished", "alter table once_operation drop column trace"} {
 			if strings.HasPrefix(statement, "drop") && (path(t) == "MariaDB" || path(t) == "MySQL") {
@@ -448,6 +453,7 @@ func TestStatementsOfADo(t *testing.T) {
 
 // TestWaits: what a Begin has waited for is told apart: for the turn to write, and for a connection.
 func TestWaits(t *testing.T) {
+	testenv.Both(t)
 	for name, cfg := range map[string]sqlstore.Config{"line": {}, "group": {GroupCommit: true}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

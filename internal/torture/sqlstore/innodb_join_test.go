@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -60,6 +61,7 @@ func (c failuresConn) ExecContext(ctx context.Context, query string, args []driv
 // TestJoinBesideALockedGap: the place of the operation's row is locked, as InnoDB locks it when
 // a page is split beside a row that another transaction has locked. Nothing is in flight.
 func TestJoinBesideALockedGap(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		ctx := t.Context()
 		name := on.created(t)
@@ -136,6 +138,7 @@ func TestJoinBesideALockedGap(t *testing.T) {
 // SERIALIZABLE transaction, against all keys that belong there. Joins do not look, whether the
 // level is that of the transaction, of the session, or of the operation around it.
 func TestSerializableJoinsLockNoPlace(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		ctx := t.Context()
 		for _, parameters := range []string{"", "?" + on.level + "=%27SERIALIZABLE%27"} {
@@ -193,6 +196,7 @@ func TestSerializableJoinsLockNoPlace(t *testing.T) {
 
 // TestAJoinInsideKeepsTheSession: once's own lock is no change that a handler has made.
 func TestAJoinInsideKeepsTheSession(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		db.SetMaxOpenConns(1)

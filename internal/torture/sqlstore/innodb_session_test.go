@@ -12,12 +12,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestSessionsAreLeftAsTheyWere, whatever a claim has met.
 func TestSessionsAreLeftAsTheyWere(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		db.SetMaxOpenConns(2)
@@ -127,6 +129,7 @@ func TestSessionsAreLeftAsTheyWere(t *testing.T) {
 // TestAllLocks: a handler that releases all locks of its session would release the claim, too. On MariaDB a
 // claim is no such lock.
 func TestAllLocks(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		e := once.New(s, once.Config{Runs: 1})
@@ -181,6 +184,7 @@ func (c cutAnswersConn) QueryContext(ctx context.Context, query string, args []d
 
 // TestTimeoutsWithoutKey: work without a key has its Timeouts, too, and the session gets its own ones back.
 func TestTimeoutsWithoutKey(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		db.SetMaxOpenConns(1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -54,6 +55,7 @@ func keepAll(context.Context, []upkeep.Expired) error { return nil }
 // TestInnoDBSweepsAtOnce: a batch is one statement on MariaDB and one transaction of each part on MySQL, also while all other rows there are
 // are locked; with Archive it is one for each part.
 func TestInnoDBSweepsAtOnce(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		s := sweptOn(t, on)
 		s.expire(t, 500) // most of all rows: to look for them no index is needed
@@ -97,6 +99,7 @@ func TestInnoDBSweepsAtOnce(t *testing.T) {
 // TestInnoDBSweepsAround: what others have locked stays, is waited for by nobody, and
 // goes the next time.
 func TestInnoDBSweepsAround(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		s := sweptOn(t, on)
 		for _, keep := range []func(context.Context, []upkeep.Expired) error{nil, keepAll} {
@@ -132,6 +135,7 @@ func TestInnoDBSweepsAround(t *testing.T) {
 // TestInnoDBSweepLost: a sweep that commits by itself and is not answered is told as
 // lost, applied or not, and what is there goes the next time.
 func TestInnoDBSweepLost(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for _, applied := range []bool{false, true} {
 			for _, keep := range []func(context.Context, []upkeep.Expired) error{nil, keepAll} {

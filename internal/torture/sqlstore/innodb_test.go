@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -40,7 +41,10 @@ var (
 func onInnoDB(t *testing.T, test func(t *testing.T, on innodb)) {
 	t.Helper()
 	for _, on := range []innodb{onMariaDB, onMySQL} {
-		t.Run(on.name, func(t *testing.T) { test(t, on) })
+		t.Run(on.name, func(t *testing.T) {
+			harness.Cell(t, !on.mysql)
+			test(t, on)
+		})
 	}
 }
 
@@ -95,6 +99,7 @@ func effect(ctx context.Context, tx *sql.Tx, name string) error {
 
 // TestInnoDBSettings: sessions on which the store could not keep its word are refused.
 func TestInnoDBSettings(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		dsn := on.created(t)
 		plain, err := sqlstore.Open("mysql", dsn)
@@ -159,6 +164,7 @@ func TestInnoDBSettings(t *testing.T) {
 // TestInnoDBRoundTrips: on MariaDB an operation has none more than a bare transaction, on MySQL it has
 // three. A replay is one, whatever the driver is set to.
 func TestInnoDBRoundTrips(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		for _, parameters := range []string{"", "?interpolateParams=true"} {
 			proxy, err := faultnet.Listen(on.server(t).Addr())
@@ -239,6 +245,7 @@ func TestInnoDBRoundTrips(t *testing.T) {
 // stands, with a row that says "unknown": the caller is told that nobody knows, and the
 // operation never runs again.
 func TestCommittedFromBelow(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		run(t, db, "create procedure ends() commit",
@@ -302,6 +309,7 @@ func TestCommittedFromBelow(t *testing.T) {
 // TestCommittedFromBelowAndLost: ROLLBACK is not answered, and the database cannot be asked. If
 // the handler has run what may have committed, nobody can say that nothing was applied.
 func TestCommittedFromBelowAndLost(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		proxy, err := faultnet.Listen(on.server(t).Addr())
 		if err != nil {
@@ -357,6 +365,7 @@ func TestCommittedFromBelowAndLost(t *testing.T) {
 
 // TestAMigrationThatFailsAtItsLock does not leave the lock to its pool: others migrate.
 func TestAMigrationThatFailsAtItsLock(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the lock is waited for longer
 		defer cancel()
@@ -384,6 +393,7 @@ func TestAMigrationThatFailsAtItsLock(t *testing.T) {
 // TestLockedGap: a transaction has locked the place where a row would be. On MariaDB the operation counts as in flight. On
 // MySQL its handler runs, once, and its record waits for the place as long as the session says.
 func TestLockedGap(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		parameters := ""
 		if on.mysql { // there the record waits for its place
@@ -421,6 +431,7 @@ func TestLockedGap(t *testing.T) {
 
 // TestJoinAnOldTransaction: a caller whose data is older than the record that is there.
 func TestJoinAnOldTransaction(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s := on.open(t, "", nil)
 		ctx := t.Context()
@@ -459,6 +470,7 @@ func TestJoinAnOldTransaction(t *testing.T) {
 // TestMigrateHalfDone: a schema is not created in a transaction, so that a run that was
 // killed leaves a part of it.
 func TestMigrateHalfDone(t *testing.T) {
+	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		ctx := t.Context()
 		whole, _ := on.open(t, "", nil)

@@ -32,43 +32,42 @@ func charges(t *testing.T, db *sql.DB, id string) int {
 // TestPlaneRefusesUnguarded: a statement is not run in a transaction that could commit although it
 // has failed.
 func TestPlaneRefusesUnguarded(t *testing.T) {
-	for name, src := range sources(t) {
-		t.Run(name, func(t *testing.T) {
-			guarded, err := sqlstore.Open(src.driver, src.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = guarded.Close() }()
-			if err := sqlstore.Migrate(t.Context(), guarded); err != nil {
-				t.Fatal(err)
-			}
-			run(t, guarded, "create table charge (id varchar(100) primary key)")
-			s, err := sqlstore.New(t.Context(), guarded, src.config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain, err := sql.Open(src.driver, src.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = plain.Close() }()
-			tx, err := plain.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = s.On(tx).Exec(t.Context(), charging(s, "a"))
-			if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
-				t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
-			}
-			run(t, tx, "insert into charge (id) values ('b')") // it is still usable
-			if err := tx.Commit(); err != nil {
-				t.Error(err)
-			}
-			if n := charges(t, guarded, "a"); n != 0 {
-				t.Error("the statement was run")
-			}
-		})
-	}
+	testenv.Both(t)
+	onSources(t, func(t *testing.T, src source) {
+		guarded, err := sqlstore.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = guarded.Close() }()
+		if err := sqlstore.Migrate(t.Context(), guarded); err != nil {
+			t.Fatal(err)
+		}
+		run(t, guarded, "create table charge (id varchar(100) primary key)")
+		s, err := sqlstore.New(t.Context(), guarded, src.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := sql.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = plain.Close() }()
+		tx, err := plain.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.On(tx).Exec(t.Context(), charging(s, "a"))
+		if store.KindOf(err) != store.KindMisused || !strings.Contains(err.Error(), "Try: ") {
+			t.Errorf("%v, want an error of kind %q", err, store.KindMisused)
+		}
+		run(t, tx, "insert into charge (id) values ('b')") // it is still usable
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
+		}
+		if n := charges(t, guarded, "a"); n != 0 {
+			t.Error("the statement was run")
+		}
+	})
 }
 
 // TestPlaneRoundTrips: a statement of a capability costs what one of the handler does, and one of Pool
@@ -291,6 +290,7 @@ func TestPlaneOnSQLite(t *testing.T) {
 // TestPlaneTooLarge: a value for which the server has no room is an error that says so, and costs no
 // connection.
 func TestPlaneTooLarge(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, s, _ := on.plane(t)

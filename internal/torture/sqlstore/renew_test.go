@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -16,6 +17,7 @@ import (
 // TestRenewManyLeases: more than one statement takes, in any order, some of which are held no longer. Nothing
 // but the ends of the leases changes.
 func TestRenewManyLeases(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		const n = 230
 		var holds, want []store.Hold
@@ -71,6 +73,7 @@ func TestRenewManyLeases(t *testing.T) {
 // TestRenewAgainstTakeover: of a holder that renews a lease which is over, and others that take it over, the
 // holder knows in the end whether it still has it.
 func TestRenewAgainstTakeover(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, _ *sql.DB, s *sqlstore.Store) {
 		kept, lost := 0, 0
 		for i := range 60 {

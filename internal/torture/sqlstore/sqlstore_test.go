@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -45,44 +46,68 @@ type source struct {
 	config      sqlstore.Config
 }
 
-func sources(tb testing.TB) map[string]source {
-	file := func() string {
-		return "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
-	}
-	return map[string]source{
-		"SQLite":              {"sqlite", file(), sqlstore.Config{}},
-		"SQLite, GroupCommit": {"sqlite", file(), sqlstore.Config{GroupCommit: true}},
-		"PostgreSQL":          {"pgx", testenv.NewDatabase(tb), sqlstore.Config{}},
-		"MariaDB":             {"mysql", testenv.NewMariaDB(tb), sqlstore.Config{}},
-		"MySQL":               {"mysql", testenv.NewMySQL(tb), sqlstore.Config{}},
+// sources make databases.
+var sources = map[string]func(testing.TB) source{
+	"SQLite": sqliteSource,
+	"SQLite, GroupCommit": func(tb testing.TB) source {
+		tb.Helper()
+		src := sqliteSource(tb)
+		src.config.GroupCommit = true
+		return src
+	},
+	"PostgreSQL": func(tb testing.TB) source {
+		tb.Helper()
+		return source{"pgx", testenv.NewDatabase(tb), sqlstore.Config{}}
+	},
+	"MariaDB": func(tb testing.TB) source {
+		tb.Helper()
+		return source{"mysql", testenv.NewMariaDB(tb), sqlstore.Config{}}
+	},
+	"MySQL": func(tb testing.TB) source {
+		tb.Helper()
+		return source{"mysql", testenv.NewMySQL(tb), sqlstore.Config{}}
+	},
+}
+
+func sqliteSource(tb testing.TB) source {
+	tb.Helper()
+	return source{"sqlite", "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)", sqlstore.Config{}}
+}
+
+// onSources runs a test on a new database of each kind.
+func onSources(t *testing.T, test func(t *testing.T, src source)) {
+	t.Helper()
+	for name, open := range sources {
+		t.Run(name, func(t *testing.T) {
+			harness.Cell(t, name == "SQLite" || name == "PostgreSQL")
+			test(t, open(t))
+		})
 	}
 }
 
 // on runs a test on a new, migrated database of each dialect.
 func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
-	for name, src := range sources(t) {
-		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			db, err := sqlstore.Open(src.driver, src.dsn)
-			if err != nil {
+	onSources(t, func(t *testing.T, src source) {
+		ctx := context.Background()
+		db, err := sqlstore.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		if err := sqlstore.Migrate(ctx, db); err != nil {
+			t.Fatal(err)
+		}
+		for statement := range strings.SplitSeq(schema, ";") {
+			if _, err := db.ExecContext(ctx, spelled(db, statement)); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = db.Close() }()
-			if err := sqlstore.Migrate(ctx, db); err != nil {
-				t.Fatal(err)
-			}
-			for statement := range strings.SplitSeq(schema, ";") {
-				if _, err := db.ExecContext(ctx, spelled(db, statement)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s, err := sqlstore.New(ctx, db, src.config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, db, s)
-		})
-	}
+		}
+		s, err := sqlstore.New(ctx, db, src.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, db, s)
+	})
 }
 
 func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
@@ -95,23 +120,22 @@ func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
 
 // TestUnguardedIsRefused: at start, with a word on what to do.
 func TestUnguardedIsRefused(t *testing.T) {
-	for name, src := range sources(t) {
-		t.Run(name, func(t *testing.T) {
-			db, err := sql.Open(src.driver, src.dsn)
-			if err != nil {
-				t.Fatal(err)
+	testenv.Both(t)
+	onSources(t, func(t *testing.T, src source) {
+		db, err := sql.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		for _, err := range []error{
+			func() error { _, err := sqlstore.New(t.Context(), db, sqlstore.Config{}); return err }(),
+			sqlstore.Migrate(t.Context(), db),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
+				t.Error(err)
 			}
-			defer func() { _ = db.Close() }()
-			for _, err := range []error{
-				func() error { _, err := sqlstore.New(t.Context(), db, sqlstore.Config{}); return err }(),
-				sqlstore.Migrate(t.Context(), db),
-			} {
-				if err == nil || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
-					t.Error(err)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestNoBusyTimeoutIsRefused: one of two concurrent requests would fail at once.
@@ -135,6 +159,7 @@ func TestUnknownDriverIsRefused(t *testing.T) {
 
 // TestMissingTableSaysWhatToDo: the first thing that a newcomer gets wrong.
 func TestMissingTableSaysWhatToDo(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		if _, err := db.ExecContext(t.Context(), "drop table once_operation"); err != nil {
 			t.Fatal(err)
@@ -149,6 +174,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 
 // TestMigrateTogether: nodes that start at the same time.
 func TestMigrateTogether(t *testing.T) {
+	testenv.Both(t)
 	together := func(t *testing.T, db *sql.DB) {
 		t.Helper()
 		ctx := t.Context()
@@ -174,11 +200,10 @@ func TestMigrateTogether(t *testing.T) {
 			}
 		}
 	}
-	for name, src := range sources(t) {
-		t.Run(name, func(t *testing.T) { together(t, opened(t, src)) })
-	}
+	onSources(t, func(t *testing.T, src source) { together(t, opened(t, src)) })
 	t.Run("PostgreSQL, where SERIALIZABLE is the default", func(t *testing.T) {
-		src := sources(t)["PostgreSQL"]
+		testenv.Cell(t, testenv.InTest)
+		src := sources["PostgreSQL"](t)
 		src.dsn += "&default_transaction_isolation=serializable"
 		together(t, opened(t, src))
 	})
@@ -197,6 +222,7 @@ func opened(t *testing.T, src source) *sql.DB {
 // TestHandlersThatMisbehave: whatever a handler does to its transaction, what the
 // caller is told is true, and the connection is fit for the next.
 func TestHandlersThatMisbehave(t *testing.T) {
+	testenv.Both(t)
 	insert := func(ctx context.Context, tx *sql.Tx, id string) error {
 		_, err := tx.ExecContext(ctx, "insert into charge values ('"+id+"')")
 		return err
@@ -290,42 +316,42 @@ func TestHandlersThatMisbehave(t *testing.T) {
 
 // TestJoinOfAnUnguardedTransactionIsRefused: as New refuses its database.
 func TestJoinOfAnUnguardedTransactionIsRefused(t *testing.T) {
-	for name, src := range sources(t) {
-		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
-			guarded, err := sqlstore.Open(src.driver, src.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = guarded.Close() }()
-			if err := sqlstore.Migrate(ctx, guarded); err != nil {
-				t.Fatal(err)
-			}
-			s, err := sqlstore.New(ctx, guarded, sqlstore.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain, err := sql.Open(src.driver, src.dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = plain.Close() }()
-			tx, err := plain.BeginTx(ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = tx.Rollback() }()
-			_, err = once.Join(ctx, once.New(s, once.Config{}), tx, once.Operation{Scope: "s", Key: "k"},
-				func(context.Context, *sql.Tx) (int, error) { return 1, nil })
-			if once.CodeOf(err) != once.CodeMisuse || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
-				t.Error(err)
-			}
-		})
-	}
+	testenv.Both(t)
+	onSources(t, func(t *testing.T, src source) {
+		ctx := t.Context()
+		guarded, err := sqlstore.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = guarded.Close() }()
+		if err := sqlstore.Migrate(ctx, guarded); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlstore.New(ctx, guarded, sqlstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := sql.Open(src.driver, src.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = plain.Close() }()
+		tx, err := plain.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		_, err = once.Join(ctx, once.New(s, once.Config{}), tx, once.Operation{Scope: "s", Key: "k"},
+			func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+		if once.CodeOf(err) != once.CodeMisuse || !strings.Contains(err.Error(), "Try: sqlstore.Open") {
+			t.Error(err)
+		}
+	})
 }
 
 // TestOneConnectionIsEnough: nothing asks for a second one while it holds the first.
 func TestOneConnectionIsEnough(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		db.SetMaxOpenConns(1)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -351,7 +377,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 // TestSQLiteWaitsNoLongerThanItsCaller: for the file, which another process writes; and
 // a replay does not wait for it at all.
 func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
-	src := sources(t)["SQLite"]
+	src := sources["SQLite"](t)
 	src.dsn = strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(600000)", 1) // a failure hangs
 	ctx := context.Background()
 	db, err := sqlstore.Open(src.driver, src.dsn)

@@ -8,6 +8,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
 )
@@ -16,6 +17,7 @@ import (
 // that fails takes those before it not back, and what is left is found again. The
 // connection is afterwards what it was.
 func TestSQLiteSweepsInParts(t *testing.T) {
+	testenv.Both(t)
 	files := 0
 	defer func() {
 		if files == 0 {

@@ -169,7 +169,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 func TestResultsTooLargeForSQLite(t *testing.T) {
 	const tooBig = 18
 	for name, config := range map[string]sqlstore.Config{"alone": {}, "GroupCommit": {GroupCommit: true}} {
-		seen := &spy{dsn: sources(t)["SQLite"].dsn}
+		seen := &spy{dsn: sources["SQLite"](t).dsn}
 		db := sqlstore.OpenDB(sqlplane.SQLite, seen)
 		t.Cleanup(func() { _ = db.Close() })
 		if err := sqlstore.Migrate(t.Context(), db); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 	"github.com/oncelib/once/store/upkeep"
@@ -14,6 +15,7 @@ import (
 
 // TestUnfinishedReadsNoTable: a page is read by an index, however much is done.
 func TestUnfinishedReadsNoTable(t *testing.T) {
+	testenv.Both(t)
 	page := func(t *testing.T, s *sqlstore.Store) {
 		t.Helper()
 		list, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})

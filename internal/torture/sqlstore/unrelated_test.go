@@ -163,7 +163,7 @@ func TestUnrelatedKeysDoNotConflictOnInnoDB(t *testing.T) {
 func TestUnrelatedKeysDoNotConflictOnSQLite(t *testing.T) {
 	testenv.Prove(t)
 	for _, name := range []string{"SQLite", "SQLite, GroupCommit"} {
-		src := sources(t)[name]
+		src := sources[name](t)
 		db, err := sqlstore.Open(src.driver, strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(60000)", 1))
 		if err != nil {
 			t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestWarm: the connections are there before they are needed, and no more than the pool may have. A
 // pool that closes them again is told of.
 func TestWarm(t *testing.T) {
+	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		db.SetMaxOpenConns(5)
 		db.SetMaxIdleConns(2)

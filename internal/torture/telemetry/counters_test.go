@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/onceprom"
 )
 
@@ -23,7 +24,7 @@ var errDown = errors.New("down")
 func TestCountersAgreeWithTheDatabase(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, testCounters[pgx.Tx], testCounters[*sql.Tx])
+	on(t, harness.Servers, testCounters[pgx.Tx], testCounters[*sql.Tx])
 }
 
 func testCounters[TX any](t *testing.T, g ground[TX]) {

@@ -18,10 +18,7 @@ import (
 func TestDeadlocksAreCounted(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	cell(t, "pgxstore", testenv.InTest, func(t *testing.T) { testDeadlock[pgx.Tx](t, newPgx(t)) })
-	cell(t, harness.Postgres, testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.Postgres)) })
-	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.MariaDB)) })
-	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { testDeadlock[*sql.Tx](t, newSQL(t, harness.MySQL)) })
+	on(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, testDeadlock[pgx.Tx], testDeadlock[*sql.Tx])
 }
 
 func testDeadlock[TX any](t *testing.T, g ground[TX]) {

@@ -44,7 +44,7 @@ func read(t *testing.T, sources ...gauge.Source) map[string]float64 {
 func TestGauges(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, testGauges[pgx.Tx], testGauges[*sql.Tx])
+	on(t, harness.Servers, testGauges[pgx.Tx], testGauges[*sql.Tx])
 }
 
 func testGauges[TX any](t *testing.T, g ground[TX]) {

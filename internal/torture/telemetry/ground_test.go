@@ -12,7 +12,6 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/operate"
@@ -53,21 +52,15 @@ func onSQLOf(t *testing.T, d harness.Database) ground[*sql.Tx] {
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, onPgx func(*testing.T, ground[pgx.Tx]), onSQL func(*testing.T, ground[*sql.Tx])) {
+func on(t *testing.T, kinds []string, onPgx func(*testing.T, ground[pgx.Tx]), onSQL func(*testing.T, ground[*sql.Tx])) {
 	t.Helper()
-	cell(t, "pgxstore", testenv.InTest, func(t *testing.T) { onPgx(t, newPgx(t)) })
-	cell(t, "SQLite", testenv.InTest, func(t *testing.T) { onSQL(t, newSQL(t, harness.SQLite)) })
-	cell(t, "MariaDB", testenv.InTest, func(t *testing.T) { onSQL(t, newSQL(t, harness.MariaDB)) })
-	cell(t, "MySQL", testenv.InProve, func(t *testing.T) { onSQL(t, newSQL(t, harness.MySQL)) })
-}
-
-// cell runs a part of a test that belongs to one tier.
-func cell(t *testing.T, name string, tier testenv.Tier, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) {
-		testenv.Cell(t, tier)
-		t.Parallel()
-		run(t)
+	harness.Each(t, kinds, func(t *testing.T, kind string) {
+		t.Helper()
+		if kind == harness.Pgx {
+			onPgx(t, newPgx(t))
+		} else {
+			onSQL(t, newSQL(t, kind))
+		}
 	})
 }
 

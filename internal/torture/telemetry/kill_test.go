@@ -115,13 +115,17 @@ func (l life) lived(t *testing.T) (list []told, last map[string]float64) {
 func TestKilledProcessLosesNoCounters(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	cell(t, "SQLite", testenv.InTest, func(t *testing.T) {
+	t.Run(harness.SQLite, func(t *testing.T) {
+		testenv.Cell(t, testenv.InTest)
+		t.Parallel()
 		testKilled(t, func(t *testing.T) (ground[*sql.Tx], life) {
 			d := harness.Migrated(t, harness.SQLite, migrations, effects)
 			return onSQLOf(t, d), life{Database: d}
 		})
 	})
-	cell(t, "pgxstore", testenv.InProve, func(t *testing.T) {
+	t.Run(harness.Pgx, func(t *testing.T) {
+		testenv.Cell(t, testenv.InProve)
+		t.Parallel()
 		testKilled(t, func(t *testing.T) (ground[pgx.Tx], life) {
 			d := harness.Migrated(t, harness.Pgx, migrations, effects)
 			return onPgxOf(t, d), life{Database: d}
