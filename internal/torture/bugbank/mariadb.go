@@ -174,7 +174,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a client shall ask for what is too large again",
-		Edits: []Edit{{In: "(*Exchange).Problem", Old: `errors.As(err, new(*toolarge.Error))`, New: `false`}},
+		Edits: []Edit{{In: "(*Exchange).Problem", Old: `errors.As(err, new(*toolarge.Error))`, New: `new(*toolarge.Error) == nil`}},
 		Tests: in("oncehttp", "TestAnswerTooLargeForTheDatabase"),
 	},
 	{
