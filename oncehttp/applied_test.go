@@ -3,6 +3,7 @@ package oncehttp_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -63,7 +64,8 @@ func TestTheMarkCannotBeForged(t *testing.T) {
 	})
 	s.post("k", "")
 	rec, err := s.store.Read(t.Context(), store.ID{Scope: "global POST /refunds", Key: "k"})
-	if err != nil || rec.State != store.StateDone || rec.Result.RolledBack {
+	stored := slices.ContainsFunc(rec.Result.Header, func(f store.Field) bool { return f.Name == "Once-Writes" })
+	if err != nil || rec.State != store.StateDone || rec.Result.RolledBack || stored {
 		t.Errorf("%+v, %v", rec, err)
 	}
 }
