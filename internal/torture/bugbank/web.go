@@ -109,7 +109,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "work without a key has no trace",
-		Edits: []Edit{{In: "(*Exchange).operation", Old: "default:\nreturn op, nil", New: "default:\nop.Trace = \"\"\nreturn op, nil"}},
+		Edits: []Edit{{In: "(*Exchange).operation", Old: "default:\nreturn op, nil", New: "default:\nop.Attempt.Trace = \"\"\nreturn op, nil"}},
 		Tests: in("oncehttp", "TestNameAndTrace"),
 	},
 	{
