@@ -125,6 +125,14 @@ func (d Database) Driver() string {
 	return map[string]string{Pgx: "pgx", Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
 }
 
+// Interpolated is the database with a driver that prepares no statement: none has a round trip that is hidden in that of another.
+func (d Database) Interpolated() Database {
+	if d.Driver() == "mysql" {
+		d.DSN += "?interpolateParams=true"
+	}
+	return d
+}
+
 // DB opens the database through database/sql.
 func (d Database) DB() (*sql.DB, error) { return sqlstore.Open(d.Driver(), d.DSN) }
 
@@ -165,6 +173,24 @@ func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*s
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return s, db, nil
+}
+
+// Open opens the database with so many connections at most, and returns what closes it.
+func (d Database) Open(ctx context.Context, conns int) (sqlplane.Database, func(), error) {
+	if d.Kind == Pgx {
+		pool, err := d.Pool(ctx, func(c *pgxpool.Config) { c.MaxConns = int32(conns) })
+		if err != nil {
+			return nil, nil, err
+		}
+		return pgxstore.New(pool, pgxstore.Config{}), pool.Close, nil
+	}
+	s, db, err := d.SQLStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return s, func() { _ = db.Close() }, nil
 }
 
 // Use opens the database, and has one of two functions use its store: so a process does its part of a test.

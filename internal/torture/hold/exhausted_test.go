@@ -23,11 +23,9 @@ func TestExhausted(t *testing.T) {
 		if name == harness.SQLite {
 			t.Skip("a transaction that writes has the file, and bounds it: nothing else can write")
 		}
-		db, dsn := newDB(t, name)
+		db, d := newDB(t, name)
 		const conns, parts = 2, 6
-		small, closeSmall, err := open(t.Context(), name, dsn, conns, false)
-		must(t, err)
-		defer closeSmall()
+		small := open(t, d, conns)
 		const long = 3 * ttl
 		first := start(t, small, hold.Config{Parts: parts, TTL: long})
 		until(t, func() error { return even(parts, first) })

@@ -29,24 +29,22 @@ func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Databa
 		testenv.Need(t, "faketime")
 	}
 	var s server
-	var dsn string
+	d := harness.Database{Kind: name}
 	if name == harness.MariaDB {
 		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: clock})
 		must(t, err)
 		t.Cleanup(func() { _ = m.Close() })
 		must(t, m.CreateDatabase("app"))
-		s, dsn = m, m.DSN("app")
+		s, d.DSN = m, m.DSN("app")
 	} else {
 		p, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: clock})
 		must(t, err)
 		t.Cleanup(func() { _ = p.Close() })
 		must(t, p.CreateDatabase("app"))
-		s, dsn = p, p.URL("app")
+		s, d.DSN = p, p.URL("app")
 	}
-	db, closeDB, err := open(t.Context(), name, dsn, 8, true)
-	must(t, err)
-	t.Cleanup(closeDB)
-	return s, db
+	must(t, d.Migrate(t.Context(), migrations))
+	return s, open(t, d, 8)
 }
 
 // TestOutage: while the database is away, nodes hold nothing any more, by their own clocks. When it is
