@@ -15,7 +15,6 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/saga"
-	"github.com/oncelib/once/store/pgxstore"
 )
 
 // TestTrips counts what a saga of three one-insert steps with undo data costs on the wire, with pgx. Three raw transactions are three commits and nine
@@ -23,15 +22,10 @@ import (
 func TestTrips(t *testing.T) {
 	var wire faultnet.Wire
 	var commits commitCounter
-	o := newDatabase(t, harness.Pgx)
-	cfg, err := pgxpool.ParseConfig(o.DSN)
-	must(t, err)
-	cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	defer pool.Close()
-	db := pgxstore.New(pool, pgxstore.Config{})
-	s := system[pgx.Tx]{opening: o, db: db}
+	db, pool := harness.OpenPgx(t, newDatabase(t, harness.Pgx), func(cfg *pgxpool.Config) {
+		cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits
+	})
+	s := system[pgx.Tx]{db: db}
 	var steps, writes []saga.Step
 	var txs []*saga.TxStep[pgx.Tx, string, string]
 	var batches []*saga.BatchStep[string, string]
