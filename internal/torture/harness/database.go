@@ -163,6 +163,14 @@ func (d Database) SQLStore(ctx context.Context) (*sqlstore.Store, *sql.DB, error
 	return d.storeOn(ctx, d.DB)
 }
 
+// DialedStore is SQLStore with connections to the server that dial makes, if it is not nil.
+func (d Database) DialedStore(ctx context.Context, dial Dial) (*sqlstore.Store, *sql.DB, error) {
+	if dial == nil || d.Driver() == "sqlite" {
+		return d.SQLStore(ctx)
+	}
+	return d.storeOn(ctx, func() (*sql.DB, error) { return d.DialedDB(dial) })
+}
+
 func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB, error) {
 	db, err := open()
 	if err != nil {
@@ -223,18 +231,13 @@ func OpenPgx(tb testing.TB, d Database, configure ...func(*pgxpool.Config)) (*pg
 // OpenSQL opens a database of another kind than Pgx until the test ends.
 func OpenSQL(tb testing.TB, d Database) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	return openSQL(tb, d, d.DB)
+	return OpenDialed(tb, d, nil)
 }
 
 // OpenDialed is [OpenSQL] with connections to the server that dial makes.
 func OpenDialed(tb testing.TB, d Database, dial Dial) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	return openSQL(tb, d, func() (*sql.DB, error) { return d.DialedDB(dial) })
-}
-
-func openSQL(tb testing.TB, d Database, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB) {
-	tb.Helper()
-	s, db, err := d.storeOn(tb.Context(), open)
+	s, db, err := d.DialedStore(tb.Context(), dial)
 	Must(tb, err)
 	tb.Cleanup(func() { _ = db.Close() })
 	return s, db

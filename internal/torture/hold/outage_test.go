@@ -1,7 +1,6 @@
 package hold
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,35 +13,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// server is one that a test stops, or whose clock it sets.
-type server interface {
-	Kill() error
-	Restart(ctx context.Context) error
-	SetClock(ahead time.Duration) error
-}
-
-// startServer starts a server, with a clock of its own if a test sets it, and opens a migrated database on it.
-func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Database) {
+// startServer starts a server, and opens a migrated database on it.
+func startServer(t *testing.T, kind string, clock bool) (harness.Server, sqlplane.Database) {
 	t.Helper()
-	testenv.Need(t, "postgresql", "mariadb")
-	if clock {
-		testenv.Need(t, "faketime")
-	}
-	var s server
-	d := harness.Database{Kind: name}
-	if name == harness.MariaDB {
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: clock})
-		must(t, err)
-		t.Cleanup(func() { _ = m.Close() })
-		must(t, m.CreateDatabase("app"))
-		s, d.DSN = m, m.DSN("app")
-	} else {
-		p, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: clock})
-		must(t, err)
-		t.Cleanup(func() { _ = p.Close() })
-		must(t, p.CreateDatabase("app"))
-		s, d.DSN = p, p.URL("app")
-	}
+	s, d := harness.NewServer(t, kind, clock)
 	must(t, d.Migrate(t.Context(), migrations))
 	return s, open(t, d, 8)
 }
