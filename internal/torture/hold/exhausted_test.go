@@ -28,7 +28,7 @@ func TestExhausted(t *testing.T) {
 		small := open(t, d, conns)
 		const long = 3 * ttl
 		first := start(t, small, hold.Config{Parts: parts, TTL: long})
-		until(t, func() error { return even(parts, first) })
+		harness.Until(t, func() error { return even(parts, first) })
 		release := make(chan struct{})
 		var inside, handlers sync.WaitGroup
 		inside.Add(conns)
@@ -51,7 +51,7 @@ func TestExhausted(t *testing.T) {
 			}
 		}
 		began := expires(t, db)
-		until(t, func() error {
+		harness.Until(t, func() error {
 			if now := expires(t, db); now.Sub(began) < 3*long {
 				return fmt.Errorf("the node expires at %v; when the pool was exhausted, that was at %v", now, began)
 			}

@@ -95,23 +95,6 @@ func even(parts int, nodes ...*node) error {
 	return nil
 }
 
-// until waits until fn returns nil.
-func until(tb testing.TB, fn func() error) {
-	tb.Helper()
-	over := time.After(patience)
-	for {
-		err := fn()
-		if err == nil {
-			return
-		}
-		select {
-		case <-over:
-			tb.Fatal(err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // row is a part in the tables.
 type row struct {
 	hold.Part

@@ -33,17 +33,17 @@ func TestOutage(t *testing.T) {
 			var errs errorsOf
 			first := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
 			second := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
-			until(t, func() error { return even(11, first, second) })
+			harness.Until(t, func() error { return even(11, first, second) })
 			used, done := first.Use(all(11))
 			defer done()
 			must(t, s.Kill())
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if n := len(first.parts()) + len(second.parts()); n > 0 {
 					return fmt.Errorf("%d parts are held without a database", n)
 				}
 				return nil
 			})
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if errs.count() == 0 {
 					return errors.New("no node has told that the database is away")
 				}
@@ -51,9 +51,9 @@ func TestOutage(t *testing.T) {
 			})
 			must(t, s.Restart(t.Context()))
 			done()
-			until(t, func() error { return even(11, first, second) })
+			harness.Until(t, func() error { return even(11, first, second) })
 			var after []row
-			until(t, func() (err error) { // a pool may have connections that the kill has broken
+			harness.Until(t, func() (err error) { // a pool may have connections that the kill has broken
 				after, err = readRows(t.Context(), db)
 				return err
 			})
@@ -84,12 +84,12 @@ func TestClockTakeover(t *testing.T) {
 				first := start(t, db, hold.Config{TTL: 3 * ttl})
 				g := &gate{Database: db}
 				dead := start(t, g, hold.Config{TTL: 3 * ttl})
-				until(t, func() error { return even(11, first, dead) })
+				harness.Until(t, func() error { return even(11, first, dead) })
 				g.cut()
 				must(t, s.SetClock(ahead))
-				until(t, func() error { return even(11, first) })
+				harness.Until(t, func() error { return even(11, first) })
 				g.mend()
-				until(t, func() error { return even(11, first, dead) })
+				harness.Until(t, func() error { return even(11, first, dead) })
 				first.end(t)
 				dead.end(t)
 			}
@@ -110,12 +110,12 @@ func TestClockKeeps(t *testing.T) {
 			for _, g := range gates { // they look each second, and a busy machine loses no part
 				running = append(running, start(t, g, hold.Config{TTL: 10 * time.Minute}))
 			}
-			until(t, func() error { return even(11, running...) })
+			harness.Until(t, func() error { return even(11, running...) })
 			before := rows(t, db)
 			for _, ahead := range steps {
 				from := []int{gates[0].statements(), gates[1].statements()}
 				must(t, s.SetClock(ahead))
-				until(t, func() error {
+				harness.Until(t, func() error {
 					for i, g := range gates {
 						if n := g.statements() - from[i]; n < 4 {
 							return fmt.Errorf("%d statements", n)

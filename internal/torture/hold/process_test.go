@@ -60,7 +60,7 @@ func TestProcesses(t *testing.T) {
 		}
 		working := func(want ...int) { // these children share the work
 			t.Helper()
-			until(t, func() error {
+			harness.Until(t, func() error {
 				got := workers(t, db)
 				for _, i := range want {
 					if n := got[node(i)]; n < parts/len(want) || n > (parts+len(want)-1)/len(want) {

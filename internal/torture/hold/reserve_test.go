@@ -47,7 +47,7 @@ func TestReserve(t *testing.T) {
 			} else {
 				must(t, r.Query(ctx, statement(db, kill, session), func(sqlplane.Row) error { return nil }))
 			}
-			until(t, func() error { // the server ends it in its own time
+			harness.Until(t, func() error { // the server ends it in its own time
 				if err := insert("b"); !errors.Is(err, sqlplane.ErrDuplicate) {
 					return fmt.Errorf("the connection has not come back: %w", err)
 				}

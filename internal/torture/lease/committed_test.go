@@ -210,7 +210,7 @@ func TestLongProcedure(t *testing.T) {
 		})
 		<-begins
 		<-begins
-		until(t, func() error {
+		harness.Until(t, func() error {
 			if rec, err := s.Read(t.Context(), idOf("long")); err != nil || !rec.Idle() {
 				return fmt.Errorf("the lease of the long one is not over: %v, %w", rec.State, err)
 			}

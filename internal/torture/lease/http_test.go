@@ -187,7 +187,7 @@ func TestKillHTTP(t *testing.T) {
 			passed = !killed && status == http.StatusCreated && !strings.Contains(body, other.by)
 			id := store.ID{Scope: "acme " + route, Key: p.Key}
 			var rec store.Record
-			until(t, func() (err error) {
+			harness.Until(t, func() (err error) {
 				rec, err = other.db.ops.Read(t.Context(), id)
 				if err == nil && rec.State != store.StateDone && rec.State != store.StateAbsent {
 					err = fmt.Errorf("%s is %s, and the Completer does not end it", p.Key, rec.State)

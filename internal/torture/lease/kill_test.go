@@ -105,7 +105,7 @@ func (k killing) completer(t *testing.T) (finish func(key string), stop func()) 
 		}
 	})
 	finish = func(key string) {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			switch state := k.successor.state(t, key); state {
 			case store.StateAbsent: // nothing has been done, so its caller asks again
 				k.successor.insist(t, key)
@@ -166,7 +166,7 @@ func (k killing) doneOrUnknown(t *testing.T) (finish func(key string), stop func
 	t.Helper()
 	var done, unknown atomic.Int64
 	finish = func(key string) {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			_, err := k.successor.do(t.Context(), operation(key))
 			switch once.CodeOf(err) {
 			case "":

@@ -247,23 +247,6 @@ func (p program) complete(tb testing.TB, resumed func(key string, err error)) (s
 	}
 }
 
-// until waits until fn returns nil.
-func until(tb testing.TB, fn func() error) {
-	tb.Helper()
-	over := time.After(patience)
-	for {
-		err := fn()
-		if err == nil {
-			return
-		}
-		select {
-		case <-over:
-			tb.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
 // wantDone checks what a finished operation has come to: each phase's row is there once, each call took effect once, and the same key
 // is answered without executing anything. The first keys of the calls in voided were voided.
 func (p program) wantDone(tb testing.TB, service *provider, key, says string, voided ...string) {

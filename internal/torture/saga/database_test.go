@@ -151,7 +151,7 @@ func (s system[TX]) finish(t *testing.T, keys ...string) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 	for _, key := range keys {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			switch st, err := r.Status(ctx, idOf(key)); {
 			case err != nil:
 				return err
@@ -189,22 +189,5 @@ func (s system[TX]) judge(t *testing.T, key string) {
 	}
 	if want := map[bool]string{true: "compensated", false: "completed"}[s.no]; st.State != want {
 		t.Errorf("%s is %s, want %s: %+v", key, st.State, want, st)
-	}
-}
-
-// until waits until fn returns nil.
-func until(tb testing.TB, fn func() error) {
-	tb.Helper()
-	over := time.After(patience)
-	for {
-		err := fn()
-		if err == nil {
-			return
-		}
-		select {
-		case <-over:
-			tb.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
 	}
 }

@@ -126,7 +126,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 		must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf(key)), commit()))
 	}
 	h := s.startIn(t, r, d, idOf("a"))
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if st, err := r.Status(t.Context(), idOf("a")); err != nil || st.State != "waiting" || asked.Load() == 0 || s.rows(t) != 1 {
 			return fmt.Errorf("%+v, %w, %d rows", st, err, s.rows(t))
 		}
@@ -150,7 +150,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 	case <-time.After(patience):
 		t.Error("a wake while a node works on the saga is lost")
 	}
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if n := s.rows(t); n != 1 {
 			return fmt.Errorf("%d rows are left of sagas that wait", n)
 		}
@@ -187,7 +187,7 @@ func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 	start("large", many)
 	start("small", 2)
 	stop := runs(t, r)
-	until(t, func() error {
+	harness.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(order) < many+2 {
