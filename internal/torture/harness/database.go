@@ -125,6 +125,14 @@ func (d Database) Driver() string {
 	return map[string]string{Pgx: "pgx", Postgres: "pgx", SQLite: "sqlite", Group: "sqlite", MariaDB: "mysql", MySQL: "mysql"}[d.Kind]
 }
 
+// Interpolated is the database with a driver that prepares no statement: none has a round trip that is hidden in that of another.
+func (d Database) Interpolated() Database {
+	if d.Driver() == "mysql" {
+		d.DSN += "?interpolateParams=true"
+	}
+	return d
+}
+
 // DB opens the database through database/sql.
 func (d Database) DB() (*sql.DB, error) { return sqlstore.Open(d.Driver(), d.DSN) }
 
@@ -155,6 +163,14 @@ func (d Database) SQLStore(ctx context.Context) (*sqlstore.Store, *sql.DB, error
 	return d.storeOn(ctx, d.DB)
 }
 
+// DialedStore is SQLStore with connections to the server that dial makes, if it is not nil.
+func (d Database) DialedStore(ctx context.Context, dial Dial) (*sqlstore.Store, *sql.DB, error) {
+	if dial == nil || d.Driver() == "sqlite" {
+		return d.SQLStore(ctx)
+	}
+	return d.storeOn(ctx, func() (*sql.DB, error) { return d.DialedDB(dial) })
+}
+
 func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB, error) {
 	db, err := open()
 	if err != nil {
@@ -165,6 +181,24 @@ func (d Database) storeOn(ctx context.Context, open func() (*sql.DB, error)) (*s
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return s, db, nil
+}
+
+// Open opens the database with so many connections at most, and returns what closes it.
+func (d Database) Open(ctx context.Context, conns int) (sqlplane.Database, func(), error) {
+	if d.Kind == Pgx {
+		pool, err := d.Pool(ctx, func(c *pgxpool.Config) { c.MaxConns = int32(conns) })
+		if err != nil {
+			return nil, nil, err
+		}
+		return pgxstore.New(pool, pgxstore.Config{}), pool.Close, nil
+	}
+	s, db, err := d.SQLStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return s, func() { _ = db.Close() }, nil
 }
 
 // Use opens the database, and has one of two functions use its store: so a process does its part of a test.
@@ -197,18 +231,13 @@ func OpenPgx(tb testing.TB, d Database, configure ...func(*pgxpool.Config)) (*pg
 // OpenSQL opens a database of another kind than Pgx until the test ends.
 func OpenSQL(tb testing.TB, d Database) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	return openSQL(tb, d, d.DB)
+	return OpenDialed(tb, d, nil)
 }
 
 // OpenDialed is [OpenSQL] with connections to the server that dial makes.
 func OpenDialed(tb testing.TB, d Database, dial Dial) (*sqlstore.Store, *sql.DB) {
 	tb.Helper()
-	return openSQL(tb, d, func() (*sql.DB, error) { return d.DialedDB(dial) })
-}
-
-func openSQL(tb testing.TB, d Database, open func() (*sql.DB, error)) (*sqlstore.Store, *sql.DB) {
-	tb.Helper()
-	s, db, err := d.storeOn(tb.Context(), open)
+	s, db, err := d.DialedStore(tb.Context(), dial)
 	Must(tb, err)
 	tb.Cleanup(func() { _ = db.Close() })
 	return s, db

@@ -1,6 +1,9 @@
 package harness
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Loop has strike break what it tests at the N-th point, N = 1, 2, ..., until a run comes to its end before that point:
 // a process that is killed, a call that fails, an answer that is lost. strike judges what was left, and reports whether
@@ -13,5 +16,22 @@ func Loop(tb testing.TB, least int, strike func(at int) (struck bool)) {
 	}
 	if points < least && !tb.Failed() {
 		tb.Errorf("vacuous: %d points were met, at least %d are expected", points, least)
+	}
+}
+
+// Until waits until fn returns nil.
+func Until(tb testing.TB, fn func() error) {
+	tb.Helper()
+	over := time.After(patience)
+	for {
+		err := fn()
+		if err == nil {
+			return
+		}
+		select {
+		case <-over:
+			tb.Fatal(err)
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 }

@@ -1,51 +1,40 @@
 package hold
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// planEnv holds the plan of a child process.
-const planEnv = "ONCE_HOLD_CHILD"
-
 // plan tells a child what it holds.
 type plan struct {
-	Store, DSN, Node string
-	Parts            int
-	TTL              time.Duration
+	harness.Database
+
+	Node  string
+	Parts int
+	TTL   time.Duration
 }
 
-// beChild holds parts and works on them until its input ends. Then it drains. A line of its input tells it to stop itself
-// once between the moment when it takes up a part and the statement that checks the fence; what that statement did
-// is printed when the process goes on.
-func beChild(text string) error {
-	var p plan
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
+// CarryOut holds parts and works on them until the process is drained. SIGUSR1 tells it to stop itself once between the moment
+// when it takes up a part and the statement that checks the fence; what that statement did is printed when the process goes on.
+func (p plan) CarryOut(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(harness.UntilDrained(ctx))
 	defer cancel()
-	db, closeDB, err := open(ctx, p.Store, p.DSN, 4, false)
+	db, closeDB, err := p.Open(ctx, 4)
 	if err != nil {
 		return err
 	}
 	defer closeDB()
-	stops := make(chan struct{}, 1)
-	go func() {
-		defer cancel()
-		for input := bufio.NewScanner(os.Stdin); input.Scan(); {
-			stops <- struct{}{}
-		}
-	}()
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, syscall.SIGUSR1)
 	g := &gate{Database: db}
 	h := hold.New(g, hold.Config{Work: work, Parts: p.Parts, TTL: p.TTL, Node: p.Node})
 	ended := make(chan error, 1)
@@ -63,7 +52,7 @@ func beChild(text string) error {
 }
 
 // workOnce does one unit of work on each part that is held.
-func workOnce(ctx context.Context, db sqlplane.Database, h *hold.Holder, g *gate, p plan, stops <-chan struct{}) error {
+func workOnce(ctx context.Context, db sqlplane.Database, h *hold.Holder, g *gate, p plan, stops <-chan os.Signal) error {
 	held, done := h.Use(all(p.Parts))
 	defer done()
 	stopped := false

@@ -23,14 +23,12 @@ func TestExhausted(t *testing.T) {
 		if name == harness.SQLite {
 			t.Skip("a transaction that writes has the file, and bounds it: nothing else can write")
 		}
-		db, dsn := newDB(t, name)
+		db, d := newDB(t, name)
 		const conns, parts = 2, 6
-		small, closeSmall, err := open(t.Context(), name, dsn, conns, false)
-		must(t, err)
-		defer closeSmall()
+		small := open(t, d, conns)
 		const long = 3 * ttl
 		first := start(t, small, hold.Config{Parts: parts, TTL: long})
-		until(t, func() error { return even(parts, first) })
+		harness.Until(t, func() error { return even(parts, first) })
 		release := make(chan struct{})
 		var inside, handlers sync.WaitGroup
 		inside.Add(conns)
@@ -53,7 +51,7 @@ func TestExhausted(t *testing.T) {
 			}
 		}
 		began := expires(t, db)
-		until(t, func() error {
+		harness.Until(t, func() error {
 			if now := expires(t, db); now.Sub(began) < 3*long {
 				return fmt.Errorf("the node expires at %v; when the pool was exhausted, that was at %v", now, began)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -94,23 +95,6 @@ func even(parts int, nodes ...*node) error {
 	return nil
 }
 
-// until waits until fn returns nil.
-func until(tb testing.TB, fn func() error) {
-	tb.Helper()
-	over := time.After(patience)
-	for {
-		err := fn()
-		if err == nil {
-			return
-		}
-		select {
-		case <-over:
-			tb.Fatal(err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // row is a part in the tables.
 type row struct {
 	hold.Part
@@ -141,10 +125,9 @@ func readRows(ctx context.Context, db sqlplane.Database) (list []row, err error)
 }
 
 // nodes is how many rows of nodes there are.
-func nodes(tb testing.TB, db sqlplane.Database) (n int) {
+func nodes(tb testing.TB, db sqlplane.Database) int {
 	tb.Helper()
-	must(tb, db.Pool().Query(tb.Context(), statement(db, `select count(*) from once_hold_node`), func(r sqlplane.Row) error { return r.Scan(&n) }))
-	return n
+	return harness.Count(tb, db, "select count(*) from once_hold_node")
 }
 
 // errorsOf collects what Failed is told.

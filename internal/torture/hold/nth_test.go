@@ -46,10 +46,10 @@ func visit(t *testing.T, db sqlplane.Database, at int, after bool) {
 	failing := cfg
 	failing.Failed = errs.failed
 	first := start(t, g, failing)
-	until(t, func() error { return even(5, first) })
+	harness.Until(t, func() error { return even(5, first) })
 	second := start(t, db, cfg)
-	until(t, func() error { return even(5, first, second) })
-	until(t, func() error {
+	harness.Until(t, func() error { return even(5, first, second) })
+	harness.Until(t, func() error {
 		if errs.count() == 0 {
 			return errors.New("no error is told")
 		}
@@ -60,7 +60,7 @@ func visit(t *testing.T, db sqlplane.Database, at int, after bool) {
 	first.cancel()
 	g.mu.Unlock()
 	first.end(t)
-	until(t, func() error { return even(5, second) })
+	harness.Until(t, func() error { return even(5, second) })
 	if !slices.ContainsFunc(errs.list, func(err error) bool { return errors.Is(err, errInjected) }) || errs.count() < 2 {
 		t.Errorf("told: %v", errs.list)
 	}

@@ -1,7 +1,6 @@
 package hold
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,39 +13,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// server is one that a test stops, or whose clock it sets.
-type server interface {
-	Kill() error
-	Restart(ctx context.Context) error
-	SetClock(ahead time.Duration) error
-}
-
-// startServer starts a server, with a clock of its own if a test sets it, and opens a migrated database on it.
-func startServer(t *testing.T, name string, clock bool) (server, sqlplane.Database) {
+// startServer starts a server, and opens a migrated database on it.
+func startServer(t *testing.T, kind string, clock bool) (harness.Server, sqlplane.Database) {
 	t.Helper()
-	testenv.Need(t, "postgresql", "mariadb")
-	if clock {
-		testenv.Need(t, "faketime")
-	}
-	var s server
-	var dsn string
-	if name == harness.MariaDB {
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: clock})
-		must(t, err)
-		t.Cleanup(func() { _ = m.Close() })
-		must(t, m.CreateDatabase("app"))
-		s, dsn = m, m.DSN("app")
-	} else {
-		p, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: clock})
-		must(t, err)
-		t.Cleanup(func() { _ = p.Close() })
-		must(t, p.CreateDatabase("app"))
-		s, dsn = p, p.URL("app")
-	}
-	db, closeDB, err := open(t.Context(), name, dsn, 8, true)
-	must(t, err)
-	t.Cleanup(closeDB)
-	return s, db
+	s, d := harness.NewServer(t, kind, clock)
+	must(t, d.Migrate(t.Context(), migrations))
+	return s, open(t, d, 8)
 }
 
 // TestOutage: while the database is away, nodes hold nothing any more, by their own clocks. When it is
@@ -61,17 +33,17 @@ func TestOutage(t *testing.T) {
 			var errs errorsOf
 			first := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
 			second := start(t, db, hold.Config{TTL: 3 * ttl, Failed: errs.failed})
-			until(t, func() error { return even(11, first, second) })
+			harness.Until(t, func() error { return even(11, first, second) })
 			used, done := first.Use(all(11))
 			defer done()
 			must(t, s.Kill())
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if n := len(first.parts()) + len(second.parts()); n > 0 {
 					return fmt.Errorf("%d parts are held without a database", n)
 				}
 				return nil
 			})
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if errs.count() == 0 {
 					return errors.New("no node has told that the database is away")
 				}
@@ -79,9 +51,9 @@ func TestOutage(t *testing.T) {
 			})
 			must(t, s.Restart(t.Context()))
 			done()
-			until(t, func() error { return even(11, first, second) })
+			harness.Until(t, func() error { return even(11, first, second) })
 			var after []row
-			until(t, func() (err error) { // a pool may have connections that the kill has broken
+			harness.Until(t, func() (err error) { // a pool may have connections that the kill has broken
 				after, err = readRows(t.Context(), db)
 				return err
 			})
@@ -112,12 +84,12 @@ func TestClockTakeover(t *testing.T) {
 				first := start(t, db, hold.Config{TTL: 3 * ttl})
 				g := &gate{Database: db}
 				dead := start(t, g, hold.Config{TTL: 3 * ttl})
-				until(t, func() error { return even(11, first, dead) })
+				harness.Until(t, func() error { return even(11, first, dead) })
 				g.cut()
 				must(t, s.SetClock(ahead))
-				until(t, func() error { return even(11, first) })
+				harness.Until(t, func() error { return even(11, first) })
 				g.mend()
-				until(t, func() error { return even(11, first, dead) })
+				harness.Until(t, func() error { return even(11, first, dead) })
 				first.end(t)
 				dead.end(t)
 			}
@@ -138,12 +110,12 @@ func TestClockKeeps(t *testing.T) {
 			for _, g := range gates { // they look each second, and a busy machine loses no part
 				running = append(running, start(t, g, hold.Config{TTL: 10 * time.Minute}))
 			}
-			until(t, func() error { return even(11, running...) })
+			harness.Until(t, func() error { return even(11, running...) })
 			before := rows(t, db)
 			for _, ahead := range steps {
 				from := []int{gates[0].statements(), gates[1].statements()}
 				must(t, s.SetClock(ahead))
-				until(t, func() error {
+				harness.Until(t, func() error {
 					for i, g := range gates {
 						if n := g.statements() - from[i]; n < 4 {
 							return fmt.Errorf("%d statements", n)

@@ -1,67 +1,27 @@
 package hold
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// child is a process that holds parts.
-type child struct {
-	plan
-
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	stdout *bufio.Reader
-}
-
-func startChild(tb testing.TB, p plan) *child {
-	tb.Helper()
-	self, err := os.Executable()
-	must(tb, err)
-	text, err := json.Marshal(p)
-	must(tb, err)
-	c := &child{plan: p, cmd: exec.CommandContext(tb.Context(), self)}
-	c.cmd.Env = append(os.Environ(), planEnv+"="+string(text))
-	c.cmd.Stderr = os.Stderr
-	c.stdin, err = c.cmd.StdinPipe()
-	must(tb, err)
-	stdout, err := c.cmd.StdoutPipe()
-	must(tb, err)
-	c.stdout = bufio.NewReader(stdout)
-	must(tb, c.cmd.Start())
-	tb.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait()
-	})
-	return c
-}
-
-func (c *child) signal(tb testing.TB, s os.Signal) {
-	tb.Helper()
-	must(tb, c.cmd.Process.Signal(s))
-}
-
 // groundForWork makes a database with a table of work.
-func groundForWork(tb testing.TB, name string, parts int) (db sqlplane.Database, dsn string) {
+func groundForWork(tb testing.TB, kind string, parts int) (sqlplane.Database, harness.Database) {
 	tb.Helper()
-	db, dsn = newDB(tb, name)
+	db, d := newDB(tb, kind)
 	create := func(query string, args ...any) { run(tb, db.Pool(), statement(db, query, args...)) }
 	create("create table job (part integer primary key, fence bigint, node varchar(100), n bigint, wrong bigint)")
 	for p := range parts {
 		create("insert into job (part, fence, node, n, wrong) values (?, 0, '', 0, 0)", p)
 	}
-	return db, dsn
+	return db, d
 }
 
 // workers are the nodes that did the last unit of work on each part, and how often.
@@ -79,10 +39,9 @@ func workers(tb testing.TB, db sqlplane.Database) (counts map[string]int) {
 }
 
 // wrongs is how many units of work were done by a former holder.
-func wrongs(tb testing.TB, db sqlplane.Database) (n int) {
+func wrongs(tb testing.TB, db sqlplane.Database) int {
 	tb.Helper()
-	must(tb, db.Pool().Query(tb.Context(), statement(db, "select sum(wrong) from job"), func(r sqlplane.Row) error { return r.Scan(&n) }))
-	return n
+	return harness.Count(tb, db, "select sum(wrong) from job")
 }
 
 // TestProcesses: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
@@ -92,17 +51,19 @@ func TestProcesses(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		const parts = 8
-		db, dsn := groundForWork(t, name, parts)
-		var children []*child
+		db, d := groundForWork(t, name, parts)
+		var children []*harness.Child
+		node := func(i int) string { return fmt.Sprint("child-", i) }
 		add := func() {
-			children = append(children, startChild(t, plan{Store: name, DSN: dsn, Node: fmt.Sprint("child-", len(children)), Parts: parts, TTL: time.Duration(3+2*(len(children)%2)) * ttl}))
+			n := len(children)
+			children = append(children, harness.Start(t, plan{Database: d, Node: node(n), Parts: parts, TTL: time.Duration(3+2*(n%2)) * ttl}))
 		}
 		working := func(want ...int) { // these children share the work
 			t.Helper()
-			until(t, func() error {
+			harness.Until(t, func() error {
 				got := workers(t, db)
 				for _, i := range want {
-					if n := got[children[i].Node]; n < parts/len(want) || n > (parts+len(want)-1)/len(want) {
+					if n := got[node(i)]; n < parts/len(want) || n > (parts+len(want)-1)/len(want) {
 						return fmt.Errorf("%v have done the work, want it spread evenly over children %v", got, want)
 					}
 				}
@@ -113,25 +74,21 @@ func TestProcesses(t *testing.T) {
 			add()
 		}
 		working(0, 1, 2)
-		children[0].signal(t, os.Kill)
+		children[0].Kill()
 		working(1, 2)
-		_, err := children[1].stdin.Write([]byte("stop\n"))
-		must(t, err)
+		children[1].Signal(syscall.SIGUSR1)
 		working(2)
-		children[1].signal(t, syscall.SIGCONT)
-		said, err := children[1].stdout.ReadString('\n')
-		must(t, err)
-		if !strings.HasPrefix(said, "applied 0 of ") || strings.HasSuffix(said, " 0\n") {
+		children[1].Signal(syscall.SIGCONT)
+		said := <-children[1].Lines()
+		if !strings.HasPrefix(said, "applied 0 of ") || strings.HasSuffix(said, " 0") {
 			t.Errorf("with the fences that it had when it was stopped: %s", said)
 		}
 		working(1, 2)
-		must(t, children[2].stdin.Close())
-		must(t, children[2].cmd.Wait())
+		children[2].Drain(t)
 		working(1)
 		if n := wrongs(t, db); n > 0 {
 			t.Errorf("%d units of work were done by a former holder", n)
 		}
-		must(t, children[1].stdin.Close())
-		must(t, children[1].cmd.Wait())
+		children[1].Drain(t)
 	})
 }

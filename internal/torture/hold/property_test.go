@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -21,7 +22,7 @@ func TestProperty(t *testing.T) {
 		db, _ := groundForWork(t, name, worldParts)
 		w := &world{db: db, rand: rand.New(rand.NewPCG(1, 0)), owner: map[hold.Part]string{}}
 		w.begin(t)
-		until(t, func() error { return even(worldParts, w.nodes[0].node) })
+		harness.Until(t, func() error { return even(worldParts, w.nodes[0].node) })
 		for end, i := time.Now().Add(patience), 0; i < 300 || (w.refused == 0 || w.applied == 0) && time.Now().Before(end); i++ {
 			w.step(t)
 		}
@@ -101,7 +102,7 @@ func (w *world) step(t *testing.T) {
 	default: // some node goes on
 		if !n.cut {
 			from := n.gate.statements()
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if n.gate.statements() < from+2 {
 					return fmt.Errorf("%s does nothing", n.name)
 				}

@@ -17,10 +17,8 @@ import (
 func TestReserve(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
-		_, dsn := newDB(t, name)
-		db, closeDB, err := open(t.Context(), name, dsn, 1, false)
-		must(t, err)
-		defer closeDB()
+		_, d := newDB(t, name)
+		db := open(t, d, 1)
 		reserver, ok := store.As[sqlplane.Reserver](db)
 		if !ok {
 			t.Fatal("the store cannot reserve a connection")
@@ -49,7 +47,7 @@ func TestReserve(t *testing.T) {
 			} else {
 				must(t, r.Query(ctx, statement(db, kill, session), func(sqlplane.Row) error { return nil }))
 			}
-			until(t, func() error { // the server ends it in its own time
+			harness.Until(t, func() error { // the server ends it in its own time
 				if err := insert("b"); !errors.Is(err, sqlplane.ErrDuplicate) {
 					return fmt.Errorf("the connection has not come back: %w", err)
 				}

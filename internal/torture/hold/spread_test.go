@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // TestSpread: parts are spread evenly over one to five nodes that come and go, and over more
@@ -18,7 +19,7 @@ func TestSpread(t *testing.T) {
 			var running []*node
 			settled := func() {
 				t.Helper()
-				until(t, func() error { return even(parts, running...) })
+				harness.Until(t, func() error { return even(parts, running...) })
 			}
 			for len(running) < 5 {
 				running = append(running, start(t, db, hold.Config{Parts: parts, Node: fmt.Sprint("node-", len(running)), TTL: 3 * ttl}))
@@ -50,7 +51,7 @@ func TestStill(t *testing.T) {
 		for i, g := range gates {
 			running = append(running, start(t, g, hold.Config{Node: fmt.Sprint("node-", i), TTL: patience}))
 		}
-		until(t, func() error { return even(11, running...) })
+		harness.Until(t, func() error { return even(11, running...) })
 		before := rows(t, db)
 		moved := func() bool {
 			for i, p := range rows(t, db) {
@@ -64,7 +65,7 @@ func TestStill(t *testing.T) {
 		for i, g := range gates {
 			from[i], wrote[i] = g.counts()
 		}
-		until(t, func() error { // some looks of each
+		harness.Until(t, func() error { // some looks of each
 			for i, g := range gates {
 				n, writes := g.counts()
 				n, writes = n-from[i], writes-wrote[i]
@@ -92,10 +93,10 @@ func TestDifferentTTLs(t *testing.T) {
 		const long = 8 * ttl
 		short, slow := &gate{Database: db}, &gate{Database: db}
 		nodes := []*node{start(t, short, hold.Config{Node: "short"}), start(t, slow, hold.Config{Node: "long", TTL: long})}
-		until(t, func() error { return even(11, nodes...) })
+		harness.Until(t, func() error { return even(11, nodes...) })
 		before := rows(t, db)
 		looked, renewed := short.statements(), slow.statements()
-		until(t, func() error { // many looks of the one, and some renewals of the other
+		harness.Until(t, func() error { // many looks of the one, and some renewals of the other
 			if a, b := short.statements()-looked, slow.statements()-renewed; a < 60 || b < 9 {
 				return fmt.Errorf("%d and %d statements", a, b)
 			}
@@ -107,7 +108,7 @@ func TestDifferentTTLs(t *testing.T) {
 			}
 		}
 		slow.cut()
-		until(t, func() error { return even(11, nodes[0]) })
+		harness.Until(t, func() error { return even(11, nodes[0]) })
 		slow.mend()
 	})
 }

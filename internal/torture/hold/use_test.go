@@ -23,18 +23,18 @@ func TestUse(t *testing.T) {
 		db, _ := newDB(t, name)
 		const parts = 4
 		first := start(t, db, hold.Config{Parts: parts, TTL: patience})
-		until(t, func() error { return even(parts, first) })
+		harness.Until(t, func() error { return even(parts, first) })
 		used, done := first.Use(all(parts))
 		g := &gate{Database: db}
 		second := start(t, g, hold.Config{Parts: parts, TTL: patience})
-		until(t, func() error { // the first gives up its parts one after the other
+		harness.Until(t, func() error { // the first gives up its parts one after the other
 			if n := len(first.parts()); n == parts {
 				return fmt.Errorf("a unit of work can begin on %d parts", n)
 			}
 			return nil
 		})
 		from := g.statements()
-		until(t, func() error { // the second looks for parts that are free
+		harness.Until(t, func() error { // the second looks for parts that are free
 			if n := g.statements() - from; n < 2 {
 				return fmt.Errorf("the new node has run %d statements", n)
 			}
@@ -48,7 +48,7 @@ func TestUse(t *testing.T) {
 		}
 		done()
 		done() // a second time is harmless
-		until(t, func() error { return even(parts, first, second) })
+		harness.Until(t, func() error { return even(parts, first, second) })
 	})
 }
 
@@ -72,10 +72,10 @@ func TestDrain(t *testing.T) {
 		const parts, long = 8, time.Hour
 		first := start(t, db, hold.Config{Parts: parts, TTL: long})
 		second := start(t, db, hold.Config{Parts: parts, TTL: long})
-		until(t, func() error { return even(parts, first, second) })
+		harness.Until(t, func() error { return even(parts, first, second) })
 		used, done := first.Use([]int{first.parts()[0].Number})
 		first.cancel()
-		until(t, func() error {
+		harness.Until(t, func() error {
 			if n := len(second.parts()); n != parts-1 {
 				return fmt.Errorf("the other node holds %d parts", n)
 			}
@@ -91,7 +91,7 @@ func TestDrain(t *testing.T) {
 		}
 		done()
 		<-first.ended
-		until(t, func() error { return even(parts, second) })
+		harness.Until(t, func() error { return even(parts, second) })
 		if n := nodes(t, db); n != 1 {
 			t.Errorf("%d nodes are in the table, want the one that lives", n)
 		}
@@ -103,11 +103,11 @@ func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	db, _ := newDB(t, harness.SQLite)
 	first := start(t, db, hold.Config{Parts: 2})
-	until(t, func() error { return even(2, first) })
+	harness.Until(t, func() error { return even(2, first) })
 	used, _ := first.Use(all(2))
 	first.end(t)
 	second := start(t, db, hold.Config{Parts: 2})
-	until(t, func() error { return even(2, second) })
+	harness.Until(t, func() error { return even(2, second) })
 	if n := changeHeld(t, db, used); n > 0 {
 		t.Errorf("%d parts of the unit of work that never ends are held", n)
 	}
@@ -132,7 +132,7 @@ func TestChanged(t *testing.T) {
 	}()
 	wait := func(want int) {
 		t.Helper()
-		until(t, func() error {
+		harness.Until(t, func() error {
 			held, done := h.Use(all(2))
 			done()
 			if n := told.Load(); n != int64(want) || len(held) != want {

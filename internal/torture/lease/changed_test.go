@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 )
 
@@ -67,7 +68,7 @@ func TestChangedProgram(t *testing.T) {
 func (p program) runs(t *testing.T, key string, phases []string) (err error) {
 	t.Helper()
 	e, _ := p.engine()
-	until(t, func() error {
+	harness.Until(t, func() error {
 		_, err = once.Do(t.Context(), e, operation(key), func(ctx context.Context, r *lease.Run) (last string, err error) {
 			for _, phase := range phases {
 				switch phase {

@@ -1,12 +1,9 @@
 package lease
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,10 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 )
-
-// planEnv makes this binary a process that does the work of one operation: it holds a plan.
-const planEnv = "ONCE_TORTURE_LEASE"
 
 // Kinds of points.
 const (
@@ -30,6 +25,7 @@ const (
 // plan is what a process does.
 type plan struct {
 	Opening opening
+	Serves  bool   // a leased route, instead of one operation
 	URL     string // of the provider
 	Policy  string
 	Key     string
@@ -44,21 +40,11 @@ type plan struct {
 	Procedure       string // its phase "book" runs this one, and is killed
 }
 
-// beWorker is a process that is asked for one operation. It prints how many points it has passed, and what it has come to.
-func beWorker(text string) int {
-	var p plan
-	err := json.Unmarshal([]byte(text), &p)
-	if err == nil {
-		err = p.run(context.Background())
+// CarryOut does the work of one operation. It prints how many points it has passed, and what it has come to.
+func (p plan) CarryOut(ctx context.Context) error {
+	if p.Serves {
+		return p.serve(ctx)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-func (p plan) run(ctx context.Context) error {
 	var points atomic.Int64
 	var begun atomic.Bool
 	at := func(name string) {
@@ -117,37 +103,14 @@ func (p plan) strike() {
 	<-time.After(300 * time.Millisecond) // the signal may go to another thread, and this one runs on for a moment
 }
 
-// process is a worker.
-type process struct {
-	cmd   *exec.Cmd
-	lines *bufio.Scanner
-}
-
-func (p plan) start(tb testing.TB) process {
+// end waits for the end of a process.
+func end(tb testing.TB, c *harness.Child) (points int64, said string, killed bool) {
 	tb.Helper()
-	text, err := json.Marshal(p)
-	must(tb, err)
-	cmd := exec.CommandContext(tb.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), planEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(tb, err)
-	must(tb, cmd.Start())
-	return process{cmd, bufio.NewScanner(out)}
-}
-
-// end waits for the end of the process.
-func (c process) end(tb testing.TB) (points int64, said string, killed bool) {
-	tb.Helper()
-	for c.lines.Scan() {
-		if n, err := fmt.Sscanf(c.lines.Text(), "points %d", &points); n != 1 || err != nil {
-			said = c.lines.Text()
+	lines, killed := c.End(tb)
+	for _, line := range lines {
+		if n, err := fmt.Sscanf(line, "points %d", &points); n != 1 || err != nil {
+			said = line
 		}
-	}
-	err := c.cmd.Wait()
-	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if killed = status.Signaled(); err != nil && !killed {
-		tb.Fatal(err)
 	}
 	return points, said, killed
 }
@@ -159,7 +122,7 @@ func (p plan) killed(tb testing.TB, says string) plan {
 	over := time.After(patience)
 	for try := 1; ; try++ {
 		p.Key = fmt.Sprintf("%s, try %d", says, try)
-		_, said, killed := p.start(tb).end(tb)
+		_, said, killed := end(tb, harness.Start(tb, p))
 		if killed {
 			return p
 		}
@@ -172,33 +135,28 @@ func (p plan) killed(tb testing.TB, says string) plan {
 }
 
 // stopped starts processes, each with a key of its own, until one has stopped.
-func (p plan) stopped(tb testing.TB, says string) (stopped plan, c process) {
+func (p plan) stopped(tb testing.TB, says string) (stopped plan, c *harness.Child) {
 	tb.Helper()
 	p.Signal, p.Kind = syscall.SIGSTOP, byName
 	over := time.After(patience)
 	for try := 1; ; try++ {
 		p.Key = fmt.Sprintf("%s, try %d", says, try)
-		c = p.start(tb)
-		for c.lines.Scan() {
-			if c.lines.Text() == "stop" {
-				tb.Cleanup(func() { _ = c.cmd.Process.Kill() })
-				return p, c
-			}
+		if c = harness.Start(tb, p); c.Wait("stop") {
+			return p, c
 		}
-		err := c.cmd.Wait()
 		select {
 		case <-over:
-			tb.Fatalf("%s: it never stops: %v", p.Key, err)
+			tb.Fatalf("%s: it never stops", p.Key)
 		default:
 		}
 	}
 }
 
-// wakes lets a process that is stopped go on to its end.
-func (c process) wakes(tb testing.TB) (said string) {
+// wake lets a process that is stopped go on to its end.
+func wake(tb testing.TB, c *harness.Child) (said string) {
 	tb.Helper()
-	must(tb, c.cmd.Process.Signal(syscall.SIGCONT))
-	_, said, killed := c.end(tb)
+	c.Signal(syscall.SIGCONT)
+	_, said, killed := end(tb, c)
 	if killed || said == "" {
 		tb.Errorf("a process that was stopped says %q, killed %v", said, killed)
 	}

@@ -69,20 +69,8 @@ func TestClock(t *testing.T) {
 // clockServer starts a server with a clock of its own.
 func clockServer(t *testing.T, name string) (o opening, set func(ahead time.Duration) error) {
 	t.Helper()
-	o = opening{Store: name}
-	if name == harness.MariaDB {
-		m, err := testenv.StartMariaDB(t.Context(), testenv.MariaDBConfig{Clock: true})
-		must(t, err)
-		t.Cleanup(func() { _ = m.Close() })
-		must(t, m.CreateDatabase("app"))
-		o.DSN, set = m.DSN("app"), m.SetClock
-	} else {
-		p, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
-		must(t, err)
-		t.Cleanup(func() { _ = p.Close() })
-		must(t, p.CreateDatabase("app"))
-		o.DSN, set = p.URL("app"), p.SetClock
-	}
+	server, d := harness.NewServer(t, name, true)
+	o = opening{Database: d}
 	o.migrate(t)
-	return o, set
+	return o, server.SetClock
 }

@@ -66,11 +66,9 @@ func onInnoDB(t *testing.T, test func(t *testing.T, o opening, to network, heir 
 // mustOpenSQL opens the store with its own type.
 func (o opening) mustOpenSQL(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	db, err := o.openSQL()
+	s, db, err := o.openSQL(t.Context())
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
-	must(t, err)
 	return s
 }
 
@@ -176,7 +174,7 @@ func TestPhaseThatCannotBeRolledBack(t *testing.T) {
 func TestLongProcedure(t *testing.T) {
 	testenv.Prove(t)
 	onInnoDB(t, func(t *testing.T, o opening, _ network, heir program) {
-		db, err := o.openSQL()
+		_, db, err := o.openSQL(t.Context())
 		must(t, err)
 		defer func() { _ = db.Close() }()
 		gate, err := db.Conn(t.Context())
@@ -212,7 +210,7 @@ func TestLongProcedure(t *testing.T) {
 		})
 		<-begins
 		<-begins
-		until(t, func() error {
+		harness.Until(t, func() error {
 			if rec, err := s.Read(t.Context(), idOf("long")); err != nil || !rec.Idle() {
 				return fmt.Errorf("the lease of the long one is not over: %v, %w", rec.State, err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -38,7 +39,7 @@ func TestTwoCompleters(t *testing.T) {
 			})()
 		}
 		for i := range operations {
-			until(t, func() error {
+			harness.Until(t, func() error {
 				if state := nodes[0].state(t, key(i)); state != store.StateDone {
 					return fmt.Errorf("%s is %s", key(i), state)
 				}

@@ -72,7 +72,7 @@ func (d database) leaseOf(tb testing.TB, key string) (at time.Time) {
 func (d database) untilRenewed(t *testing.T, key string) {
 	t.Helper()
 	before := d.leaseOf(t, key)
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if now := d.leaseOf(t, key); !now.After(before) {
 			return fmt.Errorf("the lease is over at %v, and was so before", now)
 		}
@@ -175,7 +175,7 @@ func TestHeartbeatUnanswered(t *testing.T) {
 	}
 	e, _ := successor.engine()
 	var value string
-	until(t, func() error {
+	harness.Until(t, func() error {
 		r, err := once.Do(t.Context(), e, operation("k"), func(ctx context.Context, r *lease.Run) (string, error) {
 			return successor.call(ctx, r, "waiting", "charge", nil)
 		})

@@ -2,14 +2,12 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,27 +17,15 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 )
 
-// serviceEnv makes this binary a process that serves a leased route: it holds a plan.
-const serviceEnv = "ONCE_TORTURE_LEASE_HTTP"
-
 const route = "POST /refunds/{id}"
 
-// beService serves until it kills itself at the point of its plan, or is killed.
-func beService(text string) int {
-	var p plan
-	err := json.Unmarshal([]byte(text), &p)
-	if err == nil {
-		err = p.serve(context.Background())
-	}
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
-
+// serve serves until the process kills itself at the point of its plan, or is killed.
 func (p plan) serve(ctx context.Context) error {
 	var points atomic.Int64
 	var begun atomic.Bool
@@ -132,26 +118,18 @@ func ask(ctx context.Context, address, key string) (status int, body, location, 
 // once starts a service, sends it one request, and reports whether it was killed by it. Otherwise its answer is there.
 func (p plan) once(tb testing.TB) (killed bool, status int, body string) {
 	tb.Helper()
-	text, err := json.Marshal(p)
-	must(tb, err)
-	cmd := exec.CommandContext(tb.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), serviceEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must(tb, err)
-	must(tb, cmd.Start())
-	var address string
-	_, err = fmt.Fscanln(out, &address)
-	must(tb, err)
+	p.Serves = true
+	c := harness.Start(tb, p)
+	address, alive := <-c.Lines()
+	if !alive {
+		tb.Fatal("a service does not start")
+	}
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	status, body, _, _ = ask(ctx, "http://"+address, p.Key)
 	if status != 0 {
-		must(tb, cmd.Process.Kill())
-	}
-	_ = cmd.Wait()
-	ended, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if status == 0 && !ended.Signaled() {
+		c.Kill()
+	} else if _, killed := c.End(tb); !killed {
 		tb.Fatalf("%s: no answer from a service that lives: %s", p.Key, body)
 	}
 	return status == 0, status, body
@@ -209,7 +187,7 @@ func TestKillHTTP(t *testing.T) {
 			passed = !killed && status == http.StatusCreated && !strings.Contains(body, other.by)
 			id := store.ID{Scope: "acme " + route, Key: p.Key}
 			var rec store.Record
-			until(t, func() (err error) {
+			harness.Until(t, func() (err error) {
 				rec, err = other.db.ops.Read(t.Context(), id)
 				if err == nil && rec.State != store.StateDone && rec.State != store.StateAbsent {
 					err = fmt.Errorf("%s is %s, and the Completer does not end it", p.Key, rec.State)

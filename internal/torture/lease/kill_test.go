@@ -54,7 +54,7 @@ func (k killing) everywhere(t *testing.T, heir string, finish func(t *testing.T)
 	var total int64
 	for try := 1; total == 0 && !t.Failed(); try++ { // on a busy machine a process may lose its lease
 		k.Key = fmt.Sprintf("%s, %s, not killed, try %d", heir, k.Kind, try)
-		points, said, _ := k.start(t).end(t)
+		points, said, _ := end(t, harness.Start(t, k.plan))
 		if strings.HasPrefix(said, "result ") {
 			total = points
 		} else if try > 100 {
@@ -73,14 +73,14 @@ func (k killing) everywhere(t *testing.T, heir string, finish func(t *testing.T)
 			defer func() { <-places }()
 			k := k
 			k.At, k.Key = at, fmt.Sprintf("%s, %s, point %d", heir, k.Kind, at)
-			if _, _, killed := k.start(t).end(t); killed {
+			if _, _, killed := end(t, harness.Start(t, k.plan)); killed {
 				kills.Add(1)
 			}
 			finishOne(k.Key)
 		})
 	}
 	all.Wait()
-	testenv.Reportf(t, "%s, %s, finished by %s: %d of %d points", k.Opening.Store, k.Kind, heir, kills.Load(), total)
+	testenv.Reportf(t, "%s, %s, finished by %s: %d of %d points", k.Opening.Kind, k.Kind, heir, kills.Load(), total)
 	if kills.Load() < 8 { // on a busy machine a Completer takes operations over from processes that live
 		t.Errorf("vacuous: killed %d times", kills.Load())
 	}
@@ -105,7 +105,7 @@ func (k killing) completer(t *testing.T) (finish func(key string), stop func()) 
 		}
 	})
 	finish = func(key string) {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			switch state := k.successor.state(t, key); state {
 			case store.StateAbsent: // nothing has been done, so its caller asks again
 				k.successor.insist(t, key)
@@ -166,7 +166,7 @@ func (k killing) doneOrUnknown(t *testing.T) (finish func(key string), stop func
 	t.Helper()
 	var done, unknown atomic.Int64
 	finish = func(key string) {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			_, err := k.successor.do(t.Context(), operation(key))
 			switch once.CodeOf(err) {
 			case "":
@@ -186,7 +186,7 @@ func (k killing) doneOrUnknown(t *testing.T) (finish func(key string), stop func
 		}
 	}
 	return finish, func() {
-		testenv.Reportf(t, "%s: %d operations are done, %d unknown", k.Opening.Store, done.Load(), unknown.Load())
+		testenv.Reportf(t, "%s: %d operations are done, %d unknown", k.Opening.Kind, done.Load(), unknown.Load())
 		if done.Load() < 5 || unknown.Load() < 5 {
 			t.Errorf("vacuous: %d operations are done, %d unknown", done.Load(), unknown.Load())
 		}

@@ -63,7 +63,7 @@ func TestMailServerDiesAfterData(t *testing.T) {
 		_, err := welcome("42")
 		ended <- err
 	}()
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if len(mails()) != 2 {
 			return errors.New("the mail is not stored yet")
 		}

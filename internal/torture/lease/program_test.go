@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -42,7 +43,7 @@ type program struct {
 	ttl    time.Duration // 0: ttl
 
 	at        func(point string) // is called around requests; nil: no
-	dial      pgconnDial         // nil: the usual
+	dial      harness.Dial       // nil: the usual
 	fate      string             // of this process when it calls
 	fatePhase string
 	procedure string // that phase "book" runs before the process is killed
@@ -242,23 +243,6 @@ func (p program) complete(tb testing.TB, resumed func(key string, err error)) (s
 		cancel()
 		if err := <-ended; err != nil {
 			tb.Error(err)
-		}
-	}
-}
-
-// until waits until fn returns nil.
-func until(tb testing.TB, fn func() error) {
-	tb.Helper()
-	over := time.After(patience)
-	for {
-		err := fn()
-		if err == nil {
-			return
-		}
-		select {
-		case <-over:
-			tb.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

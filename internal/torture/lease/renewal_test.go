@@ -49,7 +49,7 @@ func TestStoppedInARenewal(t *testing.T) {
 			running.Fence, running.Nonce = 2, []byte("of the second one")
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			until(t, func() error {
+			harness.Until(t, func() error {
 				_, err := other.ops.Swap(ctx, store.Change{ID: idOf("k"), Expect: store.Expect{Fence: 1, LeaseExpired: true}, Next: running, Lease: time.Hour})
 				return err
 			})

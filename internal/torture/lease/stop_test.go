@@ -42,7 +42,7 @@ func TestStopped(t *testing.T) {
 				says := fmt.Sprintf("stopped at %s %d", p.Named, p.At)
 				p, sleeper := p.stopped(t, says)
 				value := successor.insist(t, p.Key)
-				said := sleeper.wakes(t)
+				said := wake(t, sleeper)
 				if text, ok := strings.CutPrefix(said, "result "); ok && text != value {
 					t.Errorf("%s: it says %q, and %q was stored", says, text, value)
 				}
@@ -65,7 +65,7 @@ func TestStoppedBeforeItsRequest(t *testing.T) {
 			p := plan{Opening: o, URL: service.URL, Policy: tombstone, Named: "request", At: int64(at + 1)}
 			p, sleeper := p.stopped(t, phase)
 			successor.insist(t, p.Key)
-			sleeper.wakes(t)
+			wake(t, sleeper)
 			requests, _ := service.of(p.Key, phase)
 			if len(requests) != 2 || requests[1].key != lease.Key(scope, p.Key, phase, 0) {
 				t.Errorf("vacuous: %+v", requests)

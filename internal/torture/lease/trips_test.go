@@ -3,11 +3,8 @@ package lease
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once"
@@ -22,7 +19,7 @@ import (
 func TestTrips(t *testing.T) {
 	t.Parallel()
 	var wire faultnet.Wire
-	var commits commitCounter
+	var commits harness.Commits
 	o := newDatabase(t, harness.Pgx)
 	o.conns, o.dial, o.configure = 1, wire.DialContext, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &commits }
 	db := o.mustOpen(t)
@@ -61,39 +58,13 @@ func TestTrips(t *testing.T) {
 			if c.first {
 				op.Attempt.Number = 1
 			}
-			before, committedBefore := wire.Counts().RoundTrips, commits.n.Load()
+			before, committedBefore := wire.Counts().RoundTrips, commits.Count()
 			_, err := once.Do(t.Context(), e, op, c.handler)
 			must(t, err)
-			trips, committed = wire.Counts().RoundTrips-before, commits.n.Load()-committedBefore
+			trips, committed = wire.Counts().RoundTrips-before, commits.Count()-committedBefore
 		}
 		if trips > c.trips || committed != c.commits {
 			t.Errorf("%s: %d round trips and %d commits, want at most %d and %d", c.name, trips, committed, c.trips, c.commits)
 		}
 	}
 }
-
-// commitCounter counts commits, whether they travel alone or with other statements.
-type commitCounter struct{ n atomic.Int64 }
-
-func (c *commitCounter) count(sql string) {
-	if strings.EqualFold(sql, "commit") {
-		c.n.Add(1)
-	}
-}
-
-func (c *commitCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	c.count(data.SQL)
-	return ctx
-}
-
-func (*commitCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (c *commitCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-
-func (c *commitCounter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	c.count(data.SQL)
-}
-
-func (*commitCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -45,7 +46,7 @@ func TestUnknown(t *testing.T) {
 			if phase == "" {
 				phase = map[int64]string{1: "charge", 2: "notify"}[p.At]
 			}
-			until(t, func() error { // what was on its way has arrived
+			harness.Until(t, func() error { // what was on its way has arrived
 				if _, effects := service.of(p.Key, phase); len(effects[lease.Key(scope, p.Key, phase, 0)]) != tt.effects {
 					return fmt.Errorf("%s: %q", says, effects)
 				}
@@ -100,7 +101,7 @@ func (p program) wantUnknown(t *testing.T, key, says string) {
 	asking := p
 	asking.ran = func() { t.Errorf("%s: the handler runs", says) }
 	ask := func() {
-		until(t, func() error {
+		harness.Until(t, func() error {
 			_, err := asking.do(t.Context(), operation(key))
 			if once.CodeOf(err) == once.CodeInFlight { // until its lease is over
 				return err
@@ -123,7 +124,7 @@ func (p program) wantUnknown(t *testing.T, key, says string) {
 	if once.EffectOf(err) != once.EffectInDoubt {
 		t.Errorf("%v", err)
 	}
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if state := p.state(t, marker); state != store.StateDone {
 			return fmt.Errorf("the Completer does not finish %s: it is %s", marker, state)
 		}

@@ -35,11 +35,7 @@ type testDB struct {
 // newGround opens a database of a kind.
 func newGround(tb testing.TB, kind string) *testDB {
 	tb.Helper()
-	g := &testDB{Database: harness.New(tb, kind)}
-	if g.Driver() == "mysql" {
-		g.DSN += "?interpolateParams=true" // no call is hidden in that of another
-	}
-	must(tb, g.Migrate(tb.Context(), []migration.Set{attemptlog.Migrations, operate.Migrations, journal.Migrations}))
+	g := &testDB{Database: harness.Migrated(tb, kind, []migration.Set{attemptlog.Migrations, operate.Migrations, journal.Migrations}).Interpolated()}
 	g.store, g.db = harness.OpenSQL(tb, g.Database)
 	g.dialect = g.store.Dialect()
 	g.runOn(g.store)

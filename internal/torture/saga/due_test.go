@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/sqlplane"
@@ -33,7 +34,7 @@ func (s system[TX]) startIn(t *testing.T, r *saga.Runner[TX], d *saga.Definition
 // rows counts the sagas in the table of those that wait.
 func (s system[TX]) rows(t *testing.T) (n int) {
 	t.Helper()
-	must(t, s.db.Pool().Query(t.Context(), text(s.db, "select count(*) from once_saga_due"), func(row sqlplane.Row) error { return row.Scan(&n) }))
+	must(t, s.db.Pool().Query(t.Context(), harness.Text(s.db, "select count(*) from once_saga_due"), func(row sqlplane.Row) error { return row.Scan(&n) }))
 	return n
 }
 
@@ -95,7 +96,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 	goOn := make(chan struct{}, 1)
 	approved := saga.Tx("approved", func(ctx context.Context, tx TX, key string) (string, error) {
 		n := 0
-		err := s.db.On(tx).Query(ctx, text(s.db, "select count(*) from effect where saga = ?", "approval "+key), func(row sqlplane.Row) error { return row.Scan(&n) })
+		err := s.db.On(tx).Query(ctx, harness.Text(s.db, "select count(*) from effect where saga = ?", "approval "+key), func(row sqlplane.Row) error { return row.Scan(&n) })
 		if asked.Add(1); err == nil && n == 0 {
 			err = saga.Again(time.Hour)
 		}
@@ -125,7 +126,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 		must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf(key)), commit()))
 	}
 	h := s.startIn(t, r, d, idOf("a"))
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if st, err := r.Status(t.Context(), idOf("a")); err != nil || st.State != "waiting" || asked.Load() == 0 || s.rows(t) != 1 {
 			return fmt.Errorf("%+v, %w, %d rows", st, err, s.rows(t))
 		}
@@ -149,7 +150,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 	case <-time.After(patience):
 		t.Error("a wake while a node works on the saga is lost")
 	}
-	until(t, func() error {
+	harness.Until(t, func() error {
 		if n := s.rows(t); n != 1 {
 			return fmt.Errorf("%d rows are left of sagas that wait", n)
 		}
@@ -186,7 +187,7 @@ func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 	start("large", many)
 	start("small", 2)
 	stop := runs(t, r)
-	until(t, func() error {
+	harness.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(order) < many+2 {

@@ -32,7 +32,7 @@ func everyPointFails[TX any](t *testing.T, s system[TX]) {
 			}
 			points++
 		}
-		testenv.Reportf(t, "%s, no %t: %d points", s.Store, s.no, points)
+		testenv.Reportf(t, "%s, no %t: %d points", s.Kind, s.no, points)
 		if points < 20 {
 			t.Errorf("vacuous: %d points", points)
 		}

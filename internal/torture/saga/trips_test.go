@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,23 +13,17 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/saga"
-	"github.com/oncelib/once/store/pgxstore"
 )
 
 // TestTrips counts what a saga of three one-insert steps with undo data costs on the wire, with pgx. Three raw transactions are three commits and nine
 // round trips.
 func TestTrips(t *testing.T) {
 	var wire faultnet.Wire
-	var commits commitCounter
-	o := newDatabase(t, harness.Pgx)
-	cfg, err := pgxpool.ParseConfig(o.DSN)
-	must(t, err)
-	cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	must(t, err)
-	defer pool.Close()
-	db := pgxstore.New(pool, pgxstore.Config{})
-	s := system[pgx.Tx]{opening: o, db: db}
+	var commits harness.Commits
+	db, pool := harness.OpenPgx(t, newDatabase(t, harness.Pgx), func(cfg *pgxpool.Config) {
+		cfg.MaxConns, cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = 1, wire.DialContext, &commits
+	})
+	s := system[pgx.Tx]{db: db}
 	var steps, writes []saga.Step
 	var txs []*saga.TxStep[pgx.Tx, string, string]
 	var batches []*saga.BatchStep[string, string]
@@ -88,38 +80,12 @@ func TestTrips(t *testing.T) {
 		var trips, committed int64
 		for range 3 { // the first times fill pgx's statement cache
 			n++
-			before, committedBefore := wire.Counts().RoundTrips, commits.n.Load()
+			before, committedBefore := wire.Counts().RoundTrips, commits.Count()
 			must(t, c.run(fmt.Sprint("order ", n)))
-			trips, committed = wire.Counts().RoundTrips-before, commits.n.Load()-committedBefore
+			trips, committed = wire.Counts().RoundTrips-before, commits.Count()-committedBefore
 		}
 		if trips > c.trips || committed != c.commits {
 			t.Errorf("%s: %d round trips and %d commits, want at most %d and %d", c.name, trips, committed, c.trips, c.commits)
 		}
 	}
 }
-
-// commitCounter counts commits, whether they travel alone or with other statements.
-type commitCounter struct{ n atomic.Int64 }
-
-func (c *commitCounter) count(sql string) {
-	if strings.EqualFold(sql, "commit") {
-		c.n.Add(1)
-	}
-}
-
-func (c *commitCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	c.count(data.SQL)
-	return ctx
-}
-
-func (*commitCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (c *commitCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-
-func (c *commitCounter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	c.count(data.SQL)
-}
-
-func (*commitCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

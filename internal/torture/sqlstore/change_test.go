@@ -125,6 +125,7 @@ func path(t *testing.T) string { _, sub, _ := strings.Cut(t.Name(), "/"); return
 // TestCommitBehindASnapshot: a transaction has read before others have changed what it commits. At every
 // level the commit applies to what there is, or not at all.
 func TestCommitBehindASnapshot(t *testing.T) {
+	testenv.Both(t)
 	levelled(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store, level store.Isolation) {
 		for name, c := range map[string]struct {
 			before  []func(store.ID) store.Change // the snapshot
@@ -198,6 +199,7 @@ func holding(fence int64) func(store.ID) store.Change {
 // TestHeldStaysHeld: until a join has been committed by its caller, no other transaction takes over what it has
 // demanded to be held.
 func TestHeldStaysHeld(t *testing.T) {
+	testenv.Both(t)
 	levelled(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store, level store.Isolation) {
 		for _, commit := range []bool{true, false} {
 			id := store.ID{Scope: fmt.Sprint("stays", level), Key: fmt.Sprint(commit)}
@@ -273,6 +275,7 @@ func TestHeldByEachOther(t *testing.T) {
 // TestClaimsAreNoRecords: an open transaction has claimed an operation. That is no operation to those who list,
 // renew, hold or expect a fence, nor to a join inside of the handler. None of them waits for it.
 func TestClaimsAreNoRecords(t *testing.T) {
+	testenv.Both(t)
 	levelled(t, func(t *testing.T, _ *sql.DB, s *sqlstore.Store, level store.Isolation) {
 		id := store.ID{Scope: "claims", Key: fmt.Sprint(level)}
 		txn, _, err := s.Begin(t.Context(), store.BeginOptions{ID: id, Isolation: level})

@@ -1,0 +1,43 @@
+package harness
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Commits is a tracer of pgx that counts commits, whether they travel alone or with other statements.
+type Commits struct{ n atomic.Int64 }
+
+// Count is how many there were.
+func (c *Commits) Count() int64 { return c.n.Load() }
+
+func (c *Commits) see(sql string) {
+	if strings.EqualFold(sql, "commit") {
+		c.n.Add(1)
+	}
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (c *Commits) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.see(data.SQL)
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*Commits) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (*Commits) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (c *Commits) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	c.see(data.SQL)
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*Commits) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
