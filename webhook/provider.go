@@ -58,7 +58,7 @@ func slackChallenge(body []byte) []byte {
 	return text
 }
 
-func provider(name string, secrets []string, s Scheme) *Verifier { //nolint:gocritic // once for each verifier
+func provider(name string, secrets []string, s Scheme) *Verifier {
 	f, err := s.form()
 	if err != nil {
 		panic("webhook: " + name + ": " + err.Error())

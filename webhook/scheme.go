@@ -61,7 +61,7 @@ type Scheme struct {
 
 // Verifier returns a verifier of requests that were signed with any of secrets, whose bytes are the keys. Empty ones are left out, so that the
 // variable of an old secret may be empty. It panics if none is left, or if s is invalid.
-func (s Scheme) Verifier(secrets ...string) *Verifier { //nolint:gocritic // a table is written where it is used
+func (s Scheme) Verifier(secrets ...string) *Verifier {
 	f, err := s.form()
 	if err != nil {
 		panic("webhook: Scheme.Verifier: " + err.Error())
@@ -142,7 +142,7 @@ const (
 
 var marks = map[string]partKind{"id": partID, "timestamp": partStamp, "body": partBody}
 
-func (s *Scheme) form() (form, error) {
+func (s Scheme) form() (form, error) {
 	f := form{
 		header: http.CanonicalHeaderKey(s.Header), prefix: s.Prefix, separators: ",; ", encoding: s.Encoding,
 		stamp: placeOf(s.Timestamp), id: placeOf(s.ID), typ: placeOf(s.Type), redelivery: s.Redelivery,
@@ -166,7 +166,7 @@ func (s *Scheme) form() (form, error) {
 		name, rest, closed := strings.Cut(rest, "}")
 		kind, known := marks[name]
 		if !closed || !known {
-			return f, fmt.Errorf("Signed %q has a mark that is not {body}, {timestamp} or {id}", s.Signed)
+			return f, fmt.Errorf("the text %q of Signed has a mark that is not {body}, {timestamp} or {id}", s.Signed)
 		}
 		seen[kind]++
 		f.parts, signed = append(f.parts, part{kind: kind}), rest
@@ -174,7 +174,7 @@ func (s *Scheme) form() (form, error) {
 	return f, s.check(seen, &f)
 }
 
-func (s *Scheme) check(seen map[partKind]int, f *form) error {
+func (s Scheme) check(seen map[partKind]int, f *form) error {
 	switch {
 	case s.Source == "":
 		return errors.New("the Source is empty. Try: the name of the sender, such as \"linear\"")
@@ -185,9 +185,9 @@ func (s *Scheme) check(seen map[partKind]int, f *form) error {
 	case strings.ContainsAny(s.Prefix, f.separators) || strings.ContainsAny(f.stampItem, f.separators):
 		return errors.New("the Prefix or the Timestamp contains a comma, a semicolon or a blank, which separate signatures")
 	case seen[partBody] != 1:
-		return fmt.Errorf("Signed %q does not have {body} once. Try: \"{body}\", or \"{timestamp}.{body}\"", s.Signed)
+		return fmt.Errorf("the text %q of Signed does not have {body} once. Try: \"{body}\", or \"{timestamp}.{body}\"", s.Signed)
 	case (seen[partStamp] > 0) != (s.Timestamp != ""):
-		return fmt.Errorf("Timestamp is %q and Signed is %q. Try: both with the timestamp, or both without: a time that is not signed proves nothing", s.Timestamp, s.Signed)
+		return fmt.Errorf("the Timestamp is %q, and Signed is %q. Try: both with the timestamp, or both without: a time that is not signed proves nothing", s.Timestamp, s.Signed)
 	case f.stamp.path != "" || seen[partID] > 0 && f.id.header == "":
 		return errors.New("a Timestamp, and an ID that is in Signed, are in a header. Try: the name of that header")
 	}
