@@ -49,7 +49,7 @@
 //
 // Answers other than 200 are problems of RFC 9457. They do not tell what the handler said: the observer of the inbox does.
 //
-// Other webhooks, such as those of Stripe and GitHub, are received with [ReceiverConfig.Verify], which checks the signature of the raw bytes, and
+// Package webhook receives those of Stripe, GitHub, Shopify, Slack and Standard Webhooks. Other webhooks are received with [ReceiverConfig.Verify], which checks the signature of the raw bytes, and
 // [ReceiverConfig.Decode], which makes messages of them. A secret that is asked of a database may be missing for a moment: return
 // [retry.After] then, and the sender comes again.
 //

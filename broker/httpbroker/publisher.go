@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/internal/receiver"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/outbox"
@@ -48,9 +49,8 @@ const (
 	defaultTimeout     = 10 * time.Second
 
 	topicMark   = "{topic}"
-	topicHeader = "Once-Topic" // in percent encoding: the order of messages is that of topic and key
-	longestRead = 64 << 10     // of an answer; a longer one costs its connection
-	longestText = 200          // of an answer, in an error
+	longestRead = 64 << 10 // of an answer; a longer one costs its connection
+	longestText = 200      // of an answer, in an error
 )
 
 // Publisher returns a publisher that sends each message in a POST to target. The text {topic} in it stands for the
@@ -134,7 +134,7 @@ func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Requ
 	for name, value := range cloudevent.Headers(m, cloudevent.HTTP) {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set(topicHeader, cloudevent.Escape(m.Topic))
+	req.Header.Set(receiver.TopicHeader, cloudevent.Escape(m.Topic))
 	key := m.ID
 	if m.Type == message.TypeSkipped { // another request: under the key of the message a receiver would refuse another body
 		key += ".skipped"

@@ -1,43 +1,12 @@
 package httpbroker
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"iter"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/receiver"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/message/cloudevent"
-	"github.com/oncelib/once/retry"
-	"github.com/oncelib/once/store"
-)
-
-// Classes of dead letters.
-const (
-	classMalformed = "malformed"
-	classTooLarge  = "too_large"
-)
-
-// Codes of problems.
-const (
-	codeUnverified = "AUTH.unauthenticated"
-	codeMethod     = "VALIDATION.method"
-	codeMalformed  = "VALIDATION.event_malformed"
-	codeTooLarge   = "VALIDATION.body_too_large"
-	codeUnreadable = "VALIDATION.body_unreadable"
-	codeFailed     = "INTERNAL.handler_failed"
-	codeStore      = "TRANSIENT.store_unavailable"
 )
 
 // ReceiverConfig of a [Receiver]. The zero value receives CloudEvents, and believes whoever sends them.
@@ -66,239 +35,19 @@ type ReceiverConfig struct {
 //
 // When the request ends, so does the context of fn, and nothing of it is committed.
 func Receiver[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ReceiverConfig) http.Handler {
-	return newReceiver(cfg, in.Config().MaxPayload, in.Refuse, func(ctx context.Context, messages []message.Message) []inbox.Result {
-		return in.HandleBatch(ctx, messages, fn)
-	})
+	return receiver.Of(in, fn, cfg.complete())
 }
 
-type (
-	handle = func(ctx context.Context, messages []message.Message) []inbox.Result
-	refuse = func(ctx context.Context, m message.Message, class string, reason error) error
-)
-
-func newReceiver(cfg ReceiverConfig, maxPayload int, refuse refuse, handle handle) *receiver {
+func (cfg ReceiverConfig) complete() receiver.Config {
 	if cfg.Decode == nil {
 		cfg.Decode = Decode
 	}
-	return &receiver{cfg, maxPayload, refuse, handle}
-}
-
-type receiver struct {
-	cfg        ReceiverConfig
-	maxPayload int
-	refuse     refuse
-	handle     handle
-}
-
-// atOnce is how many messages of one request are applied in one transaction.
-const atOnce = 100
-
-// ServeHTTP implements [http.Handler].
-func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		writeProblem(w, problem{Status: http.StatusMethodNotAllowed, Code: codeMethod, Detail: "Events are sent with POST."})
-		return
-	}
-	// An event in JSON can be larger than its data. What is larger than that is not read to its end.
-	bound := int64(rc.maxPayload) + int64(rc.maxPayload)/2 + message.MaxReceivedHeaders
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bound))
-	var tooLarge *http.MaxBytesError
-	if err != nil && !errors.As(err, &tooLarge) {
-		// Not 400: the event may be a good one. It was cut on its way.
-		writeProblem(w, problem{Status: http.StatusRequestTimeout, Code: codeUnreadable, Detail: "The request ended before its body did.", Retryable: true})
-		return
-	}
-	if rc.cfg.Verify != nil {
-		if tooLarge != nil { // half of a body proves nothing of its sender, and is not stored
-			writeProblem(w, problem{Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge, Detail: rc.errTooLarge().Error()})
-			return
-		}
-		if err := rc.cfg.Verify(r, body); err != nil {
-			writeUnverified(w, r, err)
-			return
-		}
-	}
-	messages, malformed := rc.decode(r, body)
-	switch {
-	case tooLarge != nil, len(messages) == 1 && len(messages[0].Payload) > rc.maxPayload:
-		rc.reject(w, r, messages, classTooLarge, rc.errTooLarge())
-	case malformed != nil:
-		rc.reject(w, r, messages, classMalformed, malformed)
-	default:
-		rc.apply(w, r, messages)
-	}
-}
-
-func (rc *receiver) errTooLarge() error {
-	return fmt.Errorf("httpbroker: the event is larger than %d bytes. Try: a reference to the data in place of the data, or inbox.Config.MaxPayload", rc.maxPayload)
-}
-
-// apply applies messages and answers.
-func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []message.Message) {
-	var outcomes []string
-	for some := range slices.Chunk(messages, atOnce) {
-		for _, result := range rc.handle(r.Context(), some) {
-			if result.Err != nil { // the sender sends all again, and the inbox knows those that were applied
-				writeFailure(w, result.Err)
-				return
-			}
-			outcomes = append(outcomes, strconv.Quote(string(result.Outcome)))
-		}
-	}
-	text := `{"outcomes":[` + strings.Join(outcomes, ",") + "]}\n"
-	switch len(outcomes) {
-	case 0:
-		w.WriteHeader(http.StatusNoContent)
-		return
-	case 1:
-		text = `{"outcome":` + outcomes[0] + "}\n"
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, text)
-}
-
-// reject answers to what can never be applied. If it has an ID, it is kept as a dead letter first: the
-// answer says that the sender need not come again.
-func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []message.Message, class string, reason error) {
-	if len(messages) > 0 && messages[0].ID != "" {
-		m := messages[0]
-		if class == classTooLarge {
-			m.Payload = nil
-		}
-		if err := rc.refuse(r.Context(), m, class, reason); err != nil {
-			writeFailure(w, err)
-			return
-		}
-	}
-	p := problem{Status: http.StatusBadRequest, Code: codeMalformed, Detail: reason.Error()}
-	if class == classTooLarge {
-		p.Status, p.Code = http.StatusRequestEntityTooLarge, codeTooLarge
-	}
-	writeProblem(w, p)
+	return receiver.Config{Verify: cfg.Verify, Decode: cfg.Decode, Source: cfg.Source}
 }
 
 // Decode returns the CloudEvent in a request, in binary mode or in JSON, or any message with a header Idempotency-Key, which is its
 // ID. With an error the message is what is valid of it.
 func Decode(r *http.Request, body []byte) ([]message.Message, error) {
-	m, err := cloudevent.Decode(headersOf(r.Header), cloudevent.HTTP, body)
+	m, err := cloudevent.Decode(receiver.Headers(r.Header), cloudevent.HTTP, body)
 	return []message.Message{m}, err
-}
-
-// decode returns the messages of a request, with what Decode leaves out.
-func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, error) {
-	messages, err := rc.cfg.Decode(r, body)
-	topic, wrong := topicOf(r)
-	for i := range messages {
-		m := &messages[i]
-		m.Delivery = cmp.Or(m.Delivery, wire.Attempt(r.Header[wire.AttemptHeader]))
-		if m.Topic == "" {
-			m.Topic, err = topic, cmp.Or(err, wrong)
-		}
-		m.Source = cmp.Or(m.Source, m.Topic)
-		if rc.cfg.Source != nil {
-			m.Source = cmp.Or(rc.cfg.Source(r, *m), m.Source)
-		}
-	}
-	return messages, err
-}
-
-func topicOf(r *http.Request) (topic string, err error) {
-	topic = r.PathValue("topic")
-	if lines := r.Header[topicHeader]; len(lines) == 1 {
-		topic = cloudevent.Unescape(lines[0])
-	} else if len(lines) > 1 {
-		return "", fmt.Errorf("httpbroker: the header %s is there twice. Try: one of them", topicHeader)
-	}
-	if topic == "" {
-		topic = r.URL.Path
-	}
-	if err := message.CheckText("topic", topic, message.MaxText); err != nil {
-		return "", err
-	}
-	return topic, nil
-}
-
-// headersOf returns the headers that may be those of a message. What is for the server or a proxy is left out:
-// it differs between deliveries, and secrets are not stored with a message.
-func headersOf(h http.Header) iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for name, values := range h {
-			if ofRequest(name) {
-				continue
-			}
-			for _, value := range values {
-				if !yield(name, value) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func ofRequest(name string) bool {
-	switch name {
-	case "Authorization", "Cookie", "Forwarded", "Via", "User-Agent", "Origin", "Referer", "Date", "Cache-Control", "Pragma", "X-Real-Ip", "X-Request-Id", wire.TimeoutHeader,
-		"X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Amz-Security-Token", "X-Csrf-Token", "X-Gitlab-Token", "X-Functions-Key", "Ocp-Apim-Subscription-Key":
-		return true
-	}
-	if strings.Contains(name, "Signature") || strings.HasSuffix(name, "-Sig") || strings.Contains(name, "-Hmac-") { // of a verifier
-		return true
-	}
-	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "Sec-")
-}
-
-// writeFailure answers to a message that was not applied. The text of err is for this side only.
-func writeFailure(w http.ResponseWriter, err error) {
-	_, after := retry.Classify(err)
-	p := problem{Status: http.StatusInternalServerError, Code: codeFailed, Detail: "The event was not applied. Send it again.", Retryable: true, after: after}
-	if ofDatabase(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, codeStore, "It is not known whether the event was applied. Send it again: it takes effect once."
-	}
-	writeProblem(w, p)
-}
-
-// writeUnverified answers to a request that Verify has refused, or could not check. The sender is not told why.
-func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
-	_, after := retry.Classify(err)
-	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {
-		writeProblem(w, problem{Status: http.StatusServiceUnavailable, Code: codeStore, Detail: "It could not be checked who has sent the event. Send it again.", Retryable: true, after: after})
-		return
-	}
-	w.Header().Set("WWW-Authenticate", "Signature")
-	writeProblem(w, problem{Status: http.StatusUnauthorized, Code: codeUnverified, Detail: "It is not known who has sent the event: its signature is missing or wrong."})
-}
-
-// ofDatabase reports whether err says nothing about the one event, and something about all of them.
-func ofDatabase(err error) bool {
-	switch once.CodeOf(err) {
-	case once.CodeUnavailable, once.CodeConflict:
-		return true
-	}
-	switch store.KindOf(err) {
-	case store.KindUnavailable, store.KindLost, store.KindBusy, store.KindRetry:
-		return true
-	}
-	return false
-}
-
-// problem is an error in the form of RFC 9457, with the members that oncehttp has.
-type problem struct {
-	Title     string `json:"title"`
-	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	Code      string `json:"code"`
-	Retryable bool   `json:"retryable"`
-
-	after time.Duration
-}
-
-func writeProblem(w http.ResponseWriter, p problem) {
-	p.Title = http.StatusText(p.Status)
-	if p.after > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((p.after+time.Second-1)/time.Second), 10))
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number; a sender that is gone reads nothing
 }

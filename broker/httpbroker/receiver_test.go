@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/receiver"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
@@ -27,9 +28,9 @@ type calls struct {
 	failure          error // of both
 }
 
-func (c *calls) receiver(maxPayload int) *receiver { return c.with(ReceiverConfig{}, maxPayload) }
+func (c *calls) receiver(maxPayload int) http.Handler { return c.with(ReceiverConfig{}, maxPayload) }
 
-func (c *calls) with(cfg ReceiverConfig, maxPayload int) *receiver {
+func (c *calls) with(cfg ReceiverConfig, maxPayload int) http.Handler {
 	refuse := func(_ context.Context, m message.Message, class string, reason error) error {
 		c.refused, c.classes = append(c.refused, m), append(c.classes, class)
 		if reason == nil {
@@ -37,7 +38,7 @@ func (c *calls) with(cfg ReceiverConfig, maxPayload int) *receiver {
 		}
 		return c.failure
 	}
-	return newReceiver(cfg, maxPayload, refuse, func(_ context.Context, messages []message.Message) []inbox.Result {
+	return receiver.New(cfg.complete(), maxPayload, refuse, func(_ context.Context, messages []message.Message) []inbox.Result {
 		c.handled = append(c.handled, messages...)
 		results := make([]inbox.Result, len(messages))
 		for i := range results {
@@ -131,7 +132,11 @@ func TestReceiverAnswers(t *testing.T) {
 				}
 				return
 			}
-			var p problem
+			var p struct {
+				Title, Detail, Code string
+				Status              int
+				Retryable           bool
+			}
 			err := json.Unmarshal(w.Body.Bytes(), &p)
 			if err != nil || p.Status != c.status || p.Code == "" || p.Detail == "" || p.Title == "" || w.Header().Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%v: %s", err, w.Body)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/receiver"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
 )
@@ -94,8 +95,8 @@ func TestReceiverDecodes(t *testing.T) {
 		"one":                  {`["1"]`, nil, 200, `{"outcome":"applied"}` + "\n", 1, ""},
 		"two":                  {`["1","2"]`, nil, 200, `{"outcomes":["applied","applied"]}` + "\n", 2, ""},
 		"none":                 {`[]`, nil, 204, "", 0, ""},
-		"more than at once":    {`["1"` + strings.Repeat(`,"2"`, atOnce) + `]`, nil, 200, "", atOnce + 1, ""},
-		"the first lot failed": {`["1"` + strings.Repeat(`,"2"`, atOnce) + `]`, down, 503, "", atOnce, ""},
+		"more than at once":    {`["1"` + strings.Repeat(`,"2"`, receiver.AtOnce) + `]`, nil, 200, "", receiver.AtOnce + 1, ""},
+		"the first lot failed": {`["1"` + strings.Repeat(`,"2"`, receiver.AtOnce) + `]`, down, 503, "", receiver.AtOnce, ""},
 		"broken":               {`{`, nil, 400, "", 0, "broken"},
 		"too large":            {`["` + strings.Repeat("1", 1001) + `"]`, nil, 413, "", 0, strings.Repeat("1", 1001)},
 	} {

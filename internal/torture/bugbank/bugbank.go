@@ -116,6 +116,7 @@ func All() []Mutant {
 		brokerMutants,
 		consumerMutants,
 		pushMutants,
+		webhookMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,

@@ -64,7 +64,7 @@ var identityMutants = []Mutant{
 	},
 	{
 		Name:  "plain requests to all topics share their IDs",
-		Edits: []Edit{{In: "httpbroker.(*receiver).decode", Old: "cmp.Or(m.Source, m.Topic)", New: "cmp.Or(m.Source)"}},
+		Edits: []Edit{{In: "receiver.(*receiver).decode", Old: "cmp.Or(m.Source, m.Topic)", New: "cmp.Or(m.Source)"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "push", Test: "TestPlainPosts"}},
 	},
 	{

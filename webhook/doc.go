@@ -1,0 +1,38 @@
+// Package webhook verifies and receives webhooks, each event applied once, and signs those that a service sends.
+//
+// # Receive
+//
+//	in := inbox.New(engine, inbox.Config{Consumer: "billing"})
+//	mux.Handle("POST /hooks/stripe", webhook.Receive(in, webhook.Stripe(secret, oldSecret), book))
+//	go in.Run(ctx, book) // what needs no request: redriven dead letters, expired rows
+//
+//	answer                    the event
+//	200 {"outcome":"..."}     is applied, now or before (duplicate), or a dead letter
+//	401                       is not signed with a secret, or its timestamp is too far from now; nothing of it is kept
+//	400                       has no ID where its sender has one; nothing is kept
+//	405                       was not sent with POST
+//	408                       was cut on its way: send it again
+//	413                       is larger than inbox.Config.MaxPayload; nothing is kept, because its signature was not checked
+//	500                       is not applied: send it again, after Retry-After
+//	503                       is not applied, or it is not known because the database was not reached: send it again
+//
+// Answers other than 200 are problems of RFC 9457. They tell neither what the handler said nor why a signature is wrong.
+//
+// # Verify without an inbox
+//
+//	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
+//
+// [Standard] verifies Standard Webhooks; [Stripe], [GitHub], [Shopify] and [Slack] their senders; a [Scheme] all others that sign with an HMAC. The scheme is named and
+// never guessed: a secret with "whsec_" is decoded by Standard, and is the key as it stands with Stripe. All secrets are computed for each request, and
+// signatures are compared in constant time. The signature is that of the raw bytes: nothing is parsed before it was checked.
+//
+// Secrets that are in a database, one for each tenant, go with httpbroker.ReceiverConfig.Verify: make the verifier there.
+//
+// # Sign
+//
+//	signer, err := webhook.NewSigner(secret, oldSecret)
+//	err = signer.Sign(request.Header, id, time.Now(), body)
+//
+// Package ssrf in this folder guards the client that sends to addresses which others have chosen. There is no queue here: deliveries that outlive
+// a process are those of an outbox.
+package webhook

@@ -1,0 +1,79 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/receiver"
+	"github.com/oncelib/once/message"
+)
+
+// Receive returns a handler that verifies each request with v and applies its event once: fn, and the note that it was applied, are one commit, and the answer
+// follows it. Of a request that is not verified, nothing is decoded, applied or kept, and the sender does not learn why.
+//
+// The handler reads the raw body: put no middleware in front that parses or decompresses it. The package documentation has a table of the answers.
+//
+// It panics if in forgets an ID while the sender may still send it again, or if v has no ID.
+func Receive[TX any](in *inbox.Inbox[TX], v *Verifier, fn inbox.Handler[TX]) http.Handler {
+	cfg := in.Config()
+	if err := v.check(cfg.Retain, cfg.RetainOf); err != nil {
+		panic("webhook: Receive: " + err.Error())
+	}
+	return receiver.Of(in, fn, v.receiver())
+}
+
+// check compares how long an inbox knows an ID with how long it may arrive.
+func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) error {
+	if d, ok := of[v.Source]; ok {
+		retain = d
+	}
+	switch {
+	case v.form.id.isZero():
+		return errors.New("the Scheme has no ID, so that a second delivery would be applied again. Try: Scheme.ID, or Verifier.Verify in a handler of your own")
+	case retain < v.form.redelivery:
+		return fmt.Errorf("the inbox knows an ID for %v, but %s sends again for %v, and the event would be applied twice. Try: inbox.Config.Retain, or RetainOf[%q]",
+			retain, v.Source, v.form.redelivery, v.Source)
+	}
+	return nil
+}
+
+func (v *Verifier) receiver() receiver.Config {
+	return receiver.Config{
+		Verify: func(r *http.Request, body []byte) error { return v.authenticate(r.Header, body) },
+		Answer: v.form.answer,
+		Decode: v.decode,
+	}
+}
+
+// decode returns the message of a request that was verified.
+func (v *Verifier) decode(r *http.Request, body []byte) ([]message.Message, error) {
+	f := &v.form
+	m := message.Message{
+		ID: f.id.read(r.Header, body), Source: v.Source, Topic: v.Source, Type: f.typ.read(r.Header, body), Payload: body, Headers: headersOf(r.Header),
+	}
+	if m.ID == "" {
+		return nil, fmt.Errorf("the event has no ID where events of %s have one", printable.Short(v.Source))
+	}
+	return []message.Message{m}, nil
+}
+
+// headersOf returns the headers that are kept with a message: no signatures, no secrets, and nothing that belongs to the delivery.
+func headersOf(h http.Header) map[string]string {
+	kept := map[string]string{}
+	for name, value := range receiver.Headers(h) {
+		name = strings.ToLower(name)
+		switch {
+		case message.IsOfDelivery(name), !printable.Is(name), !printable.Is(value):
+		case kept[name] != "": // as HTTP reads lines of one name
+			kept[name] += ", " + value
+		default:
+			kept[name] = value
+		}
+	}
+	return kept
+}

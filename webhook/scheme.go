@@ -1,0 +1,195 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Encoding is how the bytes of a signature are written in a header.
+type Encoding uint8
+
+// The encodings.
+const (
+	Hex    Encoding = iota // in small or capital letters
+	Base64                 // the standard alphabet, with padding
+)
+
+// Scheme describes how a sender signs with an HMAC: for senders without a function here.
+//
+//	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
+//
+// A place (Timestamp, ID, Type) is the name of a header; or ".event.id", which is a string or number in the JSON of the body.
+type Scheme struct {
+	// Source names the sender, and becomes the source and the topic of its messages. Required.
+	Source string
+
+	// Header has the signature, or several that commas, semicolons or blanks separate, or several lines. Required.
+	Header string
+
+	// Prefix is in front of each signature, such as "sha256=". What begins otherwise is ignored.
+	Prefix string
+
+	// Encoding of a signature. Default: [Hex].
+	Encoding Encoding
+
+	// Hash of the HMAC. Default: [sha256.New].
+	Hash func() hash.Hash
+
+	// Signed is what is signed, with {body} for the raw bytes and {timestamp} and {id} for these headers, such as "v0:{timestamp}:{body}".
+	// Default: "{body}".
+	Signed string
+
+	// Timestamp is the header with the time at which the request was sent, in seconds since 1970 or as in RFC 3339; or "t=", a prefix that ends
+	// with an equals sign: what follows it in Header. It must be in Signed: a time that is not signed proves nothing. Default: none, and a copy of a
+	// request is genuine for ever.
+	Timestamp string
+
+	// ID is the place of the ID of an event, which is the same when the sender sends the event again. [Receive] needs it.
+	ID string
+
+	// Type is the place of the type of an event.
+	Type string
+
+	// Redelivery is how long the sender tries to deliver an event. [Receive] panics if the inbox forgets an ID earlier. Default: not checked.
+	Redelivery time.Duration
+}
+
+// Verifier returns a verifier of requests that were signed with any of secrets, whose bytes are the keys. Empty ones are left out, so that the
+// variable of an old secret may be empty. It panics if none is left, or if s is invalid.
+func (s Scheme) Verifier(secrets ...string) *Verifier {
+	f, err := s.form()
+	if err != nil {
+		panic("webhook: Scheme.Verifier: " + err.Error())
+	}
+	f.keys = keysOf("Scheme.Verifier", s.Hash, secrets)
+	return &Verifier{Source: s.Source, form: f}
+}
+
+// keysOf returns a key for each of secrets.
+func keysOf(function string, h func() hash.Hash, secrets []string) (keys []*key) {
+	if h == nil {
+		h = sha256.New
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			keys = append(keys, newKey(h, []byte(secret)))
+		}
+	}
+	if len(keys) == 0 {
+		panic("webhook: " + function + ": there is no secret, or it is empty. Try: the signing secret that the sender shows for this endpoint")
+	}
+	return keys
+}
+
+// form is a scheme as a verifier uses it.
+type form struct {
+	header     string // in canonical form, as all names here
+	prefix     string
+	separators string
+	encoding   Encoding
+	parts      []part
+	stamp      place // of the timestamp
+	stampItem  string
+	id, typ    place
+	redelivery time.Duration
+	keys       []*key
+	publicKeys []publicKey // of the Standard scheme
+	answer     func(body []byte) []byte
+}
+
+// place is a header, or a path in the body.
+type place struct{ header, path string }
+
+func placeOf(s string) place {
+	if path, ok := strings.CutPrefix(s, "."); ok {
+		return place{path: path}
+	}
+	return place{header: http.CanonicalHeaderKey(s)}
+}
+
+func (p place) isZero() bool { return p == place{} }
+
+// read returns what is at p. A header that is there twice says nothing: which of them was signed, and which would be read?
+func (p place) read(header http.Header, body []byte) string {
+	if p.path != "" {
+		return member(body, p.path)
+	}
+	if lines := header[p.header]; len(lines) == 1 {
+		return lines[0]
+	}
+	return ""
+}
+
+// part is a piece of what is signed.
+type part struct {
+	kind partKind
+	text string // of a literal
+}
+
+type partKind uint8
+
+const (
+	literal partKind = iota
+	partID
+	partStamp
+	partBody
+)
+
+var marks = map[string]partKind{"id": partID, "timestamp": partStamp, "body": partBody}
+
+func (s Scheme) form() (form, error) {
+	f := form{
+		header: http.CanonicalHeaderKey(s.Header), prefix: s.Prefix, separators: ",; ", encoding: s.Encoding,
+		stamp: placeOf(s.Timestamp), id: placeOf(s.ID), typ: placeOf(s.Type), redelivery: s.Redelivery,
+	}
+	if strings.HasSuffix(s.Timestamp, "=") {
+		f.stamp, f.stampItem = place{}, s.Timestamp
+	}
+	signed := s.Signed
+	if signed == "" {
+		signed = "{body}"
+	}
+	seen := map[partKind]int{}
+	for signed != "" {
+		text, rest, found := strings.Cut(signed, "{")
+		if text != "" {
+			f.parts = append(f.parts, part{text: text})
+		}
+		if !found {
+			break
+		}
+		name, rest, closed := strings.Cut(rest, "}")
+		kind, known := marks[name]
+		if !closed || !known {
+			return f, fmt.Errorf("the text %q of Signed has a mark that is not {body}, {timestamp} or {id}", s.Signed)
+		}
+		seen[kind]++
+		f.parts, signed = append(f.parts, part{kind: kind}), rest
+	}
+	return f, s.check(seen, &f)
+}
+
+func (s Scheme) check(seen map[partKind]int, f *form) error {
+	switch {
+	case s.Source == "":
+		return errors.New("the Source is empty. Try: the name of the sender, such as \"linear\"")
+	case s.Header == "":
+		return errors.New("the Header is empty. Try: the name of the header with the signature")
+	case s.Encoding > Base64:
+		return fmt.Errorf("there is no encoding %d. Try: Hex or Base64", s.Encoding)
+	case strings.ContainsAny(s.Prefix, f.separators) || strings.ContainsAny(f.stampItem, f.separators):
+		return errors.New("the Prefix or the Timestamp contains a comma, a semicolon or a blank, which separate signatures")
+	case seen[partBody] != 1:
+		return fmt.Errorf("the text %q of Signed does not have {body} once. Try: \"{body}\", or \"{timestamp}.{body}\"", s.Signed)
+	case (seen[partStamp] > 0) != (s.Timestamp != ""):
+		return fmt.Errorf("the Timestamp is %q, and Signed is %q. Try: both with the timestamp, or both without: a time that is not signed proves nothing", s.Timestamp, s.Signed)
+	case f.stamp.path != "" || seen[partID] > 0 && f.id.header == "":
+		return errors.New("a Timestamp, and an ID that is in Signed, are in a header. Try: the name of that header")
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package ssrf
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// special are prefixes of the special-purpose registries of IANA (RFC 6890) that no receiver on the internet has, and multicast. Of IPv6 only 2000::/3 is
+// given out, and only what is special in it is listed.
+var special = prefixes(
+	"0.0.0.0/8", "this network",
+	"10.0.0.0/8", "private",
+	"100.64.0.0/10", "shared by carriers",
+	"127.0.0.0/8", "loopback",
+	"169.254.0.0/16", "link-local",
+	"172.16.0.0/12", "private",
+	"192.0.0.0/24", "for protocols",
+	"192.0.2.0/24", "for documentation",
+	"192.31.196.0/24", "for AS112",
+	"192.52.193.0/24", "for multicast tunnels",
+	"192.88.99.0/24", "6to4 relays",
+	"192.168.0.0/16", "private",
+	"192.175.48.0/24", "for AS112",
+	"198.18.0.0/15", "for benchmarks",
+	"198.51.100.0/24", "for documentation",
+	"203.0.113.0/24", "for documentation",
+	"224.0.0.0/4", "multicast",
+	"240.0.0.0/4", "reserved",
+	"2001::/23", "for protocols and tunnels",
+	"2001:db8::/32", "for documentation",
+	"2002::/16", "6to4, with an IPv4 address inside",
+	"2620:4f:8000::/48", "for AS112",
+	"3fff::/20", "for documentation",
+)
+
+// metadata are addresses at which clouds give secrets to whoever asks from a machine of theirs.
+var metadata = prefixes(
+	"169.254.169.254/32", "AWS, Azure, Google Cloud and others",
+	"169.254.169.253/32", "AWS, DNS",
+	"169.254.170.2/32", "AWS ECS",
+	"169.254.170.23/32", "AWS EKS",
+	"169.254.42.42/32", "Scaleway",
+	"169.254.0.23/32", "Tencent Cloud",
+	"100.100.100.200/32", "Alibaba Cloud",
+	"192.0.0.192/32", "Oracle Cloud",
+	"168.63.129.16/32", "Azure, a public address",
+	"fd00:ec2::/32", "AWS",
+	"fd20:ce::254/128", "Google Cloud",
+	"fd00:42::42/128", "Scaleway",
+	"fd00:c1::a9fe:a9fe/128", "Oracle Cloud",
+)
+
+var (
+	global = netip.MustParsePrefix("2000::/3")     // what is given out of IPv6
+	nat64  = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in its last four bytes
+)
+
+// named is a prefix, and what it is.
+type named struct {
+	prefix netip.Prefix
+	name   string
+}
+
+func prefixes(texts ...string) (list []named) {
+	for i := 0; i < len(texts); i += 2 {
+		list = append(list, named{netip.MustParsePrefix(texts[i]), texts[i+1]})
+	}
+	return list
+}
+
+func find(list []named, a netip.Addr) *named {
+	for i := range list {
+		if list[i].prefix.Contains(a) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// CheckAddr says why no connection may be made to a.
+func (g *Guard) CheckAddr(a netip.Addr) error {
+	switch {
+	case !a.IsValid():
+		return refused("there is no address")
+	case a.Zone() != "":
+		return refused("the address %s has a zone, which is a network card of this host", a)
+	case a.Is4In6():
+		return refused("the address %s is an IPv4 address inside of an IPv6 one. Try: %s", a, a.Unmap())
+	}
+	if m := find(metadata, a); m != nil {
+		return refused("the address %s is for metadata (%s). No setting allows it", a, m.name)
+	}
+	allowed := g.allows(a)
+	if nat64.Contains(a) && allowed { // what comes out at the other side counts
+		bytes := a.As16()
+		return g.CheckAddr(netip.AddrFrom4([4]byte(bytes[12:])))
+	}
+	if allowed {
+		return nil
+	}
+	if s := find(special, a); s != nil {
+		return refused("the address %s is not public: %s is %s. Try: Guard.AllowPrefixes with it, if receivers of your own are there", a, s.prefix, s.name)
+	}
+	if a.Is6() && !global.Contains(a) {
+		return refused("the address %s is not public: it is outside of %s. Try: Guard.AllowPrefixes, if receivers of your own are there", a, global)
+	}
+	return nil
+}
+
+func (g *Guard) allows(a netip.Addr) bool {
+	for _, p := range g.AllowPrefixes {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// refused is an error that is ErrRefused.
+func refused(format string, args ...any) error {
+	return refusal(fmt.Sprintf("ssrf: "+format, args...))
+}
+
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == ErrRefused }

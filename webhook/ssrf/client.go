@@ -1,0 +1,71 @@
+package ssrf
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	dialTimeout    = 5 * time.Second
+	idleTimeout    = 30 * time.Second
+	defaultTimeout = 15 * time.Second
+	defaultAnswer  = 64 << 10
+)
+
+// Client returns a client behind the guard. It follows no redirect: an answer 3xx is returned as it is, and counts as a failure of the receiver. It verifies certificates, asks no
+// proxy but [Guard.Proxy], does not decompress answers, and bounds their time, headers and body. Make one, and use it for all requests.
+func (g *Guard) Client() *http.Client {
+	most := cmp.Or(g.MaxAnswer, defaultAnswer)
+	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.Resolver, Control: g.Control}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: g.RootCAs},
+		TLSHandshakeTimeout:    dialTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    4,
+		MaxIdleConns:           1024,
+		MaxResponseHeaderBytes: most,
+		DisableCompression:     true,
+	}
+	if g.Proxy != nil {
+		transport.Proxy = http.ProxyURL(g.Proxy)
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address) // of the proxy: no other address is dialled
+		}
+	}
+	return &http.Client{
+		Timeout:       cmp.Or(g.Timeout, defaultTimeout),
+		Transport:     &roundTripper{g, transport, most},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+type roundTripper struct {
+	guard     *Guard
+	transport *http.Transport
+	most      int64
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (rt *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := rt.guard.checkForm(r.URL); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as every RoundTripper does
+		}
+		return nil, err
+	}
+	resp, err := rt.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, rt.most)
+	return resp, nil
+}
+
+// CloseIdleConnections implements what [http.Client.CloseIdleConnections] asks for.
+func (rt *roundTripper) CloseIdleConnections() { rt.transport.CloseIdleConnections() }

@@ -1,0 +1,144 @@
+// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks: it connects to public addresses only, so that nobody can have a
+// service send requests into its own network, or ask a cloud for its secrets (server-side request forgery).
+//
+//	guard := &ssrf.Guard{}
+//	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an answer at once
+//	resp, err := guard.Client().Do(request) // when it is used: what counts
+//
+// The address is checked after the resolver and before the connection, so that a name which changes its address between the two checks gains nothing. IPv4 is allowed less a list,
+// IPv6 only 2000::/3 less a list; neither an IPv4 address inside an IPv6 one nor a zone is. Addresses for metadata are refused, whatever the settings are.
+//
+// What it does not do: it does not know that a public address is one of your own, such as that of this host; put a firewall there. Behind [Guard.Proxy] the proxy resolves names: it
+// must guard itself. The text of a refusal shows an address of your resolver: show a stranger no more than that the URL is not allowed.
+package ssrf
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// ErrRefused matches each error with which the guard refuses a URL or an address. A name that cannot be resolved now is another error.
+var ErrRefused = errors.New("ssrf: refused")
+
+// Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its fields before the first use.
+type Guard struct {
+	// AllowPrefixes are addresses that are allowed although they are not public, such as 10.20.0.0/16 for receivers in your own network. Behind 64:ff9b::/96
+	// (NAT64) the address inside counts.
+	AllowPrefixes []netip.Prefix
+
+	// AllowPorts are the ports. Default: 443, and 80 with AllowHTTP.
+	AllowPorts []uint16
+
+	// AllowHTTP allows URLs with http, whose requests and answers all can read on their way.
+	AllowHTTP bool
+
+	// Proxy, if it is set, is asked for all requests, and may have any address. The variables HTTP_PROXY and HTTPS_PROXY are not read.
+	Proxy *url.URL
+
+	// Resolver of names. Default: [net.DefaultResolver].
+	Resolver *net.Resolver
+
+	// RootCAs verify certificates. Default: those of the system.
+	RootCAs *x509.CertPool
+
+	// Timeout of a request with its answer. Default 15 s.
+	Timeout time.Duration
+
+	// MaxAnswer is how many bytes of the body of an answer can be read; reading on is an [http.MaxBytesError]. Default 64 kB. Headers have the same bound.
+	MaxAnswer int64
+}
+
+// Control is for [net.Dialer.Control]: it refuses an address that is about to be connected to.
+func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
+	if network != "tcp4" && network != "tcp6" {
+		return refused("the network is %q. Try: tcp", network)
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refused("%q is no address with a port", address)
+	}
+	if err := g.checkPort(to.Port()); err != nil {
+		return err
+	}
+	return g.CheckAddr(to.Addr())
+}
+
+// CheckURL says at once why no connection will be made to a URL: its form, its port, or one of the addresses that its name has now. An error that is not
+// [ErrRefused] is that of the resolver.
+func (g *Guard) CheckURL(ctx context.Context, text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return refused("it is no URL. Try: such as https://example.com/hooks")
+	}
+	if err := g.checkForm(u); err != nil {
+		return err
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return nil
+	}
+	resolver := g.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	addresses, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return fmt.Errorf("ssrf: the name cannot be resolved: %w", err)
+	}
+	for _, a := range addresses {
+		if err := g.CheckAddr(a.Unmap()); err != nil { // the resolver writes IPv4 in either form
+			return err
+		}
+	}
+	return nil
+}
+
+// checkForm checks what needs no resolver.
+func (g *Guard) checkForm(u *url.URL) error {
+	port := uint16(443)
+	switch u.Scheme {
+	case "https":
+	case "http":
+		if port = 80; !g.AllowHTTP {
+			return refused("the URL begins with http. Try: https, or Guard.AllowHTTP")
+		}
+	default:
+		return refused("the scheme of the URL is %q. Try: https", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return refused("the URL has no host. Try: such as https://example.com/hooks")
+	}
+	if u.User != nil {
+		return refused("the URL has a name or password in it. Try: a header")
+	}
+	if text := u.Port(); text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return refused("the port is %q. Try: a number below 65536", text)
+		}
+		port = uint16(n)
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if err := g.CheckAddr(a); err != nil {
+			return err
+		}
+	}
+	return g.checkPort(port)
+}
+
+func (g *Guard) checkPort(port uint16) error {
+	if slices.Contains(g.AllowPorts, port) || len(g.AllowPorts) == 0 && (port == 443 || port == 80 && g.AllowHTTP) {
+		return nil
+	}
+	return refused("the port is %d. Try: Guard.AllowPorts", port)
+}

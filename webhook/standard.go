@@ -1,0 +1,177 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Headers of the Standard scheme.
+const (
+	HeaderID        = "Webhook-Id"        // the same in every delivery of an event to an endpoint
+	HeaderTimestamp = "Webhook-Timestamp" // of this delivery
+	HeaderSignature = "Webhook-Signature"
+)
+
+// Prefixes of keys and of signatures of the Standard scheme.
+const (
+	secretPrefix  = "whsec_"
+	privatePrefix = "whsk_"
+	publicKeyName = "whpk_"
+	macPrefix     = "v1,"
+	publicPrefix  = "v1a,"
+
+	minSecret, maxSecret = 16, 256 // bytes; the specification asks for 24 to 64 of a new one
+)
+
+// Standard returns a verifier of Standard Webhooks 1.0 (standardwebhooks.com), which Svix, OpenAI, Supabase and many others send. A secret is base64, with or without "whsec_",
+// for signatures v1; or a public key with "whpk_", for signatures v1a. Empty ones are left out. It panics if none is left, or one is invalid.
+//
+// Set [Verifier.Source] if more than one sender of this scheme sends to an inbox.
+func Standard(secrets ...string) *Verifier {
+	f := standardForm()
+	for i, secret := range secrets {
+		if secret == "" {
+			continue
+		}
+		if err := f.addKey(secret); err != nil {
+			panic(fmt.Sprintf("webhook: Standard: secret %d: %v", i+1, err))
+		}
+	}
+	if len(f.keys)+len(f.publicKeys) == 0 {
+		panic("webhook: Standard: there is no secret, or it is empty. Try: the signing secret that the sender shows for this endpoint")
+	}
+	return &Verifier{Source: "webhook", form: f}
+}
+
+func standardForm() form {
+	return form{
+		header: HeaderSignature, prefix: macPrefix, separators: " ", encoding: Base64, redelivery: 75*time.Hour + 36*time.Minute,
+		parts: []part{{kind: partID}, {text: "."}, {kind: partStamp}, {text: "."}, {kind: partBody}},
+		stamp: place{header: HeaderTimestamp}, id: place{header: HeaderID}, typ: place{path: "type"},
+	}
+}
+
+func (f *form) addKey(secret string) error {
+	text, public := strings.CutPrefix(secret, publicKeyName)
+	switch {
+	case strings.HasPrefix(secret, privatePrefix):
+		return errors.New("it is a private key, which only the sender has. Try: the public key, which begins with " + publicKeyName)
+	case public:
+		bytes, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(bytes) != ed25519.PublicKeySize {
+			return fmt.Errorf("it is no public key. Try: %s and %d bytes in base64", publicKeyName, ed25519.PublicKeySize)
+		}
+		f.publicKeys = append(f.publicKeys, publicKey(bytes))
+		return nil
+	}
+	bytes, err := secretBytes(secret)
+	if err == nil {
+		f.keys = append(f.keys, newKey(sha256.New, bytes))
+	}
+	return err
+}
+
+// secretBytes decodes a secret of an HMAC. The error does not show it.
+func secretBytes(secret string) ([]byte, error) {
+	bytes, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
+	if err != nil || len(bytes) < minSecret || len(bytes) > maxSecret {
+		return nil, fmt.Errorf("it is no secret of Standard Webhooks. Try: %s and %d to %d bytes in base64; other senders have functions of their own, such as Stripe", secretPrefix, minSecret, maxSecret)
+	}
+	return bytes, nil
+}
+
+// NewSecret returns a secret of 32 random bytes, with "whsec_", for signatures v1. Each endpoint has one of its own.
+func NewSecret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return secretPrefix + base64.StdEncoding.EncodeToString(b[:])
+}
+
+// NewKeyPair returns a private key ("whsk_") for signatures v1a, and the public key ("whpk_") that its receivers get.
+func NewKeyPair() (private, public string) {
+	pub, priv, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		panic("webhook: NewKeyPair: " + err.Error()) // the random bytes of the system never fail
+	}
+	return privatePrefix + base64.StdEncoding.EncodeToString(priv), publicKeyName + base64.StdEncoding.EncodeToString(pub)
+}
+
+// Signer signs requests by the Standard scheme, with one or more secrets: while a secret is replaced, with the new one and the old one. Its methods can be called
+// concurrently.
+type Signer struct {
+	form     form
+	privates []func(text []byte) []byte // closures, so that no key is printed
+}
+
+// NewSigner returns a signer. A secret is base64, with or without "whsec_", for a signature v1; or a private key with "whsk_", for a signature v1a. The error does not show
+// the secret.
+func NewSigner(secrets ...string) (*Signer, error) {
+	s := &Signer{form: standardForm()}
+	for i, secret := range secrets {
+		if err := s.add(secret); err != nil {
+			return nil, fmt.Errorf("webhook: NewSigner: secret %d: %w", i+1, err)
+		}
+	}
+	if len(secrets) == 0 || len(secrets) > maxSignatures {
+		return nil, fmt.Errorf("webhook: NewSigner: there are %d secrets. Try: one, or two while it is replaced", len(secrets))
+	}
+	return s, nil
+}
+
+func (s *Signer) add(secret string) error {
+	if strings.HasPrefix(secret, publicKeyName) {
+		return errors.New("it is a public key, which signs nothing. Try: the private key, which begins with " + privatePrefix)
+	}
+	text, private := strings.CutPrefix(secret, privatePrefix)
+	if !private {
+		return s.form.addKey(secret)
+	}
+	bytes, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(bytes) != ed25519.PrivateKeySize {
+		return fmt.Errorf("it is no private key. Try: %s and %d bytes in base64, the seed and the public key", privatePrefix, ed25519.PrivateKeySize)
+	}
+	priv := ed25519.NewKeyFromSeed(bytes[:ed25519.SeedSize])
+	if !priv.Equal(ed25519.PrivateKey(bytes)) {
+		return errors.New("it is no private key: its second half is not the public key of its first half")
+	}
+	s.privates = append(s.privates, func(text []byte) []byte { return ed25519.Sign(priv, text) })
+	return nil
+}
+
+// Sign sets the three headers of a request that delivers body at this time. id is the same in every delivery of the event to this endpoint; at is the time of this
+// one. The bytes of body must be those that are sent.
+func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
+	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
+		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)
+	}
+	if at.Unix() < 0 {
+		return errors.New("webhook: Sign: the time is before 1970. Try: that of this delivery")
+	}
+	what := signed{id: id, stamp: strconv.FormatInt(at.Unix(), 10), body: body}
+	signatures := make([]byte, 0, 128)
+	for _, k := range s.form.keys {
+		m := k.sum(&s.form, &what)
+		signatures = base64.StdEncoding.AppendEncode(append(signatures, macPrefix...), m.sum)
+		signatures = append(signatures, ' ')
+		k.pool.Put(m)
+	}
+	if len(s.privates) > 0 {
+		text := append(what.appendHead(nil, &s.form), body...)
+		for _, sign := range s.privates {
+			signatures = base64.StdEncoding.AppendEncode(append(signatures, publicPrefix...), sign(text))
+			signatures = append(signatures, ' ')
+		}
+	}
+	header[HeaderID] = []string{id}
+	header[HeaderTimestamp] = []string{what.stamp}
+	header[HeaderSignature] = []string{string(signatures[:len(signatures)-1])}
+	return nil
+}

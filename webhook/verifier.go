@@ -1,0 +1,207 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/message"
+)
+
+// What [Verifier.Verify] returns of a request that it refuses. Neither says more than that, nor what a right signature would be.
+var (
+	// ErrSignature says that the request was not signed with one of the secrets.
+	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
+		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
+
+	// ErrStale says that the signature is right and too old, or made in the future: a copy of an old request, or a clock that is wrong.
+	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
+)
+
+const (
+	maxSignatures    = 20 // in one request
+	defaultTolerance = 5 * time.Minute
+)
+
+// Verifier checks who has signed a request: [Standard], [Stripe], [GitHub], [Shopify], [Slack], or [Scheme.Verifier]. Its methods can be called
+// concurrently. Set its fields before.
+type Verifier struct {
+	// Source becomes the source and the topic of messages. An inbox knows an ID within a source: two senders need different ones.
+	Source string
+
+	// Tolerance is how far the timestamp of a request may be from now, before and after. Default, also of less than zero: 5 minutes.
+	Tolerance time.Duration
+
+	// Now returns the time. Default: [time.Now].
+	Now func() time.Time
+
+	form form
+}
+
+// Verify checks the signature of body, which is the bytes that have arrived, and not those of a parsed and rewritten one. It returns the message in it: ID,
+// source, topic, type and payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the
+// message is empty. A request with more than 20 signatures is refused.
+//
+// The ID is the same when the sender sends an event again. The inbox of [Receive] knows it; without one, keep it where the effect commits.
+func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
+	if err := v.authenticate(header, body); err != nil {
+		return message.Message{}, err
+	}
+	return message.Message{
+		ID: v.form.id.read(header, body), Source: v.Source, Topic: v.Source, Type: v.form.typ.read(header, body), Payload: body,
+	}, nil
+}
+
+func (v *Verifier) authenticate(header http.Header, body []byte) error {
+	f := &v.form
+	var s signed
+	if !s.read(f, header) {
+		return ErrSignature
+	}
+	s.body = body
+	valid := false
+	for _, k := range f.keys { // all of them, so that the time does not tell which one it was
+		matches := k.matches(f, &s)
+		valid = valid || matches
+	}
+	for i := range f.publicKeys {
+		matches := f.publicKeys[i].matches(f, &s)
+		valid = valid || matches
+	}
+	switch {
+	case !valid:
+		return ErrSignature
+	case s.stamp != "" && !v.isFresh(s.stamp):
+		return ErrStale
+	}
+	return nil
+}
+
+// isFresh reports whether stamp, which was signed, is a time near now.
+func (v *Verifier) isFresh(stamp string) bool {
+	at, ok := timeOf(stamp)
+	if !ok {
+		return false
+	}
+	tolerance, now := v.Tolerance, time.Now
+	if tolerance <= 0 {
+		tolerance = defaultTolerance
+	}
+	if v.Now != nil {
+		now = v.Now
+	}
+	return now().Sub(at).Abs() <= tolerance
+}
+
+// timeOf reads seconds since 1970, or RFC 3339. No text is both.
+func timeOf(stamp string) (time.Time, bool) {
+	const digits = 11 // until the year 5138; milliseconds have more
+	var seconds int64
+	for i := range len(stamp) {
+		c := stamp[i]
+		if c < '0' || c > '9' || i == digits {
+			at, err := time.Parse(time.RFC3339, stamp)
+			return at, err == nil
+		}
+		seconds = seconds*10 + int64(c-'0')
+	}
+	return time.Unix(seconds, 0), stamp != ""
+}
+
+// signed is what a request says of its signatures, and what they are of.
+type signed struct {
+	id, stamp string
+	body      []byte
+	list      [maxSignatures]string
+	n         int
+	public    [maxSignatures]string // signatures with a public key
+	nPublic   int
+}
+
+// read reads the headers. It returns false if a signature cannot be right.
+func (s *signed) read(f *form, header http.Header) bool {
+	for _, line := range header[f.header] {
+		for line != "" {
+			item, rest := line, ""
+			if i := strings.IndexAny(line, f.separators); i >= 0 {
+				item, rest = line[:i], line[i+1:]
+			}
+			line = rest
+			if item != "" && !s.add(f, item) {
+				return false
+			}
+		}
+	}
+	for _, p := range f.parts {
+		switch {
+		case p.kind == partID:
+			// With a dot in it, a part of the body could be taken for the timestamp.
+			if s.id = f.id.read(header, nil); s.id == "" || strings.Contains(s.id, ".") {
+				return false
+			}
+		case p.kind != partStamp:
+		case f.stampItem == "":
+			s.stamp = f.stamp.read(header, nil)
+			fallthrough
+		default:
+			if s.stamp == "" {
+				return false
+			}
+		}
+	}
+	return s.n > 0 || s.nPublic > 0
+}
+
+// add adds an item of the header. It returns false if there are too many, or two timestamps.
+func (s *signed) add(f *form, item string) bool {
+	if f.stampItem != "" {
+		if stamp, ok := strings.CutPrefix(item, f.stampItem); ok {
+			twice := s.stamp != ""
+			s.stamp = stamp
+			return !twice
+		}
+	}
+	if text, ok := strings.CutPrefix(item, publicPrefix); ok && len(f.publicKeys) > 0 {
+		if s.nPublic == maxSignatures {
+			return false
+		}
+		s.public[s.nPublic] = text
+		s.nPublic++
+		return true
+	}
+	if text, ok := strings.CutPrefix(item, f.prefix); ok && text != "" {
+		if s.n == maxSignatures {
+			return false
+		}
+		s.list[s.n] = text
+		s.n++
+	}
+	return true
+}
+
+// appendHead appends what is signed, up to the body; and appendTail, what follows it.
+func (s *signed) appendHead(b []byte, f *form) []byte { return s.appendParts(b, f.parts, false) }
+func (s *signed) appendTail(b []byte, f *form) []byte { return s.appendParts(b, f.parts, true) }
+
+func (s *signed) appendParts(b []byte, parts []part, tail bool) []byte {
+	behind := false
+	for _, p := range parts {
+		if p.kind == partBody {
+			behind = true
+			continue
+		}
+		if behind != tail {
+			continue
+		}
+		switch p.kind {
+		case partID:
+			b = append(b, s.id...)
+		case partStamp:
+			b = append(b, s.stamp...)
+		default:
+			b = append(b, p.text...)
+		}
+	}
+	return b
+}
