@@ -31,6 +31,7 @@ type plan struct {
 	Opening opening
 	Key     string
 	No      bool
+	Undo    bool  // in place of a saga, it undoes an operation
 	At      int64 // it kills itself at this point; 0: never
 }
 
@@ -73,8 +74,13 @@ func starts[TX any](ctx context.Context, p plan, s system[TX]) error {
 			select {}
 		}
 	}
-	d := s.definition()
-	_, err := saga.Do(ctx, s.runner(&pointStore[TX]{s.db, s.at}, d), d, idOf(p.Key), p.Key)
+	var err error
+	if db := (&pointStore[TX]{s.db, s.at}); p.Undo {
+		_, err = s.undo(ctx, once.New[TX](db, once.Config{Observer: once.Discard}), p.Key)
+	} else {
+		d := s.definition()
+		_, err = saga.Do(ctx, s.runner(db, d), d, idOf(p.Key), p.Key)
+	}
 	fmt.Println("points", points.Load(), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 	return nil
 }
@@ -169,7 +175,12 @@ func kills[TX any](t *testing.T, s system[TX]) {
 // start runs a node to its end, and returns what it says; "" if it was killed.
 func (s system[TX]) start(t *testing.T, key string, at int64) (said string) {
 	t.Helper()
-	b, err := json.Marshal(plan{Opening: s.opening, Key: fmt.Sprintf("%s, no %t", key, s.no), No: s.no, At: at})
+	return s.run(t, plan{Opening: s.opening, Key: fmt.Sprintf("%s, no %t", key, s.no), No: s.no, At: at})
+}
+
+func (s system[TX]) run(t *testing.T, p plan) (said string) {
+	t.Helper()
+	b, err := json.Marshal(p)
 	must(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), planEnv+"="+string(b))
