@@ -51,8 +51,8 @@ func (b *bank) wants(done, undone int) {
 	wantEffects(b.T, b.db, "undone", undone)
 }
 
-// TestUndo: what was executed is undone once, by an undo that gets the stored value.
-func TestUndo(t *testing.T) {
+// TestUndoOfWhatWasExecuted: what was executed is undone once, by an undo that gets the stored value.
+func TestUndoOfWhatWasExecuted(t *testing.T) {
 	b := newBank(t, once.Config{})
 	first, err := b.do(deposit)
 	must(t, err)

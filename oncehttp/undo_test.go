@@ -68,8 +68,8 @@ func (p *participant) wants(r response, status int, said string) {
 	}
 }
 
-// TestUndoRoute: what was executed is undone once, whatever other keys the requests carry and whichever route they take; the undo gets its answer.
-func TestUndoRoute(t *testing.T) {
+// TestUndoRouteOfWhatWasExecuted: what was executed is undone once, whatever other keys the requests carry and whichever route they take; the undo gets its answer.
+func TestUndoRouteOfWhatWasExecuted(t *testing.T) {
 	p := undoing(t, oncehttp.Config{}, create)
 	p.wants(p.deposit("d", "10"), 201, "stored")
 	for i := range 3 {

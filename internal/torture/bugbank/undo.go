@@ -14,7 +14,7 @@ var undoMutants = []Mutant{
 	{
 		Name:  "an undo does not get the value of what it undoes",
 		Edits: []Edit{{In: "once.Undo", Old: "undo(ctx, tx, value)", New: "undo(ctx, tx, *new(T))"}},
-		Tests: in("", "TestUndo$"),
+		Tests: in("", "TestUndoOfWhatWasExecuted"),
 	},
 	{
 		Name: "a forward that comes after its undo is told that it was executed",
@@ -28,7 +28,7 @@ var undoMutants = []Mutant{
 	{
 		Name:  "the key of an undo is that of the forward",
 		Edits: []Edit{{In: "once.(Operation).undo", Old: "op.Key = keyname.Undo(op.Key)", New: "_ = keyname.Undo"}},
-		Tests: in("", "TestUndo$"),
+		Tests: in("", "TestUndoOfWhatWasExecuted"),
 	},
 	{
 		Name:  "an undo is kept as long as the engine says, and not as long as the forward",
@@ -52,7 +52,7 @@ var undoMutants = []Mutant{
 	},
 	{
 		Name:  "an undo takes the result of another operation for its own",
-		Edits: []Edit{{In: "once.Undo", Old: "err == nil && !r.Value.Undone", New: "err == nil && r.Value != undone{} && !r.Value.Undone"}},
+		Edits: []Edit{{In: "once.Undo", Old: "err == nil && !r.Value.Undone", New: "err != nil && !r.Value.Undone"}},
 		Tests: in("", "TestUndoOfAnother"),
 	},
 	{
@@ -73,12 +73,12 @@ var undoMutants = []Mutant{
 	{
 		Name:  "a request to undo has the key of what it undoes",
 		Edits: []Edit{{In: "oncehttp.(*Exchange).ownKey", Old: "return keyname.Undo(x.key)", New: "return keyname.Undo(x.key)[:len(x.key)]"}},
-		Tests: in("oncehttp", "TestUndoRoute$"),
+		Tests: in("oncehttp", "TestUndoRouteOfWhatWasExecuted"),
 	},
 	{
 		Name:  "a request to undo looks on its own route for what it undoes",
 		Edits: []Edit{{In: "oncehttp.(*Exchange).names", Old: "route = x.plan.Undoes", New: "_ = route"}},
-		Tests: in("oncehttp", "TestUndoRoute$"),
+		Tests: in("oncehttp", "TestUndoRouteOfWhatWasExecuted"),
 	},
 	{
 		Name:  "a request undoes an answer that was a no",
@@ -93,7 +93,7 @@ var undoMutants = []Mutant{
 	{
 		Name:  "an undo that is replayed does not say that it is one",
 		Edits: []Edit{{In: "oncehttp.(*lines).addOutcome", Old: "case wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed:", New: "case wire.StatusStored, wire.StatusOmitted:"}},
-		Tests: in("oncehttp", "TestUndoRoute$"),
+		Tests: in("oncehttp", "TestUndoRouteOfWhatWasExecuted"),
 	},
 	{
 		Name:  "any key of a request names what it undoes",
