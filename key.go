@@ -1,8 +1,6 @@
 package once
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"strings"
 
 	"github.com/oncelib/once/internal/base/keyname"
@@ -31,9 +29,7 @@ func DeriveKey(parts ...string) string {
 	if len(key) <= MaxKey {
 		return key
 	}
-	h := sha256.Sum256([]byte(key))
-	keep := strings.ToValidUTF8(key[:MaxKey-48], "")
-	return keep + "~" + base64.RawURLEncoding.EncodeToString(h[:])
+	return keyname.Shorten(key)
 }
 
 // "~" is escaped too: a short key can never look like a shortened one.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/engine/voided"
 	"github.com/oncelib/once/store"
 )
 
@@ -32,12 +33,18 @@ func (l *lines) set(name, value string) {
 
 // addOutcome says what has become of the request: status "" nothing, because only a part of the work is done.
 func (l *lines) addOutcome(x *Exchange, status string, code int) {
-	p := x.plan
+	p, said := x.plan, status
+	switch status {
+	case wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed:
+		if x.undoes != nil && code < 400 {
+			said = wire.StatusUndone
+		}
+	}
 	for _, f := range [...]struct {
 		name, value string
 		said        bool
 	}{
-		{p.preset.StatusHeader, status, status != ""},
+		{p.preset.StatusHeader, said, said != ""},
 		{p.preset.ReplayedHeader, "true", status == wire.StatusReplayed},
 		{p.preset.RetentionHeader, p.retain, status == wire.StatusStored || status == wire.StatusReplayed},
 		{p.preset.KeyHeader, x.key, x.key != ""},
@@ -76,6 +83,10 @@ func (x *Exchange) send(status string) {
 // middleware around this one has set for this request. So is a Content-Encoding, which is
 // what that middleware does with the body.
 func (x *Exchange) replay(res *store.Result) {
+	if voided.Is(*res) {
+		x.WriteProblem(x.plan.problem(problemUndone))
+		return
+	}
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
 		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be kept, or not an answer to a request
 		return

@@ -37,6 +37,11 @@ type Config struct {
 	//	func(r *http.Request) string { return r.Method + " " + r.Host + r.URL.Path }
 	Route func(*http.Request) string
 
+	// Undoes makes this a route that undoes what another one has done, and names that: it is what the scope of its operations has
+	// behind the principal, such as "POST /deposits". The rest of the Config is that of the other route. See the package documentation.
+	// Default: none.
+	Undoes string
+
 	// Preset is the dialect. Default: [Default]().
 	Preset *Preset
 

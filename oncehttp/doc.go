@@ -57,12 +57,14 @@
 //	X-Request-Timeout      request   how long the client waits: 1500 (milliseconds), 1.5s; the handler's deadline
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Once-Undoes            request   in place of Idempotency-Key where a request undoes another one: the key of that
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
 //	X-Request-Id, X-Correlation-Id   request   for the observer; without the second one, the id of the trace is taken
 //	Idempotency-Status     answer    stored; replayed; omitted (executed, but too large to be stored: a retry is
 //	                                 refused); not-stored (nothing was applied, as with a 409: a retry with the
 //	                                 same key executes); ignored (there is no key, or the method is not keyed);
-//	                                 missing (work under a lease has stopped after a part of it)
+//	                                 missing (work under a lease has stopped after a part of it);
+//	                                 undone, nothing: see Undo
 //	WWW-Authenticate       answer    on our own 401: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
@@ -98,6 +100,26 @@
 // behind it. [Resume] ends work without its client. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed. A
 // [BatchHandler] is refused: a batch has no phases.
 //
+// # Undo
+//
+// A service that takes part in the saga of another one has a route that undoes what a route has done: it is [once.Undo] over HTTP.
+//
+//	deposits := oncehttp.Config{Principal: account}
+//	undos := deposits
+//	undos.Undoes = "POST /deposits"
+//	mux.Handle("POST /deposits", authenticate(oncehttp.Handler(engine, deposits, deposit)))
+//	mux.Handle("POST /deposits/undo", authenticate(oncehttp.Handler(engine, undos, takeBack)))
+//
+// A request of the second route names in Once-Undoes the key that a request of the first one had, or may yet have. The undo has a scope and a
+// key of its own beside those of what it undoes, however many clients ask for it; an Idempotency-Key of the request is not looked at. Its own
+// requests are compared with each other, and not with what they undo.
+//
+//   - The deposit was made: the handler runs once. [http.Request.Response] is the answer to the deposit, as it is stored. The answer says
+//     "Idempotency-Status: undone", on a replay as well; without a word of the handler it is 204.
+//   - It was not made: 204, "Idempotency-Status: nothing". It is not made any more: a request that comes late is told 409,
+//     CONFLICT.idempotency.undone. The same 204 answers where a 4xx is stored, for that has no effect.
+//   - It is under way: 409 with Retry-After, after Config.Wait.
+//
 // # Programs that are no handler
 //
 // [Middleware] is made of a [Route], which reads requests, and an [Exchange] for each of them. A gateway uses both in its place.
@@ -127,6 +149,7 @@
 //	CONFLICT.idempotency.unknown               409  no         no
 //	CONFLICT.idempotency.stale                 412  no         no
 //	CONFLICT.idempotency.result_unavailable    409  no         no
+//	CONFLICT.idempotency.undone                409  no         no
 //	TRANSIENT.conflict                         503  yes        no
 //	TRANSIENT.store_unavailable                503  yes        no
 //	TRANSIENT.timeout                          503  yes        no
@@ -156,6 +179,7 @@
 //     its request between two attempts, that something was its own first attempt, and a
 //     new key would do it twice. Whether it was, only its programmer can tell.
 //   - A retry that is too old may repeat what was done.
+//   - What was undone before it came is not wanted under another key either.
 //   - A key that is missing or cannot be one has never named an operation. Where one source
 //     of keys is unusable and another one carries something, that may have.
 //   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.

@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/limit"
+	"github.com/oncelib/once/store"
 )
 
 // Exchange is one request on its way through: [Route.Read] makes it. It is used by one goroutine at a time.
@@ -31,6 +32,8 @@ type Exchange struct {
 	principal string // "": not keyed
 
 	incomparable *refusal // why the request cannot be compared
+
+	undoes *store.Result // what the request undoes has been executed, with this result
 
 	deadline time.Time // until when the client waits; zero: not said
 
@@ -109,7 +112,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return refuse(problemFirstSentInvalid)
 	}
 	route := p.routeOf(r)
-	op.Scope, op.Key = wire.Scope(x.principal, route), x.key
+	op.Scope, op.Key = x.names(route)
 	if op.Fingerprint, err = x.fingerprint(route); err != nil {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
@@ -137,7 +140,8 @@ func (x *Exchange) admit() (refused *Problem) {
 	}
 	var lookUp limit.Replay // nil: the request is no retry, or cannot be looked up
 	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
-		op := once.Operation{Scope: wire.Scope(x.principal, x.plan.routeOf(x.r)), Key: x.key}
+		var op once.Operation
+		op.Scope, op.Key = x.names(x.plan.routeOf(x.r))
 		lookUp = &replay{cached: x.route.cached, isDone: x.route.isDone, op: op}
 	}
 	leave, shed := x.plan.Gate.Enter(x.r, lookUp)

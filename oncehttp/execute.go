@@ -10,7 +10,7 @@ import (
 
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
-	last := &run{Context: ctx, engine: x.engine, key: x.key, principal: x.principal, tx: tx}
+	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()
 	last.recorder.plan, last.recorder.header = x.plan, before
@@ -25,7 +25,13 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
+	if x.undoes != nil {
+		r.Response = responseOf(x.undoes)
+	}
 	x.next.ServeHTTP(&last.recorder, r)
+	if x.undoes != nil && last.recorder.status == 0 {
+		last.recorder.WriteHeader(http.StatusNoContent)
+	}
 	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
 		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only

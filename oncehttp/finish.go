@@ -39,7 +39,7 @@ func (x *Exchange) endBody() {
 // its headers that are stored. What is too large to be stored is omitted. The error is that of an answer that is not
 // stored at all: with it the engine rolls back, and Finish sends the answer nevertheless.
 func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Answer, error) {
-	last := &run{engine: x.engine, key: x.key, principal: x.principal}
+	last := &run{engine: x.engine, key: x.ownKey(), principal: x.principal}
 	x.lastRun = last
 	rec, before := &last.recorder, x.w.Header()
 	rec.plan, rec.header = x.plan, maps.Clone(before)

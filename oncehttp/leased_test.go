@@ -332,10 +332,15 @@ func TestStatus(t *testing.T) {
 
 // Work under a lease has a key.
 func TestLeasedWorkIsNotOptional(t *testing.T) {
-	defer func() {
-		if p, _ := recover().(string); !strings.Contains(p, "Config.Optional") || !strings.Contains(p, "Try: ") {
-			t.Errorf("%q", p)
-		}
-	}()
-	oncehttp.Middleware(once.New(lease.New(memstore.New(), lease.Config{}), once.Config{}), oncehttp.Config{Principal: oncehttp.Global(), Optional: true})
+	for field, cfg := range map[string]oncehttp.Config{"Optional": {Optional: true}, "Undoes": {Undoes: "POST /refunds"}} {
+		func() {
+			defer func() {
+				if p, _ := recover().(string); !strings.Contains(p, "Config."+field) || !strings.Contains(p, "Try: ") {
+					t.Errorf("%q", p)
+				}
+			}()
+			cfg.Principal = oncehttp.Global()
+			oncehttp.Middleware(once.New(lease.New(memstore.New(), lease.Config{}), once.Config{}), cfg)
+		}()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
@@ -53,6 +54,9 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	}
 	if p.Route == nil {
 		p.Route = p.preset.Route
+	}
+	if p.Undoes != "" { // its key is the one that it undoes, which is in a header alone
+		p.preset.KeyHeaders, p.Key, p.FormField, p.Optional = []string{wire.UndoesHeader}, nil, "", false
 	}
 	if p.preset.WriteProblem == nil {
 		p.preset.WriteProblem = WriteProblem
@@ -127,6 +131,8 @@ func invalid(cfg *Config) string {
 		return "Config.MaxMemory is below MaxRequest, and CaptureRequest, FormField and Preset.Body need the whole body in memory.\nTry: leaving MaxMemory out, or them."
 	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
 		return "Timeouts must not be negative."
+	case len(cfg.Undoes) > maxUndoes || !printable.Is(cfg.Undoes):
+		return fmt.Sprintf("Undoes has control characters, is not UTF-8 or has more than %d bytes.\nTry: the route to undo, such as \"POST /deposits\".", maxUndoes)
 	case cfg.Isolation > store.Serializable:
 		return fmt.Sprintf("there is no Isolation %d.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise.", cfg.Isolation)
 	}
@@ -153,6 +159,9 @@ func invalid(cfg *Config) string {
 	}
 	return ""
 }
+
+// maxUndoes is how many bytes the name of an operation has at most.
+const maxUndoes = 255
 
 func canonical(names []string) []string {
 	c := make([]string, len(names))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/engine/voided"
 )
 
 // ProblemCode names what is wrong, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service
@@ -31,6 +32,7 @@ const (
 	ProblemUnknown           ProblemCode = "CONFLICT.idempotency.unknown"
 	ProblemStale             ProblemCode = "CONFLICT.idempotency.stale"
 	ProblemResultUnavailable ProblemCode = "CONFLICT.idempotency.result_unavailable"
+	problemUndone            ProblemCode = voided.Code
 	ProblemConflict          ProblemCode = "TRANSIENT.conflict"
 	ProblemStoreUnavailable  ProblemCode = "TRANSIENT.store_unavailable"
 	ProblemTimeout           ProblemCode = "TRANSIENT.timeout"
@@ -132,6 +134,9 @@ func (p *plan) problem(code ProblemCode) Problem {
 	if name, differs := p.preset.Codes[code]; differs {
 		prob.Code = name
 	}
+	if code == ProblemKeyMissing && p.Undoes != "" {
+		prob.Title, prob.Detail = wire.UndoesHeader+" missing", "This operation needs the header "+wire.UndoesHeader+": the idempotency key of what it undoes."
+	}
 	if code == ProblemMismatch && p.preset.Body != nil {
 		prob.Detail = strings.Replace(prob.Detail, "body are", "body (as the dialect "+p.preset.Name+" reads it) are", 1)
 	}
@@ -179,6 +184,10 @@ var problems = map[ProblemCode]Problem{
 	ProblemResultUnavailable: {
 		Status: 409, Title: "Result unavailable",
 		Detail: "This operation was executed, but its answer was not kept. It will not be executed again.",
+	},
+	problemUndone: {
+		Status: 409, Title: "Operation undone",
+		Detail: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
 	},
 	ProblemConflict: {
 		Status: 503, Title: "Conflict with concurrent work", Retryable: true,

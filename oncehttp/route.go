@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/engine/voided"
 	"github.com/oncelib/once/limit"
+	"github.com/oncelib/once/store"
 )
 
 // Route is a [Config] that was checked. It is what [Middleware] is made of, for programs that are no
@@ -40,14 +42,22 @@ type Route struct {
 	cached func(once.Operation) bool
 	isDone func(context.Context, once.Operation) bool
 	refuse func(context.Context, once.Operation, error) // tells the engine's observer
+	void   func(context.Context, once.Operation) (store.Record, error)
 }
 
 // NewRoute returns the route of cfg, for requests that e executes. It panics if cfg is invalid.
 func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
+	if isLeased(e) && cfg.Undoes != "" {
+		panic("oncehttp: Config.Undoes on an engine of package lease: its work is several commits, which no single one undoes.\nTry: a saga, whose steps have an undo each.")
+	}
 	return &Route{
 		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
 			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // it is why
+		},
+		void: func(ctx context.Context, op once.Operation) (store.Record, error) {
+			rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
+			return rec, err
 		},
 	}
 }
@@ -74,7 +84,7 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 		x.WriteProblem(rt.plan.problem(x.incomparable.code))
 	default:
 		x.Operation = op
-		return x, true
+		return x, rt.plan.Undoes == "" || op.Key == "" || x.findUndone()
 	}
 	return x, false
 }

@@ -15,7 +15,7 @@ import (
 func TestBookings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	pool, client, err := newClient(ctx, testenv.NewDatabase(t), func(w *worker) river.Worker[Welcome] { return w })
+	pool, client, err := newClient(ctx, testenv.NewDatabase(t), workersOf)
 	if err != nil {
 		t.Fatal(err)
 	}

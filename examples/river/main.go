@@ -65,7 +65,7 @@ func writeMail(ctx context.Context, tx pgx.Tx, customer int64) (id int64, err er
 }
 
 func run(ctx context.Context, dsn string) error {
-	pool, client, err := newClient(ctx, dsn, func(w *worker) river.Worker[Welcome] { return w })
+	pool, client, err := newClient(ctx, dsn, workersOf)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,19 @@ func run(ctx context.Context, dsn string) error {
 	return nil
 }
 
-func newClient(ctx context.Context, dsn string, around func(*worker) river.Worker[Welcome]) (*pgxpool.Pool, *river.Client[pgx.Tx], error) {
+// workers are what works on the jobs.
+type workers struct {
+	welcomes river.Worker[Welcome]
+	bookings river.Worker[Booking]
+	payouts  river.Worker[Payout]
+}
+
+func workersOf(pool *pgxpool.Pool) workers {
+	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
+	return workers{&worker{engine: engine}, &booker{in: inbox.New(engine, inbox.Config{Consumer: "bookings"})}, &payer{engine: engine}}
+}
+
+func newClient(ctx context.Context, dsn string, of func(*pgxpool.Pool) workers) (*pgxpool.Pool, *river.Client[pgx.Tx], error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return nil, nil, err
@@ -88,16 +100,18 @@ func newClient(ctx context.Context, dsn string, around func(*worker) river.Worke
 		return nil, nil, err
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	_, created := pool.Exec(ctx, "create table if not exists mail (id bigint generated always as identity, customer bigint not null); create table if not exists booking (amount bigint not null)")
+	_, created := pool.Exec(ctx, "create table if not exists mail (id bigint generated always as identity, customer bigint not null); "+
+		"create table if not exists booking (amount bigint not null); "+
+		"create table if not exists payout (id bigint generated always as identity, account text not null, cents bigint not null)")
 	if err := errors.Join(err, created, pgxstore.Migrate(ctx, pool, inbox.Migrations, deadletter.Migrations)); err != nil {
 		return nil, nil, err
 	}
-	workers := river.NewWorkers()
-	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
-	river.AddWorker(workers, around(&worker{engine: engine}))
-	river.AddWorker(workers, &booker{in: inbox.New(engine, inbox.Config{Consumer: "bookings"})})
+	list, registered := of(pool), river.NewWorkers()
+	river.AddWorker(registered, list.welcomes)
+	river.AddWorker(registered, list.bookings)
+	river.AddWorker(registered, list.payouts)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+		Workers: registered, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
 	})
 	return pool, client, err
 }

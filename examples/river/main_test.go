@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -37,9 +38,11 @@ func TestOneMail(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var f *forgetful
-	pool, client, err := newClient(ctx, testenv.NewDatabase(t), func(w *worker) river.Worker[Welcome] {
-		f = &forgetful{worker: w}
-		return f
+	pool, client, err := newClient(ctx, testenv.NewDatabase(t), func(pool *pgxpool.Pool) workers {
+		w := workersOf(pool)
+		f = &forgetful{worker: w.welcomes.(*worker)}
+		w.welcomes = f
+		return w
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -166,6 +166,9 @@ func (p *route) formBody() object {
 
 func (p *route) keyParameter() object {
 	text := "Names the intent: the same for every retry of it, and of no other."
+	if p.Undoes != "" {
+		text = "Names the request of " + p.Undoes + " that is to be undone, by its key."
+	}
 	pattern, example := bareKey+"|"+quotedKey, `"8e03978e-40d5-43e8-bc93-6894a57f9324"`
 	switch {
 	case p.Preset.OpaqueKeys:

@@ -199,6 +199,18 @@ func TestDocumentOfForms(t *testing.T) {
 	}
 }
 
+// TestDocumentOfAnUndo: the key is in a header of its own, and the answer says whether there was something to undo.
+func TestDocumentOfAnUndo(t *testing.T) {
+	op := documented(t, oncehttp.Config{Principal: oncehttp.Global(), Undoes: "POST /deposits", FormField: "once", Optional: true})
+	key, _ := at(op, "parameters").([]any)
+	if len(key) == 0 || at(key[0], "name") != "Once-Undoes" || at(key[0], "required") != true || !strings.Contains(fmt.Sprint(key[0]), "POST /deposits") || op["requestBody"] != nil {
+		t.Errorf("%v", op)
+	}
+	if said := fmt.Sprint(at(op, "responses", "2XX", "headers", "Idempotency-Status", "schema", "enum")); !strings.HasSuffix(said, " undone nothing]") {
+		t.Error(said)
+	}
+}
+
 // Hosts are not part of a document, and no pattern replaces another one unnoticed.
 func TestHosts(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})

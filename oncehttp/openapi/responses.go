@@ -11,9 +11,12 @@ import (
 
 // responses returns the Responses Object: what the middleware adds to those of a handler.
 func (p *route) responses() object {
-	about := object{}
+	about, said := object{}, []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}
+	if p.Undoes != "" {
+		said = append(said, wire.StatusUndone, wire.StatusNothing)
+	}
 	for name, schema := range map[string]object{
-		p.Preset.StatusHeader:    {"type": "string", "enum": []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}},
+		p.Preset.StatusHeader:    {"type": "string", "enum": said},
 		p.Preset.ReplayedHeader:  {"type": "string", "enum": []string{"true"}},
 		p.Preset.RetentionHeader: {"type": "integer", "minimum": 0},
 		p.Preset.KeyHeader:       {"type": "string"},

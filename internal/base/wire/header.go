@@ -5,6 +5,7 @@ const (
 	KeyHeader       = "Idempotency-Key"
 	AttemptHeader   = "Once-Attempt"
 	FirstSentHeader = "Once-First-Sent"
+	UndoesHeader    = "Once-Undoes"
 	TimeoutHeader   = "X-Request-Timeout"
 	TraceHeader     = "Traceparent"
 	StatusHeader    = "Idempotency-Status"

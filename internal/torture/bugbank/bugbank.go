@@ -70,6 +70,7 @@ func All() []Mutant {
 		leasedMutants,
 		leaseMutants,
 		sagaMutants,
+		undoMutants,
 		decideMutants,
 		dueMutants,
 		tracingMutants,

@@ -23,9 +23,10 @@ import (
 type plan struct {
 	harness.Database
 
-	Key string
-	No  bool
-	At  int64 // it kills itself at this point; 0: never
+	Key  string
+	No   bool
+	Undo bool  // in place of a saga, it undoes an operation
+	At   int64 // it kills itself at this point; 0: never
 }
 
 // CarryOut prints how many points the node has passed.
@@ -43,8 +44,13 @@ func starts[TX any](ctx context.Context, p plan, s system[TX]) error {
 			select {}
 		}
 	}
-	d := s.definition()
-	_, err := saga.Do(ctx, s.runner(&harness.Points[TX]{Store: s.db, At: s.at}, d), d, idOf(p.Key), p.Key)
+	var err error
+	if db := (&harness.Points[TX]{Store: s.db, At: s.at}); p.Undo {
+		_, err = s.undo(ctx, once.New[TX](db, once.Config{Observer: once.Discard}), p.Key)
+	} else {
+		d := s.definition()
+		_, err = saga.Do(ctx, s.runner(db, d), d, idOf(p.Key), p.Key)
+	}
 	fmt.Println("points", points.Load(), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 	return nil
 }
@@ -101,7 +107,12 @@ func kills[TX any](t *testing.T, s system[TX]) {
 // start runs a node to its end, and returns what it says; "" if it was killed.
 func (s system[TX]) start(t *testing.T, key string, at int64) (said string) {
 	t.Helper()
-	lines, killed := harness.Start(t, plan{Database: s.Database, Key: fmt.Sprintf("%s, no %t", key, s.no), No: s.no, At: at}).End(t)
+	return s.run(t, plan{Database: s.Database, Key: fmt.Sprintf("%s, no %t", key, s.no), No: s.no, At: at})
+}
+
+func (s system[TX]) run(t *testing.T, p plan) (said string) {
+	t.Helper()
+	lines, killed := harness.Start(t, p).End(t)
 	if killed || len(lines) == 0 {
 		return ""
 	}

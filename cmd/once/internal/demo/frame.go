@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
-// frame is what the three storms have in common: their flags, their database and how they end.
+// frame is what the storms have in common: their flags, their database and how they end.
 type frame struct {
 	ops  int
 	db   string
@@ -93,6 +93,22 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 	}
 	return err
 }
+
+// openLog opens the file for what the processes write. Without --log it keeps nothing.
+func (f *frame) openLog() (io.WriteCloser, error) {
+	if f.log == "" {
+		return noLog{io.Discard}, nil
+	}
+	file, err := os.OpenFile(f.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w. Try: --log with a file that can be written", err)
+	}
+	return file, nil
+}
+
+type noLog struct{ io.Writer }
+
+func (noLog) Close() error { return nil }
 
 // session is a name of a storm that no other one has.
 func session() string { return "demo-" + strings.ToLower(rand.Text())[:8] }

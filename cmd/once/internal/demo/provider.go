@@ -63,7 +63,7 @@ func (c *provider) Run(ctx context.Context, m *cli.Env, _ []string) error {
 }
 
 func (c *provider) storm(ctx context.Context, m *cli.Env, src database, progress func(killstorm.Progress)) (o outcome, err error) {
-	if err := prepareCharging(ctx, src); err != nil {
+	if err := prepare(ctx, src, killstorm.ChargingTables()); err != nil {
 		return o, err
 	}
 	files, err := os.MkdirTemp("", "once-demo-provider-")
@@ -79,15 +79,11 @@ func (c *provider) storm(ctx context.Context, m *cli.Env, src database, progress
 		return o, err
 	}
 	defer cfg.Witness.DB.Close()
-	var log io.Writer
-	if c.log != "" {
-		f, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return o, fmt.Errorf("%w. Try: --log with a file that can be written", err)
-		}
-		defer f.Close()
-		log = f
+	log, err := c.openLog()
+	if err != nil {
+		return o, err
 	}
+	defer log.Close()
 	c.processes(&cfg, src, log)
 	operator := keysOperator{m: m, db: src.url, dir: files}
 	cfg.Unknown, cfg.Resolve = operator.unknown, operator.resolve
@@ -95,8 +91,8 @@ func (c *provider) storm(ctx context.Context, m *cli.Env, src database, progress
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// prepareCharging makes the tables.
-func prepareCharging(ctx context.Context, src database) (err error) {
+// prepare makes the tables of all capabilities, and those of a service.
+func prepare(ctx context.Context, src database, tables []string) (err error) {
 	db, err := cli.OpenDatabase(ctx, src.url, true)
 	if err != nil {
 		return err
@@ -105,7 +101,7 @@ func prepareCharging(ctx context.Context, src database) (err error) {
 	if err := sqlstore.Migrate(ctx, db.DB, migrate.Capabilities...); err != nil {
 		return db.Failed("migrate", err)
 	}
-	for _, table := range killstorm.ChargingTables() {
+	for _, table := range tables {
 		if _, err := db.ExecContext(ctx, table); err != nil {
 			return db.Failed("migrate", err)
 		}

@@ -1,0 +1,86 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+var bankEntry = cli.Entry{
+	Hidden: true, Name: "demo bank", Brief: "be a node of a bank of the demo, to be killed",
+	Help: `With --clearing it is the first bank, which sends transfers; without, the second one, which takes
+deposits and takes them back. once demo transfer starts it.`,
+	Make: func() cli.Runner { return new(bank) },
+}
+
+type bank struct{ listen, db, clearing, session string }
+
+func (c *bank) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
+	fs.StringVar(&c.db, "db", "", cli.DBUsage)
+	cli.OnCommandLine(fs, "db")
+	fs.StringVar(&c.clearing, "clearing", "", "`ADDRESS` of the clearing house")
+	fs.StringVar(&c.session, "session", "demo", "`NAME` of the storm")
+}
+
+func (c *bank) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	db, err := cli.OpenDatabase(ctx, c.db, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{})
+	if err != nil {
+		return db.Failed("open", err)
+	}
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	slog.SetDefault(log)
+	if c.clearing == "" {
+		return serveAt(ctx, c.listen, killstorm.NewOtherBank(s))
+	}
+	node := killstorm.NewBank(s, c.clearing, c.session, log)
+	ctx, cancel := context.WithCancel(ctx)
+	var runs sync.WaitGroup
+	runs.Go(func() {
+		if err := node.Run(ctx); err != nil {
+			log.Error("transfers that other processes have left are not resumed", "error", err)
+		}
+	})
+	defer runs.Wait()
+	defer cancel()
+	return serveAt(ctx, c.listen, node)
+}
+
+var clearEntry = cli.Entry{
+	Hidden: true, Name: "demo clear", Brief: "be the clearing house of the demo, to be killed",
+	Help: `Passes requests on to the second bank, and loses, doubles and delays them. once demo transfer
+starts it.`,
+	Make: func() cli.Runner { return new(clearing) },
+}
+
+type clearing struct{ listen, file, to string }
+
+func (c *clearing) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve at")
+	fs.StringVar(&c.file, "file", "", "`FILE` for what it has seen, required")
+	fs.StringVar(&c.to, "to", "", "`ADDRESS` of the second bank, required")
+}
+
+func (c *clearing) Run(ctx context.Context, _ *cli.Env, _ []string) error {
+	if c.file == "" || c.to == "" {
+		return cli.Usage("--file or --to is missing", "once demo transfer, which starts its clearing house itself")
+	}
+	h, err := killstorm.OpenClearing(c.file, c.to)
+	if err != nil {
+		return fmt.Errorf("%w. Try: --file with a path that can be written", err)
+	}
+	return serveAt(ctx, c.listen, h)
+}

@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+)
+
+var transferEntry = cli.Entry{
+	Name: "demo transfer", Brief: "kill two banks and what is between them, then count the money",
+	Help: `Starts two banks, which have a database each, and a clearing house between them, each as a process of
+its own; the first bank has two nodes. Clients send transfers from the first bank to the second one. A
+transfer is a saga (package saga): it withdraws the money, asks the second bank to deposit it, and
+confirms. The second bank takes part with once.Undo over HTTP: it takes a deposit back, or sees to it
+that a deposit which comes later is refused.
+
+The clearing house loses requests and answers, sends some twice, and delivers some behind their undo.
+Each step says no to some transfers. Meanwhile each process is killed (SIGKILL) again and again and
+started again.
+
+Whenever no transfer is under way, the money at both banks is counted. The exit code is 0 only if no
+cent is lost or created, every client was told the truth, and no transfer is stuck.
+
+The database of the second bank is always a new SQLite file.`,
+	Make: func() cli.Runner { return new(transfer) },
+}
+
+type transfer struct{ frame }
+
+func (c *transfer) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, 96, fmt.Sprintf("how `MANY` transfers, at least %d", killstorm.LeastTransfers), "when something is killed", "`FILE` for what the processes write")
+}
+
+const (
+	transferNodes   = 2
+	transferClients = 8
+	transferKills   = 3 // of each process
+)
+
+func (c *transfer) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(killstorm.LeastTransfers, 96); err != nil {
+		return err
+	}
+	return c.run(m, "once demo transfer --ops 48 --log storm.log, then read storm.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, src, progress)
+	})
+}
+
+func (c *transfer) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	files, err := os.MkdirTemp("", "once-demo-transfer-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(files)) }()
+	other, err := openSource("sqlite:" + filepath.Join(files, "other-bank.db"))
+	if err != nil {
+		return o, err
+	}
+	cfg := killstorm.TransfersConfig{
+		Orders: c.ops, Clients: transferClients, Kills: transferKills, Seed: c.seed, Session: session(), Progress: progress,
+		ClearingFile: filepath.Join(files, "clearing"),
+	}
+	for i, bank := range []database{src, other} {
+		if err := prepare(ctx, bank, killstorm.BankTables()); err != nil {
+			return o, err
+		}
+		if cfg.Banks[i], err = witness(ctx, bank, cfg.Session); err != nil {
+			return o, err
+		}
+		defer cfg.Banks[i].DB.Close()
+	}
+	log, err := c.openLog()
+	if err != nil {
+		return o, err
+	}
+	defer log.Close()
+	c.processes(&cfg, src, other, log)
+	r, err := killstorm.RunTransfers(ctx, cfg)
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
+}
+
+// processes are this program several times more.
+func (c *transfer) processes(cfg *killstorm.TransfersConfig, src, other database, log io.Writer) {
+	process := func(args func() []string) *killstorm.Server {
+		s := c.server(args)
+		s.Log = log
+		return s
+	}
+	cfg.Other = process(func() []string { return []string{"demo", "bank", "--db", other.url} })
+	cfg.Clearing = process(func() []string {
+		return []string{"demo", "clear", "--file", cfg.ClearingFile, "--to", cfg.Other.Address()}
+	})
+	for range transferNodes {
+		cfg.Nodes = append(cfg.Nodes, process(func() []string {
+			return []string{"demo", "bank", "--db", withSession(src, cfg.Session), "--clearing", cfg.Clearing.Address(), "--session", cfg.Session}
+		}))
+	}
+}
+
+// print tells a stranger what was killed, and where the money is.
+func (c *transfer) print(w io.Writer, r killstorm.TransfersReport, src database) error {
+	fmt.Fprintf(w, "\nonce demo transfer\n%d transfers by %d clients in %s, on %s and a second database, seed %d\n\n",
+		r.Transfers, transferClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	f := newFigures(w)
+	f.head("thrown at it")
+	f.row(r.BankKills, fmt.Sprintf("times one of %d nodes of the first bank was killed (SIGKILL)", r.Nodes))
+	f.row(r.OtherKills, "times the second bank was killed")
+	f.row(r.ClearingKills, "times the clearing house was killed")
+	f.row(r.Unknown, "transfers had a deposit without an answer")
+	f.head("the second bank was asked to undo")
+	f.row(r.Undone, "deposits, which it has taken back")
+	f.row(r.Nothing, "that it did not have: they are refused from then on")
+	f.row(r.Refused, "of them came late, and were refused")
+	f.head("ended")
+	f.row(r.Completed, "transfers have completed")
+	f.row(r.Compensated, "have been undone")
+	f.row(r.Stuck, "are stuck")
+	f.head(fmt.Sprintf("counted %d times, whenever no transfer was under way", r.Points))
+	f.row(int(r.MoneyLost), "cents lost")
+	f.row(int(r.MoneyCreated), "cents created")
+	if err := f.verdict(r.OK, "no money is lost or created, and every client was told the truth.", r.Reasons); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNext: the transfers as operations of the first bank\n  %s keys list --state done --db %s\n", self(), src.Paste)
+	return err
+}

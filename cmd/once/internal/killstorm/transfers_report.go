@@ -1,0 +1,183 @@
+package killstorm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// TransfersReport is what came of a storm over transfers. Its JSON form is a contract with scripts.
+type TransfersReport struct {
+	Transfers    int   `json:"transfers"`
+	Completed    int   `json:"completed"`
+	Compensated  int   `json:"compensated"`
+	Stuck        int   `json:"stuck"`
+	Unknown      int   `json:"unknown"`  // transfers with a deposit that was sent and not answered
+	Resolved     int   `json:"resolved"` // of them, those that have ended nevertheless
+	MoneyLost    int64 `json:"money_lost"`
+	MoneyCreated int64 `json:"money_created"` // both in cents, at the worst moment without a transfer under way
+	OK           bool  `json:"ok"`
+
+	Undone        int           `json:"-"` // deposits that were taken back
+	Nothing       int           `json:"-"` // undos that came before their deposit, or in place of it
+	Refused       int           `json:"-"` // deposits that came after their undo
+	BankKills     int           `json:"-"`
+	OtherKills    int           `json:"-"`
+	ClearingKills int           `json:"-"`
+	Nodes         int           `json:"-"`
+	Points        int           `json:"-"` // at which the money was counted
+	Took          time.Duration `json:"-"`
+	Reasons       []string      `json:"-"`
+}
+
+// books are the entries of both banks, by transfer and kind.
+type books [2]map[string]map[string][]int64
+
+// sums of one transfer: what each bank has, and how often.
+func (b books) of(name string) (first, second int64, entries int) {
+	for i, bank := range b {
+		for what, list := range bank[name] {
+			for _, cents := range list {
+				if i == 0 {
+					first += cents
+				} else {
+					second += cents
+				}
+				if what != "confirm" {
+					entries++
+				}
+			}
+		}
+	}
+	return first, second, entries
+}
+
+// quiescent reads the books of both banks while no transfer is under way.
+func (s *Transfers) quiescent(ctx context.Context) error {
+	var all books
+	for i, bank := range s.Banks {
+		rows, err := bank.DB.QueryContext(ctx, "select transfer, what, cents from demo_entry")
+		if err != nil {
+			return fmt.Errorf("the witness cannot see: %w", err)
+		}
+		all[i] = map[string]map[string][]int64{}
+		for rows.Next() {
+			var name, what string
+			var cents int64
+			if err := rows.Scan(&name, &what, &cents); err != nil {
+				return err
+			}
+			if !strings.HasPrefix(name, s.Session+"-") { // another storm may have been here
+				continue
+			}
+			if all[i][name] == nil {
+				all[i][name] = map[string][]int64{}
+			}
+			all[i][name][what] = append(all[i][name][what], cents)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	s.points = append(s.points, all)
+	return nil
+}
+
+// count compares the books with what the clients were told.
+func (s *Transfers) count(r *TransfersReport) error {
+	complain := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
+	r.Transfers, r.Nodes, r.Points = s.Orders, len(s.Nodes), len(s.points)
+	unanswered, err := s.readClearing(r)
+	if err != nil {
+		return err
+	}
+	for i, told := range s.outcomes {
+		name := s.transferOf(i).Name
+		switch told {
+		case completed:
+			r.Completed++
+		case compensated:
+			r.Compensated++
+		default:
+			r.Stuck++
+			complain("%s is stuck", name)
+		}
+		if unanswered[name] {
+			r.Unknown++
+			if told == completed || told == compensated {
+				r.Resolved++
+			}
+		}
+		for p, b := range s.points {
+			if wrong := told.contradicts(b, name, s.transferOf(i).Cents); wrong != "" {
+				complain("%s has %s, and at point %d %s", name, told, p+1, wrong)
+			}
+		}
+	}
+	for _, b := range s.points {
+		var lost, created int64
+		for i := range s.outcomes {
+			first, second, _ := b.of(s.transferOf(i).Name)
+			lost, created = lost+max(0, -first-second), created+max(0, first+second)
+		}
+		r.MoneyLost, r.MoneyCreated = max(r.MoneyLost, lost), max(r.MoneyCreated, created)
+	}
+	for p, n := range s.kills {
+		switch p {
+		case s.Clearing:
+			r.ClearingKills += n
+		case s.Other:
+			r.OtherKills += n
+		default:
+			r.BankKills += n
+		}
+	}
+	if r.Completed == 0 || r.Compensated == 0 || r.Unknown == 0 || r.Undone == 0 || r.Nothing == 0 || r.Refused == 0 {
+		complain("nothing is proven: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they came, %d refused", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
+	}
+	r.OK = len(r.Reasons) == 0
+	return nil
+}
+
+// contradicts says what is wrong with the books about a transfer with this outcome.
+func (o transferOutcome) contradicts(b books, name string, cents int64) string {
+	first, second, entries := b.of(name)
+	switch {
+	case first+second < 0:
+		return fmt.Sprintf("%d cents are lost", -first-second)
+	case first+second > 0:
+		return fmt.Sprintf("%d cents are created", first+second)
+	case o == completed && (second != cents || entries != 2):
+		return fmt.Sprintf("%d cents have arrived, in %d entries, in place of %d in 2", second, entries, cents)
+	case o == compensated && (second != 0 || entries > 4):
+		return fmt.Sprintf("%d cents have arrived, in %d entries", second, entries)
+	}
+	return ""
+}
+
+// readClearing counts what the clearing house has seen, and returns the transfers of which a deposit was not answered.
+func (s *Transfers) readClearing(r *TransfersReport) (unanswered map[string]bool, err error) {
+	deeds, err := readDeeds(s.ClearingFile)
+	if err != nil {
+		return nil, err
+	}
+	open, unanswered := map[string]int{}, map[string]bool{}
+	said := map[string]map[string]bool{"undone": {}, "nothing": {}, "refused": {}} // by transfer: an answer may come twice
+	for _, d := range deeds {
+		switch {
+		case said[d.What] != nil:
+			said[d.What][d.Order] = true
+		case d.Key != depositsPath:
+		case d.What == "request":
+			open[d.Order]++
+		case d.What == "answered":
+			open[d.Order]--
+		}
+	}
+	r.Undone, r.Nothing, r.Refused = len(said["undone"]), len(said["nothing"]), len(said["refused"])
+	for name, n := range open {
+		unanswered[name] = n > 0
+	}
+	return unanswered, nil
+}

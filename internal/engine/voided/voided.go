@@ -1,0 +1,27 @@
+// Package voided is what is stored in place of an operation that was undone before it was executed.
+package voided
+
+import (
+	"encoding/json"
+
+	"github.com/oncelib/once/store"
+)
+
+// Code is that of the failure. It is stored: it never changes.
+const Code = "CONFLICT.idempotency.undone"
+
+// Result returns the failure that such an operation has. Nothing was written, so that nothing is to be rolled back for it.
+func Result() store.Result {
+	return store.Result{
+		Kind: store.ResultFailure, RolledBack: true,
+		Body: []byte(`{"code":"` + Code + `","message":"This operation was undone before it was executed."}`),
+	}
+}
+
+// Is reports whether a stored result is the one of such an operation.
+func Is(res store.Result) bool {
+	var f struct {
+		Code string `json:"code"`
+	}
+	return res.Kind == store.ResultFailure && json.Unmarshal(res.Body, &f) == nil && f.Code == Code
+}

@@ -1,0 +1,70 @@
+package oncehttp
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"net/http"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/store"
+)
+
+// names returns the scope and the key of the operation, on this route. That of an undo is beside what it undoes, whatever its own route is,
+// so that two routes undo once.
+func (x *Exchange) names(route string) (scope, key string) {
+	if x.plan.Undoes != "" {
+		route = x.plan.Undoes
+	}
+	return wire.Scope(x.principal, route), x.ownKey()
+}
+
+// ownKey is the key of the operation: not the one that it undoes.
+func (x *Exchange) ownKey() string {
+	if x.plan.Undoes != "" && x.key != "" {
+		return keyname.Undo(x.key)
+	}
+	return x.key
+}
+
+// findUndone finds what the request undoes, and makes sure that it is not executed any more. It reports whether there is something to
+// undo; if not, the request is answered.
+func (x *Exchange) findUndone() bool {
+	ctx, cancel := x.Context()
+	defer cancel()
+	forward := x.Operation
+	forward.Key, forward.Name = x.key, x.plan.Undoes
+	forward.Fingerprint, forward.Request = once.Fingerprint{}, nil
+	forward.Attempt.Number = 0 // that of this request
+	rec, err := x.route.void(ctx, forward)
+	switch res := &rec.Result; {
+	case err != nil:
+		x.WriteProblem(x.Problem(err))
+	case res.RolledBack, res.Kind == store.ResultFailure, res.Status >= 400: // a "no" has no effect
+		if name := x.plan.preset.StatusHeader; name != "" {
+			x.w.Header()[name] = []string{wire.StatusNothing}
+		}
+		x.write(http.StatusNoContent, nil)
+	case res.Kind != store.ResultValue:
+		x.WriteProblem(x.operationProblem(ProblemResultUnavailable))
+	default:
+		x.undoes = res
+		return true
+	}
+	return false
+}
+
+// responseOf is a stored answer for a handler, which may read and change it: each run gets one of its own.
+func responseOf(res *store.Result) *http.Response {
+	status := cmp.Or(res.Status, http.StatusOK)
+	r := &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, len(res.Header)), Body: io.NopCloser(bytes.NewReader(res.Body)), ContentLength: int64(len(res.Body)),
+	}
+	for _, f := range res.Header {
+		r.Header.Add(f.Name, f.Value)
+	}
+	return r
+}
