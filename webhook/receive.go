@@ -44,7 +44,13 @@ func (v *Verifier) check(retain time.Duration, of map[string]time.Duration) erro
 
 func (v *Verifier) receiver() receiver.Config {
 	return receiver.Config{
-		Verify: func(r *http.Request, body []byte) error { return v.authenticate(r.Header, body) },
+		Verify: func(r *http.Request, body []byte) error {
+			err := v.authenticate(r.Header, body)
+			if err != nil && v.Refused != nil {
+				v.Refused(r, err)
+			}
+			return err
+		},
 		Answer: v.form.answer,
 		Decode: v.decode,
 	}

@@ -78,7 +78,13 @@ func TestReceiveAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := calls{failure: c.failure}
+			var why []error
+			c.v.Refused = func(_ *http.Request, err error) { why = append(why, err) }
 			w := post(in.receiver(c.v), c.header, c.body)
+			if isStale := strings.Contains(name, "stale") || strings.Contains(name, "future"); (c.status == http.StatusUnauthorized) != (len(why) == 1) ||
+				isStale != (len(why) == 1 && errors.Is(why[0], ErrStale)) {
+				t.Errorf("%d, and the service learns %v", w.Code, why)
+			}
 			if w.Code != c.status || len(in.handled) != c.handled {
 				t.Errorf("%d %s, %d handled", w.Code, w.Body, len(in.handled))
 			}

@@ -36,12 +36,16 @@ type Verifier struct {
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time
 
+	// Refused is called for each request that [Receive] refuses, with [ErrSignature] or [ErrStale], which the sender does not learn: for a log or a counter.
+	// Default: none.
+	Refused func(r *http.Request, err error)
+
 	form form
 }
 
 // Verify checks the signature of body, which is the bytes that have arrived, and not those of a parsed and rewritten one. It returns the message in it: ID,
 // source, topic, type and payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the
-// message is empty. A request with more than 20 signatures is refused.
+// message is empty. A request with more than 20 signatures is refused. Names in header are in canonical form, as those of [http.Request] are.
 //
 // The ID is the same when the sender sends an event again. The inbox of [Receive] knows it; without one, keep it where the effect commits.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
