@@ -79,7 +79,7 @@ func (a *archiveSiege) strike(t *testing.T, call string, at int64) (killed bool)
 		}
 		a.want[key] = true
 	}
-	p := plan{DSN: a.dsn, Flow: flowArchive, Witness: a.dir}
+	p := plan{DSN: a.DSN, Flow: flowArchive, Witness: a.dir}
 	_, killed, err := p.carryOut(ctx, (&point{mode: call, at: at}).tracer()...)
 	if err != nil {
 		t.Fatalf("%s %d: %v", call, at, err)

@@ -60,21 +60,21 @@ func clockGround(t *testing.T, name string) *clocked {
 			t.Fatal(err)
 		}
 		g := sqliteGround(t, name, "WAL")
-		g.dsn += "&vfs=" + sqliteClockName
+		g.DSN += "&vfs=" + sqliteClockName
 		return &clocked{testDB: g, set: func(ahead time.Duration) error {
 			ownClock.ahead.Store(ahead.Milliseconds())
 			return nil
 		}}
 	case harness.MariaDB, harness.MySQL:
 		m := startInnoDB(t, name, testenv.MariaDBConfig{Clock: true})
-		return &clocked{testDB: innodbGround(t, name, m.DSN("mysql")), set: m.SetClock}
+		return &clocked{testDB: serverGround(t, name, m.DSN("mysql")), set: m.SetClock}
 	}
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	return &clocked{testDB: postgresGround(t, name, pg.URL("postgres")), set: pg.SetClock}
+	return &clocked{testDB: serverGround(t, name, pg.URL("postgres")), set: pg.SetClock}
 }
 
 // steps of the clock.

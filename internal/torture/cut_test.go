@@ -40,7 +40,7 @@ type cutter struct {
 func newCutter(t *testing.T, store string) *cutter {
 	t.Helper()
 	g := newGround(t, store)
-	proxy, err := faultnet.Listen(address(t, g.dsn))
+	proxy, err := faultnet.Listen(address(t, g.DSN))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func newCutter(t *testing.T, store string) *cutter {
 
 // plainly is a data source name with which nothing is prepared.
 func plainly(g *testDB) string {
-	if innodb(g.store) {
-		return g.dsn
+	if innodb(g.Kind) {
+		return g.DSN
 	}
-	return g.dsn + "&default_query_exec_mode=exec"
+	return g.DSN + "&default_query_exec_mode=exec"
 }
 
 // behind opens a system behind the proxy.
@@ -74,10 +74,10 @@ func ready(store string) string {
 
 // Two ways to lose a commit. They look the same to the client.
 func (c *cutter) afterCommit() faultnet.Fault {
-	return faultnet.SwallowAnswer(committing(c.store), ready(c.store))
+	return faultnet.SwallowAnswer(committing(c.Kind), ready(c.Kind))
 }
 
-func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(committing(c.store)) }
+func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(committing(c.Kind)) }
 
 // TestCut cuts the connection of one client after COMMIT was sent, and before its
 // answer or before the server has got it. Both are met with a network that heals at
@@ -143,11 +143,11 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	if applied {
 		fault = c.afterCommit()
 	}
-	if (flow == flowFailure || flow == flowBatch) && c.store == harness.Pgx {
+	if (flow == flowFailure || flow == flowBatch) && c.Kind == harness.Pgx {
 		// It has no COMMIT: the pipeline is the transaction.
 		fault = faultnet.CutBefore("insert into once_operation")
 		if applied {
-			fault = faultnet.SwallowAnswer("insert into once_operation", ready(c.store))
+			fault = faultnet.SwallowAnswer("insert into once_operation", ready(c.Kind))
 		}
 	}
 	if !heals {
@@ -161,7 +161,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	case <-ctx.Done():
 		return fmt.Errorf("the fault has not struck: %w", errors.Join(ctx.Err(), told))
 	}
-	c.proxy.SetUpstream(address(t, c.testDB.dsn))
+	c.proxy.SetUpstream(address(t, c.testDB.DSN))
 	if err := c.asExpected(told, flow, applied, heals, runs); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (c *cutter) asExpected(told error, flow string, applied, heals bool, runs i
 	ok := told == nil
 	switch {
 	case !heals, !applied && flow == flowFailure, // a failure's commit may still be on its way
-		!applied && flow == flowBatch && c.store == harness.Pgx && runs == 1: // so may this one
+		!applied && flow == flowBatch && c.Kind == harness.Pgx && runs == 1: // so may this one
 		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.EffectInDoubt
 	case !applied && runs == 1:
 		want, ok = "not applied", once.EffectOf(told) == once.EffectNotApplied

@@ -26,7 +26,7 @@ func TestNoDeadlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			noDeadlocks(t, innodbGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{}).DSN("mysql")))
+			noDeadlocks(t, serverGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{}).DSN("mysql")))
 		})
 	}
 }
@@ -51,7 +51,7 @@ func noDeadlocks(t *testing.T, g *testDB) {
 
 func deadlocks(t *testing.T, g *testDB) int {
 	t.Helper()
-	if g.store == harness.MySQL {
+	if g.Kind == harness.MySQL {
 		return g.count(t, "select count from information_schema.innodb_metrics where name = 'lock_deadlocks'")
 	}
 	return status(t, g, "Innodb_deadlocks")

@@ -32,12 +32,12 @@ type unwell struct {
 func failSQLite(t *testing.T, store, journal string) {
 	start := time.Now()
 	g := sqliteGround(t, store+" "+journal, journal)
-	g.store = store
+	g.Kind = store
 	busy := 100
 	if store == harness.Group {
 		busy = 1000 // its least
 	}
-	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy), 1)
+	g.DSN = strings.Replace(g.DSN, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy), 1)
 	u := &unwell{trial: &trial{g: g}, points: map[string]int{}}
 	for _, call := range append([]string{"openat", "pread64"}, syscalls...) {
 		for n := 1; u.spoil(t, call, n, nil); n += step(call) {
@@ -85,14 +85,14 @@ func (u *unwell) spoil(t *testing.T, call string, n int, neighbour *bystander) (
 
 func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbour *bystander) (hit bool, err error) {
 	key := once.NewKey()
-	file, _, _ := strings.Cut(strings.TrimPrefix(u.g.dsn, "file:"), "?")
+	file, _, _ := strings.Cut(strings.TrimPrefix(u.g.DSN, "file:"), "?")
 	tracer := []string{"strace", "--follow-forks", "--quiet=all", "--output=" + trace, "--trace=" + call,
 		fmt.Sprintf("--inject=%s:error=EIO:when=%d", call, n)}
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		tracer = append(tracer, "--trace-path="+file+suffix)
 	}
 	met := neighbour.lives(ctx, u.g)
-	out, killed, err := plan{Store: u.g.store, DSN: u.g.dsn, Flow: flowRetry, Key: key, Attempt: byVictim}.carryOut(ctx, tracer...)
+	out, killed, err := plan{Store: u.g.Kind, DSN: u.g.DSN, Flow: flowRetry, Key: key, Attempt: byVictim}.carryOut(ctx, tracer...)
 	if err = errors.Join(err, met()); err != nil || killed {
 		return false, fmt.Errorf("the child (killed: %t): %w", killed, err)
 	}
@@ -108,7 +108,7 @@ func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbo
 	if err := u.judge(&said, string(text), neighbour != nil); err != nil {
 		return hit, err
 	}
-	successor, err := stores[u.g.store](ctx, setup{dsn: u.g.dsn, conns: 2})
+	successor, err := stores[u.g.Kind](ctx, setup{dsn: u.g.DSN, conns: 2})
 	if err != nil {
 		return hit, err
 	}
@@ -171,7 +171,7 @@ func (b *bystander) lives(ctx context.Context, g *testDB) (ended func() error) {
 	if b == nil {
 		return func() error { return nil }
 	}
-	s, err := stores[g.store](ctx, setup{dsn: g.dsn, conns: 2})
+	s, err := stores[g.Kind](ctx, setup{dsn: g.DSN, conns: 2})
 	if err != nil {
 		return func() error { return err }
 	}

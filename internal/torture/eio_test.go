@@ -27,7 +27,7 @@ func TestIOError(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = pg.Close() })
 			failing{
-				trial:   &trial{g: postgresGround(t, store, pg.URL("postgres"))},
+				trial:   &trial{g: serverGround(t, store, pg.URL("postgres"))},
 				prepare: executes("truncate charge, entry, ledger, receipt, once_operation"),
 				backend: `select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by backend_start desc limit 1`,
 				calls:   []string{"pwrite64", "fdatasync", "sendto", "recvfrom"},
@@ -47,7 +47,7 @@ func TestIOError(t *testing.T) {
 			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: settings})
 			deaths := supervise(t, m)
 			failing{
-				trial:   &trial{g: innodbGround(t, store, m.DSN("mysql"))},
+				trial:   &trial{g: serverGround(t, store, m.DSN("mysql"))},
 				prepare: executes(truncateInnoDB),
 				backend: newestThread(store),
 				calls:   []string{"pwrite64", "fdatasync", "fallocate", "sendto", "recvfrom"},
@@ -96,7 +96,7 @@ func (f failing) run(t *testing.T) {
 			}
 		}
 	}
-	testenv.Reportf(t, "%s: %v %v; in %v", f.g.store, f.trial, points, time.Since(start).Round(time.Millisecond))
+	testenv.Reportf(t, "%s: %v %v; in %v", f.g.Kind, f.trial, points, time.Since(start).Round(time.Millisecond))
 	for _, call := range f.must {
 		if points[call] == 0 {
 			t.Errorf("vacuous: no %s has failed. %s", call, rerun(t))

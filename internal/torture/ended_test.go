@@ -68,9 +68,9 @@ func TestEndedAndLost(t *testing.T) {
 // question if nothing is known to be wrong with the transaction.
 func (c *cutter) beforeRollback(fails bool) faultnet.Fault {
 	switch {
-	case innodb(c.store):
+	case innodb(c.Kind):
 		return faultnet.CutBefore("ROLLBACK")
-	case c.store == harness.Pgx && !fails:
+	case c.Kind == harness.Pgx && !fails:
 		return faultnet.CutBefore("rollback\x00")
 	}
 	return faultnet.CutBefore("ROLLBACK\x00")

@@ -126,7 +126,7 @@ func fullPostgres(t *testing.T, store string) {
 	}
 	t.Cleanup(func() { _ = pg.Close() })
 	restarts := 0
-	c := &cramped{trial: trial{g: postgresGround(t, store, pg.URL("postgres"))}, disk: pg.Disk()}
+	c := &cramped{trial: trial{g: serverGround(t, store, pg.URL("postgres"))}, disk: pg.Disk()}
 	c.revive = func(ctx context.Context) error {
 		if err := pg.WaitReady(ctx); err == nil {
 			return nil
@@ -153,7 +153,7 @@ end $$`
 func fullInnoDB(t *testing.T, store string, settings map[string]string) {
 	m := startInnoDB(t, store, testenv.MariaDBConfig{Disk: 256 << 20, Settings: settings})
 	deaths := supervise(t, m)
-	c := &cramped{trial: trial{g: innodbGround(t, store, m.DSN("mysql"))}, disk: m.Disk()}
+	c := &cramped{trial: trial{g: serverGround(t, store, m.DSN("mysql"))}, disk: m.Disk()}
 	c.revive = func(context.Context) error { return nil }
 	if settings != nil {
 		c.revive = func(ctx context.Context) error { return wake(ctx, c.g) }
@@ -169,7 +169,7 @@ func fullInnoDB(t *testing.T, store string, settings map[string]string) {
 func wake(ctx context.Context, g *testDB) error {
 	for {
 		tid := 0
-		err := g.db.QueryRowContext(ctx, "select p.tid from "+threads(g.store)+" where p.command = 'Query' and p.id <> connection_id() limit 1").Scan(&tid)
+		err := g.db.QueryRowContext(ctx, "select p.tid from "+threads(g.Kind)+" where p.command = 'Query' and p.id <> connection_id() limit 1").Scan(&tid)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -184,7 +184,7 @@ func wake(ctx context.Context, g *testDB) error {
 			continue // it has ended in between
 		}
 		for asleep := true; asleep && err == nil; {
-			err = g.db.QueryRowContext(ctx, "select count(*) > 0 from "+threads(g.store)+" where p.command = 'Query' and p.tid = ?", tid).Scan(&asleep)
+			err = g.db.QueryRowContext(ctx, "select count(*) > 0 from "+threads(g.Kind)+" where p.command = 'Query' and p.tid = ?", tid).Scan(&asleep)
 		}
 		tracer.detach()
 		if err != nil {

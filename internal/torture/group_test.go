@@ -87,7 +87,7 @@ func TestKillGroup(t *testing.T) {
 	start := time.Now()
 	for _, journal := range []string{"WAL", "DELETE"} {
 		s := &killLoop{t: t, g: sqliteGround(t, harness.Group+"-"+journal, journal)}
-		s.g.store = harness.Group
+		s.g.Kind = harness.Group
 		s.groups(append([]string{byName}, syscalls...)...)
 		met.merge(&s.tally)
 	}
@@ -130,7 +130,7 @@ func (s *killLoop) strikeGroup(p *point) (killed bool, err error) {
 	}
 	successor := s.successor
 	if successor == nil { // one who has to recover the file
-		if successor, err = stores[s.g.store](ctx, setup{dsn: s.g.dsn}); err != nil {
+		if successor, err = stores[s.g.Kind](ctx, setup{dsn: s.g.DSN}); err != nil {
 			return false, err
 		}
 		defer successor.Close()

@@ -201,7 +201,7 @@ func (s *journalLoop) strike(p *point) (killed bool) {
 	key := newKey(p)
 	victim := plan{DSN: s.url, Flow: s.flow, Mode: p.mode, At: p.at, Key: key, Attempt: byVictim, Witness: filepath.Join(s.t.TempDir(), "witness")}
 	if s.table != nil {
-		victim.Store, victim.Table = s.table.g.store, s.table.g.dsn
+		victim.Store, victim.Table = s.table.g.Kind, s.table.g.DSN
 	}
 	s.mu.Lock()
 	s.path = victim.Witness + ".journal"

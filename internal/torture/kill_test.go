@@ -31,7 +31,7 @@ func TestKill(t *testing.T) {
 // killClient kills clients of a server.
 func killClient(t *testing.T, store string) {
 	g := newGround(t, store)
-	s := &killLoop{t: t, g: g, successor: g.open(t, setup{}), leash: newLeash(t, address(t, g.dsn))}
+	s := &killLoop{t: t, g: g, successor: g.open(t, setup{}), leash: newLeash(t, address(t, g.DSN))}
 	defer s.report(time.Now())
 	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowBatch, flowHTTP, flowTwice, flowTakeover} {
 		s.loop(flow, byName, 1)

@@ -132,7 +132,7 @@ func (s *killLoop) again(ctx context.Context, p *point, key string, first answer
 // plan of one process that makes an attempt.
 func (s *killLoop) plan(p *point, key, attempt string) plan {
 	made := plan{
-		Store: s.g.store, DSN: s.g.dsn, Flow: p.flow, Mode: p.mode, At: p.at, Cold: p.cold(),
+		Store: s.g.Kind, DSN: s.g.DSN, Flow: p.flow, Mode: p.mode, At: p.at, Cold: p.cold(),
 		Key: key, Attempt: attempt, Witness: filepath.Join(s.t.TempDir(), "witness"),
 	}
 	if p.flow == flowTakeover && s.leash != nil {

@@ -21,7 +21,7 @@ func TestLateInnoDB(t *testing.T) {
 	for _, name := range innodbStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := innodbGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
+			g := serverGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
 			for _, flow := range []string{flowDo, flowFailure} {
 				for _, runs := range []int{1, 3} {
 					if err := lateCommit(t, g, flow, runs); err != nil {
@@ -48,7 +48,7 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 		return nil, err
 	}
 	stages, end := []string{"backup stage START", "backup stage FLUSH", "backup stage BLOCK_DDL", "backup stage BLOCK_COMMIT"}, "backup stage END"
-	if g.store == harness.MySQL {
+	if g.Kind == harness.MySQL {
 		stages, end = []string{"set global rpl_semi_sync_source_timeout = 1000000000, rpl_semi_sync_source_enabled = 1"}, "set global rpl_semi_sync_source_enabled = 0"
 	}
 	for _, stage := range stages {
@@ -65,15 +65,15 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 func lateCommit(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	line := newLeash(t, address(t, g.dsn))
-	s := g.open(t, setup{dsn: line.dsn(g.dsn), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
+	line := newLeash(t, address(t, g.DSN))
+	s := g.open(t, setup{dsn: line.dsn(g.DSN), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
 	defer s.Close()
 	var release func() error
 	var failed error
 	arrived := false
 	c := &client{s: s, name: "client", flow: flow, op: operation(once.NewKey()), first: func() {
 		release, failed = g.holdCommits(ctx)
-		line.cutAfter(committing(g.store), func() { arrived = true })
+		line.cutAfter(committing(g.Kind), func() { arrived = true })
 	}}
 	got, told := c.ask(ctx)
 	if failed != nil || !arrived || once.EffectOf(told) != once.EffectInDoubt {

@@ -47,7 +47,7 @@ type sleeper struct {
 
 func newSleeper(t *testing.T, g *testDB) *sleeper {
 	t.Helper()
-	s := &sleeper{g: g, leash: newLeash(t, address(t, g.dsn))}
+	s := &sleeper{g: g, leash: newLeash(t, address(t, g.DSN))}
 	t.Cleanup(s.wake)
 	return s
 }
@@ -63,8 +63,8 @@ func (s *sleeper) dsn(direct string) string {
 func (s *sleeper) onCommit(ctx context.Context, flow string) {
 	s.err = s.g.db.QueryRowContext(ctx, `select pid from pg_stat_activity
  where datname = current_database() and state = 'idle in transaction'`).Scan(&s.pid)
-	pattern := committing(s.g.store)
-	if flow == flowFailure && s.g.store == harness.Pgx {
+	pattern := committing(s.g.Kind)
+	if flow == flowFailure && s.g.Kind == harness.Pgx {
 		pattern = "insert into once_operation" // the pipeline is the transaction
 	}
 	s.leash.cutAfter(pattern, func() { s.err = errors.Join(s.err, syscall.Kill(s.pid, syscall.SIGSTOP)) })
@@ -87,7 +87,7 @@ func late(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	sl := newSleeper(t, g)
-	s := g.open(t, setup{dsn: sl.dsn(g.dsn), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
+	s := g.open(t, setup{dsn: sl.dsn(g.DSN), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
 	defer s.Close()
 	c := &client{s: s, name: "client", flow: flow, op: operation(once.NewKey()), first: func() { sl.onCommit(ctx, flow) }}
 	got, told := c.ask(ctx)
@@ -132,7 +132,7 @@ func newGated(t *testing.T, name string) gated {
 
 // dsnThrough is for connections that have to go through the gate.
 func (g gated) dsnThrough() string {
-	return g.dsn + "&search_path=" + url.QueryEscape("gated,pg_catalog,public")
+	return g.DSN + "&search_path=" + url.QueryEscape("gated,pg_catalog,public")
 }
 
 // shut shuts the gate until open is called.
@@ -196,7 +196,7 @@ func oldLook(t *testing.T, g gated, l level) error {
 		got, replayed, err := late.Do(ctx, op, work{key: op.Key, attempt: "late"})
 		reached := true // above READ COMMITTED the handler's own writes collide before the record does
 		if l.is == store.ReadCommitted {
-			reached = (taken == 1) == (g.store != harness.Pgx)
+			reached = (taken == 1) == (g.Kind != harness.Pgx)
 		}
 		if err == nil && (got.Attempt != "early" || !replayed || !reached) {
 			err = fmt.Errorf("%+v, replayed: %v, taken at the primary key %d times", got, replayed, taken)

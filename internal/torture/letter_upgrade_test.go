@@ -55,7 +55,7 @@ const (
 
 func (g *testDB) old(t *testing.T, query string, args ...any) {
 	t.Helper()
-	if _, err := g.db.ExecContext(t.Context(), dialect.Text(dialectOf[g.store], query), args...); err != nil {
+	if _, err := g.db.ExecContext(t.Context(), dialect.Text(dialectOf[g.Kind], query), args...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -68,7 +68,7 @@ func (g *testDB) oldLetter(t *testing.T, uid, event, key string) {
 // withOldLetters makes g a database of the version before, with two letters, three attempts, an ID and a key.
 func (g *testDB) withOldLetters(t *testing.T) *testDB {
 	t.Helper()
-	if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, until(t, deadletter.Migrations, 1), until(t, inbox.Migrations, 2)); err != nil {
+	if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, until(t, deadletter.Migrations, 1), until(t, inbox.Migrations, 2)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -107,10 +107,10 @@ func TestLettersUpgradeKilled(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		if g.store != harness.SQLite && g.store != harness.Pgx {
+		if g.Kind != harness.SQLite && g.Kind != harness.Pgx {
 			testenv.Sample(t, 4)
 		}
-		for _, f := range killsOf[g.store] {
+		for _, f := range killsOf[g.Kind] {
 			struck := 0
 			for at := 1; ; at++ {
 				g.withOldLetters(t)
@@ -124,7 +124,7 @@ func TestLettersUpgradeKilled(t *testing.T) {
 					break
 				}
 				struck++
-				if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, deadletter.Migrations, inbox.Migrations); err != nil {
+				if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, deadletter.Migrations, inbox.Migrations); err != nil {
 					t.Errorf("%s statement %d: %v", f.name, at, err)
 				}
 				g.lettersAreWhole(t)
@@ -146,7 +146,7 @@ func TestOldProgramBesideLetters(t *testing.T) {
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		g.withOldLetters(t)
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, deadletter.Migrations, inbox.Migrations); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, deadletter.Migrations, inbox.Migrations); err != nil {
 			t.Fatal(err)
 		}
 		g.lettersAreWhole(t)

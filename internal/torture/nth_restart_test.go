@@ -25,7 +25,7 @@ func TestNthRestart(t *testing.T) {
 			if err := pg.CreateDatabase(name); err != nil {
 				t.Fatal(err)
 			}
-			restarts(t, postgresGround(t, name, pg.URL(name)), pg, 9)
+			restarts(t, serverGround(t, name, pg.URL(name)), pg, 9)
 		}
 	})
 	for _, name := range innodbStores {
@@ -33,7 +33,7 @@ func TestNthRestart(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
 			m := startInnoDB(t, name, testenv.MariaDBConfig{})
-			restarts(t, innodbGround(t, name, m.DSN("mysql")), m, 5)
+			restarts(t, serverGround(t, name, m.DSN("mysql")), m, 5)
 		})
 	}
 }
@@ -45,8 +45,8 @@ type restartable interface {
 }
 
 func restarts(t *testing.T, g *testDB, server restartable, floor int) {
-	line := newToll(t, address(t, g.dsn), wireOf(g.store))
-	n := newNth(t, g, line, setup{dsn: line.dsn(g.dsn)})
+	line := newToll(t, address(t, g.DSN), wireOf(g.Kind))
+	n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
 	var under chan struct{} // a restart that is under way
 	restart := func(kill bool, done chan struct{}) func() {
 		return func() {

@@ -23,9 +23,9 @@ func TestNthRival(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
 			g := newGround(t, name)
-			line := newToll(t, address(t, g.dsn), wireOf(name))
+			line := newToll(t, address(t, g.DSN), wireOf(name))
 			r := newRival(t, g)
-			n := newNth(t, g, line, setup{dsn: line.dsn(g.dsn)})
+			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			for _, c := range courses[:2] {
 				c.also = bothRows
 				c.op = func(op *once.Operation) { op.Timeouts.Lock = brief }
@@ -85,7 +85,7 @@ func newRival(t *testing.T, g *testDB) *rival {
 	t.Helper()
 	r := &rival{t, g}
 	r.run(t.Context(), g.db, "create table shared (id varchar(10) primary key, n int not null)", "insert into shared values ('a', 0), ('b', 0), ('ballast', 0)")
-	if !innodb(g.store) { // who notices first is who is rolled back
+	if !innodb(g.Kind) { // who notices first is who is rolled back
 		r.run(t.Context(), g.db, "do $$ begin execute format('alter database %I set deadlock_timeout = ''10ms''', current_database()); end $$")
 	}
 	return r
@@ -111,7 +111,7 @@ func (r *rival) begin(ctx context.Context) *sql.Tx {
 
 // get runs a statement that waits for nobody, and reports whether that was not needed.
 func (r *rival) get(ctx context.Context, tx *sql.Tx, statement string) bool {
-	if innodb(r.g.store) {
+	if innodb(r.g.Kind) {
 		_, err := tx.ExecContext(ctx, statement)
 		return err == nil
 	}
@@ -131,7 +131,7 @@ func (r *rival) locks(ctx context.Context) (f fault, over func()) {
 	return fault{name: "locks", meddle: func() {
 		tx = r.begin(ctx)
 		wants := []string{fmt.Sprintf(lockRow, "a"), fmt.Sprintf(lockRow, "b")}
-		if !innodb(r.g.store) {
+		if !innodb(r.g.Kind) {
 			wants = append(wants, "lock table entry in access exclusive mode nowait", "lock table once_operation in access exclusive mode nowait")
 		}
 		for _, want := range wants {
@@ -146,7 +146,7 @@ func (r *rival) deadlock(ctx context.Context) (f fault, over func()) {
 	return fault{name: "deadlock", meddle: func() {
 		tx := r.begin(ctx)
 		pid := 0
-		if innodb(r.g.store) {
+		if innodb(r.g.Kind) {
 			// The lighter one is rolled back: entries of the undo log weigh.
 			for range 30 {
 				r.run(ctx, tx, "update shared set n = n + 1 where id = 'ballast'")

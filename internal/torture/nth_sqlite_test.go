@@ -184,8 +184,8 @@ func newNthSQLite(t *testing.T, journal string) *nth {
 func sqliteTripped(t *testing.T, journal string) (*testDB, *tripwire) {
 	t.Helper()
 	g := sqliteGround(t, harness.SQLite+"-"+journal, journal)
-	g.dsn = strings.Replace(g.dsn, "busy_timeout(30000)", "busy_timeout(100)", 1)
-	c, err := sqlite.NewConnector(g.dsn)
+	g.DSN = strings.Replace(g.DSN, "busy_timeout(30000)", "busy_timeout(100)", 1)
+	c, err := sqlite.NewConnector(g.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}

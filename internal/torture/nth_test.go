@@ -25,8 +25,8 @@ func TestNth(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
-			line := newToll(t, address(t, g.dsn), wireOf(store))
-			n := newNth(t, g, line, setup{dsn: line.dsn(g.dsn)})
+			line := newToll(t, address(t, g.DSN), wireOf(store))
+			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			n.loops(faultsOf(store))
 			n.report(50)
 		})

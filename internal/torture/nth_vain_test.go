@@ -30,8 +30,8 @@ func TestNthVain(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, store)
-			line := newToll(t, address(t, g.dsn), wireOf(store))
-			v := newVain(t, g, line, setup{dsn: line.dsn(g.dsn)})
+			line := newToll(t, address(t, g.DSN), wireOf(store))
+			v := newVain(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			v.all(faultsOf(store))
 			if store == harness.Pgx && line.skipped == 0 {
 				t.Errorf("vacuous: the server has skipped nothing. %s", rerun(t))
@@ -104,7 +104,7 @@ func (v *vain) passes(name string, loop func(), stores ...string) {
 	v.Helper()
 	before := v.runs.Load()
 	loop()
-	if runs := v.runs.Load() - before; (runs > 0) != slices.Contains(stores, v.g.store) {
+	if runs := v.runs.Load() - before; (runs > 0) != slices.Contains(stores, v.g.Kind) {
 		v.Errorf("%s: %d runs in vain. %s", name, runs, rerun(v))
 	}
 }

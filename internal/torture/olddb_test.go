@@ -56,28 +56,19 @@ func onOldDatabases(t *testing.T, test func(t *testing.T, g *testDB)) {
 
 func oldDatabase(t *testing.T, name string) *testDB {
 	t.Helper()
-	g := &testDB{name: name, store: name}
-	driver := "pgx"
-	switch dialectOf[name] {
-	case sqlplane.SQLite:
+	g := &testDB{name: name}
+	if name == harness.SQLite {
 		content, err := os.ReadFile("testdata/once_migration/database.sqlite")
-		if err != nil {
-			t.Fatal(err)
-		}
+		harness.Must(t, err)
 		path := filepath.Join(t.TempDir(), "old.db")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		driver, g.dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"
-	case sqlplane.MySQL:
-		driver, g.dsn = "mysql", map[string]func(testing.TB) string{harness.MariaDB: testenv.NewMariaDB, harness.MySQL: testenv.NewMySQL}[name](t)
-	case sqlplane.PostgreSQL:
-		g.dsn = testenv.NewDatabase(t)
+		harness.Must(t, os.WriteFile(path, content, 0o600))
+		g.Database = harness.Database{Kind: name, DSN: "file:" + path + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"}
+	} else {
+		g.Database = harness.New(t, name)
 	}
 	var err error
-	if g.db, err = sql.Open(driver, g.dsn); err != nil {
-		t.Fatal(err)
-	}
+	g.db, err = sql.Open(g.Driver(), g.DSN)
+	harness.Must(t, err)
 	t.Cleanup(func() { _ = g.db.Close() })
 	g.loadOld(t)
 	return g
@@ -86,7 +77,7 @@ func oldDatabase(t *testing.T, name string) *testDB {
 // loadOld makes the database of g an old one.
 func (g *testDB) loadOld(t *testing.T) {
 	t.Helper()
-	switch dialectOf[g.store] {
+	switch dialectOf[g.Kind] {
 	case sqlplane.SQLite: // is the file
 		return
 	case sqlplane.PostgreSQL:
@@ -94,7 +85,7 @@ func (g *testDB) loadOld(t *testing.T) {
 	case sqlplane.MySQL:
 		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body")
 	}
-	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + ".sql")
+	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.Kind]) + ".sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +95,8 @@ func (g *testDB) loadOld(t *testing.T) {
 // renewed returns an old database without what was done to g.
 func (g *testDB) renewed(t *testing.T) *testDB {
 	t.Helper()
-	if g.store == harness.SQLite {
-		return oldDatabase(t, g.store)
+	if g.Kind == harness.SQLite {
+		return oldDatabase(t, g.Kind)
 	}
 	g.loadOld(t)
 	return g
@@ -134,7 +125,7 @@ func (g *testDB) count(t *testing.T, query string) (n int) {
 
 // upgrade runs the Migrate of g's store.
 func (g *testDB) upgrade(ctx context.Context, su setup, sets ...migration.Set) error {
-	if g.store == harness.Pgx {
+	if g.Kind == harness.Pgx {
 		pool, err := openPool(ctx, su)
 		if err != nil {
 			return err
@@ -154,13 +145,13 @@ func (g *testDB) guarded(su setup) (*sql.DB, error) {
 	if su.opens != nil {
 		return su.opens(), nil
 	}
-	return sqlstore.Open(map[sqlplane.Dialect]string{sqlplane.PostgreSQL: "pgx", sqlplane.MySQL: "mysql", sqlplane.SQLite: "sqlite"}[dialectOf[g.store]], su.dsn)
+	return sqlstore.Open(g.Driver(), su.dsn)
 }
 
 // applied returns what Status says, such as "operation 1, operation 2".
 func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
 	t.Helper()
-	db, err := g.guarded(setup{dsn: g.dsn})
+	db, err := g.guarded(setup{dsn: g.DSN})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +252,7 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 		t.Errorf("%+v, %v", audit, err)
 	}
 
-	intents, err := journal.OpenTable(g.db, dialectOf[g.store], journal.Config{})
+	intents, err := journal.OpenTable(g.db, dialectOf[g.Kind], journal.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +284,8 @@ type repeat func(key, request string) (once.Result[string], error)
 // repeats returns what asks an engine on g's store, the log of its attempts, and that store.
 func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Database) {
 	t.Helper()
-	if g.store == harness.Pgx {
-		pool, err := openPool(t.Context(), setup{dsn: g.dsn})
+	if g.Kind == harness.Pgx {
+		pool, err := openPool(t.Context(), setup{dsn: g.DSN})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +294,7 @@ func (g *testDB) repeats(t *testing.T) (repeat, *attemptlog.Log, sqlplane.Databa
 		log := attemptlog.New(s, attemptlog.Config{})
 		return repeatOn[pgx.Tx](t, s, log), log, s
 	}
-	db, err := g.guarded(setup{dsn: g.dsn})
+	db, err := g.guarded(setup{dsn: g.DSN})
 	if err != nil {
 		t.Fatal(err)
 	}

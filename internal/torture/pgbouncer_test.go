@@ -31,7 +31,7 @@ func TestPgBouncer(t *testing.T) {
 			harness.Cell(t, c.store == harness.Pgx)
 			t.Parallel()
 			g := newGround(t, c.store)
-			u, err := url.Parse(g.dsn)
+			u, err := url.Parse(g.DSN)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -94,9 +94,9 @@ func (l *lagging) settles(t *testing.T, flow string, returns bool) error {
 		}
 	}})
 	defer s.Close()
-	fault := faultnet.SwallowAnswer(committing(l.store), ready(l.store))
-	if (flow == flowFailure || flow == flowBatch) && l.store == harness.Pgx {
-		fault = faultnet.SwallowAnswer("insert into once_operation", ready(l.store))
+	fault := faultnet.SwallowAnswer(committing(l.Kind), ready(l.Kind))
+	if (flow == flowFailure || flow == flowBatch) && l.Kind == harness.Pgx {
+		fault = faultnet.SwallowAnswer("insert into once_operation", ready(l.Kind))
 	}
 	var trigger *faultnet.Trigger
 	c := &client{s: s, name: "client", flow: flow, op: operation(once.NewKey()), first: func() {
@@ -179,7 +179,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	retried := done
 	retried.Attempt.Number = 2 // looks first
 	for name, op := range map[string]once.Operation{"a replay": done, "a replay for a retry": retried} {
-		if name == "a replay" && at.is == store.Serializable && l.store == harness.Pgx {
+		if name == "a replay" && at.is == store.Serializable && l.Kind == harness.Pgx {
 			continue // no transaction of that level begins on a standby
 		}
 		got, replayed, err := s.Do(ctx, op, work{key: op.Key, attempt: "again"})
@@ -196,7 +196,7 @@ func (l *lagging) serves(t *testing.T, at level, done once.Operation) error {
 	for flow, do := range map[string]func(context.Context, once.Operation, work) (answer, bool, error){flowDo: s.Do, flowJoin: s.Join, flowBatch: s.Batch} {
 		runs := 0
 		_, _, err := do(ctx, fresh, work{key: fresh.Key, attempt: "early", before: func() { runs++ }})
-		if flow == flowBatch && l.store == harness.Pgx && once.CodeOf(err) == once.CodeConflict {
+		if flow == flowBatch && l.Kind == harness.Pgx && once.CodeOf(err) == once.CodeConflict {
 			check(flow, once.EffectOf(err) == once.EffectNotApplied, err) // its one run was the batch
 			continue
 		}

@@ -42,7 +42,7 @@ func newReplicated(t *testing.T, store string, settings map[string]string) *repl
 	must(primary.CreateDatabase("app"))
 	_, err = primary.Query(ctx, "", "create user service@'%'; grant all on app.* to service@'%'")
 	must(err)
-	r.testDB = innodbGround(t, store, primary.DSN("app"))
+	r.testDB = serverGround(t, store, primary.DSN("app"))
 	must(r.replica.CatchUp(ctx))
 	r.front, err = faultnet.Listen(primary.Addr())
 	must(err)
@@ -79,7 +79,7 @@ func TestAReplicaSettlesNothing(t *testing.T) {
 				t.Parallel()
 				sampleMySQL(t, name)
 				r := newReplicated(t, name, c.settings)
-				r.dsn = c.user + "@tcp(" + r.front.Addr() + ")/app"
+				r.DSN = c.user + "@tcp(" + r.front.Addr() + ")/app"
 				if err := r.replica.Lag(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +158,7 @@ func TestAReplicaExecutesNothing(t *testing.T) {
 }
 
 func executesNothing(t *testing.T, r *replicated) {
-	r.dsn = "root@tcp(" + r.front.Addr() + ")/app"
+	r.DSN = "root@tcp(" + r.front.Addr() + ")/app"
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := operation(once.NewKey())

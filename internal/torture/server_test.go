@@ -27,7 +27,7 @@ func TestServerKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = pg.Close() })
-			serverKill(t, postgresGround(t, store, pg.URL("postgres")), mortal{
+			serverKill(t, serverGround(t, store, pg.URL("postgres")), mortal{
 				backend: "select pid from pg_stat_activity where state = 'idle in transaction'",
 				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
 				settled: pg.WaitReady, // the victim's postmaster ends all other sessions, a little later
@@ -40,7 +40,7 @@ func TestServerKill(t *testing.T) {
 			sampleMySQL(t, store)
 			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: withThreads(store)})
 			revive(t, m)
-			serverKill(t, innodbGround(t, store, m.DSN("mysql")), mortal{
+			serverKill(t, serverGround(t, store, m.DSN("mysql")), mortal{
 				backend: newestThread(store), // the client's
 				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
 			})
@@ -96,7 +96,7 @@ func serverKill(t *testing.T, g *testDB, m mortal) {
 			}
 		}
 	}
-	testenv.Reportf(t, "%s: %d crashes of the server; %v; in %v", g.store, points, met, time.Since(start).Round(time.Millisecond))
+	testenv.Reportf(t, "%s: %d crashes of the server; %v; in %v", g.Kind, points, met, time.Since(start).Round(time.Millisecond))
 	if err := met.vacuous(); err != nil {
 		t.Errorf("%v. %s", err, rerun(t))
 	}

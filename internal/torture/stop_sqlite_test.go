@@ -26,7 +26,7 @@ func TestStopSQLite(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, harness.SQLite)
 	const busy = 300 * time.Millisecond
-	dsn := strings.Replace(g.dsn, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
+	dsn := strings.Replace(g.DSN, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
 	st := stuck{g: g, successor: g.open(t, setup{dsn: dsn}), busy: busy}
 	for _, signal := range []syscall.Signal{syscall.SIGCONT, syscall.SIGKILL} {
 		for at := int64(1); ; at++ {
@@ -58,7 +58,7 @@ type stuck struct {
 
 func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Signal) (stopped bool, err error) {
 	p := plan{
-		Store: s.g.store, DSN: s.g.dsn, Flow: flowDo, Mode: byStop, At: at,
+		Store: s.g.Kind, DSN: s.g.DSN, Flow: flowDo, Mode: byStop, At: at,
 		Key: once.NewKey(), Attempt: byVictim, Witness: filepath.Join(dir, "witness"),
 	}
 	c, ended, err := p.startStopped(ctx)

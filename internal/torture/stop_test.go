@@ -73,7 +73,7 @@ type stop struct {
 // visit reports whether the process came to the point.
 func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) {
 	key := once.NewKey()
-	p := plan{Store: s.g.store, DSN: s.g.dsn, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(dir, "witness")}
+	p := plan{Store: s.g.Kind, DSN: s.g.DSN, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(dir, "witness")}
 	c, ended, err := p.startStopped(ctx)
 	if c == nil {
 		return false, err

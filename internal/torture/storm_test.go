@@ -54,7 +54,7 @@ func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 	ready.Add(processes)
 	start := make(chan struct{})
 	for i := range processes {
-		p := plan{Store: g.store, DSN: g.dsn, Flow: flowStorm, Keys: keys, Workers: workers, Process: i}
+		p := plan{Store: g.Kind, DSN: g.DSN, Flow: flowStorm, Keys: keys, Workers: workers, Process: i}
 		group.Go(func() { tales[i], errs[i] = p.join(ctx, &ready, start) })
 	}
 	ready.Wait()
@@ -76,9 +76,9 @@ func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 		sum.Mismatches += told.Mismatches
 	}
 	requests := sum.Executed + sum.Replayed + sum.InFlight + sum.Mismatches
-	testenv.Reportf(t, "%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.store, keys,
+	testenv.Reportf(t, "%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.Kind, keys,
 		processes*workers, requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), sum.Executed, sum.Replayed, sum.InFlight, sum.Mismatches)
-	if sum.Executed != int64(keys) || sum.InFlight == 0 && !oneWriter(g.store) || sum.Mismatches == 0 {
+	if sum.Executed != int64(keys) || sum.InFlight == 0 && !oneWriter(g.Kind) || sum.Mismatches == 0 {
 		t.Errorf("want each key executed once, and requests that were in flight or did not match. %s", rerun(t))
 	}
 	for key, attempt := range tales[0].Answers {

@@ -66,7 +66,7 @@ func underFire(t *testing.T, g *testDB) {
 	defer cancel()
 	const keys, workers = 12, 6
 	requests := scale(120, 3000)
-	if g.store == harness.SQLite { // whose writers follow each other, sweepers included
+	if g.Kind == harness.SQLite { // whose writers follow each other, sweepers included
 		requests = scale(20, 500)
 	}
 	var executed, replayed atomic.Int64
@@ -189,13 +189,13 @@ func sweepLost(t *testing.T, c *cutter, applied, keeps bool) {
 			return nil
 		}
 	}
-	end := committing(c.store)
-	if c.store == harness.Pgx && keeps { // here it is pgx that commits
+	end := committing(c.Kind)
+	if c.Kind == harness.Pgx && keeps { // here it is pgx that commits
 		end = strings.ToLower(end)
 	}
 	fault := faultnet.CutBefore(end)
 	if applied {
-		fault = faultnet.SwallowAnswer(end, ready(c.store))
+		fault = faultnet.SwallowAnswer(end, ready(c.Kind))
 	}
 	trigger := c.proxy.Arm(fault)
 	swept, err := s.Sweep(ctx, req)

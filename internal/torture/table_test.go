@@ -111,7 +111,7 @@ type table struct {
 // settle returns when the database has noticed the end of the victim.
 func (b *table) settle(ctx context.Context, t *testing.T) {
 	t.Helper()
-	if b.g.store == harness.SQLite { // whose locks have ended with it
+	if b.g.Kind == harness.SQLite { // whose locks have ended with it
 		return
 	}
 	if err := b.g.until(ctx, "select count(*) = 0 from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"); err != nil {

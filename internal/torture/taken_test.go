@@ -86,7 +86,7 @@ func (m *meddler) run(t *testing.T, meddle func(*meddler, context.Context) error
 		return m.mine(ctx, replayed)
 	case !replayed || got.Attempt != "template":
 		return fmt.Errorf("%+v, replayed: %v", got, replayed)
-	case m.taken == 0 && (meddle != nil || m.g.store == harness.Pgx):
+	case m.taken == 0 && (meddle != nil || m.g.Kind == harness.Pgx):
 		return fmt.Errorf("the primary key was not asked")
 	}
 	state, err := m.g.state(ctx, m.key)

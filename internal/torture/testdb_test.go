@@ -8,40 +8,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/store/pgxstore"
-	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/store/migration"
 )
 
 // testDB is a database for one store, with a judge who looks at it through a plain
 // driver.
 type testDB struct {
-	name  string // of the store, or of the store and how its database is set up
-	store string
-	dsn   string
-	db    *sql.DB
+	harness.Database
+
+	name string // of the kind, or of the kind and how its database is set up
+	db   *sql.DB
 
 	dialect func(query string) string // of the judge's questions
 }
 
-// newGround makes a database with the tables of store and of the business.
-func newGround(tb testing.TB, store string) *testDB {
+// newGround makes a database with the tables of a store and of the business.
+func newGround(tb testing.TB, kind string) *testDB {
 	tb.Helper()
-	switch store {
-	case harness.SQLite:
-		return sqliteGround(tb, store, "WAL")
-	case harness.Group:
-		g := sqliteGround(tb, store, "WAL")
-		g.store = store
+	if kind == harness.SQLite || kind == harness.Group {
+		g := sqliteGround(tb, kind, "WAL")
+		g.Kind = kind
 		return g
-	case harness.MariaDB:
-		return innodbGround(tb, store, testenv.NewMariaDB(tb))
-	case harness.MySQL:
-		return innodbGround(tb, store, testenv.NewMySQL(tb))
 	}
-	return postgresGround(tb, store, testenv.NewDatabase(tb))
+	return openGround(tb, harness.New(tb, kind))
 }
 
 // sqliteGround is set up as production would be, with each COMMIT on the disk.
@@ -52,87 +43,52 @@ func sqliteGround(tb testing.TB, name, journal string) *testDB {
 
 func sqliteAt(tb testing.TB, dir, name, journal string) *testDB {
 	tb.Helper()
-	dsn := fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
-		filepath.Join(dir, "torture.sqlite"), journal)
-	migrate(tb, harness.SQLite, dsn)
-	g := openGround(tb, harness.SQLite, "sqlite", dsn)
+	g := openGround(tb, harness.Database{Kind: harness.SQLite, DSN: fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
+		filepath.Join(dir, "torture.sqlite"), journal)})
 	g.name = name
 	// The judge leaves nothing open: the file is the victim's alone.
 	g.db.SetMaxIdleConns(0)
 	return g
 }
 
-func postgresGround(tb testing.TB, store, dsn string) *testDB {
+// serverGround uses a database on a server of the test's own.
+func serverGround(tb testing.TB, kind, dsn string) *testDB {
 	tb.Helper()
-	migrate(tb, store, dsn)
-	return openGround(tb, store, "pgx", dsn)
+	return openGround(tb, harness.Database{Kind: kind, DSN: dsn})
 }
 
-func innodbGround(tb testing.TB, store, dsn string) *testDB {
+// openGround creates the tables, of a client's journal as well.
+func openGround(tb testing.TB, d harness.Database) *testDB {
 	tb.Helper()
-	migrate(tb, store, dsn)
-	return openGround(tb, store, "mysql", dsn)
-}
-
-func openGround(tb testing.TB, store, driver, dsn string) *testDB {
-	tb.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = db.Close() })
-	g := &testDB{store, store, dsn, db, func(query string) string { return query }}
+	g := &testDB{d, d.Kind, nil, func(query string) string { return query }}
 	tables := []string{schema}
-	if driver == "mysql" {
+	if d.Driver() == "mysql" {
 		g.dialect, tables = mysqlDialect, strings.Split(mysqlSchema, ";")
 	}
-	if store == harness.MySQL {
+	if d.Kind == harness.MySQL {
 		tables = append(tables, mysqlProcedures...)
 	}
+	err := d.Migrate(tb.Context(), []migration.Set{journal.Migrations})
+	if err == nil {
+		g.db, err = sql.Open(d.Driver(), d.DSN)
+	}
+	harness.Must(tb, err)
+	tb.Cleanup(func() { _ = g.db.Close() })
 	for _, table := range tables {
-		if _, err := db.Exec(table); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := g.db.Exec(table)
+		harness.Must(tb, err)
 	}
 	return g
-}
-
-// migrate creates the tables of a store and of a client's journal, by the store's own means.
-func migrate(tb testing.TB, storeName, dsn string) {
-	tb.Helper()
-	ctx := tb.Context()
-	err := func() error {
-		if storeName == harness.Pgx {
-			pool, err := openPool(ctx, setup{dsn: dsn})
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			return pgxstore.Migrate(ctx, pool, journal.Migrations)
-		}
-		driver := map[string]string{harness.Postgres: "pgx", harness.SQLite: "sqlite", harness.MariaDB: "mysql", harness.MySQL: "mysql"}[storeName]
-		db, err := sqlstore.Open(driver, dsn)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		return sqlstore.Migrate(ctx, db, journal.Migrations)
-	}()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // open opens a system on the database, as a process of its own would.
 func (g *testDB) open(tb testing.TB, su setup) system {
 	tb.Helper()
 	if su.dsn == "" {
-		su.dsn = g.dsn
+		su.dsn = g.DSN
 	}
-	s, err := stores[g.store](tb.Context(), su)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s, err := stores[g.Kind](tb.Context(), su)
+	harness.Must(tb, err)
 	tb.Cleanup(s.Close)
 	return s
 }

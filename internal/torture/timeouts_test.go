@@ -94,7 +94,7 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 		_, err = do(op, func(ctx context.Context, tx TX) error {
 			return errors.Join(insert(ctx, tx, op.Key), r.exec(ctx, tx, change))
 		})
-		if oneWriter(g.store) { // it has waited for its turn to write, before the handler
+		if oneWriter(g.Kind) { // it has waited for its turn to write, before the handler
 			refused(t, err)
 		} else {
 			ended(t, err)
@@ -103,7 +103,7 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 	})
 
 	// As somebody does who alters it. SQLite has no such lock, only that of the file.
-	if !oneWriter(g.store) {
+	if !oneWriter(g.Kind) {
 		t.Run("table", func(t *testing.T) {
 			conn, err := g.db.Conn(t.Context())
 			if err != nil {
@@ -111,7 +111,7 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 			}
 			defer conn.Close()
 			texts := [2]string{"begin; lock table entry in access exclusive mode", "rollback"}
-			if innodb(g.store) {
+			if innodb(g.Kind) {
 				texts = [2]string{"lock tables entry write", "unlock tables"}
 			}
 			if _, err := conn.ExecContext(t.Context(), texts[0]); err != nil {
@@ -133,10 +133,10 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 	}
 
 	sleeping := "select pg_sleep(60)"
-	if oneWriter(g.store) {
+	if oneWriter(g.Kind) {
 		sleeping = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c"
 	}
-	switch g.store { // sleep() ends without an error
+	switch g.Kind { // sleep() ends without an error
 	case harness.MariaDB:
 		sleeping = "select count(*) from seq_1_to_1000000 a join seq_1_to_1000000 b on a.seq <> b.seq"
 	case harness.MySQL:
@@ -192,7 +192,7 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 				if err != nil || res.Replayed {
 					t.Errorf("the duplicate: %+v, %v", res, err)
 				}
-				met = met || oneWriter(g.store) // it has waited for the file, which the holder had
+				met = met || oneWriter(g.Kind) // it has waited for the file, which the holder had
 				break
 			}
 			close(goOn)

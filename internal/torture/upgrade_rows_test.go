@@ -28,12 +28,12 @@ func TestColumnsAreAddedWithoutARewrite(t *testing.T) {
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		g.fillOld(t, manyRows())
 		before := g.place(t)
-		if dialectOf[g.store] == sqlplane.MySQL {
+		if dialectOf[g.Kind] == sqlplane.MySQL {
 			for _, column := range addedColumns(t, "mysql") { // the same statement, which fails if it would copy the table
 				g.exec(t, column+", algorithm=instant")
 			}
 		}
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Fatal(err)
 		}
 		if after := g.place(t); after != before {
@@ -59,7 +59,7 @@ func TestColumnsAreAddedWithoutARewrite(t *testing.T) {
 // fillOld stores n operations that are done, as the old program would have.
 func (g *testDB) fillOld(t *testing.T, n int) {
 	t.Helper()
-	switch dialectOf[g.store] {
+	switch dialectOf[g.Kind] {
 	case sqlplane.PostgreSQL:
 		g.exec(t, fmt.Sprintf("insert into once_operation (scope, key, claim, body) select 'many', n::text, '\\x01', '\\x31' from generate_series(1, %d) n", n))
 	case sqlplane.SQLite:
@@ -79,7 +79,7 @@ func (g *testDB) fillOld(t *testing.T, n int) {
 // place is where the rows of the table are: it changes when they are written again.
 func (g *testDB) place(t *testing.T) int {
 	t.Helper()
-	switch dialectOf[g.store] {
+	switch dialectOf[g.Kind] {
 	case sqlplane.PostgreSQL:
 		return g.count(t, "select pg_relation_filenode('once_operation')::int")
 	case sqlplane.SQLite:

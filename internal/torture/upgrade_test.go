@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("before: %s", got)
 		}
 		for range 2 { // the second one finds nothing to do
-			if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, newest...); err != nil {
+			if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, newest...); err != nil {
 				t.Fatal(err)
 			}
 			g.wholeAfterUpgrade(t)
@@ -43,7 +43,7 @@ func TestUpgradeKilled(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		for _, f := range killsOf[g.store] {
+		for _, f := range killsOf[g.Kind] {
 			struck := 0
 			for at := 1; ; at++ {
 				line, su := g.obstructed(t)
@@ -56,7 +56,7 @@ func TestUpgradeKilled(t *testing.T) {
 					break
 				}
 				struck++
-				if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, newest...); err != nil {
+				if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, newest...); err != nil {
 					t.Errorf("%s statement %d: %v", f.name, at, err)
 				}
 				g.wholeAfterUpgrade(t)
@@ -84,16 +84,16 @@ var killsOf = map[string][]fault{
 // obstructed returns the way to g on which statements fail.
 func (g *testDB) obstructed(t *testing.T) (obstacle, setup) {
 	t.Helper()
-	if g.store == harness.SQLite {
-		c, err := sqlite.NewConnector(g.dsn)
+	if g.Kind == harness.SQLite {
+		c, err := sqlite.NewConnector(g.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
 		line := &tripwire{Connector: c}
 		return line, setup{opens: line.open}
 	}
-	line := newToll(t, address(t, g.dsn), wireOf(g.store))
-	return line, setup{dsn: line.dsn(g.dsn)}
+	line := newToll(t, address(t, g.DSN), wireOf(g.Kind))
+	return line, setup{dsn: line.dsn(g.DSN)}
 }
 
 // TestOldProgramBeside: on an upgraded database, the statements of the old program work, and
@@ -102,7 +102,7 @@ func TestOldProgramBeside(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Fatal(err)
 		}
 		do, log, _ := g.repeats(t)
@@ -136,7 +136,7 @@ func TestOldProgramBeside(t *testing.T) {
 // runOldProgram runs the statements of the old program, which must find what the new one has written under the key "new".
 func (g *testDB) runOldProgram(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.store]) + "-statements.sql")
+	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.Kind]) + "-statements.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,13 +161,13 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		drop := "drop table once_attempt;\ndrop table once_audit;\ndrop table once_intent;\n"
 		g.exec(t, drop+"delete from once_migration where version > 2")
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}); err != nil {
 			t.Fatal(err)
 		}
 		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3, operation 4" {
 			t.Errorf("after the upgrade: %s", got)
 		}
-		old, err := migration.All(dialectOf[g.store], capabilities...) // with the same text
+		old, err := migration.All(dialectOf[g.Kind], capabilities...) // with the same text
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		if got := g.applied(t, capabilities...); got != appliedAfter {
 			t.Errorf("after the old program: %s", got)
 		}
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Error(err)
 		}
 		if n := g.count(t, "select count(*) from once_schema"); n != 7 {
@@ -193,7 +193,7 @@ func TestRenamedCapability(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Fatal(err)
 		}
 		g.exec(t, "update once_schema set capability = 'admin' where capability = 'operate'")
@@ -201,14 +201,14 @@ func TestRenamedCapability(t *testing.T) {
 		if got := g.applied(t, capabilities...); got != appliedAfter || audited == 0 {
 			t.Errorf("%s, %d entries in the audit", got, audited)
 		}
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, capabilities...); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Error(err)
 		}
 		if n := g.count(t, "select count(*) from once_schema where capability = 'admin'"); n != 1 || g.count(t, "select count(*) from once_audit") != audited {
 			t.Errorf("%d rows of a program of before", n)
 		}
 		g.exec(t, "update once_schema set version = 9 where capability = 'admin'")
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of operate") {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of operate") {
 			t.Errorf("a later version under the earlier name: %v", err)
 		}
 	})
@@ -222,7 +222,7 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 	onOldDatabases(t, func(t *testing.T, g *testDB) {
 		refused := func(what, want string, sets ...migration.Set) {
 			t.Helper()
-			err := g.upgrade(t.Context(), setup{dsn: g.dsn}, sets...)
+			err := g.upgrade(t.Context(), setup{dsn: g.DSN}, sets...)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "Try: a newer release of once") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -233,12 +233,12 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 		if got := g.applied(t, capabilities...); got != appliedBefore {
 			t.Errorf("after a refusal: %s", got)
 		}
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}); err != nil {
 			t.Fatal(err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('attemptlog', 2, 'later')")
 		refused("a later version of the attempt log", "version 2 of attemptlog, this program knows 1", capabilities...)
-		if err := g.upgrade(t.Context(), setup{dsn: g.dsn}, operate.Migrations); err != nil {
+		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err != nil {
 			t.Errorf("without the attempt log: %v", err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('operation', 9, 'later')")

@@ -19,6 +19,7 @@ import (
 // TestForwardsRaceWithUndos: two forwards and two undos of one operation meet, on two nodes. Either it was executed once and undone once, with its
 // value, or it was refused for good; and each caller is told which.
 func TestForwardsRaceWithUndos(t *testing.T) {
+	testenv.Both(t)
 	on(t, undoRace[pgx.Tx], undoRace[*sql.Tx])
 }
 
