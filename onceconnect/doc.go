@@ -50,8 +50,9 @@
 //	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	                                 (Grpc-Previous-Rpc-Attempts, of a gRPC client with a retryPolicy, is added)
 //	Once-First-Sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	Once-Undoes            request   in place of Idempotency-Key where a call undoes another one: the key of that
 //	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
-//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again)
+//	Idempotency-Status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
@@ -65,6 +66,14 @@
 // [proto.MarshalOptions] calls deterministic: after an upgrade of the protobuf module of
 // a server it could, in principle, differ, and then a retry across the upgrade would be
 // refused, not executed.
+//
+// # Undo
+//
+// A service that takes part in the saga of another one has a method that undoes what a method has done: it is [once.Undo] over Connect.
+// [Config].Undoes names both. A call of it names in Once-Undoes the key that a call of the other one had, or may yet have. If that was
+// executed, the handler runs once, and [Undone] is its answer; the status is "undone". If not, the answer is an empty message with the
+// status "nothing", and a call that comes late is told UNDONE. While it is under way the undo is told IN_FLIGHT. An Idempotency-Key of the
+// undo is not looked at.
 //
 // # Errors
 //
@@ -81,6 +90,7 @@
 //	UNKNOWN             failed_precondition  no
 //	STALE               failed_precondition  no
 //	RESULT_UNAVAILABLE  failed_precondition  no
+//	UNDONE              failed_precondition  no
 //	CONFLICT            unavailable          yes
 //	UNAVAILABLE         unavailable          yes
 //	FAILED              internal             yes

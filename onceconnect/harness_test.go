@@ -34,7 +34,8 @@ type service struct {
 	seen  []http.Header // of each call that has arrived
 	conns map[net.Conn]bool
 
-	before func(ctx context.Context, run int) error // in the handler, after the write
+	before func(ctx context.Context, run int) error             // in the handler, after the write
+	undo   func(ctx context.Context) (*refundsv1.Refund, error) // in place of GetRefund
 	around func(call int, handle func() (connect.AnyResponse, error)) (connect.AnyResponse, error)
 }
 
@@ -58,6 +59,9 @@ func (s *service) CreateRefund(ctx context.Context, req *refundsv1.CreateRefundR
 }
 
 func (s *service) GetRefund(ctx context.Context, req *refundsv1.GetRefundRequest) (*refundsv1.Refund, error) {
+	if s.undo != nil {
+		return s.undo(ctx)
+	}
 	r := &refundsv1.Refund{Id: req.GetId()}
 	err := s.db.QueryRowContext(ctx, "select charge, amount from refund where id = ?", r.GetId()).Scan(&r.Charge, &r.Amount)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -32,6 +33,17 @@ func messageOf(message any) (a rpc.Answer, err error) {
 		a.Type = string(message.(proto.Message).ProtoReflect().Descriptor().FullName()) //nolint:forcetypeassert // it was marshalled
 	}
 	return a, err
+}
+
+// outputOf is the full name of the message that a method answers with, "" if its descriptor is not linked in.
+func outputOf(method string) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)); err == nil {
+		if m, ok := d.(protoreflect.MethodDescriptor); ok {
+			return string(m.Output().FullName())
+		}
+	}
+	return ""
 }
 
 func messageFrom(a rpc.Answer) (proto.Message, error) {

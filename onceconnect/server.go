@@ -1,8 +1,10 @@
 package onceconnect
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -51,6 +53,9 @@ type Config struct {
 	// are opaque.
 	KeyTime bool
 
+	// Undoes has the methods that undo others, and which: "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". See the package. Default: none.
+	Undoes map[string]string
+
 	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
 	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
 	MaxStored int64
@@ -76,17 +81,20 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
 			"Try: a function that returns the authenticated account, or onceconnect.Global() if there is only one.")
 	}
+	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
+		panic("onceconnect: " + err.Error())
+	}
 	if cfg.Protects == nil {
 		cfg.Protects = hasSideEffects
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Config: &cfg,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Undoes: cfg.Undoes, Config: &cfg,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			spec := req.Spec()
-			if spec.IsClient || !cfg.Protects(spec) {
+			if spec.IsClient || cfg.Undoes[spec.Procedure] == "" && !cfg.Protects(spec) {
 				return next(ctx, req)
 			}
 			switch inside, err := s.Nested(ctx, "onceconnect"); {
@@ -99,10 +107,11 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 			if err != nil {
 				return nil, connect.NewError(connect.CodeInternal, err)
 			}
-			return serve(ctx, s, rpc.Call{
-				Principal: cfg.Principal(ctx, req), Method: spec.Procedure, Message: asked,
-				Header: req.Header().Values,
-			}, req, next)
+			c := rpc.Call{Principal: cfg.Principal(ctx, req), Method: spec.Procedure, Message: asked, Header: req.Header().Values}
+			if cfg.Undoes[spec.Procedure] != "" {
+				c.Output = outputOf(spec.Procedure)
+			}
+			return serve(ctx, s, c, req, next)
 		}
 	})
 }
@@ -110,6 +119,23 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harmless(s) }
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
+
+// Undone returns the answer to the call that the one of ctx undoes: see Config.Undoes. It panics if there is none, or if it is another message.
+func Undone[M proto.Message](ctx context.Context) M {
+	a, ok := rpc.UndoneOf(ctx)
+	if !ok {
+		panic("onceconnect: Undone: this call undoes nothing.\nTry: a method of Config.Undoes.")
+	}
+	m, err := messageFrom(a)
+	if err != nil {
+		panic(err.Error())
+	}
+	message, ok := m.(M)
+	if !ok {
+		panic(fmt.Sprintf("onceconnect: Undone: the message is a %T.\nTry: onceconnect.Undone[%[1]T](ctx).", m))
+	}
+	return message
+}
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its work:
 // it commits together with the key and the answer. Tx panics if there is none, or if it is
@@ -142,7 +168,8 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	if problem != nil {
 		return nil, errorOf(problem)
 	}
-	if outcome == wire.StatusReplayed && answer.Status == nil {
+	says := cmp.Or(answer.Says, outcome)
+	if (outcome == wire.StatusReplayed || outcome == wire.StatusNothing) && answer.Status == nil {
 		m, err := messageFrom(answer)
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInternal, err)
@@ -151,10 +178,10 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	}
 	if answer.Status != nil { // of the first time, too: the handler may return one error to many callers
 		err := errorFrom(answer.Status, refused)
-		addOutcome(err.Meta(), outcome, s.Retention())
+		addOutcome(err.Meta(), outcome, says, s.Retention())
 		return nil, err
 	}
-	addOutcome(last.Header(), outcome, s.Retention())
+	addOutcome(last.Header(), outcome, says, s.Retention())
 	return last, nil
 }
 
@@ -169,14 +196,14 @@ func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 }
 
 // addOutcome says what has become of the call.
-func addOutcome(h http.Header, outcome, retention string) {
+func addOutcome(h http.Header, outcome, says, retention string) {
 	h.Del(rpc.ReplayedHeader)
 	h.Del(rpc.RetentionHeader)
-	h.Set(rpc.StatusHeader, outcome)
+	h.Set(rpc.StatusHeader, says)
 	if outcome == wire.StatusReplayed {
 		h.Set(rpc.ReplayedHeader, "true")
 	}
-	if outcome != wire.StatusIgnored {
+	if outcome != wire.StatusIgnored && outcome != wire.StatusNothing {
 		h.Set(rpc.RetentionHeader, retention)
 	}
 }

@@ -47,8 +47,9 @@
 //	once-attempt           request   1 for the first attempt, 2 for the next, ...; 1 saves a look-up
 //	                                 (grpc-previous-rpc-attempts, of a client with a retryPolicy, is added)
 //	once-first-sent        request   when that was, on every attempt alike: 1767225600000 (milliseconds since 1970), 2026-01-01T00:00:00Z
+//	once-undoes            request   in place of idempotency-key where a call undoes another one: the key of that
 //	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
-//	idempotency-status     answer    stored, replayed, or ignored (a retry executes again)
+//	idempotency-status     answer    stored, replayed, or ignored (a retry executes again); undone, nothing: see Undo
 //	idempotent-replayed    answer    true on a replay
 //	idempotency-retention  answer    for how many seconds after its execution the answer is replayed
 //
@@ -62,6 +63,14 @@
 // [proto.MarshalOptions] calls deterministic: after an upgrade of the protobuf module of
 // a server it could, in principle, differ, and then a retry across the upgrade would be
 // refused, not executed.
+//
+// # Undo
+//
+// A service that takes part in the saga of another one has a method that undoes what a method has done: it is [once.Undo] over gRPC.
+// [Config].Undoes names both. A call of it names in once-undoes the key that a call of the other one had, or may yet have. If that was
+// executed, the handler runs once, and [Undone] is its answer; the status is "undone". If not, the answer is an empty message with the
+// status "nothing", and a call that comes late is told UNDONE. While it is under way the undo is told IN_FLIGHT. An idempotency-key of the
+// undo is not looked at.
 //
 // # Errors
 //
@@ -78,6 +87,7 @@
 //	UNKNOWN             FailedPrecondition  no
 //	STALE               FailedPrecondition  no
 //	RESULT_UNAVAILABLE  FailedPrecondition  no
+//	UNDONE              FailedPrecondition  no
 //	CONFLICT            Unavailable         yes
 //	UNAVAILABLE         Unavailable         yes
 //	FAILED              Internal            yes

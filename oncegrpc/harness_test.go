@@ -35,7 +35,8 @@ type service struct {
 	seen  []metadata.MD // of each call that has arrived
 	conns []net.Conn
 
-	before func(ctx context.Context, run int) error // in the handler, after the write
+	before func(ctx context.Context, run int) error             // in the handler, after the write
+	undo   func(ctx context.Context) (*refundsv1.Refund, error) // in place of GetRefund
 	around func(ctx context.Context, call int, handle func() (any, error)) (any, error)
 }
 
@@ -59,6 +60,9 @@ func (s *service) CreateRefund(ctx context.Context, req *refundsv1.CreateRefundR
 }
 
 func (s *service) GetRefund(ctx context.Context, req *refundsv1.GetRefundRequest) (*refundsv1.Refund, error) {
+	if s.undo != nil {
+		return s.undo(ctx)
+	}
 	r := &refundsv1.Refund{Id: req.GetId()}
 	err := s.db.QueryRowContext(ctx, "select charge, amount from refund where id = ?", r.GetId()).Scan(&r.Charge, &r.Amount)
 	if err != nil {

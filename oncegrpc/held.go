@@ -43,7 +43,7 @@ func (h *held) SetTrailer(md metadata.MD) error {
 }
 
 // send gives what was held to the stream of ctx, with what the answer says about itself.
-func (h *held) send(ctx context.Context, outcome, retention string) {
+func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	header := h.header.Copy()
 	if header == nil {
 		header = metadata.MD{}
@@ -51,8 +51,8 @@ func (h *held) send(ctx context.Context, outcome, retention string) {
 	for _, name := range [...]string{rpc.StatusHeader, rpc.ReplayedHeader, rpc.RetentionHeader} {
 		header.Delete(name)
 	}
-	if outcome != "" {
-		header.Set(rpc.StatusHeader, outcome)
+	if says != "" {
+		header.Set(rpc.StatusHeader, says)
 	}
 	if outcome == wire.StatusReplayed {
 		header.Set(rpc.ReplayedHeader, "true")

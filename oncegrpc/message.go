@@ -38,6 +38,17 @@ func messageOf(message any) (a rpc.Answer, err error) {
 	return a, err
 }
 
+// outputOf is the full name of the message that a method answers with, "" if its descriptor is not linked in.
+func outputOf(method string) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)); err == nil {
+		if m, ok := d.(protoreflect.MethodDescriptor); ok {
+			return string(m.Output().FullName())
+		}
+	}
+	return ""
+}
+
 func messageFrom(a rpc.Answer) (proto.Message, error) {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(a.Type))
 	if err != nil {

@@ -1,8 +1,10 @@
 package oncegrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -49,6 +52,9 @@ type Config struct {
 	// are opaque.
 	KeyTime bool
 
+	// Undoes has the methods that undo others, and which: "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". See the package. Default: none.
+	Undoes map[string]string
+
 	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
 	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
 	MaxStored int64
@@ -74,15 +80,18 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 		panic("oncegrpc: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
 			"Try: a function that returns the authenticated account, or oncegrpc.Global() if there is only one.")
 	}
+	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
+		panic("oncegrpc: " + err.Error())
+	}
 	if cfg.Protects == nil {
 		cfg.Protects = hasSideEffects
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Config: &cfg,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Undoes: cfg.Undoes, Config: &cfg,
 	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if !cfg.Protects(info.FullMethod) {
+		if cfg.Undoes[info.FullMethod] == "" && !cfg.Protects(info.FullMethod) {
 			return next(ctx, req)
 		}
 		switch inside, err := s.Nested(ctx, "oncegrpc"); {
@@ -99,11 +108,31 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 			Principal: cfg.Principal(ctx), Method: info.FullMethod, Message: asked,
 			Header: func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) },
 		}
+		if cfg.Undoes[info.FullMethod] != "" {
+			c.Output = outputOf(info.FullMethod)
+		}
 		return serve(ctx, s, c, req, next)
 	}
 }
 
 func hasSideEffects(method string) bool { return !rpc.Own(method) && !harmless(method) }
+
+// Undone returns the answer to the call that the one of ctx undoes: see Config.Undoes. It panics if there is none, or if it is another message.
+func Undone[M proto.Message](ctx context.Context) M {
+	a, ok := rpc.UndoneOf(ctx)
+	if !ok {
+		panic("oncegrpc: Undone: this call undoes nothing.\nTry: a method of Config.Undoes.")
+	}
+	m, err := messageFrom(a)
+	if err != nil {
+		panic(err.Error())
+	}
+	message, ok := m.(M)
+	if !ok {
+		panic(fmt.Sprintf("oncegrpc: Undone: the message is a %T.\nTry: oncegrpc.Undone[%[1]T](ctx).", m))
+	}
+	return message
+}
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its work:
 // it commits together with the key and the answer. Tx panics if there is none, or if it is
@@ -136,15 +165,16 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, 
 	})
 	if problem != nil {
 		if problem.Handler && sent != nil {
-			sent.send(ctx, "", "")
+			sent.send(ctx, "", "", "")
 		}
 		return nil, errorOf(problem)
 	}
-	if outcome != wire.StatusReplayed {
-		sent.send(ctx, outcome, s.Retention())
+	says := cmp.Or(answer.Says, outcome)
+	if outcome != wire.StatusReplayed && outcome != wire.StatusNothing {
+		sent.send(ctx, outcome, says, s.Retention())
 		return last, refused
 	}
-	(&held{}).send(ctx, outcome, s.Retention())
+	(&held{}).send(ctx, outcome, says, s.Retention())
 	if answer.Status != nil {
 		return nil, status.ErrorProto(protoOf(answer.Status))
 	}

@@ -12,6 +12,7 @@ const (
 	AttemptHeader   = "once-attempt"
 	PreviousHeader  = "grpc-previous-rpc-attempts" // of a client whose service config has a retryPolicy
 	FirstSentHeader = "once-first-sent"
+	UndoesHeader    = "once-undoes"
 	TraceHeader     = "traceparent"
 	StatusHeader    = "idempotency-status"
 	ReplayedHeader  = "idempotent-replayed"

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/nested"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/engine/voided"
 	"github.com/oncelib/once/store"
 )
 
@@ -26,7 +27,8 @@ type Server[TX any] struct {
 	MaxStored int64 // of a message, in bytes; 0: defaultMaxStored
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
-	Config    any // a pointer to the adapter's
+	Undoes    map[string]string // by method: the one that it undoes
+	Config    any               // a pointer to the adapter's
 }
 
 // Call is a unary call that has arrived.
@@ -35,6 +37,7 @@ type Call struct {
 	Method    string                     // "/package.Service/Method"
 	Header    func(name string) []string // of the request
 	Message   []byte                     // what is asked, deterministic
+	Output    string                     // full name of the message that the method answers with; only of one that undoes
 }
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after
@@ -44,8 +47,19 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 	if p != nil {
 		return a, "", p
 	}
+	says := ""
+	var undone *Answer
+	if s.Undoes[c.Method] != "" {
+		if undone, p = s.findUndone(ctx, c, op); p != nil {
+			return a, "", p
+		}
+		if undone == nil {
+			return Answer{Type: c.Output}, wire.StatusNothing, nil
+		}
+		says = wire.StatusUndone
+	}
 	rec, again, err := s.Engine.Exec(ctx, op, func(ctx context.Context, tx TX) (once.Answer, error) {
-		answer, err := handle(&handlerContext{Context: ctx, engine: s.Engine, tx: tx, config: s.Config}, tx)
+		answer, err := handle(&handlerContext{Context: ctx, engine: s.Engine, tx: tx, config: s.Config, undone: undone}, tx)
 		if a = answer; err != nil {
 			return once.Answer{}, err
 		}
@@ -57,12 +71,15 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 	case op.Key == "":
 		return a, wire.StatusIgnored, nil
 	case !again:
-		return a, wire.StatusStored, nil
+		return a.saying(says), wire.StatusStored, nil
+	case voided.Is(rec.Result):
+		late := undoneProblem
+		return Answer{}, "", &late
 	}
 	if a, err = decode(rec.Result); err != nil {
 		return Answer{}, "", problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Err: err})
 	}
-	return a, wire.StatusReplayed, nil
+	return a.saying(says), wire.StatusReplayed, nil
 }
 
 // Retention returns how long answers are replayed, in seconds.
@@ -76,29 +93,33 @@ func (s *Server[TX]) operation(c Call) (op once.Operation, p *Problem) {
 	}
 	op.Name, op.Attempt.Trace = c.Method, wire.Trace(c.Header(TraceHeader))
 	op.Isolation, op.Timeouts = s.Isolation, s.Timeouts
-	lines := c.Header(KeyHeader)
+	lines, name := s.key(c)
 	switch {
-	case len(lines) == 0 && s.Optional:
+	case len(lines) == 0 && s.Optional && name == KeyHeader:
 		return op, nil
+	case len(lines) == 0 && name == UndoesHeader:
+		return op, &Problem{
+			Code: InvalidArgument, Reason: reasonMissing, SafeNewKey: true,
+			Message: "This call needs metadata " + UndoesHeader + ": the idempotency key of what it undoes.",
+		}
 	case len(lines) == 0:
 		return op, &Problem{
 			Code: InvalidArgument, Reason: reasonMissing, SafeNewKey: true,
 			Message: "This call needs metadata " + KeyHeader + ": the same one for every retry of the same intent.",
 		}
 	case len(lines) > 1:
-		return op, invalidKey(errors.New("send one " + KeyHeader + ", not several"))
+		return op, invalidKey(errors.New("send one " + name + ", not several"))
 	}
 	key, err := wire.ParseKey(lines[0], false)
 	if err != nil {
 		return op, invalidKey(err)
 	}
-	op.Key = key
 	var ok bool
 	if op.Attempt.FirstSent, ok = wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key, s.KeyTime); !ok {
 		invalid := firstSentInvalid
 		return op, &invalid
 	}
-	op.Scope = wire.Scope(c.Principal, c.Method)
+	op.Scope, op.Key = s.names(c, key)
 	op.Fingerprint = once.FingerprintOf([]byte(c.Method), c.Message)
 	op.Wait, op.Retain, op.Attempt.Bytes = s.Wait, s.Retain, int64(len(c.Message))
 	op.Attempt.Number = c.attempt()
@@ -139,6 +160,7 @@ type handlerContext struct {
 	context.Context //nolint:containedctx // it is one
 
 	engine, tx, config any
+	undone             *Answer
 }
 
 // Value implements [context.Context].
@@ -146,6 +168,8 @@ func (r *handlerContext) Value(key any) any {
 	switch key {
 	case txKey{}:
 		return r.tx
+	case undoneKey{}:
+		return r.undone
 	case nested.Key{Engine: r.engine}:
 		return r.config
 	}

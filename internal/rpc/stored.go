@@ -14,6 +14,15 @@ type Answer struct {
 	Type   string // full name of the message
 	Body   []byte // the message
 	Status *Status
+	Says   string // what the metadata says of it in place of its outcome; "": that
+}
+
+// saying is the answer of an undo, unless it is a no.
+func (a Answer) saying(says string) Answer {
+	if a.Status == nil {
+		a.Says = says
+	}
+	return a
 }
 
 // Status is an answer that is not a message.

@@ -100,4 +100,25 @@ var undoMutants = []Mutant{
 		Edits: []Edit{{In: "oncehttp.compile", Old: "p.preset.KeyHeaders, p.Key, p.FormField, p.Optional = []string{wire.UndoesHeader}, nil, \"\", false", New: "p.preset.KeyHeaders = append([]string{wire.UndoesHeader}, p.preset.KeyHeaders...)"}},
 		Tests: in("oncehttp", "TestUndoRouteNeedsItsHeader"),
 	},
+	{
+		Name:  "a call to undo has the key of what it undoes",
+		Edits: []Edit{{In: "rpc.(*Server).names", Old: "keyname.Undo(key)", New: "keyname.Undo(key)[:len(key)]"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACall"}},
+	},
+	{
+		Name:  "a call that comes after its undo has a result that was not kept",
+		Edits: []Edit{{In: "rpc.(*Server).Serve", Old: "case voided.Is(rec.Result):", New: "case voided.Is(rec.Result) && p != nil:"}},
+		Tests: []Killer{{Module: "onceconnect", Test: "TestUndoOfACall"}},
+	},
+	{
+		Name:  "a call undoes an answer that was a no",
+		Edits: []Edit{{In: "rpc.(*Server).findUndone", Old: "rec.Result.Kind == store.ResultFailure", New: "voided.Is(rec.Result)"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACallUnderWay"}},
+	},
+	{
+		Name:  "the second bank takes back what a request says, also if it was never made",
+		Edits: []Edit{{In: "oncehttp.(*Route).Read", Old: `return x, rt.plan.Undoes == "" || op.Key == "" || x.findUndone()`, New: `x.undoes = &store.Result{Status: 201, Body: x.body.memory}
+return x, true`}},
+		Tests: in("oncehttp", "TestUndoRouteComesFirst"),
+	},
 }

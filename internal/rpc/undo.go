@@ -1,0 +1,82 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/engine/voided"
+	"github.com/oncelib/once/store"
+)
+
+// reasonUndone is that of a call which comes after its undo.
+const reasonUndone = "UNDONE"
+
+var undoneProblem = Problem{
+	Code: FailedPrecondition, Reason: reasonUndone,
+	Message: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
+}
+
+// key returns the lines of metadata that carry the key of a call, and their name.
+func (s *Server[TX]) key(c Call) (lines []string, name string) {
+	if s.Undoes[c.Method] != "" {
+		name = UndoesHeader
+	} else {
+		name = KeyHeader
+	}
+	return c.Header(name), name
+}
+
+// names returns the scope and the key of the operation. That of an undo is beside what it undoes.
+func (s *Server[TX]) names(c Call, key string) (scope, own string) {
+	if undoes := s.Undoes[c.Method]; undoes != "" {
+		return wire.Scope(c.Principal, undoes), keyname.Undo(key)
+	}
+	return wire.Scope(c.Principal, c.Method), key
+}
+
+// findUndone finds what a call undoes, and makes sure that it is not executed any more. There is nothing to undo if the answer is nil.
+func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation) (*Answer, *Problem) {
+	lines, _ := s.key(c)
+	key, err := wire.ParseKey(lines[0], false)
+	if err != nil { // which has been read before
+		return nil, invalidKey(err)
+	}
+	forward := undo
+	forward.Key, forward.Name, forward.Fingerprint = key, s.Undoes[c.Method], once.Fingerprint{}
+	forward.Attempt.Number = 0 // that of the undo
+	rec, _, err := s.Engine.Exec(ctx, forward, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	if rec.Result.Kind == store.ResultFailure { // a "no" has no effect
+		return nil, nil
+	}
+	a, err := decode(rec.Result)
+	if err != nil {
+		return nil, problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Err: err})
+	}
+	return &a, nil
+}
+
+// CheckUndoes says what is wrong with methods that undo others.
+func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
+	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
+		return errors.New("Config.Undoes on an engine of package lease: its work is several commits, which no single one undoes.\nTry: a saga, whose steps have an undo each.")
+	}
+	return nil
+}
+
+type undoneKey struct{}
+
+// UndoneOf returns the answer to the call that the one of ctx undoes.
+func UndoneOf(ctx context.Context) (a Answer, ok bool) {
+	p, _ := ctx.Value(undoneKey{}).(*Answer)
+	if p == nil {
+		return a, false
+	}
+	return *p, true
+}
