@@ -220,8 +220,6 @@ func (r *run) change(e end) store.Change {
 	case store.StateDone:
 		s = s.ended()
 		c.Retain = r.n.cfg.Retain
-	case store.StateUnknown:
-		c.Next.RecoveryPoint = "stuck"
 	}
 	c.Next.Data = s.encode()
 	switch {
