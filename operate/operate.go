@@ -114,7 +114,7 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 	keys := NewKeys(s, cfg.Caches...)
 	return &Operator{
 		Keys:    keys,
-		Sagas:   &Sagas{keys, s},
+		Sagas:   &Sagas{keys, s, cfg.Encrypter},
 		Outbox:  &Outbox{box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
 		Inbox:   &Inboxes{db: s, consumer: consumer},
 		Letters: &Letters{deadletter.New(s, deadletter.Config{Encrypter: cfg.Encrypter})},

@@ -22,7 +22,7 @@ func TestByIsRequired(t *testing.T) {
 		Outbox:  &Outbox{by: func(By) signedBox { changed++; return noBox{} }},
 		Inbox:   &Inboxes{consumer: func(string) (order, error) { changed++; return nil, fmt.Errorf("reached") }},
 		Letters: &Letters{},
-		Sagas:   &Sagas{},
+		Sagas:   &Sagas{keys: &Keys{}},
 	}
 	for says, by := range map[string]By{"By.Who": {Reason: "asked"}, "By.Reason": {Who: "ada", Reason: " "}} {
 		ctx := t.Context()
@@ -30,6 +30,7 @@ func TestByIsRequired(t *testing.T) {
 			"forget":        func() error { _, err := o.Keys.Forget(ctx, by, ForgetRequest{Scope: "s", Key: "k"}); return err },
 			"decide":        func() error { return o.Keys.Decide(ctx, by, store.ID{}, Decision{}) },
 			"decide saga":   func() error { _, err := o.Sagas.Decide(ctx, by, saga.ID{}, saga.Decision{}); return err },
+			"forget saga":   func() error { _, err := o.Sagas.Forget(ctx, by, saga.ID{Key: "k"}, false); return err },
 			"pause":         func() error { return o.Outbox.Pause(ctx, by, "t", "") },
 			"resume":        func() error { _, err := o.Outbox.Resume(ctx, by, "t", ""); return err },
 			"skip":          func() error { return o.Outbox.Skip(ctx, by, "id") },

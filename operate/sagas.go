@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
@@ -14,8 +15,9 @@ import (
 
 // Sagas are the sagas of a database, of all programs. What is decided needs no definition: the node that has it goes on.
 type Sagas struct {
-	keys *Keys
-	ops  store.Operations // nil: the store keeps none
+	keys      *Keys
+	ops       store.Operations // nil: the store keeps none
+	encrypter once.Encrypter
 }
 
 // Saga is a saga in a list.
@@ -23,7 +25,7 @@ type Saga struct {
 	Tenant     string     `json:"tenant"`
 	Key        string     `json:"key"`
 	Definition string     `json:"saga"`         // the name of its definition
-	State      string     `json:"state"`        // of saga.StateRunning to saga.StateCompensated, or StateExpired
+	State      string     `json:"state"`        // of saga.StateRunning to saga.StateForgotten, or StateExpired
 	At         string     `json:"at,omitempty"` // the last step, and behind the turn what is undone
 	Since      time.Time  `json:"since"`        // when it was started, or has ended
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
@@ -67,7 +69,7 @@ var sagaStates = map[string]string{
 	saga.StateRunning:     states["running"],
 	saga.StateWaiting:     states["waiting"],
 	saga.StateStuck:       states["unknown"],
-	saga.StateCompleted:   states["done"] + " and kind <> 1",
+	saga.StateCompleted:   states["done"] + " and kind = 0",
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
@@ -105,6 +107,8 @@ func sagaOf(op Operation) Saga {
 	case op.State == StateExpired:
 	case op.State == store.StateUnknown.String():
 		one.State = saga.StateStuck
+	case op.State == store.StateDone.String() && op.Result == "omitted":
+		one.State = saga.StateForgotten
 	case op.State == store.StateDone.String() && op.Result == "failure":
 		one.State = saga.StateCompensated
 	case op.State == store.StateDone.String():
@@ -113,7 +117,7 @@ func sagaOf(op Operation) Saga {
 	return one
 }
 
-// Show returns what is known of a saga. The error is [saga.ErrNothing] if there is none.
+// Show returns what is known of a saga, and of what its steps were given if it can be decrypted. The error is [saga.ErrNothing] if there is none.
 func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	list, err := s.Find(ctx, id.Key)
 	if err != nil {
@@ -131,18 +135,26 @@ func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	if v.Audit = timeline.Audit; err != nil || s.ops == nil {
 		return v, errors.Join(err, s.none())
 	}
-	v.Progress, err = saga.StatusOf(ctx, s.ops, id)
+	v.Progress, err = saga.StatusOf(ctx, s.ops, id, s.encrypter)
 	return v, err //nolint:wrapcheck // it is of package saga
 }
 
-// Decide writes a decision and its entry of the audit in one commit, and returns it in words, as [saga.Decide] describes. It ignores Who and
-// Reason of d, which are those of by.
+// Decide writes a decision and its entry of the audit in one commit, and returns it in words, as [saga.Decide] describes. It ignores Who,
+// Reason and Encrypter of d.
 func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) (detail string, err error) {
 	if err := errors.Join(by.check(), s.none()); err != nil {
 		return "", err
 	}
-	d.Who, d.Reason = by.Who, by.Reason
+	d.Who, d.Reason, d.Encrypter = by.Who, by.Reason, s.encrypter
 	return saga.Decide(ctx, s.ops, id, d) //nolint:wrapcheck // it is of package saga
+}
+
+// Forget erases what a saga that has ended has stored: its outcome, where its steps are, and what they were given, if that was kept
+// ([saga.Config].KeepData). That it has ended, its tenant and its key stay until it expires, so that the same start is answered with
+// [once.CodeNoResult] and does nothing. See [Keys.Forget].
+func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
+	scope := string(owner.Saga) + id.Tenant
+	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})
 }
 
 // none is why nothing can be read, if the store keeps no operations.

@@ -44,6 +44,9 @@ type Decision struct {
 	// needs a store with tables. The starter of a saga that is cancelled is told Reason.
 	Who, Reason string
 
+	// Encrypter encrypts Value, if the saga is encrypted.
+	Encrypter once.Encrypter
+
 	// Preview says what would be done, and does nothing.
 	Preview bool
 }
@@ -163,17 +166,19 @@ func write(ctx context.Context, ops store.Operations, writes []store.Statement) 
 func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail string, err error) {
 	switch p.Action {
 	case ActionCancel:
-		changes, err = cancel(p.id.store(), rec, s, p.Reason)
-		return changes, "the saga turns: what has taken effect is undone", err
+		if changes, err = cancel(p.id.store(), rec, s, p.Reason); !changes {
+			return false, "the saga has turned before", err
+		}
+		return true, "the saga turns: what has taken effect is undone", nil
 	case ActionWake:
 		if rec.State != store.StateWaiting && rec.State != store.StateRunning {
-			return false, "", p.mismatch("is %s, and does not wait. Try: retry, if it is stuck", rec, s)
+			return false, "", p.mismatch("is %s, and does not wait. Try: retry, if it is stuck", rec)
 		}
 		return true, "the saga goes on now", nil
 	case ActionRetry, ActionSkip, ActionForce:
 	}
 	if rec.State != store.StateUnknown {
-		return false, "", p.mismatch("is %s, and not stuck. Try: its status", rec, s)
+		return false, "", p.mismatch("is %s, and not stuck. Try: a look at its status", rec)
 	}
 	switch p.Action { //nolint:exhaustive // see above
 	case ActionSkip:
@@ -187,7 +192,7 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	return true, detail, err
 }
 
-func (p *deciding) mismatch(format string, rec store.Record, s *saved) error {
+func (p *deciding) mismatch(format string, rec store.Record) error {
 	id := p.id.store()
 	return &once.Error{
 		Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key,
@@ -217,6 +222,8 @@ func (p *deciding) force(s *saved) (string, error) {
 	b := s.Steps[i]
 	what := "has not happened"
 	switch {
+	case p.Value != nil && s.Sealed != nil:
+		return p.forceSealed(s)
 	case p.Value != nil:
 		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
 		b = b.kept()
@@ -232,6 +239,18 @@ func (p *deciding) force(s *saved) (string, error) {
 	return fmt.Sprintf("call %q %s", p.Step, what), s.fits()
 }
 
+// forceSealed is force for a saga that is encrypted.
+func (p *deciding) forceSealed(s *saved) (detail string, err error) {
+	opened, err := s.open(p.Encrypter, p.id.store())
+	if err != nil {
+		return "", err
+	}
+	if detail, err = p.force(&opened); err == nil {
+		*s, err = opened.seal(p.Encrypter, p.id.store())
+	}
+	return detail, err
+}
+
 // audited is the entry of the audit, if one is wanted.
 func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	if p.Who == "" {
@@ -241,9 +260,9 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	if !ok {
 		return nil, errors.New("saga: the store has no tables, and so no audit. Try: a Decision without Who")
 	}
-	detail := StateOf(rec.State, rec.Result.Kind) + ": " + p.said
+	detail := StateOf(rec.State, rec.Result.Kind) + "; " + p.said
 	if s, err := decodeSaved(rec); err == nil && s.Stuck != "" {
-		detail = "stuck, because " + s.Stuck + ": " + p.said
+		detail = "stuck, because " + s.Stuck + "; " + p.said
 	}
 	id := p.id.store()
 	return []store.Statement{audit.Insert(db.Dialect(), audit.Entry{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 )
 
@@ -16,6 +17,7 @@ const (
 	StateStuck       = "stuck" // a person decides: see [Decide]
 	StateCompleted   = "completed"
 	StateCompensated = "compensated"
+	StateForgotten   = "forgotten" // it has ended, and nothing else is stored any more
 )
 
 // StateOf returns the state of a saga with such a record.
@@ -25,6 +27,8 @@ func StateOf(state store.State, result store.ResultKind) string {
 		return StateStuck
 	case state == store.StateDone && result == store.ResultFailure:
 		return StateCompensated
+	case state == store.StateDone && result == store.ResultOmitted:
+		return StateForgotten
 	case state == store.StateDone:
 		return StateCompleted
 	}
@@ -34,13 +38,14 @@ func StateOf(state store.State, result store.ResultKind) string {
 // Status is how far a saga has come, for people and scripts.
 type Status struct {
 	State  string          `json:"state"`
-	Turned string          `json:"turned,omitempty"` // the code of the failure that has turned it
-	Stuck  string          `json:"stuck,omitempty"`  // why a person must decide
-	Pivot  string          `json:"pivot,omitempty"`  // the step that is done and behind which there is no turn
-	Tries  int             `json:"tries,omitempty"`  // how often the step or the undo that is next has failed
-	Due    time.Time       `json:"due,omitzero"`     // when it goes on, if it waits; by the clock of the node that has written it
-	Input  json.RawMessage `json:"input,omitempty"`
-	Steps  []StepStatus    `json:"steps"` // in the order in which they have begun
+	Turned string          `json:"turned,omitempty"`    // the code of the failure that has turned it
+	Stuck  string          `json:"stuck,omitempty"`     // why a person must decide
+	Pivot  string          `json:"pivot,omitempty"`     // the step that is done and behind which there is no turn
+	Tries  int             `json:"tries,omitempty"`     // how often the step or the undo that is next has failed
+	Due    time.Time       `json:"due,omitzero"`        // when it goes on, if it waits; by the clock of the node that has written it
+	Input  json.RawMessage `json:"input,omitempty"`     // until the end
+	Sealed bool            `json:"encrypted,omitempty"` // inputs and results are there, and are not shown because there is no Encrypter
+	Steps  []StepStatus    `json:"steps"`               // in the order in which they have begun
 }
 
 // StepStatus is a step that has begun.
@@ -53,8 +58,9 @@ type StepStatus struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// StatusOf returns how far a saga has come. It needs its store, and not its program. The error is [ErrNothing] if there is none.
-func StatusOf(ctx context.Context, ops store.Operations, id ID) (s Status, err error) {
+// StatusOf returns how far a saga has come. It needs its store, and not its program, and the Encrypter only for inputs and results: if they
+// cannot be decrypted, the error says so, and the status lacks only those. The error is [ErrNothing] if there is no such saga.
+func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {
 		return s, err //nolint:wrapcheck // it is of the store
@@ -66,9 +72,13 @@ func StatusOf(ctx context.Context, ops store.Operations, id ID) (s Status, err e
 	if err != nil {
 		return s, err
 	}
+	sealed := data.Sealed != nil && e == nil
+	if !sealed {
+		data, err = data.open(e, id.store())
+	}
 	s = Status{
 		State: StateOf(rec.State, rec.Result.Kind), Stuck: data.Stuck, Pivot: data.passedPivot(), Tries: data.Tries, Due: data.Due,
-		Input: data.Input, Steps: []StepStatus{},
+		Input: data.Input, Steps: []StepStatus{}, Sealed: sealed,
 	}
 	if data.Turn != nil {
 		s.Turned = data.Turn.Cause.Code
@@ -84,10 +94,10 @@ func StatusOf(ctx context.Context, ops store.Operations, id ID) (s Status, err e
 		}
 		s.Steps = append(s.Steps, st)
 	}
-	return s, nil
+	return s, err
 }
 
 // Status returns how far a saga has come: see [StatusOf].
 func (r *Runner[TX]) Status(ctx context.Context, id ID) (Status, error) {
-	return StatusOf(ctx, r.ops, id)
+	return StatusOf(ctx, r.ops, id, r.cfg.Encrypter)
 }
