@@ -21,6 +21,8 @@ type KeyFilter struct {
 	Name        string    // of this kind: Operation.Name
 	Since       time.Time // begun at this moment or later; for atomic work that is when it was done
 	Before      time.Time // begun before it
+
+	is string // the condition of a state that only sagas have, in place of State
 }
 
 // List returns operations by scope and key. Each call sees the table as it is then; an operation that is there all the
@@ -71,6 +73,9 @@ func (a *Keys) where(f KeyFilter) (text string, args []any, err error) {
 	text, ok := states[f.State]
 	if !ok {
 		return "", nil, fmt.Errorf("operate: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
+	}
+	if f.is != "" {
+		text = f.is
 	}
 	and := func(cond string, values ...any) {
 		text += " and " + cond

@@ -1,4 +1,4 @@
-// Package operate is what an operator does with what once keeps in a database: operations, outbox, inboxes
+// Package operate is what an operator does with what once keeps in a database: operations, sagas, outbox, inboxes
 // and dead letters. A console and the command once use it.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
@@ -98,6 +98,7 @@ type Operator struct {
 	Outbox  *Outbox
 	Inbox   *Inboxes
 	Letters *Letters
+	Sagas   *Sagas
 }
 
 // New returns the Operator of s, which has been migrated. It does not ask the database.
@@ -110,8 +111,10 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 		}
 		return inbox.New(once.New(s, once.Config{}), c), nil
 	}
+	keys := NewKeys(s, cfg.Caches...)
 	return &Operator{
-		Keys:    NewKeys(s, cfg.Caches...),
+		Keys:    keys,
+		Sagas:   &Sagas{keys, s, cfg.Encrypter},
 		Outbox:  &Outbox{box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
 		Inbox:   &Inboxes{db: s, consumer: consumer},
 		Letters: &Letters{deadletter.New(s, deadletter.Config{Encrypter: cfg.Encrypter})},

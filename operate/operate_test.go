@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 )
 
@@ -21,12 +22,15 @@ func TestByIsRequired(t *testing.T) {
 		Outbox:  &Outbox{by: func(By) signedBox { changed++; return noBox{} }},
 		Inbox:   &Inboxes{consumer: func(string) (order, error) { changed++; return nil, fmt.Errorf("reached") }},
 		Letters: &Letters{},
+		Sagas:   &Sagas{keys: &Keys{}},
 	}
 	for says, by := range map[string]By{"By.Who": {Reason: "asked"}, "By.Reason": {Who: "ada", Reason: " "}} {
 		ctx := t.Context()
 		for name, change := range map[string]func() error{
 			"forget":        func() error { _, err := o.Keys.Forget(ctx, by, ForgetRequest{Scope: "s", Key: "k"}); return err },
 			"decide":        func() error { return o.Keys.Decide(ctx, by, store.ID{}, Decision{}) },
+			"decide saga":   func() error { _, err := o.Sagas.Decide(ctx, by, saga.ID{}, saga.Decision{}); return err },
+			"forget saga":   func() error { _, err := o.Sagas.Forget(ctx, by, saga.ID{Key: "k"}, false); return err },
 			"pause":         func() error { return o.Outbox.Pause(ctx, by, "t", "") },
 			"resume":        func() error { _, err := o.Outbox.Resume(ctx, by, "t", ""); return err },
 			"skip":          func() error { return o.Outbox.Skip(ctx, by, "id") },

@@ -39,7 +39,7 @@
 // resolved first: made again under its key, asked for, or cancelled by its key. A step without an undo stays.
 //
 // Behind a step with Pivot there is no turn. A "no" there makes the saga stuck, and so does an undo that fails again and again, or a
-// call whose outcome nothing tells: a person decides, with [Runner.Retry], [Runner.Skip] or [Runner.Force].
+// call whose outcome nothing tells: a person decides, with [Decide] or the command once saga.
 //
 // # One row
 //

@@ -61,6 +61,14 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	return t
 }
 
+// dueOf is for those that have no definitions.
+func dueOf(ops store.Operations) due {
+	if db, ok := store.As[sqlplane.Database](ops); ok {
+		return newDueTable(db, nil)
+	}
+	return dueRecords{ops: ops}
+}
+
 func repeat(s string, n int) (list []string) {
 	for range n {
 		list = append(list, s)

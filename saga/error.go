@@ -25,8 +25,7 @@ const (
 )
 
 var (
-	// ErrStuck is in the chain of the error of a saga that cannot go on: a person decides. See [Runner.Retry], [Runner.Skip] and
-	// [Runner.Force].
+	// ErrStuck is in the chain of the error of a saga that cannot go on: a person decides. See [Decide].
 	ErrStuck = errors.New("the saga is stuck, and a person decides")
 
 	// ErrPivot is in the chain of the error of a cancel that comes too late.

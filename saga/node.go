@@ -54,6 +54,13 @@ type Config struct {
 	// first transaction. Defaults: 5 s for a connection and for a lock, StepTimeout for a statement and between statements.
 	Timeouts store.Timeouts
 
+	// Encrypter, if it is set, encrypts what steps are given and return, what failures say, and the result of the saga. All nodes need the
+	// same one: a saga that a node cannot decrypt is left to the others.
+	Encrypter once.Encrypter
+
+	// KeepData keeps the inputs and results of steps behind the end of a saga, for as long as Retain. Default: they are dropped.
+	KeepData bool
+
 	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] does not end.
 	Retain time.Duration
 
@@ -155,7 +162,7 @@ func (n *node) begin(d *definition, id store.ID, in json.RawMessage) *run {
 // it is not for this node.
 func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*run, error) {
 	d := n.defs[rec.Name]
-	s, err := decodeSaved(rec)
+	s, err := n.read(id, rec)
 	switch {
 	case err != nil:
 		return nil, err
@@ -207,15 +214,30 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 		own := n.heart.NewOwner(e.ID, held.Claim{}, n.cfg.Timeouts.Acquire)
 		own.Nonce = nonce
 		own.Adopt(e.Record)
-		s, bad := decodeSaved(e.Record)
+		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
 			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
 			continue
 		}
-		own.Close()
-		err = errors.Join(err, bad)
+		n.log.WarnContext(ctx, "a saga cannot be run by this node and is left to another one", "saga", e.Name, "scope", e.ID.Scope, "key", e.ID.Key, "error", errors.Join(bad, n.leave(ctx, own, e)))
 	}
 	return runs, true, err
+}
+
+// read returns what is stored of a saga.
+func (n *node) read(id store.ID, rec store.Record) (saved, error) {
+	s, err := decodeSaved(rec)
+	if err == nil {
+		s, err = s.open(n.cfg.Encrypter, id)
+	}
+	return s, err
+}
+
+// leave has a saga that this node has taken and cannot run wait for another node.
+func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
+	defer own.Close()
+	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}
+	return own.Swap(ctx, own.Under(store.Change{ID: e.ID, Next: next, Writes: n.due.wait(e.ID, e.Name, n.cfg.MaxBackoff, false)})) //nolint:wrapcheck // it is of the store
 }
 
 func failureResult(f once.Failure) (store.Result, error) {

@@ -207,22 +207,24 @@ func (r *run) names(more ...any) []any {
 	return append([]any{"saga", r.def.name, "scope", r.id.Scope, "key", r.id.Key}, more...)
 }
 
-// change is the write of the owner that makes e of the saga.
-func (r *run) change(e end) store.Change {
+// change is the write of the owner that makes e of the saga. With an error it lacks what cannot be encrypted.
+func (r *run) change(e end) (c store.Change, err error) {
 	s := e.saved
 	s.Definition, s.Due = r.def.print, time.Time{}
-	c := store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(), CallStarted: s.calling() != nil, Result: e.result}}
+	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(), CallStarted: s.calling() != nil}}
 	switch e.state { //nolint:exhaustive // no other is written
 	case store.StateRunning:
 		c.Lease = r.n.cfg.TTL
 	case store.StateWaiting:
 		s.Due = time.Now().Add(e.after).UTC()
 	case store.StateDone:
-		s = s.ended()
+		if !r.n.cfg.KeepData {
+			s = s.ended()
+		}
 		c.Retain = r.n.cfg.Retain
-	case store.StateUnknown:
-		c.Next.RecoveryPoint = "stuck"
+		c.Next.Result, err = sealResult(r.n.cfg.Encrypter, r.id, e.result)
 	}
+	s, bad := s.seal(r.n.cfg.Encrypter, r.id)
 	c.Next.Data = s.encode()
 	switch {
 	case e.state == store.StateWaiting:
@@ -230,7 +232,7 @@ func (r *run) change(e end) store.Change {
 	case r.waits:
 		c.Writes = r.n.due.drop(r.id)
 	}
-	return r.own.Under(c)
+	return r.own.Under(c), errors.Join(err, bad)
 }
 
 // write makes e of the saga, in a transaction of its own.
@@ -238,10 +240,13 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	if r.lost != nil {
 		return r.lost
 	}
-	c := r.change(e)
+	c, err := r.change(e)
+	if err != nil {
+		return err
+	}
 	c.Writes = append(c.Writes, writes...)
 	started := r.own.Fence() > 0
-	err := r.own.Swap(context.WithoutCancel(ctx), c)
+	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
 		r.wrote(e, c.Next)

@@ -59,10 +59,9 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 		return t.untilCommitted(ctx)
 	}
 	r := &Runner[TX]{node: n, store: s, writer: writer}
+	n.due = dueRecords{s, n.defs}
 	if plane, ok := store.As[sqlplane.SQL[TX]](s); ok {
 		r.plane, n.due = plane, newDueTable(plane, names)
-	} else {
-		n.due = dueRecords{s, n.defs}
 	}
 	return r
 }

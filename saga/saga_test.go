@@ -94,7 +94,13 @@ func (g ground) wantStuck(err error, words ...string) {
 	}
 }
 
-var by = saga.By{}
+// decide is a decision about a saga that is stuck.
+func (g ground) decide(d saga.Decision) error {
+	_, err := saga.Decide(g.Context(), g.db, sagaID, d)
+	return err
+}
+
+var retry = saga.Decision{Action: saga.ActionRetry}
 
 // in is a test in virtual time.
 func in(t *testing.T, fn func(g ground)) {
@@ -216,7 +222,7 @@ func TestUndoNeedsItsStep(t *testing.T) {
 		g.cancel(nil)
 		_, err := saga.Do(g.Context(), g.runner(now), now, sagaID, "")
 		g.wantStuck(err, `"a"`)
-		if err := g.runner().Retry(g.Context(), by, sagaID); err != nil {
+		if err := g.decide(retry); err != nil {
 			g.Fatal(err)
 		}
 		if _, err := saga.Do(g.Context(), g.runner(before), before, sagaID, ""); failureOf(err) != saga.CodeCancelled || g.counted("undo a") != 1 {

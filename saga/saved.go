@@ -23,7 +23,8 @@ type saved struct {
 	Turn       *turn           `json:"turn,omitempty"`
 	Stuck      string          `json:"stuck,omitempty"` // why a person must decide
 	Deadline   time.Time       `json:"deadline,omitzero"`
-	Due        time.Time       `json:"due,omitzero"` // of a saga that waits, by the clock of the process that has written it
+	Due        time.Time       `json:"due,omitzero"`     // of a saga that waits, by the clock of the process that has written it
+	Sealed     []byte          `json:"sealed,omitempty"` // the secrets, if they are encrypted
 }
 
 // turn is the decision to compensate.
@@ -174,7 +175,11 @@ func (s saved) fits() error {
 	return nil
 }
 
+// decodeSaved reads a record. Its secrets may be sealed.
 func decodeSaved(rec store.Record) (s saved, err error) {
+	if rec.Result.Kind == store.ResultOmitted && len(rec.Data) == 0 {
+		return s, nil // it is forgotten
+	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
 		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
 	}

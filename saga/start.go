@@ -23,7 +23,11 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	}
 	run := r.begin(h.def, h.id, h.in)
 	run.waits = true
-	c := run.change(end{saved: run.saved, state: store.StateWaiting})
+	c, err := run.change(end{saved: run.saved, state: store.StateWaiting})
+	if err != nil {
+		run.own.Close()
+		return nil, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
+	}
 	switch rec, err := r.writer.Write(ctx, tx, c); {
 	case err == nil:
 		run.own.Adopt(c.Next)
@@ -117,14 +121,21 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 	case store.StateAbsent:
 		return out, h.failed(once.CodeUnavailable, once.EffectNotApplied, fmt.Errorf("%w. Try: Result behind the commit of the transaction that has started it", ErrNothing))
 	}
+	if rec.Result.Kind == store.ResultOmitted {
+		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, errors.New("the saga has ended, and its outcome is forgotten"))
+	}
+	body, err := openResult(h.n.cfg.Encrypter, h.id, rec)
+	if err != nil {
+		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, fmt.Errorf("the result cannot be read: %w", err))
+	}
 	if rec.Result.Kind == store.ResultFailure {
 		f := new(once.Failure)
-		if err := json.Unmarshal(rec.Result.Body, f); err != nil {
+		if err := json.Unmarshal(body, f); err != nil {
 			return out, h.failed(once.CodeNoResult, once.EffectApplied, err)
 		}
 		return out, f
 	}
-	if err := json.Unmarshal(rec.Result.Body, &out); err != nil {
+	if err := json.Unmarshal(body, &out); err != nil {
 		return out, h.failed(once.CodeNoResult, once.EffectApplied, fmt.Errorf("the result cannot be read: %w", err))
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestPivot(t *testing.T) {
 					g.Error("undone behind the pivot")
 				}
 				heals = true
-				if err := g.runner().Retry(g.Context(), by, sagaID); err != nil {
+				if err := g.decide(retry); err != nil {
 					g.Fatal(err)
 				}
 				v, err := g.do(d)
@@ -79,21 +80,21 @@ func TestStuckUndo(t *testing.T) {
 			d := saga.New("test", flowOf(a, b, c), a, b, c)
 			_, err := g.do(d)
 			g.wantStuck(err, `"b"`, "3 times")
-			if err := g.runner().Skip(g.Context(), by, sagaID, "c"); err == nil {
+			if err := g.decide(saga.Decision{Action: saga.ActionSkip, Step: "c"}); err == nil {
 				g.Error("a step that has failed is left out")
 			}
 			want := 1
 			if skips {
 				want = 0
-				err = g.runner().Skip(g.Context(), by, sagaID, "b")
+				err = g.decide(saga.Decision{Action: saga.ActionSkip, Step: "b"})
 			} else {
 				down = false
-				err = g.runner().Retry(g.Context(), by, sagaID)
+				err = g.decide(retry)
 			}
 			if err != nil {
 				g.Fatal(err)
 			}
-			if err := g.runner().Retry(g.Context(), by, sagaID); err == nil {
+			if err := g.decide(retry); err == nil {
 				g.Error("a saga that is not stuck is tried again")
 			}
 			if _, err := g.do(d); failureOf(err) != "no" || g.counted("undo a") != 1 || g.counted("undo b") != want {
@@ -120,12 +121,12 @@ func TestForce(t *testing.T) {
 			if s := g.status().Steps; len(s) != 1 || s[0].State != "calling" || s[0].Key != keys[0] {
 				g.Errorf("%+v", s)
 			}
-			var value any
+			decision := saga.Decision{Action: saga.ActionForce, Step: "charge"}
 			want := "charge 2"
 			if happened {
-				value, want = "charge 1", "charge 1"
+				decision.Value, want = json.RawMessage(`"charge 1"`), "charge 1"
 			}
-			if err := g.runner().Force(g.Context(), by, sagaID, "charge", value); err != nil {
+			if err := g.decide(decision); err != nil {
 				g.Fatal(err)
 			}
 			if v, err := g.do(d); v != want || err != nil {

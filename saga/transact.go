@@ -77,6 +77,10 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 	}
 	defer t.own.Lock(false)
 	e, err := t.fn(ctx, claim.Tx())
+	var c store.Change
+	if err == nil {
+		c, err = t.change(e)
+	}
 	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 	defer cancel()
 	if err != nil {
@@ -88,7 +92,6 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 		}
 		return err, false
 	}
-	c := t.change(e)
 	defer t.own.Writing(time.Now())()
 	if err := claim.Commit(uncancelled, c); err != nil {
 		return err, true
@@ -104,7 +107,7 @@ func (t *transaction[TX]) adopt(rec store.Record) error {
 		t.own.Adopt(rec)
 		return t.ended()
 	}
-	s, err := decodeSaved(rec)
+	s, err := t.n.read(t.id, rec)
 	if err != nil {
 		return err
 	}
@@ -124,5 +127,6 @@ func (t *transaction[TX]) ifEnded() store.Change {
 	t.told = true
 	s := t.saved
 	s.Stuck = t.ended().Error()
-	return t.change(end{saved: s, state: store.StateUnknown})
+	c, _ := t.change(end{saved: s, state: store.StateUnknown}) // that it is stuck is stored also if the rest cannot be encrypted
+	return c
 }

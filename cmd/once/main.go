@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/cmd/once/internal/outbox"
 	"github.com/oncelib/once/cmd/once/internal/relay"
+	"github.com/oncelib/once/cmd/once/internal/saga"
 	"github.com/oncelib/once/cmd/once/internal/storm"
 	"github.com/oncelib/once/cmd/once/internal/sweep"
 )
@@ -36,7 +37,7 @@ func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
 		demo.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, journal.Noun, audit.Noun, archive.Noun,
 		relay.Noun, sweep.Noun,
 	}}
 }

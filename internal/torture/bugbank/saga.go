@@ -169,6 +169,70 @@ var sagaMutants = []Mutant{
 		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = errors.Join(err, ctx.Err())\n_ = since"}},
 		Tests: onSaga("TestStart"),
 	},
+	{
+		Name:  "what steps are given is stored in plain text",
+		Edits: []Edit{{In: "saga.(*run).change", Old: "s, bad := s.seal(r.n.cfg.Encrypter, r.id)", New: "s, bad := s.seal(nil, r.id)"}},
+		Tests: onSaga("TestSealed"),
+	},
+	{
+		Name:  "the result of a saga is stored in plain text",
+		Edits: []Edit{{In: "saga.sealResult", Old: "r.Body = body", New: "_ = body"}, {In: "saga.openResult", Old: "s.Sealed == nil", New: "s.Sealed == nil || e != nil"}},
+		Tests: onSaga("TestSealed"),
+	},
+	{
+		Name:  "what a failure says is stored in plain text",
+		Edits: []Edit{{In: "saga.(saved).seal", Old: "if b.Failure != nil {", New: "if b.Failure == nil {"}},
+		Tests: onSaga("TestSealed"),
+	},
+	{
+		Name:  "the secrets of a saga open in another one",
+		Edits: []Edit{{In: "saga.label", Old: "seal.Label(id.Scope, id.Key)", New: "seal.Label(id.Scope, \"\")"}},
+		Tests: onSaga("TestSealedElsewhere"),
+	},
+	{
+		Name:  "a node without the key takes a saga over",
+		Edits: []Edit{{In: "saga.(*node).read", Old: "s, err = s.open(n.cfg.Encrypter, id)", New: "s, _ = s.open(n.cfg.Encrypter, id)"}},
+		Tests: onSaga("TestSealedElsewhere"),
+	},
+	{
+		Name:  "a person stores the value of a call in plain text",
+		Edits: []Edit{{In: "saga.(*deciding).force", Old: "case p.Value != nil && s.Sealed != nil:", New: "case p.Value != nil && p.ops == nil:"}},
+		Tests: onSaga("TestSealedDecisions"),
+	},
+	{
+		Name:  "the data of a saga is dropped at its end although it is to be kept",
+		Edits: []Edit{{In: "saga.(*run).change", Old: "!r.n.cfg.KeepData", New: "r.n != nil"}},
+		Tests: onSaga("TestSealed"),
+	},
+	{
+		Name:  "a preview of a decision about a saga is written",
+		Edits: []Edit{{In: "saga.(*deciding).once", Old: "!changes || p.Preview", New: "!changes"}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "a decision about a saga is not audited",
+		Edits: []Edit{{In: "saga.(*deciding).once", Old: "c.Writes = append(c.Writes, entry...)", New: "_ = entry"}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "a step that is done can be forced",
+		Edits: []Edit{{In: "saga.(*deciding).force", Old: "s.Steps[i].State != stateCalling || s.Steps[i].Call == nil", New: "p.ops == nil"}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "sagas of all tenants are listed for one",
+		Edits: []Edit{{In: "operate.(*Sagas).List", Old: "if f.Tenant != nil {", New: "if f.Tenant == nil {\nf.Tenant = new(string)\n}\nif *f.Tenant == \"none\" {"}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "a saga that is forgotten counts as completed",
+		Edits: []Edit{{In: "operate.sagaOf", Old: `op.Result == "omitted":`, New: `op.Result == "none":`}},
+		Tests: onSagaCommands(),
+	},
+}
+
+func onSagaCommands() []Killer {
+	return []Killer{{Module: "cmd/once", Test: "TestSagaCommands$/^SQLite$"}}
 }
 
 func onSaga(test string) []Killer { return in("saga", test) }

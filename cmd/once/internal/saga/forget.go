@@ -1,0 +1,65 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var forgetEntry = cli.Entry{
+	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase what is stored of a saga that has ended",
+	Help: `Erases the outcome of a saga that has ended, where its steps are, and what they were given and have returned, if
+the service keeps that (saga.Config.KeepData). That it has ended, its tenant and its key stay until it expires: the
+same start is told that the outcome is not available, and does nothing. A saga that has not ended is refused, because
+what is stored is needed for its end. What steps have written elsewhere stays: see once keys forget.
+
+Without --yes nothing is changed: it is shown what would be. Who has done this, when and why is in the audit, in the
+same commit.`,
+	Make: func() cli.Runner { return new(forget) },
+}
+
+type forget struct {
+	subject
+
+	by  operate.By
+	yes bool
+}
+
+func (c *forget) Flags(fs *pflag.FlagSet) {
+	c.subject.Flags(fs)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once saga forget KEY --reason WHY --db URL"
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which saga?", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	one, err := c.find(ctx, m, db, args)
+	if err != nil {
+		return err
+	}
+	detail, err := db.Sagas.Forget(ctx, c.by, one.ID(), !c.yes)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "%s%s: %s\n", words.Either(c.yes, "", "would do: "), titled(one), detail)
+	if !c.yes {
+		return m.Preview("--yes")
+	}
+	return nil
+}

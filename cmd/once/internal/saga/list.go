@@ -1,0 +1,84 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/saga"
+)
+
+var listEntry = cli.Entry{
+	Name: "saga list", Brief: "which sagas there are, and how far they are",
+	Help: `Lists sagas by tenant and key, with the step that each is at. --state stuck lists those that wait for a
+person. --since and --before look at when a saga was started (one that has ended: when that was), and take a
+time (2026-01-31T12:00:00Z) or how long ago that is by the database's clock (90m, 72h).
+
+Sagas that have ended are listed until their record expires (saga.Config.Retain).`,
+	Make: func() cli.Runner { return new(list) },
+}
+
+type list struct {
+	db, tenant, since, before string
+	fs                        *pflag.FlagSet
+	output                    cli.Form
+	filter                    operate.SagaFilter
+}
+
+func (c *list) Flags(fs *pflag.FlagSet) {
+	c.fs = fs
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: stuck, waiting, running, completed or compensated")
+	fs.StringVar(&c.filter.Definition, "saga", "", "only of the definition with this `NAME`")
+	fs.StringVar(&c.tenant, "tenant", "", "only of this `TENANT`")
+	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
+	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	switch c.filter.State {
+	case "", saga.StateStuck, saga.StateWaiting, saga.StateRunning, saga.StateCompleted, saga.StateCompensated:
+	default:
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state stuck, waiting, running, completed, or compensated")
+	}
+	if c.fs.Changed("tenant") {
+		c.filter.Tenant = &c.tenant
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	now, err := db.Keys.Now(ctx)
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	if c.filter.Since, err = cli.Instant("--since", c.since, now); err != nil {
+		return err
+	}
+	if c.filter.Before, err = cli.Instant("--before", c.before, now); err != nil {
+		return err
+	}
+	p, err := db.Sagas.List(ctx, c.filter)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if c.output != cli.Table {
+		return cli.WritePage(m.Stdout, c.output, p)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty("such sagas")
+	}
+	if err := print(m.Stdout, p.Items); err != nil {
+		return err
+	}
+	return m.More(p.Next)
+}

@@ -1,0 +1,200 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/saga"
+)
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "saga show", Args: "KEY", Brief: "how far a saga has come, and why it is stuck",
+	Help: `Prints what the database knows of a saga: its state, its steps in the order in which they have begun, the key of
+a call that is under way at its service, what operators have done to it, and what can be done now. The inputs and
+results of its steps are shown only with --payload, and if the service encrypts them, only with --key-file as well.
+
+A saga that waits goes on when it is due, by the clock of the node that has written that, or when it is woken.`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct {
+	subject
+
+	output  cli.Form
+	payload bool
+	key     cli.KeyFile
+}
+
+func (c *show) Flags(fs *pflag.FlagSet) {
+	c.subject.Flags(fs)
+	fs.BoolVar(&c.payload, "payload", false, "show the inputs and results of steps")
+	c.key.Flags(fs)
+	c.output.Flag(fs)
+}
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which saga?", "once saga show KEY --db URL, with a KEY of once saga list")
+	}
+	encrypter, err := c.key.Encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	one, err := c.find(ctx, m, db, args)
+	if err != nil {
+		return err
+	}
+	v, err := db.Sagas.Show(ctx, one.ID())
+	switch {
+	case err != nil && (c.payload || v.Progress.Steps == nil): // what cannot be decrypted is not needed otherwise
+		return refused(db, "read", err)
+	case !c.payload:
+		v = v.WithoutBody()
+	case v.Progress.Sealed:
+		return cli.Usage("the saga is encrypted", "--key-file with the key of the service")
+	}
+	if c.output != cli.Table {
+		return cli.WriteJSON(m.Stdout, c.output, v)
+	}
+	if err := printView(m.Stdout, v); err != nil {
+		return err
+	}
+	if try := advice(v); len(try) > 0 {
+		fmt.Fprintf(m.Stderr, "\nTry: once saga %s --reason WHY --db %s\n", strings.Join(try, fmt.Sprintf(" --reason WHY --db %s\n  or once saga ", db.Paste)), db.Paste)
+	}
+	return nil
+}
+
+func printView(w io.Writer, v operate.SagaView) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	p := v.Progress
+	line("key", "%s", words.Shown(v.Key))
+	if v.Tenant != "" {
+		line("tenant", "%s", words.Shown(v.Tenant))
+	}
+	line("saga", "%s", words.OrDash(v.Definition))
+	line("state", "%s: %s", v.State, meaning(v))
+	if p.Turned != "" {
+		line("turned", "because of %s: what has taken effect is undone", words.Shown(p.Turned))
+	}
+	if p.Pivot != "" {
+		line("pivot", "%s is done: the saga only goes forward", words.Shown(p.Pivot))
+	}
+	if p.Tries > 0 {
+		line("tries", "%d have failed of what is next", p.Tries)
+	}
+	if !p.Due.IsZero() && v.State == saga.StateWaiting {
+		line("due", "%s", words.Time(p.Due))
+	}
+	line("since", "%s", words.Time(v.Since))
+	if v.LeaseUntil != nil {
+		line("lease until", "%s", words.Time(*v.LeaseUntil))
+	}
+	if v.ExpiresAt != nil {
+		line("expires", "%s", words.Time(*v.ExpiresAt))
+	}
+	if p.Input != nil {
+		line("input", "%s", shownBody(p.Input))
+	}
+	if len(p.Steps) > 0 {
+		fmt.Fprint(t, "\nSTEP\tSTATE\t\n")
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", words.Shown(s.Step), s.State, about(s))
+	}
+	if len(v.Audit) > 0 {
+		fmt.Fprint(t, "\nAUDIT\tBY\tAT\tREASON\tDETAIL\n")
+	}
+	for _, e := range v.Audit {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.Action, words.Shown(e.Who), words.Time(e.At), words.Shown(e.Reason), words.Shown(e.Detail))
+	}
+	return t.Flush()
+}
+
+// about is what else is known of a step.
+func about(s saga.StepStatus) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+words.Shown(value))
+		}
+	}
+	add("with", s.Failure)
+	add("key", s.Key)
+	body := func(name string, b []byte) {
+		if b != nil {
+			parts = append(parts, name+" "+shownBody(b))
+		}
+	}
+	body("input", s.Input)
+	body("result", s.Result)
+	return strings.Join(parts, ", ")
+}
+
+// shownBody is JSON for a terminal: as it is, if all of it can be printed.
+func shownBody(b []byte) string {
+	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	return strconv.Quote(string(b))
+}
+
+// meaning says what a state means to a person who was woken up by it.
+func meaning(v operate.SagaView) string {
+	switch v.State {
+	case saga.StateRunning:
+		if v.LeaseUntil != nil && !v.LeaseUntil.After(v.Now) {
+			return "its node has died; another one that has this definition takes it over"
+		}
+		return "a node works on it"
+	case saga.StateWaiting:
+		return "a node that has this definition goes on with it when it is due"
+	case saga.StateStuck:
+		return words.Shown(v.Progress.Stuck)
+	case saga.StateCompleted:
+		return "all its steps have taken effect"
+	case saga.StateCompensated:
+		return "what had taken effect and has an undo is undone"
+	case saga.StateForgotten:
+		return "it has ended, and what was stored of it is forgotten"
+	case operate.StateExpired:
+		return "its record is over: another saga can be started under this key"
+	}
+	return "not known to this release"
+}
+
+// advice is what a person can decide about a saga that is stuck.
+func advice(v operate.SagaView) (try []string) {
+	if v.State != saga.StateStuck {
+		return nil
+	}
+	try = append(try, "retry "+named(v.Saga))
+	for _, s := range v.Progress.Steps {
+		switch {
+		case s.State == "calling":
+			try = append(try, fmt.Sprintf("force %s --step %s --value JSON", named(v.Saga), words.Quoted(s.Step)), fmt.Sprintf("force %s --step %s --not-made", named(v.Saga), words.Quoted(s.Step)))
+		case s.State == "done" && v.Progress.Turned != "":
+			try = append(try, fmt.Sprintf("skip %s --step %s", named(v.Saga), words.Quoted(s.Step)))
+		}
+	}
+	if v.Progress.Turned == "" && v.Progress.Pivot == "" {
+		try = append(try, "cancel "+named(v.Saga))
+	}
+	return try
+}

@@ -1,0 +1,87 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/store"
+)
+
+// Wake ends the wait of a saga with the commit of tx, in which the caller writes what the saga waits for. If a node works on the saga now,
+// its next wait ends at once. On a store without tables only a saga that waits is woken. Wake does nothing to a saga that is not there, or
+// has ended.
+func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
+	rec, err := r.ops.Read(ctx, id.store())
+	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
+		return err //nolint:wrapcheck // it is of the store
+	}
+	if r.plane != nil {
+		for _, s := range r.due.wake(id.store(), rec.Name) {
+			if _, err := r.plane.On(tx).Exec(ctx, s); err != nil {
+				return err //nolint:wrapcheck // likewise
+			}
+		}
+		return nil
+	}
+	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return rec.State == store.StateWaiting, nil })
+}
+
+// Cancel turns a saga with the commit of tx: it is undone, and its starter is told a failure with [CodeCancelled]. A node that works on it
+// can commit nothing more. A cancel while the pivot is under way is decided by what becomes of the pivot. The error is [ErrPivot] behind the
+// pivot, [ErrEnded] at the end, and of [once.CodeInFlight] while a call is under way about which nothing was said: then try again.
+func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
+	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
+}
+
+// cancel turns s, if that can be.
+func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes bool, err error) {
+	b := s.calling()
+	switch {
+	case rec.State == store.StateDone:
+		return false, fmt.Errorf("saga: %w", ErrEnded)
+	case s.Turn != nil:
+		return false, nil
+	case s.passedPivot() != "":
+		return false, fmt.Errorf("saga: %w: %q is done", ErrPivot, s.passedPivot())
+	case rec.State == store.StateRunning && !rec.LeaseExpired && b != nil && !b.Call.Repeat && !b.Call.Check && !b.Call.Cancel:
+		return false, &once.Error{
+			Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key, After: time.Second,
+			Err: fmt.Errorf("call %q is under way, and only the node that makes it can tell its outcome", b.full()),
+		}
+	}
+	s.Turn, s.Tries, s.Stuck = &turn{once.Failure{Code: CodeCancelled, Message: reason}}, 0, ""
+	return true, nil
+}
+
+// changeIn makes a change to the saga in tx, after which it waits and is due.
+func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec store.Record, s *saved) (bool, error)) error {
+	rec, err := r.ops.Read(ctx, id.store())
+	if err != nil {
+		return err //nolint:wrapcheck // it is of the store
+	}
+	for range maxRuns {
+		var c store.Change
+		if rec.State == store.StateAbsent { // it may have been started in tx: no record has this fence
+			c = store.Change{ID: id.store(), KeepRequest: true, Expect: store.Expect{Fence: -1}, Next: store.Record{State: store.StateWaiting, Nonce: held.NewNonce()}}
+		} else {
+			var changes bool
+			if c, changes, err = dueChange(r.due, id.store(), rec, how); err != nil || !changes {
+				return err
+			}
+		}
+		now, err := r.writer.Write(ctx, tx, c)
+		if err == nil || store.KindOf(err) != store.KindTaken {
+			return err //nolint:wrapcheck // likewise
+		}
+		if rec = now; rec.State == store.StateAbsent {
+			return fmt.Errorf("saga: %w", ErrNothing)
+		}
+	}
+	return &once.Error{Code: once.CodeConflict, Effect: once.EffectNotApplied, Scope: id.store().Scope, Key: id.Key, Err: errOvertaken}
+}
+
+var errOvertaken = errors.New("the saga has changed at the same time. Try: again")

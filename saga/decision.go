@@ -1,0 +1,288 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Action is what a [Decision] does.
+type Action string
+
+// The actions. Retry, Skip and Force are for a saga that is stuck.
+const (
+	ActionRetry  Action = "retry"  // it goes on where it is, with new tries
+	ActionSkip   Action = "skip"   // it goes on without the undo of Step: a person has undone that, or it stays
+	ActionForce  Action = "force"  // it goes on with what became of the call Step
+	ActionCancel Action = "cancel" // it turns: see [Runner.Cancel]
+	ActionWake   Action = "wake"   // its wait is over: see [Runner.Wake]
+)
+
+// Decision is what a person decides about a saga.
+type Decision struct {
+	Action Action
+
+	// Step is the full name of the step that ActionSkip and ActionForce are about, as [Status] has it.
+	Step string
+
+	// Value of ActionForce is what the call has returned, as JSON: it has happened. Without it the call has not happened and never will; then it
+	// is made again, under another key, unless the saga has turned.
+	Value json.RawMessage
+
+	// Who decides and Reason are written to the audit (table once_audit of package operate) in the same commit. Who "": nothing is written. It
+	// needs a store with tables. The starter of a saga that is cancelled is told Reason.
+	Who, Reason string
+
+	// Encrypter encrypts Value, if the saga is encrypted.
+	Encrypter once.Encrypter
+
+	// Preview says what would be done, and does nothing.
+	Preview bool
+}
+
+// check refuses what cannot be meant.
+func (d Decision) check() error {
+	isAbout := d.Action == ActionSkip || d.Action == ActionForce
+	switch {
+	case d.Action != ActionRetry && d.Action != ActionCancel && d.Action != ActionWake && !isAbout:
+		return fmt.Errorf("saga: there is no action %q. Try: one of retry, skip, force, cancel and wake", d.Action)
+	case isAbout != (d.Step != ""):
+		return fmt.Errorf("saga: the decision to %s a saga has the step %q. Try: a step for skip and force, and none for the others", d.Action, d.Step)
+	case d.Value != nil && d.Action != ActionForce:
+		return fmt.Errorf("saga: the decision to %s a saga has a value. Try: force", d.Action)
+	case d.Value != nil && !json.Valid(d.Value):
+		return errors.New("saga: the value is not JSON. Try: JSON, as the step would have returned it")
+	}
+	return nil
+}
+
+// Decide writes what a person decides about a saga, and returns that in words. It needs the store of the saga, and not its program: any node that
+// has the definition goes on with it. An error of [once.CodeMismatch] says that the saga is in no state for that, and that nothing was changed;
+// those of a cancel are those of [Runner.Cancel].
+func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
+	if err := d.check(); err != nil {
+		return "", err
+	}
+	p := &deciding{Decision: d, ops: ops, id: id, due: dueOf(ops), nonce: held.NewNonce()}
+	for delay := held.FirstDelay; ; delay = min(2*delay, held.MaxDelay) {
+		detail, err := p.once(ctx)
+		switch store.KindOf(err) { //nolint:exhaustive // the others are final
+		case store.KindLost:
+			if p.lost == nil {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
+				defer cancel()
+			}
+			p.lost = err
+		case store.KindRetry:
+		case store.KindTaken:
+			err = errOvertaken
+		default:
+			if err == nil || p.lost == nil || once.CodeOf(err) == once.CodeMismatch {
+				return detail, errors.Join(err, p.lost)
+			}
+		}
+		if !sleep.For(ctx, rand.N(delay)+1) {
+			return "", errors.Join(err, p.lost)
+		}
+	}
+}
+
+// deciding is a decision that is being written.
+type deciding struct {
+	Decision
+
+	ops   store.Operations
+	id    ID
+	due   due
+	nonce []byte // of all attempts: at most one is applied
+	lost  error  // an attempt was not answered
+	said  string // what it has said
+}
+
+// once compares the decision with what is stored, and writes it.
+func (p *deciding) once(ctx context.Context) (detail string, err error) {
+	rec, err := p.ops.Read(ctx, p.id.store())
+	switch {
+	case err != nil:
+		return "", err //nolint:wrapcheck // it is of the store
+	case p.lost != nil && string(rec.Nonce) == string(p.nonce):
+		p.lost = nil
+		return p.said, nil
+	case rec.State == store.StateAbsent:
+		return "", fmt.Errorf("saga: %w", ErrNothing)
+	}
+	c, changes, err := dueChange(p.due, p.id.store(), rec, func(rec store.Record, s *saved) (changes bool, err error) {
+		changes, p.said, err = p.apply(rec, s)
+		return changes, err
+	})
+	if err != nil {
+		return "", err
+	}
+	if rec.State == store.StateRunning && p.Action == ActionWake {
+		c = store.Change{Writes: p.due.wake(p.id.store(), rec.Name)} // its next wait ends
+	}
+	entry, err := p.audited(rec)
+	if err != nil || !changes || p.Preview {
+		return p.said, err
+	}
+	c.Writes = append(c.Writes, entry...)
+	if c.ID == (store.ID{}) {
+		return p.said, write(ctx, p.ops, c.Writes)
+	}
+	c.Next.Nonce = p.nonce
+	_, err = p.ops.Swap(ctx, c)
+	return p.said, err //nolint:wrapcheck // it is of the store
+}
+
+// write makes writes in a transaction of their own, each of which can be repeated.
+func write(ctx context.Context, ops store.Operations, writes []store.Statement) error {
+	db, ok := store.As[sqlplane.Database](ops)
+	if !ok {
+		return nil // without tables a wake of a saga that does not wait is none
+	}
+	return db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { //nolint:wrapcheck // it is of the store
+		for _, s := range writes {
+			if _, err := r.Exec(ctx, s); err != nil {
+				return err //nolint:wrapcheck // likewise
+			}
+		}
+		return nil
+	})
+}
+
+// apply makes of s what is decided.
+func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail string, err error) {
+	switch p.Action {
+	case ActionCancel:
+		if changes, err = cancel(p.id.store(), rec, s, p.Reason); !changes {
+			return false, "the saga has turned before", err
+		}
+		return true, "the saga turns: what has taken effect is undone", nil
+	case ActionWake:
+		if rec.State != store.StateWaiting && rec.State != store.StateRunning {
+			return false, "", p.mismatch("is %s, and does not wait. Try: retry, if it is stuck", rec)
+		}
+		return true, "the saga goes on now", nil
+	case ActionRetry, ActionSkip, ActionForce:
+	}
+	if rec.State != store.StateUnknown {
+		return false, "", p.mismatch("is %s, and not stuck. Try: a look at its status", rec)
+	}
+	switch p.Action { //nolint:exhaustive // see above
+	case ActionSkip:
+		detail, err = p.skip(s)
+	case ActionForce:
+		detail, err = p.force(s)
+	default:
+		detail = "the saga goes on where it is"
+	}
+	s.Stuck, s.Tries = "", 0
+	return true, detail, err
+}
+
+func (p *deciding) mismatch(format string, rec store.Record) error {
+	id := p.id.store()
+	return &once.Error{
+		Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key,
+		Err: fmt.Errorf("the saga "+format, StateOf(rec.State, rec.Result.Kind)),
+	}
+}
+
+func (p *deciding) skip(s *saved) (string, error) {
+	i := s.find(p.Step)
+	switch {
+	case s.Turn == nil:
+		return "", errors.New("saga: the saga has not turned, so that nothing is to be undone. Try: force for the outcome of a call, or cancel")
+	case i < 0 || s.Steps[i].State != stateDone && s.Steps[i].State != stateCalling:
+		return "", fmt.Errorf("saga: step %q is not one that is to be undone. Try: a step that the status lists as done or calling", p.Step)
+	}
+	b := s.Steps[i]
+	b.State = stateSkipped
+	*s = s.with(b)
+	return fmt.Sprintf("step %q is not undone", p.Step), nil
+}
+
+func (p *deciding) force(s *saved) (string, error) {
+	i := s.find(p.Step)
+	if i < 0 || s.Steps[i].State != stateCalling || s.Steps[i].Call == nil {
+		return "", fmt.Errorf("saga: step %q is not a call whose outcome is unknown. Try: a step that the status lists as calling", p.Step)
+	}
+	b := s.Steps[i]
+	what := "has not happened"
+	switch {
+	case p.Value != nil && s.Sealed != nil:
+		return p.forceSealed(s)
+	case p.Value != nil:
+		what, b.State, b.Result = fmt.Sprintf("has happened, with a result of %d bytes", len(p.Value)), stateDone, p.Value
+		b = b.kept()
+	case s.Turn != nil:
+		b.State, b.Call = stateFailed, nil
+	default:
+		what = "has not happened, and is made again under another key"
+		c := *b.Call
+		c.Voided, c.NotYet = c.Voided+1, true
+		b.Call = &c
+	}
+	*s = s.with(b)
+	return fmt.Sprintf("call %q %s", p.Step, what), s.fits()
+}
+
+// forceSealed is force for a saga that is encrypted.
+func (p *deciding) forceSealed(s *saved) (detail string, err error) {
+	opened, err := s.open(p.Encrypter, p.id.store())
+	if err != nil {
+		return "", err
+	}
+	if detail, err = p.force(&opened); err == nil {
+		*s, err = opened.seal(p.Encrypter, p.id.store())
+	}
+	return detail, err
+}
+
+// audited is the entry of the audit, if one is wanted.
+func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
+	if p.Who == "" {
+		return nil, nil
+	}
+	db, ok := store.As[sqlplane.Database](p.ops)
+	if !ok {
+		return nil, errors.New("saga: the store has no tables, and so no audit. Try: a Decision without Who")
+	}
+	detail := StateOf(rec.State, rec.Result.Kind) + "; " + p.said
+	if s, err := decodeSaved(rec); err == nil && s.Stuck != "" {
+		detail = "stuck, because " + s.Stuck + "; " + p.said
+	}
+	id := p.id.store()
+	return []store.Statement{audit.Insert(db.Dialect(), audit.Entry{
+		Who: p.Who, Action: "saga " + string(p.Action), Scope: id.Scope, KeyHash: keyname.Hashes(id.Key)[0], Reason: p.Reason, Detail: detail,
+	})}, nil
+}
+
+// dueChange is the change that how makes of a saga, which is due then.
+func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, s *saved) (bool, error)) (c store.Change, changes bool, err error) {
+	s, err := decodeSaved(rec)
+	if err == nil {
+		changes, err = how(rec, &s)
+	}
+	if err != nil || !changes {
+		return c, false, err
+	}
+	s.Due = time.Now().UTC()
+	return store.Change{
+		ID: id, KeepRequest: true, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce},
+		Next:   store.Record{State: store.StateWaiting, Fence: rec.Fence + 1, Nonce: held.NewNonce(), Data: s.encode(), RecoveryPoint: s.point(), CallStarted: s.calling() != nil},
+		Writes: d.wait(id, rec.Name, 0, true),
+	}, true, nil
+}

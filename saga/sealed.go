@@ -1,0 +1,123 @@
+package saga
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/store"
+)
+
+// What steps are given and return, what failures say beside their codes, and the result of the saga are encrypted if the runner has an
+// Encrypter. The names of steps and where they are, codes of failures and why a saga is stuck are not: people decide without the key.
+
+// secrets are what is encrypted in a record, as a whole: what belongs to one step cannot be moved to another one.
+type secrets struct {
+	Input json.RawMessage   `json:"input,omitempty"`
+	Turn  *once.Failure     `json:"turn,omitempty"`
+	Steps map[string]secret `json:"steps,omitempty"` // by their full names
+}
+
+type secret struct {
+	Input   json.RawMessage `json:"input,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Failure *once.Failure   `json:"failure,omitempty"`
+}
+
+// label binds what is encrypted to its saga and to what it is.
+func label(id store.ID, what string) []byte {
+	return append(seal.Label(id.Scope, id.Key), "\x00"+what...)
+}
+
+// seal returns s with its secrets encrypted, and without them if that fails.
+func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
+	if e == nil {
+		return s, nil
+	}
+	x := secrets{Input: s.Input, Steps: map[string]secret{}}
+	s.Input = nil
+	if s.Turn != nil {
+		cause := s.Turn.Cause
+		x.Turn, s.Turn = &cause, &turn{once.Failure{Code: cause.Code}}
+	}
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		b := &s.Steps[i]
+		x.Steps[b.full()] = secret{b.Input, b.Result, b.Failure}
+		b.Input, b.Result = nil, nil
+		if b.Failure != nil {
+			b.Failure = &once.Failure{Code: b.Failure.Code}
+		}
+	}
+	plain, err := json.Marshal(x)
+	if err == nil {
+		s.Sealed, err = e.Encrypt(plain, label(id, "secrets"))
+	}
+	if err != nil {
+		return s, fmt.Errorf("saga: what is to be stored cannot be encrypted: %w", err)
+	}
+	return s, nil
+}
+
+var errNoEncrypter = errors.New("it is encrypted, and there is no Encrypter. Try: the Config.Encrypter with which it was saved")
+
+// open returns s as it was before it was sealed.
+func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
+	if s.Sealed == nil {
+		return s, nil
+	}
+	plain, err := decrypt(e, s.Sealed, label(id, "secrets"))
+	var x secrets
+	if err == nil {
+		err = json.Unmarshal(plain, &x)
+	}
+	if err != nil {
+		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+	}
+	s.Sealed, s.Input = nil, x.Input
+	if s.Turn != nil && x.Turn != nil { // not one of a person without the key
+		s.Turn = &turn{*x.Turn}
+	}
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		b := &s.Steps[i]
+		was := x.Steps[b.full()]
+		b.Input, b.Result = was.Input, was.Result
+		if b.Failure != nil && was.Failure != nil {
+			b.Failure = was.Failure
+		}
+	}
+	return s, nil
+}
+
+func decrypt(e once.Encrypter, encrypted, label []byte) ([]byte, error) {
+	if e == nil {
+		return nil, errNoEncrypter
+	}
+	return e.Decrypt(encrypted, label) //nolint:wrapcheck // its callers do
+}
+
+// sealResult encrypts what a saga has come to.
+func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, error) {
+	if e == nil {
+		return r, nil
+	}
+	body, err := e.Encrypt(r.Body, label(id, "result"))
+	if err != nil {
+		return store.Result{}, fmt.Errorf("saga: the result cannot be encrypted: %w", err)
+	}
+	r.Body = body
+	return r, nil
+}
+
+// openResult returns the result of a saga that has ended as it was before it was sealed.
+func openResult(e once.Encrypter, id store.ID, rec store.Record) ([]byte, error) {
+	s, err := decodeSaved(rec)
+	if err != nil || s.Sealed == nil {
+		return rec.Result.Body, err
+	}
+	return decrypt(e, rec.Result.Body, label(id, "result"))
+}
