@@ -143,7 +143,7 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	},
 	{
 		Name:  "what is withdrawn is the intent of another call by now",
-		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1"), id)`, New: `"delete from once_intent where id = ?"), id)`}},
+		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1", id)`, New: `"delete from once_intent where id = ?", id)`}},
 		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -73,11 +74,11 @@ func (p *place) open(ctx context.Context, m *cli.Env) (intents, error) {
 		}
 		return journal.Open(p.file, journal.Config{})
 	}
-	db, err := cli.OpenDatabase(ctx, p.db, false)
+	db, err := m.Open(ctx, p.db, operate.Config{})
 	if err != nil {
 		return nil, err
 	}
-	j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
+	j, err := journal.OpenTable(db.Store, journal.Config{})
 	if err == nil {
 		_, err = j.List(ctx)
 	}
@@ -90,7 +91,7 @@ func (p *place) open(ctx context.Context, m *cli.Env) (intents, error) {
 type databaseJournal struct {
 	*journal.Table
 
-	db *cli.Database
+	db *cli.DB
 }
 
 func (j databaseJournal) Close() error { return j.db.Close() }
