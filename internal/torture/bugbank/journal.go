@@ -148,9 +148,9 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	},
 	{
 		Name: "a secret is told to all hosts",
-		Edits: []Edit{{In: "journal.(*resume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
-	return j, nil
-case len(names) > 1<<20:`}},
+		Edits: []Edit{{In: "operate.(*Intents).restricted", Old: `case len(hosts) > 1:`, New: `case len(hosts) > 1:
+	return s.journal, nil
+case len(hosts) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
 	},
 	{
