@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/operate/doctor"
+	"github.com/oncelib/once/operate/recorded"
 )
 
 // TestFieldNames: the names of the fields in JSON are a contract with scripts. A name may be added, and none may change.
@@ -26,8 +27,16 @@ func TestFieldNames(t *testing.T) {
 		"id at who action scope key_hash reason detail":                                           operate.Entry{},
 		"database dialect healthy warnings failures findings":                                     doctor.Report{},
 		"check level says try runbook":                                                            doctor.Finding{},
-		"items next":                                                                              operate.Page[int]{},
-		"attempts attempts_total attempts_dropped audit":                                          operate.Timeline{},
+		"key method url body_bytes state reason since expires_at":                                 operate.Intent{},
+		"closed open left held answers":                                                           operate.Resumed{},
+		"key url status":                                                                          operate.ResumeAnswer{},
+		"segments rows bytes damaged":                                                             operate.Verified{},
+		"file error":                                                                              operate.DamagedSegment{},
+		"rows took_ms error":                                                                      operate.Pass{},
+		"id to sent executed replayed refused unanswered bodies_equal answers":                    recorded.Report{},
+		"round status outcome body_sha256 same_body error":                                        recorded.Answer{},
+		"items next": operate.Page[int]{},
+		"attempts attempts_total attempts_dropped audit": operate.Timeline{},
 		"found ambiguous key scope operation scopes_with_key phases call call_id attempts attempts_total attempts_dropped audit":                                          operate.KeyView{},
 		"scope key name state since expires_at lease_until fence fingerprint result effect status result_bytes request_captured recovery_point external_call_begun trace": operate.Operation{},
 	} {

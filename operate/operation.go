@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -50,9 +49,9 @@ func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }
 
-// EffectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
+// effectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
 // tells whether its handler has kept its writes or an earlier version has stored it.
-func EffectOf(r store.Result) string {
+func effectOf(r store.Result) string {
 	switch {
 	case r.RolledBack:
 		return once.EffectNotApplied.String()
@@ -76,16 +75,26 @@ func scanOperation(row sqlplane.Row) (op Operation, err error) {
 	if state == store.StateDone {
 		r := store.Result{Kind: kind, Status: op.Status}
 		_ = head.Decode(stored, &r) // a damaged one says nothing of the writes
-		op.Result, op.Effect = [...]string{"value", "failure", "omitted"}[min(kind, store.ResultOmitted)], EffectOf(r)
+		op.Result, op.Effect = resultOf(kind), effectOf(r)
 		op.ResultBytes += head.Size(r.Header)
 		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {
 			op.State = StateExpired
 		}
 	}
-	if len(asked) > 0 {
-		op.Fingerprint = fmt.Sprintf("v%d %s", asked[0], hex.EncodeToString(asked[1:]))
-	}
+	op.Fingerprint = fingerprintOf(asked)
 	return op, nil
+}
+
+func resultOf(kind store.ResultKind) string {
+	return [...]string{"value", "failure", "omitted"}[min(kind, store.ResultOmitted)]
+}
+
+// fingerprintOf is the version of a fingerprint, and its hash.
+func fingerprintOf(stored []byte) string {
+	if len(stored) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("v%d %x", stored[0], stored[1:])
 }
 
 // ID returns what names the operation.

@@ -19,7 +19,9 @@ const heed = 16
 // work stands in a queue there, with all that was sent again. The retry throttling of
 // gRPC (gRFC A6) and the client-side throttling of the SRE book look at the rate of
 // failures, which takes some to be seen. For a timeout the order is enough: a queue that
-// has not answered those who came later will not answer who comes last.
+// has not answered those who came later will not answer who comes last. Without this rule, of the
+// presets of "once storm", herd is well after 10.60 s in place of 9.89 s with 1.028 attempts an intent in
+// place of 1.000, and pool after 0.80 s in place of 0.63 s.
 //
 // What began at about the same moment is no other: a server that hangs for a moment takes
 // all of it along, and is well again when the first retry comes. So only those count that

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/message/cloudevent"
 )
 
-// ReceiverConfig of a [Receiver]. The zero value receives CloudEvents, and believes whoever sends them.
+// ReceiverConfig of a [Receiver]. The zero value receives CloudEvents and accepts every sender.
 type ReceiverConfig struct {
 	// Verify checks by the bytes of the body who has sent a request, before anything of it is decoded or stored. After an error the
 	// sender gets 401, or 503 if the error is of the database, the end of the context or from [retry.After]: it could not be checked.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // leftOpen makes the journal of a client that was killed after it had asked url for
@@ -123,7 +124,11 @@ func TestJournalInADatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
+		s, err := sqlstore.New(t.Context(), db.DB, sqlstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.OpenTable(s, journal.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,9 +18,9 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/cmd/once/internal/recorded"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/operate/recorded"
 )
 
 // keyOf writes a file with the key of an Encrypter.

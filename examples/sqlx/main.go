@@ -80,7 +80,7 @@ func createRefund(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not a refund", http.StatusBadRequest)
 		return
 	}
-	tx := sqlx.Tx{Tx: oncehttp.Tx[*sql.Tx](r.Context()), Mapper: mapper} // of PostgreSQL: see docs/quickstart.md
+	tx := sqlx.Tx{Tx: oncehttp.Tx[*sql.Tx](r.Context()), Mapper: mapper} // of PostgreSQL: see docs/orm.md
 	if _, err := tx.NamedExecContext(r.Context(), "insert into refund (charge, amount) values (:charge, :amount)", f); err != nil {
 		oncehttp.Fail(w, r, err)
 		return

@@ -252,7 +252,7 @@ func (g *testDB) worksAfterUpgrade(t *testing.T) {
 		t.Errorf("%+v, %v", audit, err)
 	}
 
-	intents, err := journal.OpenTable(g.db, dialectOf[g.Kind], journal.Config{})
+	intents, err := journal.OpenTable(db, journal.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,15 +22,12 @@ import (
 // that makes it necessary, sends it, and asks for others itself.
 func askWithTable(ctx context.Context, p plan) error {
 	k := &killer{mode: p.Mode, at: p.At}
-	db, dialect, err := openTable(p, k)
+	db, err := openTableDB(p, k)
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(1) // nobody sends anything in the background
-	intents, err := journal.OpenTable(db, dialect, journal.Config{})
-	if err == nil {
-		err = db.PingContext(ctx)
-	}
+	db.SetMaxOpenConns(1) // nothing is sent in the background
+	intents, err := openTable(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -61,17 +58,24 @@ func askWithTable(ctx context.Context, p plan) error {
 	return db.Close()
 }
 
-func openTable(p plan, k *killer) (*sql.DB, sqlplane.Dialect, error) {
+func openTableDB(p plan, k *killer) (*sql.DB, error) {
 	if p.Store == harness.SQLite {
-		db, err := sqlstore.Open("sqlite", p.Table)
-		return db, sqlplane.SQLite, err
+		return sqlstore.Open("sqlite", p.Table)
 	}
 	cfg, err := pgx.ParseConfig(p.Table)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	cfg.DialFunc = k.wire.DialContext
-	return stdlib.OpenDB(*cfg), sqlplane.PostgreSQL, nil
+	return sqlstore.OpenDB(sqlplane.PostgreSQL, stdlib.GetConnector(*cfg)), nil
+}
+
+func openTable(ctx context.Context, db *sql.DB) (*journal.Table, error) {
+	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return journal.OpenTable(s, journal.Config{})
 }
 
 // wish plans an intent with a business write.
@@ -156,12 +160,13 @@ func TestTableKill(t *testing.T) {
 			t.Parallel()
 			b := &table{g: newGround(t, name)}
 			b.g.db.SetMaxOpenConns(1) // all others are the victim's
-			dialect := sqlplane.PostgreSQL
-			if name == harness.SQLite {
-				dialect = sqlplane.SQLite
+			db, err := openTableDB(plan{Store: name, Table: b.g.DSN}, &killer{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			var err error
-			if b.j, err = journal.OpenTable(b.g.db, dialect, journal.Config{}); err != nil {
+			t.Cleanup(func() { _ = db.Close() })
+			db.SetMaxIdleConns(-1)
+			if b.j, err = openTable(t.Context(), db); err != nil {
 				t.Fatal(err)
 			}
 			s := &journalLoop{t: t, g: newGround(t, harness.SQLite), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}

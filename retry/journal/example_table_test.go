@@ -7,14 +7,14 @@ import (
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // An order and the request for its payment are there together or not at all; what is there
 // is sent, by this process or by one that comes after it.
 func ExampleTable() { //nolint:testableexamples // it needs a database: internal/torture/operate runs it
-	pay := func(ctx context.Context, db *sql.DB, order string) (journal.Resumed, error) {
-		intents, err := journal.OpenTable(db, sqlplane.PostgreSQL, journal.Config{})
+	pay := func(ctx context.Context, db *sql.DB, s *sqlstore.Store, order string) (journal.Resumed, error) {
+		intents, err := journal.OpenTable(s, journal.Config{})
 		if err != nil {
 			return journal.Resumed{}, err
 		}

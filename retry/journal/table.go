@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,13 +11,14 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
 // Table is a [Journal] in a table of a database, so that an intent can commit with the business
 // write that makes it necessary. Its methods can be called concurrently.
 //
-//	intents, err := journal.OpenTable(db, sqlplane.PostgreSQL, journal.Config{})
+//	intents, err := journal.OpenTable(store, journal.Config{}) // a *pgxstore.Store or *sqlstore.Store
 //	client := &http.Client{Transport: &retryhttp.Transport{Journal: intents}}
 //
 //	in := journal.Intent{Key: "refund:ch_9ab", Method: "POST", URL: url, Body: body}
@@ -33,21 +33,15 @@ import (
 // Any number of processes may share the table. Two that resume the same intent send it
 // twice with the same key; the server must see to it that this has one effect.
 type Table struct {
-	db     *sql.DB
-	d      sqlplane.Dialect
+	db     sqlplane.Database
 	cfg    Config
 	insert string
 	counts bool // the affected rows of insert tell whether it inserted one
 }
 
-// OpenTable returns the journal in db, which has been migrated. It does not ask the database.
-func OpenTable(db *sql.DB, d sqlplane.Dialect, cfg Config) (*Table, error) {
-	switch d {
-	case sqlplane.PostgreSQL, sqlplane.SQLite, sqlplane.MySQL:
-	default:
-		return nil, fmt.Errorf("journal: there is no dialect %q. Try: sqlplane.PostgreSQL, SQLite or MySQL", d)
-	}
-	t := &Table{db: db, d: d, cfg: cfg, counts: d != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
+// OpenTable returns the journal in db, which is a *pgxstore.Store or *sqlstore.Store and has been migrated. It does not ask the database.
+func OpenTable(db sqlplane.Database, cfg Config) (*Table, error) {
+	t := &Table{db: db, cfg: cfg, counts: db.Dialect() != sqlplane.MySQL} // on MySQL that depends on clientFoundRows
 	t.insert = t.text("insert into once_intent (" + tableColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) KEEP(calls)")
 	if _, err := cfg.Redact(Intent{URL: "http://host/"}); err != nil {
 		return nil, err
@@ -56,7 +50,7 @@ func OpenTable(db *sql.DB, d sqlplane.Dialect, cfg Config) (*Table, error) {
 }
 
 // text is a query in the SQL of the database.
-func (t *Table) text(query string) string { return dialect.Text(t.d, query) }
+func (t *Table) text(query string) string { return dialect.Text(t.db.Dialect(), query) }
 
 const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
 
@@ -100,14 +94,14 @@ func nameOf(in Intent) string {
 func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
-		_, err = t.exec(ctx, t.text("delete from once_intent where id = ?"), in.ID)
+		_, err = t.exec(ctx, "delete from once_intent where id = ?", in.ID)
 	case ProofUntouched: // and nobody else has begun or planned it
-		_, err = t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), in.ID)
+		_, err = t.exec(ctx, "delete from once_intent where id = ? and calls = 1", in.ID)
 	case ProofExpired:
-		_, err = t.exec(ctx, t.text("update once_intent set held = ? where id = ? and held = ''"), "its key has expired", in.ID)
+		_, err = t.exec(ctx, "update once_intent set held = ? where id = ? and held = ''", "its key has expired", in.ID)
 	default:
 		if sooner := millis(in.Expires); sooner > 0 {
-			_, err = t.exec(ctx, t.text("update once_intent set expires = ? where id = ? and (expires = 0 or expires > ?)"), sooner, in.ID, sooner)
+			_, err = t.exec(ctx, "update once_intent set expires = ? where id = ? and (expires = 0 or expires > ?)", sooner, in.ID, sooner)
 		}
 	}
 	if err != nil {
@@ -128,7 +122,7 @@ func (t *Table) List(ctx context.Context) ([]Intent, error) {
 
 // Resolve closes an intent after a person has found out what became of it.
 func (t *Table) Resolve(ctx context.Context, id string) error {
-	closed, err := t.exec(ctx, t.text("delete from once_intent where id = ?"), id)
+	closed, err := t.exec(ctx, "delete from once_intent where id = ?", id)
 	if err == nil && !closed {
 		err = errors.New("no intent " + id + " is open")
 	}
@@ -142,36 +136,29 @@ var _ Journal = (*Table)(nil)
 
 // exec reports whether a statement has changed anything.
 func (t *Table) exec(ctx context.Context, query string, args ...any) (bool, error) {
-	r, err := t.db.ExecContext(ctx, query, args...)
-	if err != nil {
-		return false, err
-	}
-	n, err := r.RowsAffected()
+	n, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.text(query), Args: args})
 	return n > 0, err
 }
 
 // read returns intents, and how many calls have begun each.
 func (t *Table) read(ctx context.Context, where string, args ...any) (list []Intent, calls []int64, err error) {
-	rows, err := t.db.QueryContext(ctx, t.text("select id, KEY, method, url, header, body, since, expires, held, calls from once_intent"+where), args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	query := t.text("select id, KEY, method, url, header, body, since, expires, held, calls from once_intent" + where)
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: args}, func(row sqlplane.Row) error {
 		var in Intent
 		var header []byte
 		var since, expires, n int64
-		if err := rows.Scan(&in.ID, &in.Key, &in.Method, &in.URL, &header, &in.Body, &since, &expires, &in.Held, &n); err != nil {
-			return nil, nil, err
+		if err := row.Scan(&in.ID, &in.Key, &in.Method, &in.URL, &header, &in.Body, &since, &expires, &in.Held, &n); err != nil {
+			return err
 		}
 		if err := json.Unmarshal(header, &in.Header); err != nil {
-			return nil, nil, err
+			return err
 		}
 		in.Since = time.UnixMilli(since).UTC()
 		if expires > 0 {
 			in.Expires = time.UnixMilli(expires).UTC()
 		}
 		list, calls = append(list, in), append(calls, n)
-	}
-	return list, calls, rows.Err()
+		return nil
+	})
+	return list, calls, err
 }

@@ -79,7 +79,7 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 		return false, ErrMismatch
 	}
 	there.Again = calls > 0
-	return t.exec(ctx, t.text("update once_intent set calls = calls + 1 where id = ? and calls = ?"), there.ID, calls)
+	return t.exec(ctx, "update once_intent set calls = calls + 1 where id = ? and calls = ?", there.ID, calls)
 }
 
 // withdraw deletes an intent that may have been written down, although the caller is told
@@ -87,7 +87,7 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 func (t *Table) withdraw(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if _, err := t.exec(ctx, t.text("delete from once_intent where id = ? and calls = 1"), id); err != nil {
+	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {
 		return fmt.Errorf("journal: it is not sure that it is not there, and then it will be sent when the journal is resumed: %w", err)
 	}
 	return nil

@@ -36,7 +36,8 @@ type Flight struct {
 
 // Terms are what a call asks the store for. While the store cannot be reached, followers with the
 // same terms share the leader's refusal. Otherwise each of them would ask the store, one after
-// another, and wait as long.
+// another, and wait as long: of ten duplicates that wait 300 ms for a connection, the last would be
+// refused after 900 ms, and the store asked three times in place of once.
 type Terms struct {
 	Timeouts  store.Timeouts
 	Isolation store.Isolation

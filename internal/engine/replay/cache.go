@@ -14,6 +14,9 @@ import (
 // database. A result that was only read must not be put into it: this process does not know
 // whether a standby has it, nor when it expires. When it is full, it removes the result that was
 // used least recently. A nil Cache is empty.
+//
+// Over HTTP a replay from it costs about a quarter of the CPU time of one from PostgreSQL, and a process
+// serves 3.5 times as many: bench/RESULTS.md.
 type Cache struct {
 	life time.Duration
 	size int64

@@ -143,14 +143,14 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 	},
 	{
 		Name:  "what is withdrawn is the intent of another call by now",
-		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1"), id)`, New: `"delete from once_intent where id = ?"), id)`}},
+		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1", id)`, New: `"delete from once_intent where id = ?", id)`}},
 		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestBeginIsAllOrNothing"}},
 	},
 	{
 		Name: "a secret is told to all hosts",
-		Edits: []Edit{{In: "journal.(*resume).restrict", Old: `case host == "" && len(names) > 1:`, New: `case host == "" && len(names) > 1:
-	return j, nil
-case len(names) > 1<<20:`}},
+		Edits: []Edit{{In: "operate.(*Intents).restricted", Old: `case len(hosts) > 1:`, New: `case len(hosts) > 1:
+	return s.journal, nil
+case len(hosts) > 1<<20:`}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
 	},
 	{

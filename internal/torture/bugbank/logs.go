@@ -40,7 +40,7 @@ var logMutants = []Mutant{
 	{
 		Name:  "headers with a one-time password are exported",
 		Edits: []Edit{{In: "recorded.isSecret", Old: "return slices.Contains(secretWords, word)", New: "return word == secrets[0]"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestSecretsAreLeftOut"}},
+		Tests: in("operate/recorded", "TestSecretsAreLeftOut"),
 	},
 	{
 		Name:  "a redirect is taken for an execution",
@@ -55,7 +55,7 @@ var logMutants = []Mutant{
 	{
 		Name:  "secrets are exported",
 		Edits: []Edit{{In: "recorded.FromCapture", Old: "isSecret(name) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestFileKeepsTheExactRequest"}},
+		Tests: in("operate/recorded", "TestFileKeepsTheExactRequest"),
 	},
 	{
 		Name:  "others can read an exported request",
@@ -70,7 +70,7 @@ var logMutants = []Mutant{
 	{
 		Name:  "a request is sent again to the host that has recorded it, by its address",
 		Edits: []Edit{{In: "recorded.(*Request).CameFrom", Old: "slices.ContainsFunc(here, func(ip netip.Addr) bool { return slices.Contains(there, ip) })", New: "len(here) > 0 && len(there) == 0"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "TestCameFrom"}},
+		Tests: in("operate/recorded", "TestCameFrom"),
 	},
 	{
 		Name:  "a replay is not marked",
@@ -79,12 +79,12 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a replay follows redirects",
-		Edits: []Edit{{In: "keys.(*replay).send", Old: "return http.ErrUseLastResponse", New: "return nil"}},
+		Edits: []Edit{{In: "recorded.(*Request).Replay", Old: "return http.ErrUseLastResponse", New: "return nil"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestReplaySendsExactBytes"}},
 	},
 	{
 		Name:  "the path of a replay is escaped anew",
 		Edits: []Edit{{In: "recorded.exactly", Old: "u.RequestURI() == path", New: "err == nil"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/recorded", Test: "FuzzParse"}},
+		Tests: in("operate/recorded", "FuzzParse"),
 	},
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
-	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -27,13 +26,15 @@ func Example_intent() {
 	dir, err := os.MkdirTemp("", "once")
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
-	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(dir, "app.db"))
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(dir, "app.db")+"?_pragma=busy_timeout(5000)")
 	check(err)
 	defer func() { check(db.Close()) }()
 	check(sqlstore.Migrate(ctx, db, journal.Migrations))
 	_, err = db.ExecContext(ctx, "create table orders (id text primary key)")
 	check(err)
-	intents, err := journal.OpenTable(db, sqlplane.SQLite, journal.Config{})
+	store, err := sqlstore.New(ctx, db, sqlstore.Config{})
+	check(err)
+	intents, err := journal.OpenTable(store, journal.Config{})
 	check(err)
 
 	order := func(id string, commit bool) {

@@ -30,7 +30,7 @@ import (
 // intentJournals runs a test on every journal there is: they keep the same promises.
 func intentJournals(t *testing.T, test func(t *testing.T, j keptJournal)) {
 	t.Helper()
-	onSQL(t, func(t *testing.T, g *testDB) { test(t, g.journal(t)) })
+	on(t, func(t *testing.T, g *testDB) { test(t, g.journal(t)) })
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
 		f, err := journal.Open(filepath.Join(t.TempDir(), "intents"), journal.Config{})
@@ -47,7 +47,7 @@ type keptJournal interface {
 
 func (g *testDB) journal(t *testing.T) *journal.Table {
 	t.Helper()
-	j, err := journal.OpenTable(g.db, g.dialect, journal.Config{})
+	j, err := journal.OpenTable(g.plane, journal.Config{})
 	must(t, err)
 	return j
 }

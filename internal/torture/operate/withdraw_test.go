@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestBeginIsAllOrNothing fails every call that Begin makes of the driver, before and after
@@ -27,25 +28,29 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		good := g.journal(t)
-		struck := map[string]int{}
+		rivalDB, rival := faultyTable(t, g, faultyConnector{plain.Driver(), strings.Replace(g.DSN, "busy_timeout(10000)", "busy_timeout(1)", 1), &faults{}})
+		defer func() { _ = rivalDB.Close() }()
+		struck, rivals := map[string]int{}, 0
 		for _, shared := range []bool{false, true} {
 			for _, applied := range []bool{false, true} {
 				for n := 1; ; n++ {
 					g.exec(t, "delete from once_intent")
-					f := &faults{at: n, applied: applied}
+					f, begun := &faults{at: n, applied: applied}, false
 					if shared {
-						f.meanwhile = func() {
-							_, err := good.Begin(t.Context(), intentOf("k"))
-							must(t, err)
+						f.meanwhile = func() { // an open transaction of SQLite keeps the rival out
+							_, err := rival.Begin(t.Context(), intentOf("k"))
+							if begun = err == nil; begun {
+								rivals++
+							} else if g.dialect != sqlplane.SQLite {
+								t.Fatal(err)
+							}
 						}
 					}
-					db := sql.OpenDB(faultyConnector{plain.Driver(), g.DSN, f})
-					j, err := journal.OpenTable(db, g.dialect, journal.Config{})
-					must(t, err)
+					db, j := faultyTable(t, g, faultyConnector{plain.Driver(), g.DSN, f})
 					_, err = j.Begin(t.Context(), intentOf("k"))
 					must(t, db.Close())
 					want := []string{"k"}
-					if err != nil && !shared {
+					if err != nil && !begun {
 						want = nil
 					}
 					if open := openKeys(t, good); !slices.Equal(open, want) {
@@ -61,11 +66,25 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 				}
 			}
 		}
-		if struck["exec"] == 0 || g.dialect == sqlplane.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
+		if rivals == 0 || struck["exec"] == 0 || g.dialect == sqlplane.MySQL && (struck["query"] == 0 || struck["next"] == 0) {
 			t.Errorf("vacuous: %v", struck)
 		}
-		t.Log(struck)
+		t.Log(struck, rivals)
 	})
+}
+
+// faultyTable is a journal whose faults are counted from now on.
+func faultyTable(t *testing.T, g *testDB, c faultyConnector) (*sql.DB, *journal.Table) {
+	t.Helper()
+	at := c.f.at
+	c.f.at = 0
+	db := sqlstore.OpenDB(g.dialect, c)
+	s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
+	must(t, err)
+	j, err := journal.OpenTable(s, journal.Config{})
+	must(t, err)
+	c.f.at, c.f.count = at, 0
+	return db, j
 }
 
 // TestWithdrawalThatFails: who cannot know whether the intent is there is told so.
@@ -78,10 +97,8 @@ func TestWithdrawalThatFails(t *testing.T) {
 		defer func() { _ = plain.Close() }()
 		f := &faults{at: 1, applied: true}
 		f.meanwhile = func() { f.at = 2 } // and the next call, too
-		db := sql.OpenDB(faultyConnector{plain.Driver(), g.DSN, f})
+		db, j := faultyTable(t, g, faultyConnector{plain.Driver(), g.DSN, f})
 		defer func() { _ = db.Close() }()
-		j, err := journal.OpenTable(db, g.dialect, journal.Config{})
-		must(t, err)
 		if _, err := j.Begin(t.Context(), intentOf("k")); !contains(err, "it is not sure that it is not there") || f.count != 2 {
 			t.Errorf("%v after %d calls", err, f.count)
 		}

@@ -3,27 +3,20 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/keys"
-	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention/archive"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
-	"github.com/oncelib/once/store/upkeep"
 )
 
 // Noun is once archive.
@@ -56,54 +49,23 @@ expired, the file has the last execution.`,
 	}
 )
 
-// isArchive says why what is in dir cannot be an archive.
-func isArchive(dir string) error {
-	_, err := archive.Segments(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", words.Shown(dir), err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w. Try: a user who may read %s", err, words.Shown(dir))
-	}
-	return err
-}
-
 type verify struct{ output cli.Form }
 
 func (c *verify) Flags(set *pflag.FlagSet) {
 	c.output.Flag(set)
 }
 
-// verifyAnswer is the outcome for scripts. Its JSON form is a contract with them.
-type verifyAnswer struct {
-	Segments int             `json:"segments"`
-	Rows     int             `json:"rows"`
-	Bytes    int64           `json:"bytes"`
-	Damaged  []damagedAnswer `json:"damaged"`
-}
-
-type damagedAnswer struct {
-	File  string `json:"file"`
-	Error string `json:"error"`
-}
-
 func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 1 {
 		return cli.Usage("which archive?", "once archive verify DIR")
 	}
-	if err := isArchive(args[0]); err != nil {
-		return err
-	}
-	list, damaged, err := archive.Verify(ctx, args[0])
+	files, err := operate.OpenArchive(args[0])
 	if err != nil {
 		return err
 	}
-	a := verifyAnswer{Segments: len(list), Damaged: []damagedAnswer{}}
-	for _, s := range list {
-		a.Rows, a.Bytes = a.Rows+s.Rows, a.Bytes+s.Bytes
-	}
-	for _, d := range damaged {
-		a.Damaged = append(a.Damaged, damagedAnswer{d.File, d.Err.Error()})
+	a, err := files.Verify(ctx)
+	if err != nil {
+		return err
 	}
 	if c.output != cli.Table {
 		err = cli.WriteJSON(m.Stdout, c.output, a)
@@ -113,7 +75,7 @@ func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 		}
 		fmt.Fprintf(m.Stdout, "%d segments with %d rows and %d bytes; %d damaged.\n", a.Segments, a.Rows, a.Bytes, len(a.Damaged))
 	}
-	if err == nil && len(damaged) > 0 {
+	if err == nil && len(a.Damaged) > 0 {
 		return cli.ErrSaid
 	}
 	return err
@@ -133,23 +95,13 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 2 || args[1] == "" {
 		return cli.Usage("which key?", "once archive show DIR KEY")
 	}
-	if err := isArchive(args[0]); err != nil {
+	files, err := operate.OpenArchive(args[0])
+	if err != nil {
 		return err
 	}
-	names := map[string]bool{args[1]: true, keyname.Hashed(args[1]): true}
-	if bare, quotes := keyname.Unquoted(args[1]); quotes {
-		names[bare], names[keyname.Hashed(bare)] = true, true
-	}
-	found := []operate.Operation{}
-	seen := map[string]bool{}
-	for e, err := range archive.Records(args[0]) {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))
-		}
-		if names[e.Key] && (c.scope == "" || c.scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
-			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
-			found = append(found, archived(e))
-		}
+	found, err := files.Find(ctx, c.scope, args[1])
+	if err != nil {
+		return err
 	}
 	if c.output != cli.Table {
 		if err := cli.WriteList(m.Stdout, c.output, found, found); err != nil {
@@ -176,19 +128,6 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-func archived(e upkeep.Expired) operate.Operation {
-	op := operate.Operation{
-		Scope: e.Scope, Key: e.Key, Name: e.Name, State: "archived", Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
-		Result: [...]string{"value", "failure", "omitted"}[min(e.Result.Kind, store.ResultOmitted)], Status: e.Result.Status,
-		Effect: operate.EffectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
-		ResultBytes: head.Size(e.Result.Header) + len(e.Result.Body),
-	}
-	if len(e.Fingerprint) > 0 {
-		op.Fingerprint = fmt.Sprintf("v%d %x", e.Fingerprint[0], e.Fingerprint[1:])
-	}
-	return op
-}
-
 type restore struct{}
 
 func (*restore) Flags(*pflag.FlagSet) {}
@@ -197,7 +136,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if len(args) < 2 {
 		return cli.Usage("from where, to where?", "once archive restore DIR FILE")
 	}
-	if err := isArchive(args[0]); err != nil {
+	if _, err := operate.OpenArchive(args[0]); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that somebody uses

@@ -12,7 +12,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/base/words"
-	"github.com/oncelib/once/retry/journal"
+	"github.com/oncelib/once/operate"
 )
 
 // Noun is once journal.
@@ -46,46 +46,13 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	c.output.Flag(fs)
 }
 
-// intentAnswer is an intent for scripts. Its JSON form is a contract with them.
-type intentAnswer struct {
-	Key       string     `json:"key"`
-	Method    string     `json:"method"`
-	URL       string     `json:"url"`
-	BodyBytes int        `json:"body_bytes"`
-	State     string     `json:"state"`
-	Reason    string     `json:"reason,omitempty"`
-	Since     time.Time  `json:"since"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-}
-
-// stateOf is what can be done with an intent.
-func stateOf(in journal.Intent) string {
-	switch {
-	case in.Held != "":
-		return "held"
-	case !in.Expires.IsZero() && !time.Now().Before(in.Expires):
-		return "expired"
-	}
-	return "open"
-}
-
 func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	list, err := c.place.list(ctx, m)
 	if err != nil {
 		return err
 	}
 	if c.output != cli.Table {
-		answers := make([]intentAnswer, 0, len(list))
-		for _, in := range list {
-			a := intentAnswer{Key: in.Key, Method: in.Method, URL: in.URL, BodyBytes: len(in.Body), State: stateOf(in), Reason: in.Held, Since: in.Since}
-			if !in.Expires.IsZero() {
-				a.ExpiresAt = &in.Expires
-			}
-			answers = append(answers, a)
-		}
-		return cli.WriteList(m.Stdout, c.output, struct {
-			Intents []intentAnswer `json:"items"`
-		}{answers}, answers)
+		return cli.WriteList(m.Stdout, c.output, operate.Page[operate.Intent]{Items: list}, list)
 	}
 	if len(list) == 0 {
 		return m.Empty("open intents")
@@ -93,15 +60,15 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return printIntents(m.Stdout, list)
 }
 
-func printIntents(w io.Writer, list []journal.Intent) error {
+func printIntents(w io.Writer, list []operate.Intent) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "KEY\tSTATE\tMETHOD\tURL\tBYTES\tSINCE\tEXPIRES\n")
 	for _, in := range list {
 		expires := "-"
-		if !in.Expires.IsZero() {
-			expires = in.Expires.Format(time.RFC3339)
+		if in.ExpiresAt != nil {
+			expires = in.ExpiresAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", words.Shown(in.Key), stateOf(in), words.Shown(in.Method), words.Shown(in.URL), len(in.Body), in.Since.Format(time.RFC3339), expires)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", words.Shown(in.Key), in.State, words.Shown(in.Method), words.Shown(in.URL), in.BodyBytes, in.Since.Format(time.RFC3339), expires)
 	}
 	return t.Flush()
 }

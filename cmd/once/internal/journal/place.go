@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 )
 
@@ -32,15 +33,14 @@ func (p *place) check() error {
 	return nil
 }
 
-// intents is a journal of whatever kind.
-type intents interface {
-	journal.Journal
-	Resolve(ctx context.Context, id string) error
-	Close() error
+// intents are those of a journal that is open.
+type intents struct {
+	*operate.Intents
+	io.Closer
 }
 
 // list reads a journal without touching it.
-func (p *place) list(ctx context.Context, m *cli.Env) ([]journal.Intent, error) {
+func (p *place) list(ctx context.Context, m *cli.Env) ([]operate.Intent, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func (p *place) list(ctx context.Context, m *cli.Env) ([]journal.Intent, error) 
 	if err == nil && damage.Bytes > 0 {
 		fmt.Fprintf(m.Stderr, "%d bytes, from %d on, are of records that were being written: by a client that is at work, or was killed.\n", damage.Bytes, damage.Offset)
 	}
-	return list, err
+	return operate.IntentsOf(list), err
 }
 
 // open opens a journal that is there.
-func (p *place) open(ctx context.Context, m *cli.Env) (intents, error) {
+func (p *place) open(ctx context.Context, m *cli.Env) (*intents, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -71,43 +71,36 @@ func (p *place) open(ctx context.Context, m *cli.Env) (intents, error) {
 		if _, err := p.list(ctx, m); err != nil {
 			return nil, err
 		}
-		return journal.Open(p.file, journal.Config{})
+		j, err := journal.Open(p.file, journal.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return &intents{operate.NewIntents(j), j}, nil
 	}
-	db, err := cli.OpenDatabase(ctx, p.db, false)
+	db, err := m.Open(ctx, p.db, operate.Config{})
 	if err != nil {
 		return nil, err
 	}
-	j, err := journal.OpenTable(db.DB, db.Dialect, journal.Config{})
+	j, err := journal.OpenTable(db.Store, journal.Config{})
 	if err == nil {
 		_, err = j.List(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(db.Failed("read", err), db.Close())
 	}
-	return databaseJournal{j, db}, nil
+	return &intents{operate.NewIntents(j), db}, nil
 }
 
-type databaseJournal struct {
-	*journal.Table
-
-	db *cli.Database
-}
-
-func (j databaseJournal) Close() error { return j.db.Close() }
-
-// intentWith returns the only intent with a key, and with an address unless that is "".
-func intentWith(list []journal.Intent, key, url string) (journal.Intent, error) {
-	var found []journal.Intent
-	for _, in := range list {
-		if (in.Key == key || strings.Trim(in.Key, `"`) == key) && (url == "" || in.URL == url) {
-			found = append(found, in)
-		}
+// find returns the only intent with a key, and with an address unless that is "".
+func (i *intents) find(ctx context.Context, key, url string) (operate.Intent, error) {
+	found, err := i.Find(ctx, key, url)
+	switch {
+	case err != nil:
+		return operate.Intent{}, err
+	case len(found) == 0:
+		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which has those that are", key)
+	case len(found) > 1:
+		return operate.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
 	}
-	switch len(found) {
-	case 0:
-		return journal.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which has those that are", key)
-	case 1:
-		return found[0], nil
-	}
-	return journal.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
+	return found[0], nil
 }

@@ -51,11 +51,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	list, err := f.List(ctx)
-	if err != nil {
-		return err
-	}
-	in, err := intentWith(list, args[0], c.url)
+	in, err := f.find(ctx, args[0], c.url)
 	if err != nil {
 		return err
 	}

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/hostname"
 	"github.com/oncelib/once/internal/base/words"
-	"github.com/oncelib/once/retry/journal"
-	"github.com/oncelib/once/retry/retryhttp"
+	"github.com/oncelib/once/operate"
 )
 
 var resumeEntry = cli.Entry{
@@ -56,21 +57,6 @@ func (c *resume) Flags(fs *pflag.FlagSet) {
 	cli.HeaderFlag(fs, c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
 }
 
-// resumedAnswer is the outcome for scripts. Its JSON form is a contract with them.
-type resumedAnswer struct {
-	Closed  int             `json:"closed"`
-	Open    int             `json:"open"`
-	Left    int             `json:"left"` // of the open ones, those that were not sent
-	Held    int             `json:"held"`
-	Answers []resumedIntent `json:"answers"`
-}
-
-type resumedIntent struct {
-	Key    string `json:"key"`
-	URL    string `json:"url"`
-	Status int    `json:"status"`
-}
-
 func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.retention < 0 {
 		return cli.Usage(fmt.Sprintf("--retention %s must not be negative", c.retention), "--retention 72h")
@@ -80,34 +66,16 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	j, err := c.restrict(ctx, m, f)
-	if err != nil {
-		return err
+	if c.host != "" {
+		if err := c.missing(ctx, m, f); err != nil {
+			return err
+		}
 	}
-	a := resumedAnswer{Answers: []resumedIntent{}}
-	var mu sync.Mutex
-	client := &http.Client{Transport: &retryhttp.Transport{Journal: j, Dialect: retryhttp.Dialect{Retain: c.retention}}, CheckRedirect: c.redirected}
-	n, failed := journal.Resume(ctx, j, client, journal.Options{
-		Prepare: func(r *http.Request, in journal.Intent) error {
-			if c.retention == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
-				return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
-			}
-			for name, lines := range c.header {
-				r.Header[name] = lines
-				if name == "Host" {
-					r.Host = lines[0]
-				}
-			}
-			return nil
-		},
-		Answer: func(in journal.Intent, resp *http.Response) error {
-			mu.Lock()
-			defer mu.Unlock()
-			a.Answers = append(a.Answers, resumedIntent{in.Key, in.URL, resp.StatusCode})
-			return nil
-		},
-	})
-	a.Closed, a.Open, a.Left, a.Held = n.Closed, n.Open, n.Left, n.Held
+	a, failed := f.Resume(ctx, operate.ResumeRequest{Host: c.host, Header: c.header, Retain: c.retention})
+	if many := new(operate.HostsError); errors.As(failed, &many) {
+		return cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would tell them all a secret", len(many.Hosts)),
+			fmt.Sprintf("--host %s, or one of: %s", words.Quoted(many.Hosts[0]), words.Shown(strings.Join(many.Hosts[1:], ", "))))
+	}
 	if c.output != cli.Table {
 		err = cli.WriteJSON(m.Stdout, c.output, a)
 	} else {
@@ -125,12 +93,21 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return err
 	case failed != nil:
 		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
-	case n.Left > 0:
+	case a.Left > 0:
 		return errors.New("a server is failing, and what is left for it was not sent. Try: the same again, when it is well")
-	case n.Held > 0:
+	case a.Held > 0:
 		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
-	case n.Open > 0:
+	case a.Open > 0:
 		return errors.New("the outcome of some is still unknown. Try: the same again; or look at what the server says to them, and give it what it needs with --header")
 	}
 	return nil
+}
+
+// missing says that nothing is open for the host, if something is for others.
+func (c *resume) missing(ctx context.Context, m *cli.Env, f *intents) error {
+	hosts, err := f.Hosts(ctx)
+	if host := hostname.Canonical(c.host); err == nil && len(hosts) > 0 && !slices.Contains(hosts, host) {
+		fmt.Fprintf(m.Stderr, "nothing is open for %s, but for: %s\n", words.Shown(host), words.Shown(strings.Join(hosts, ", ")))
+	}
+	return err
 }

@@ -13,12 +13,12 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/cmd/once/internal/recorded"
 
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/operate/recorded"
 )
 
 var exportEntry = cli.Entry{

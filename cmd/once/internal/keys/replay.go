@@ -2,8 +2,6 @@ package keys
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,17 +10,13 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
-	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/cmd/once/internal/recorded"
-	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate/recorded"
 )
 
 var replayEntry = cli.Entry{
@@ -50,11 +44,7 @@ code is 1 if a request got no answer, if more than one executed, or if bodies di
 	Make: func() cli.Runner { return &replay{header: http.Header{}} },
 }
 
-const (
-	maxReplays   = 100_000
-	maxAnswer    = 64 << 20
-	replayDialog = time.Minute // for one request and its answer
-)
+const maxReplays = 100_000
 
 type replay struct {
 	to                 string
@@ -70,28 +60,6 @@ func (c *replay) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.times, "times", 1, "do so `N` times, one after the other")
 	cli.HeaderFlag(fs, c.header, "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines")
 	c.output.Flag(fs)
-}
-
-// replayReport is what came back. Its JSON form is a contract with scripts.
-type replayReport struct {
-	ID          string         `json:"id"`
-	To          string         `json:"to"`
-	Sent        int            `json:"sent"`
-	Executed    int            `json:"executed"`
-	Replayed    int            `json:"replayed"`
-	Refused     int            `json:"refused"`
-	Unanswered  int            `json:"unanswered"`
-	BodiesEqual bool           `json:"bodies_equal"` // of what was executed and replayed
-	Answers     []replayAnswer `json:"answers"`
-}
-
-type replayAnswer struct {
-	Round      int    `json:"round"`
-	Status     int    `json:"status,omitempty"`
-	Outcome    string `json:"outcome"` // executed, replayed, refused or unanswered
-	BodySHA256 string `json:"body_sha256,omitempty"`
-	SameBody   bool   `json:"same_body"` // as the first one that was executed or replayed
-	Error      string `json:"error,omitempty"`
 }
 
 func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -123,111 +91,18 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 			fmt.Fprintf(m.Stderr, "The header %s was left out of the file. Try: --header %s\n", words.Shown(name), words.Quoted(words.Shown(name)+": ..."))
 		}
 	}
-	report, err := c.send(ctx, &r, target)
+	report, err := r.Replay(ctx, target, recorded.ReplayConfig{Concurrency: c.concurrency, Times: c.times, Header: c.header})
 	if err != nil {
 		return err
 	}
 	if err := c.print(m.Stdout, report); err != nil {
 		return err
 	}
-	return report.verdict()
+	return verdictOn(report)
 }
 
-// send sends the rounds.
-func (c *replay) send(ctx context.Context, r *recorded.Request, target *url.URL) (*replayReport, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: c.concurrency}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{
-		Transport: transport, Timeout: replayDialog,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	report := &replayReport{ID: r.ID, To: target.String(), Answers: make([]replayAnswer, c.times*c.concurrency)}
-	for round := range c.times {
-		var all sync.WaitGroup
-		start := make(chan struct{})
-		for i := range c.concurrency {
-			req, err := r.HTTP(ctx, target, c.header)
-			if err != nil {
-				return nil, err
-			}
-			answer := &report.Answers[round*c.concurrency+i]
-			all.Go(func() {
-				<-start
-				*answer = answerTo(client, req)
-				answer.Round = round + 1
-			})
-		}
-		close(start)
-		all.Wait()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	report.count()
-	return report, nil
-}
-
-// answerTo sends one request.
-func answerTo(client *http.Client, req *http.Request) replayAnswer {
-	resp, err := client.Do(req)
-	if err != nil {
-		return replayAnswer{Outcome: "unanswered", Error: err.Error()}
-	}
-	defer resp.Body.Close()
-	a := replayAnswer{Status: resp.StatusCode, Outcome: outcomeOf(resp)}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return replayAnswer{Status: resp.StatusCode, Outcome: "unanswered", Error: err.Error()}
-	case len(body) > maxAnswer:
-		return replayAnswer{Status: resp.StatusCode, Outcome: "unanswered", Error: fmt.Sprintf("its body has more than %d bytes", maxAnswer)}
-	}
-	hash := sha256.Sum256(body)
-	a.BodySHA256 = hex.EncodeToString(hash[:])
-	return a
-}
-
-// outcomeOf is what the headers of an answer say. A service without keys says nothing: then a redirect, which is not followed, and a
-// refusal are not taken for executions.
-func outcomeOf(resp *http.Response) string {
-	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
-	switch {
-	case strings.EqualFold(resp.Header.Get(wire.ReplayedHeader), "true"), status == wire.StatusReplayed:
-		return "replayed"
-	case status == wire.StatusStored, status == wire.StatusOmitted, status == "" && resp.StatusCode < 300:
-		return "executed"
-	}
-	return "refused"
-}
-
-// count adds the answers up.
-func (r *replayReport) count() {
-	first := ""
-	r.Sent, r.BodiesEqual = len(r.Answers), true
-	for i := range r.Answers {
-		a := &r.Answers[i]
-		switch a.Outcome {
-		case "executed":
-			r.Executed++
-		case "replayed":
-			r.Replayed++
-		case "refused":
-			r.Refused++
-			continue
-		default:
-			r.Unanswered++
-			continue
-		}
-		if first == "" {
-			first = a.BodySHA256
-		}
-		a.SameBody = a.BodySHA256 == first
-		r.BodiesEqual = r.BodiesEqual && a.SameBody
-	}
-}
-
-// verdict is an error if something is not as retries with one key must be.
-func (r *replayReport) verdict() error {
+// verdictOn is an error if something is not as retries with one key must be.
+func verdictOn(r recorded.Report) error {
 	switch {
 	case r.Unanswered > 0:
 		return fmt.Errorf("%s got no answer. Try: is the service at %s running?", words.Count(r.Unanswered, "request"), words.Shown(r.To))
@@ -239,7 +114,7 @@ func (r *replayReport) verdict() error {
 	return nil
 }
 
-func (c *replay) print(w io.Writer, r *replayReport) error {
+func (c *replay) print(w io.Writer, r recorded.Report) error {
 	if c.output != cli.Table {
 		return cli.WriteJSON(w, c.output, r)
 	}
@@ -250,7 +125,7 @@ func (c *replay) print(w io.Writer, r *replayReport) error {
 		if a.Status != 0 {
 			status = strconv.Itoa(a.Status)
 		}
-		if a.Outcome == "executed" || a.Outcome == "replayed" {
+		if a.Outcome == recorded.OutcomeExecuted || a.Outcome == recorded.OutcomeReplayed {
 			same = words.Either(a.SameBody, "yes", "NO")
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", a.Round, status, a.Outcome, words.Either(a.Error == "", a.BodySHA256[:min(16, len(a.BodySHA256))], words.Shown(a.Error)), same)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retention"
 	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store"
@@ -99,21 +100,10 @@ func (c *sweep) failed(db cli.Source, err error) error {
 	return db.Failed("sweep", err)
 }
 
-// passReport is a pass for scripts. Its JSON form is a contract with them.
-type passReport struct {
-	Rows   int    `json:"rows"`
-	Millis int64  `json:"took_ms"`
-	Error  string `json:"error,omitempty"`
-}
-
 func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
-	r := passReport{Rows: p.Rows, Millis: p.Took.Milliseconds()}
-	if p.Err != nil {
-		r.Error = p.Err.Error()
-	}
 	switch {
 	case c.output != cli.Table:
-		_ = cli.WriteJSON(m.Stdout, cli.JSONL, r) // passes are a list without an end
+		_ = cli.WriteJSON(m.Stdout, cli.JSONL, operate.PassOf(p)) // passes are a list without an end
 	case p.Err == nil:
 		fmt.Fprintf(m.Stdout, "%d expired operations deleted from %s in %v.\n", p.Rows, db.Name, p.Took.Round(time.Millisecond))
 	case c.every > 0:

@@ -31,10 +31,10 @@ import (
 	"time"
 )
 
-// Format and Version are those of the files that this release writes.
+// format and version are those of the files that this release writes.
 const (
-	Format  = "once-request"
-	Version = 1
+	format  = "once-request"
+	version = 1
 )
 
 // Request is a request that a service has kept with its operation.
@@ -93,7 +93,7 @@ func FromCapture(plain []byte, redact []string) (Request, error) {
 	if err != nil {
 		return Request{}, notHTTP
 	}
-	r := Request{Format: Format, Version: Version, Redacted: []string{}}
+	r := Request{Format: format, Version: version, Redacted: []string{}}
 	var target, protocol string
 	r.Method, target, _ = strings.Cut(line, " ")
 	if i := strings.LastIndexByte(target, ' '); i >= 0 {
@@ -125,10 +125,10 @@ func Parse(file []byte) (Request, error) {
 	var r Request
 	err := json.Unmarshal(file, &r)
 	switch {
-	case r.Format != Format: // nor is it JSON, perhaps
+	case r.Format != format: // nor is it JSON, perhaps
 		return r, errors.New("it is no request of once keys export. Try: once keys export KEY --db URL")
-	case r.Version != Version:
-		return r, fmt.Errorf("it has version %d, and this release of once knows version %d. Try: the release that has written it", r.Version, Version)
+	case r.Version != version:
+		return r, fmt.Errorf("it has version %d, and this release of once knows version %d. Try: the release that has written it", r.Version, version)
 	case err != nil:
 		return r, fmt.Errorf("%w. Try: the file as it was exported", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncelib/once/cmd/once/internal/recorded"
+	"github.com/oncelib/once/operate/recorded"
 )
 
 const capture = "POST /charges?note=%2f%22 HTTP/1.1\r\nHost: api.example\r\nIdempotency-Key: \"k\"\r\nPragma: no-cache\r\nX-Api-Key: secret\r\nX-Two: a\r\nX-Two: b\r\nContent-Length: 5\r\n\r\na\r\n\x00b"

@@ -1,0 +1,107 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/head"
+	"github.com/oncelib/once/retention"
+	"github.com/oncelib/once/retention/archive"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Archive is a directory of operations that a sweep has written to files.
+type Archive struct{ dir string }
+
+// OpenArchive returns the archive in dir.
+func OpenArchive(dir string) (*Archive, error) {
+	_, err := archive.Segments(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("%s is no archive, or its manifest is lost: %w. Try: the DIR that once sweep --archive was given", words.Shown(dir), err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w. Try: a user who may read %s", err, words.Shown(dir))
+	case err != nil:
+		return nil, err //nolint:wrapcheck // it is of package archive
+	}
+	return &Archive{dir}, nil
+}
+
+// Verified is what an archive has, and what of it is damaged or missing.
+type Verified struct {
+	Segments int              `json:"segments"`
+	Rows     int              `json:"rows"`
+	Bytes    int64            `json:"bytes"`
+	Damaged  []DamagedSegment `json:"damaged"`
+}
+
+// DamagedSegment is a file that is not as the manifest says.
+type DamagedSegment struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+// Verify compares all segments with the manifest: size, SHA-256, rows.
+func (a *Archive) Verify(ctx context.Context) (Verified, error) {
+	list, damaged, err := archive.Verify(ctx, a.dir)
+	v := Verified{Segments: len(list), Damaged: convert(damaged, func(d archive.Damage) DamagedSegment { return DamagedSegment{d.File, d.Err.Error()} })}
+	for _, s := range list {
+		v.Rows, v.Bytes = v.Rows+s.Rows, v.Bytes+s.Bytes
+	}
+	return v, err //nolint:wrapcheck // likewise
+}
+
+// StateArchived is the state of an operation that is in an archive.
+const StateArchived = "archived"
+
+// Find returns the operations under key, or under its hash, in a scope, or in every scope if that is "". A key that was executed again
+// after it had expired is there several times.
+func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, error) {
+	names := map[string]bool{key: true, keyname.Hashed(key): true}
+	if bare, quotes := keyname.Unquoted(key); quotes {
+		names[bare], names[keyname.Hashed(bare)] = true, true
+	}
+	found := []Operation{}
+	seen := map[string]bool{}
+	for e, err := range archive.Records(a.dir) {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
+		}
+		if names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
+			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
+			found = append(found, archived(e))
+		}
+	}
+	return found, nil
+}
+
+func archived(e upkeep.Expired) Operation {
+	return Operation{
+		Scope: e.Scope, Key: e.Key, Name: e.Name, State: StateArchived, Since: e.Since, ExpiresAt: &e.At, Fence: e.Fence,
+		Result: resultOf(e.Result.Kind), Status: e.Result.Status, Fingerprint: fingerprintOf(e.Fingerprint),
+		Effect: effectOf(e.Result), RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted, Captured: e.Request != nil, Now: time.Now(),
+		ResultBytes: head.Size(e.Result.Header) + len(e.Result.Body),
+	}
+}
+
+// Pass is a pass of a sweeper.
+type Pass struct {
+	Rows   int    `json:"rows"`
+	Millis int64  `json:"took_ms"`
+	Error  string `json:"error,omitempty"`
+}
+
+// PassOf returns p, for scripts.
+func PassOf(p retention.Pass) Pass {
+	pass := Pass{Rows: p.Rows, Millis: p.Took.Milliseconds()}
+	if p.Err != nil {
+		pass.Error = p.Err.Error()
+	}
+	return pass
+}

@@ -1,0 +1,152 @@
+package recorded
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/base/wire"
+)
+
+// What became of a request that was sent again.
+const (
+	OutcomeExecuted   = "executed"
+	OutcomeReplayed   = "replayed"
+	OutcomeRefused    = "refused"
+	OutcomeUnanswered = "unanswered"
+)
+
+// maxAnswer bounds the body of an answer, and answerTime the time of a request with its answer.
+const (
+	maxAnswer  = 64 << 20
+	answerTime = time.Minute
+)
+
+// ReplayConfig says how a request is sent again. The zero value sends it once.
+type ReplayConfig struct {
+	Concurrency int         // how many are sent at the same moment; default 1
+	Times       int         // how often that is done; default 1
+	Header      http.Header // takes the place of recorded lines; an empty line takes them away
+}
+
+// Report is what a service has answered. Its JSON form is a contract with scripts.
+type Report struct {
+	ID          string   `json:"id"`
+	To          string   `json:"to"`
+	Sent        int      `json:"sent"`
+	Executed    int      `json:"executed"`
+	Replayed    int      `json:"replayed"`
+	Refused     int      `json:"refused"`
+	Unanswered  int      `json:"unanswered"`
+	BodiesEqual bool     `json:"bodies_equal"` // of what was executed and replayed
+	Answers     []Answer `json:"answers"`
+}
+
+// Answer is one answer of a service.
+type Answer struct {
+	Round      int    `json:"round"`
+	Status     int    `json:"status,omitempty"`
+	Outcome    string `json:"outcome"` // OutcomeExecuted, OutcomeReplayed, OutcomeRefused or OutcomeUnanswered
+	BodySHA256 string `json:"body_sha256,omitempty"`
+	SameBody   bool   `json:"same_body"` // as the first one that was executed or replayed
+	Error      string `json:"error,omitempty"`
+}
+
+// Replay sends the request to a service at target. Redirects are not followed.
+func (r *Request) Replay(ctx context.Context, target *url.URL, cfg ReplayConfig) (Report, error) {
+	at, times := max(cfg.Concurrency, 1), max(cfg.Times, 1)
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: at}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{
+		Transport: transport, Timeout: answerTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	report := Report{ID: r.ID, To: target.String(), Answers: make([]Answer, times*at)}
+	for round := range times {
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for i := range at {
+			req, err := r.HTTP(ctx, target, cfg.Header)
+			if err != nil {
+				return Report{}, err
+			}
+			answer := &report.Answers[round*at+i]
+			all.Go(func() {
+				<-start
+				*answer = answerTo(client, req)
+				answer.Round = round + 1
+			})
+		}
+		close(start)
+		all.Wait()
+		if ctx.Err() != nil {
+			return Report{}, ctx.Err()
+		}
+	}
+	report.count()
+	return report, nil
+}
+
+// answerTo sends one request.
+func answerTo(client *http.Client, req *http.Request) Answer {
+	resp, err := client.Do(req)
+	if err != nil {
+		return Answer{Outcome: OutcomeUnanswered, Error: err.Error()}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return Answer{Status: resp.StatusCode, Outcome: OutcomeUnanswered, Error: err.Error()}
+	case len(body) > maxAnswer:
+		return Answer{Status: resp.StatusCode, Outcome: OutcomeUnanswered, Error: fmt.Sprintf("its body has more than %d bytes", maxAnswer)}
+	}
+	hash := sha256.Sum256(body)
+	return Answer{Status: resp.StatusCode, Outcome: outcomeOf(resp), BodySHA256: hex.EncodeToString(hash[:])}
+}
+
+// outcomeOf is what the headers of an answer say. A service without keys says nothing: then a redirect, which is not followed, and a
+// refusal are not taken for executions.
+func outcomeOf(resp *http.Response) string {
+	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
+	switch {
+	case strings.EqualFold(resp.Header.Get(wire.ReplayedHeader), "true"), status == wire.StatusReplayed:
+		return OutcomeReplayed
+	case status == wire.StatusStored, status == wire.StatusOmitted, status == "" && resp.StatusCode < 300:
+		return OutcomeExecuted
+	}
+	return OutcomeRefused
+}
+
+// count adds the answers up.
+func (r *Report) count() {
+	first := ""
+	r.Sent, r.BodiesEqual = len(r.Answers), true
+	for i := range r.Answers {
+		a := &r.Answers[i]
+		switch a.Outcome {
+		case OutcomeExecuted:
+			r.Executed++
+		case OutcomeReplayed:
+			r.Replayed++
+		case OutcomeRefused:
+			r.Refused++
+			continue
+		default:
+			r.Unanswered++
+			continue
+		}
+		if first == "" {
+			first = a.BodySHA256
+		}
+		a.SameBody = a.BodySHA256 == first
+		r.BodiesEqual = r.BodiesEqual && a.SameBody
+	}
+}
