@@ -28,6 +28,9 @@ type due interface {
 	// drained is the statement that drops all that a [upkeep.Taker] has taken.
 	drained() store.Statement
 
+	// over reports whether the wait of a saga is over: its time has come, or it was woken. at is the time in its record.
+	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
+
 	// look returns at most n sagas that are due, of all tenants in turn.
 	look(ctx context.Context, n int) ([]store.ID, error)
 
@@ -40,7 +43,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, oldest, scope, of string
+	insert, upsert, delete, push, passed, oldest, scope, of string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -54,6 +57,7 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	t.insert, t.upsert = text(insert+"KEEP(scope)"), text(insert+"UPSERT(scope, KEY) due_at = NEW(due_at)")
 	t.delete = text("delete from once_saga_due where scope = ? and KEY = ?")
 	t.push = text("update once_saga_due set due_at = AGO(?) where scope = ? and KEY = ? and due_at <= NOW")
+	t.passed = text("select scope, KEY, due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
 	t.scope = text("select scope from once_saga_due where name = ? and scope > ? order by scope limit 1")
@@ -106,6 +110,12 @@ func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
 	}
 	_, err := t.db.Pool().Exec(ctx, s)
 	return err //nolint:wrapcheck // it is of the store
+}
+
+// over goes by the clock of the database.
+func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
+	list, err := t.list(ctx, t.passed, id.Scope, id.Key)
+	return len(list) > 0, err
 }
 
 // look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
@@ -190,6 +200,10 @@ func (dueRecords) wake(store.ID, string) []store.Statement                      
 func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
 func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
 func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
+
+func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error) {
+	return !time.Now().Before(at), nil
+}
 
 func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
 	err = eachIdle(ctx, d.ops, func(e upkeep.Entry) (bool, error) {
