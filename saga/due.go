@@ -43,7 +43,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, passed, oldest, scope, of string
+	insert, upsert, delete, push, passed, oldest, each string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -60,8 +60,10 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	t.passed = text("select scope, KEY, due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
-	t.scope = text("select scope from once_saga_due where name = ? and scope > ? order by scope limit 1")
-	t.of = text("select scope, KEY, due_at from once_saga_due where name = ? and scope = ? and due_at <= NOW order by due_at limit ?")
+	t.each = text("with recursive t (scope, n) as (select min(scope), 1 from once_saga_due where name = ? and scope > ?" +
+		" union all select (select min(d.scope) from once_saga_due d where d.name = ? and d.scope > t.scope), t.n + 1 from t where t.scope is not null and t.n < ?)" +
+		" select t.scope, coalesce((select d.KEY from once_saga_due d where d.name = ? and d.scope = t.scope and d.due_at <= NOW order by d.due_at limit 1), '')" +
+		" from t where t.scope is not null order by t.n")
 	return t
 }
 
@@ -148,34 +150,27 @@ func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
 	return list[:min(n, len(list))], nil
 }
 
-// fair returns one saga of each of n tenants, if they have one that is due.
+// fair returns one saga of each of the next n tenants, if they have one that is due. It reads a row or two of each.
 func (t *dueTable) fair(ctx context.Context, name string, n int) (list []store.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := t.after[name]
-	for wrapped := false; n > 0; n-- {
-		scope := ""
-		err := t.db.Pool().Query(ctx, store.Statement{SQL: t.scope, Args: []any{name, t.after[name]}}, func(row sqlplane.Row) error { return row.Scan(&scope) })
-		if err != nil {
-			return nil, err
+	s := store.Statement{SQL: t.each, Args: []any{name, t.after[name], name, int64(n), name}}
+	tenants := 0
+	err = t.db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
+		var id store.ID
+		if err := row.Scan(&id.Scope, &id.Key); err != nil {
+			return err
 		}
-		if t.after[name] = scope; scope == "" { // behind the last one comes the first
-			if wrapped {
-				break
-			}
-			wrapped = true
-			continue
+		t.after[name] = id.Scope
+		if tenants++; id.Key != "" {
+			list = append(list, id)
 		}
-		found, err := t.list(ctx, t.of, name, scope, int64(1))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, found...)
-		if wrapped && scope >= first {
-			break
-		}
+		return nil
+	})
+	if tenants < n { // behind the last one comes the first
+		t.after[name] = ""
 	}
-	return list, nil
+	return list, err
 }
 
 func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []store.ID, err error) {
