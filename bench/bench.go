@@ -75,6 +75,7 @@ func (b *bench) steps(r *report) []step {
 		step{"isolation", "a healthy topic beside topics in trouble", into(&r.Isolation, b.isolation)},
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
+		step{"saga", "sagas", into(&r.Sagas, b.saga)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},

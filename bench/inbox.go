@@ -88,7 +88,8 @@ func (b *bench) inbox(ctx context.Context) (r *inboxed, err error) {
 	}
 	for _, c := range field {
 		for i := range c.laps { // of a message, not of a batch
-			c.laps[i] = lap{c.laps[i].wall / inboxBatch, c.laps[i].client / inboxBatch, c.laps[i].server / inboxBatch}
+			l := c.laps[i]
+			c.laps[i] = lap{l.wall / inboxBatch, l.client / inboxBatch, l.server / inboxBatch, l.ops * inboxBatch}
 		}
 		r.Figures = append(r.Figures, c.figure())
 	}

@@ -116,15 +116,14 @@ func benchEncrypter() once.Encrypter {
 
 // heartbeats measures renewals and nothing else: the handlers wait.
 func (h *heldLeases) heartbeats(ctx context.Context, pool *pgxpool.Pool, cpu cpu, warm, window time.Duration) error {
-	const updates = "select coalesce(n_tup_upd, 0), coalesce(n_tup_hot_upd, 0) from pg_stat_user_tables where relname = 'once_operation'"
 	holding, release := context.WithCancel(ctx)
 	defer release()
 	done := hold(holding, pool, heldTTL, manyHeld)
 	if err := pause(ctx, warm); err != nil {
 		return err
 	}
-	var all, hot [2]float64
-	if err := pool.QueryRow(ctx, updates).Scan(&all[0], &hot[0]); err != nil {
+	renewed, err := updatesOf(ctx, pool)
+	if err != nil {
 		return err
 	}
 	client, server := cpu.used()
@@ -132,18 +131,33 @@ func (h *heldLeases) heartbeats(ctx context.Context, pool *pgxpool.Pool, cpu cpu
 		return err
 	}
 	clientThen, serverThen := cpu.used()
-	if err := pool.QueryRow(ctx, updates).Scan(&all[1], &hot[1]); err != nil {
+	then, err := updatesOf(ctx, pool)
+	if err != nil {
 		return err
 	}
 	beats := float64(window) / float64(heldTTL/3)
 	h.Beat, h.Server = time.Duration(float64(clientThen-client)/beats), time.Duration(float64(serverThen-server)/beats)
 	h.Share = float64(h.Beat) / float64(lease.DefaultTTL/3)
-	if renewed := all[1] - all[0]; renewed > 0 {
-		h.HOT = (hot[1] - hot[0]) / renewed
-	}
+	h.HOT = then.since(renewed)
 	release()
 	<-done
 	return nil
+}
+
+// updates of operations, and those of them that have touched no index.
+type updates struct{ all, hot float64 }
+
+func updatesOf(ctx context.Context, pool *pgxpool.Pool) (u updates, err error) {
+	err = pool.QueryRow(ctx, "select coalesce(n_tup_upd, 0), coalesce(n_tup_hot_upd, 0) from pg_stat_user_tables where relname = 'once_operation'").Scan(&u.all, &u.hot)
+	return u, err
+}
+
+// since is the share of updates since before that have touched no index.
+func (u updates) since(before updates) float64 {
+	if u.all == before.all {
+		return 0
+	}
+	return (u.hot - before.hot) / (u.all - before.all)
 }
 
 // waits measures how long it takes to see that nothing is due.

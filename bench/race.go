@@ -22,6 +22,7 @@ type contestant struct {
 type lap struct {
 	wall           time.Duration
 	client, server time.Duration // CPU time
+	ops            int64
 }
 
 func (l lap) cpu() time.Duration { return l.client + l.server }
@@ -91,5 +92,5 @@ func (r race) stint(ctx context.Context, c *contestant) (lap, error) {
 	}
 	n := ops.Load()
 	c.ops += n
-	return lap{wall / time.Duration(n), (client2 - client) / time.Duration(n), (server2 - server) / time.Duration(n)}, nil
+	return lap{wall / time.Duration(n), (client2 - client) / time.Duration(n), (server2 - server) / time.Duration(n), n}, nil
 }

@@ -172,7 +172,7 @@ func (b *bench) drain(ctx context.Context, f *relayField, d drainer) (l lap, err
 	client2, server2 := b.server.cpu().used()
 	cancel()
 	n := time.Duration(d.rows)
-	return lap{wall / n, (client2 - client) / n, (server2 - server) / n}, <-ended
+	return lap{wall / n, (client2 - client) / n, (server2 - server) / n, int64(d.rows)}, <-ended
 }
 
 func (d relayDrain) write(p printer) {

@@ -243,7 +243,7 @@ func (b *bench) once(ctx context.Context, r *release, c compared, template strin
 		m, server, err = b.runProcess(ctx, r.program, append([]string{c.args[0], b.server.pg.URL(database)}, c.args[1:]...))
 	}
 	n := time.Duration(c.per)
-	l = lap{m.Wall / n, m.CPU / n, server / n}
+	l = lap{m.Wall / n, m.CPU / n, server / n, int64(c.per)}
 	if c.isDelay {
 		l.wall = m.P99
 	}

@@ -34,6 +34,7 @@ type report struct {
 	Isolation    *isolation    `json:"isolation,omitempty"`
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
+	Sagas        *sagas        `json:"sagas,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -142,6 +143,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Isolation != nil, "isolation", func(p printer) { r.Isolation.write(p) })
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
+	add(r.Sagas != nil, "saga", func(p printer) { r.Sagas.write(p) })
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list

@@ -28,6 +28,9 @@ type due interface {
 	// drained is the statement that drops all that a [upkeep.Taker] has taken.
 	drained() store.Statement
 
+	// over reports whether the wait of a saga is over: its time has come, or it was woken. at is the time in its record.
+	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
+
 	// look returns at most n sagas that are due, of all tenants in turn.
 	look(ctx context.Context, n int) ([]store.ID, error)
 
@@ -40,7 +43,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, oldest, scope, of string
+	insert, upsert, delete, push, passed, oldest, each string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -54,10 +57,13 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	t.insert, t.upsert = text(insert+"KEEP(scope)"), text(insert+"UPSERT(scope, KEY) due_at = NEW(due_at)")
 	t.delete = text("delete from once_saga_due where scope = ? and KEY = ?")
 	t.push = text("update once_saga_due set due_at = AGO(?) where scope = ? and KEY = ? and due_at <= NOW")
+	t.passed = text("select scope, KEY, due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
-	t.scope = text("select scope from once_saga_due where name = ? and scope > ? order by scope limit 1")
-	t.of = text("select scope, KEY, due_at from once_saga_due where name = ? and scope = ? and due_at <= NOW order by due_at limit ?")
+	t.each = text("with recursive t (scope, n) as (select min(scope), 1 from once_saga_due where name = ? and scope > ?" +
+		" union all select (select min(d.scope) from once_saga_due d where d.name = ? and d.scope > t.scope), t.n + 1 from t where t.scope is not null and t.n < ?)" +
+		" select t.scope, coalesce((select d.KEY from once_saga_due d where d.name = ? and d.scope = t.scope and d.due_at <= NOW order by d.due_at limit 1), '')" +
+		" from t where t.scope is not null order by t.n")
 	return t
 }
 
@@ -108,6 +114,12 @@ func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
 	return err //nolint:wrapcheck // it is of the store
 }
 
+// over goes by the clock of the database.
+func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
+	list, err := t.list(ctx, t.passed, id.Scope, id.Key)
+	return len(list) > 0, err
+}
+
 // look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
 // with many does not keep the others waiting.
 func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
@@ -138,34 +150,27 @@ func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
 	return list[:min(n, len(list))], nil
 }
 
-// fair returns one saga of each of n tenants, if they have one that is due.
+// fair returns one saga of each of the next n tenants, if they have one that is due. It reads a row or two of each.
 func (t *dueTable) fair(ctx context.Context, name string, n int) (list []store.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := t.after[name]
-	for wrapped := false; n > 0; n-- {
-		scope := ""
-		err := t.db.Pool().Query(ctx, store.Statement{SQL: t.scope, Args: []any{name, t.after[name]}}, func(row sqlplane.Row) error { return row.Scan(&scope) })
-		if err != nil {
-			return nil, err
+	s := store.Statement{SQL: t.each, Args: []any{name, t.after[name], name, int64(n), name}}
+	tenants := 0
+	err = t.db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
+		var id store.ID
+		if err := row.Scan(&id.Scope, &id.Key); err != nil {
+			return err
 		}
-		if t.after[name] = scope; scope == "" { // behind the last one comes the first
-			if wrapped {
-				break
-			}
-			wrapped = true
-			continue
+		t.after[name] = id.Scope
+		if tenants++; id.Key != "" {
+			list = append(list, id)
 		}
-		found, err := t.list(ctx, t.of, name, scope, int64(1))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, found...)
-		if wrapped && scope >= first {
-			break
-		}
+		return nil
+	})
+	if tenants < n { // behind the last one comes the first
+		t.after[name] = ""
 	}
-	return list, nil
+	return list, err
 }
 
 func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []store.ID, err error) {
@@ -190,6 +195,10 @@ func (dueRecords) wake(store.ID, string) []store.Statement                      
 func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
 func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
 func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
+
+func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error) {
+	return !time.Now().Before(at), nil
+}
 
 func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
 	err = eachIdle(ctx, d.ops, func(e upkeep.Entry) (bool, error) {

@@ -70,8 +70,12 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs sagas that are due, and those whose node has died, until ctx ends. Then each saga on this node stops behind the step that is under
-// way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing.
+// way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or
+// if it has run before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
+	if r.isStopping() {
+		return errors.New("saga: the runner has ended. Try: saga.NewRunner")
+	}
 	if _, err := r.due.look(ctx, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
 	}
@@ -99,11 +103,16 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-ended: // there may be more
+			timer.Reset(r.cfg.Every / fewEvery)
+			w.gather(ctx, timer.C)
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
+
+// fewEvery: sagas that end wait for others for this part of Config.Every, so that one statement takes many.
+const fewEvery = 16
 
 // watch finds sagas for a runner.
 type watch[TX any] struct {
@@ -113,6 +122,19 @@ type watch[TX any] struct {
 	mu      sync.Mutex
 	running map[store.ID]bool
 	left    map[store.ID]bool // due in the last look, and not taken then
+}
+
+// gather waits until half of the room is free, or the time is over.
+func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
+	for len(w.free) > cap(w.free)/2 {
+		select {
+		case <-w.ended:
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // look runs what is due. It reports whether there may be more than this node has had room for.

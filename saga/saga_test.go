@@ -205,6 +205,9 @@ func TestDrain(t *testing.T) {
 		if s := g.status(); s.State != "waiting" || g.counted("slow") != 1 || g.counted("b") != 0 {
 			g.Errorf("%+v", s)
 		}
+		if err := r.Run(g.Context()); err == nil || g.counted("b") != 0 {
+			g.Errorf("a runner that has ended runs again: %v", err)
+		}
 		before := time.Now()
 		if v, err := g.do(d); v != "done" || err != nil || g.counted("slow") != 1 || time.Since(before) > 2*time.Second {
 			g.Errorf("%q, %v after %v", v, err, time.Since(before))

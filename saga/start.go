@@ -167,10 +167,13 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		case rec.Idle() && h.compare(rec) != nil:
 			return rec, nil //nolint:nilerr // Result compares, too
 		case rec.Idle() && !h.n.isStopping():
-			s, bad := decodeSaved(rec)
-			if until := time.Until(s.Due); bad == nil && rec.State == store.StateWaiting && until > 0 {
-				next = min(next, until)
-				break
+			if s, bad := decodeSaved(rec); bad == nil && rec.State == store.StateWaiting {
+				if until := time.Until(s.Due); until > 0 {
+					next = min(next, until)
+				}
+				if over, err := h.n.due.over(ctx, h.id, s.Due); !over || err != nil {
+					break
+				}
 			}
 			r, err := h.n.takeOver(ctx, h.id, rec)
 			if err == nil {

@@ -112,14 +112,11 @@ func queueClaim(ctx context.Context, b *pipeline, opts store.BeginOptions, read 
 func looksUp(opts store.BeginOptions) bool { return !opts.ID.IsZero() && !opts.First }
 
 func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
-	if statement > 0 {
+	switch {
+	case t.Lock > 0 || t.Idle > 0:
+		b.queue(pgsql.Bounds, pgsql.Bound(statement), pgsql.Bound(t.Lock), pgsql.Bound(t.Idle))
+	case statement > 0:
 		b.queue(pgsql.Budget, pgsql.Bound(statement))
-	}
-	if t.Lock > 0 {
-		b.queue(pgsql.LockTimeout, pgsql.Bound(t.Lock))
-	}
-	if t.Idle > 0 {
-		b.queue(pgsql.IdleTimeout, pgsql.Bound(t.Idle))
 	}
 }
 

@@ -89,7 +89,7 @@ func (t *pipeline) own() bool {
 var own = map[string]bool{
 	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
-	pgsql.Budget: true, pgsql.LockTimeout: true, pgsql.IdleTimeout: true, pgsql.Name: true,
+	pgsql.Budget: true, pgsql.Bounds: true, pgsql.Name: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
 	pgsql.SweepLightly: true, pgsql.Sweep: true,
 	pgsql.Start: true, pgsql.StartFirst: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/internal/sql/sqlguard"
@@ -51,18 +50,11 @@ type claim struct {
 var postgres = database{
 	name: sqlplane.PostgreSQL,
 	timeouts: func(ctx context.Context, tx *sql.Tx, t store.Timeouts) error {
-		for _, b := range []struct {
-			query string
-			d     time.Duration
-		}{{pgsql.Budget, t.Statement}, {pgsql.LockTimeout, t.Lock}, {pgsql.IdleTimeout, t.Idle}} {
-			if b.d == 0 {
-				continue
-			}
-			if _, err := tx.ExecContext(ctx, b.query, pgsql.Bound(b.d)); err != nil {
-				return err
-			}
+		if max(t.Statement, t.Lock, t.Idle) == 0 {
+			return nil
 		}
-		return nil
+		_, err := tx.ExecContext(ctx, pgsql.Bounds, pgsql.Bound(t.Statement), pgsql.Bound(t.Lock), pgsql.Bound(t.Idle))
+		return err
 	},
 	claim:      claimPostgres,
 	expired:    pgsql.Expired,

@@ -33,25 +33,25 @@ func LockID(id store.ID) int64 {
 // Budget sets the time that is left, in milliseconds: the server gives up before the
 // client cuts the connection. It tightens the statement_timeout that the session has,
 // and never loosens it.
-var Budget = tighten("statement_timeout")
+var Budget = `select ` + tighten("statement_timeout", "$1")
 
-// LockTimeout and IdleTimeout bound a transaction in the same way.
-var (
-	LockTimeout = tighten("lock_timeout")
-	IdleTimeout = tighten("idle_in_transaction_session_timeout")
-)
+// Bounds is Budget with a bound for locks and one for an idle transaction. A bound of "0" changes nothing.
+var Bounds = Budget + `, ` + tighten("lock_timeout", "$2") + `, ` + tighten("idle_in_transaction_session_timeout", "$3")
 
 // Name sets the application_name until the transaction ends.
 const Name = `select set_config('application_name', $1, true)`
 
-// Bound is d as an argument of Budget, LockTimeout and IdleTimeout: 0 would be no bound.
+// Bound is d as an argument of Budget and Bounds.
 func Bound(d time.Duration) string {
+	if d <= 0 {
+		return "0"
+	}
 	return strconv.FormatInt(min(max(1, d.Milliseconds()), math.MaxInt32), 10)
 }
 
-func tighten(setting string) string {
+func tighten(setting, to string) string {
 	current := `current_setting('` + setting + `')::interval`
-	return `select set_config('` + setting + `', $1, true) where ` + current + ` = '0' or ` + current + ` > ($1 || 'ms')::interval`
+	return `case when ` + to + ` <> '0' and (` + current + ` = '0' or ` + current + ` > (` + to + ` || 'ms')::interval) then set_config('` + setting + `', ` + to + `, true) end`
 }
 
 // columns of a record, in the order in which the stores scan them. The second form is

@@ -150,6 +150,11 @@ var sagaMutants = []Mutant{
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
+		Name:  "the starter of a saga that was woken waits until its time",
+		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "len(list) > 0", New: "len(list) > 1"}},
+		Tests: onSagas("TestWoken$/^SQLite$"),
+	},
+	{
 		Name:  "a saga waits without a row about when",
 		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
 		Tests: onSagas("TestAnyNode$/^SQLite$"),

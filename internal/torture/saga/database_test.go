@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -54,9 +55,10 @@ func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*te
 type system[TX any] struct {
 	harness.Database
 
-	db harness.Store[TX]
-	no bool // the last step says no
-	at func(point string)
+	db    harness.Store[TX]
+	no    bool // the last step says no
+	waits bool // before its third step, or before that is undone if the last one says no
+	at    func(point string)
 }
 
 // begin begins a transaction of the caller.
@@ -70,6 +72,38 @@ func (s system[TX]) begin(ctx context.Context) (tx TX, commit func() error, err 
 
 func (s system[TX]) insert(key, what string) store.Statement {
 	return harness.Text(s.db, "insert into effect (saga, what) values (?, ?)", key, what)
+}
+
+// given reports whether a saga has what it waits for.
+func (s system[TX]) given(ctx context.Context, tx TX, key string) (given bool, err error) {
+	err = s.db.On(tx).Query(ctx, harness.Text(s.db, "select 1 from effect where saga = ?", "approval "+key), func(sqlplane.Row) error { given = true; return nil })
+	return given, err
+}
+
+// approve gives a saga what it waits for, and wakes it.
+func (s system[TX]) approve(t *testing.T, r *saga.Runner[TX], key string) {
+	t.Helper()
+	tx, commit, err := s.begin(t.Context())
+	must(t, err)
+	_, err = s.db.On(tx).Exec(t.Context(), s.insert("approval "+key, "yes"))
+	must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf(key)), commit()))
+}
+
+// approval is a step that waits, or whose undo does if the last step says no.
+func (s system[TX]) approval() *saga.TxStep[TX, string, string] {
+	waits := func(ctx context.Context, tx TX, key string) error {
+		given, err := s.given(ctx, tx, key)
+		if err == nil && !given {
+			err = saga.Again(time.Hour)
+		}
+		return err
+	}
+	return saga.Tx("approve", func(ctx context.Context, tx TX, key string) (string, error) {
+		if s.no {
+			return "", nil
+		}
+		return "", waits(ctx, tx, key)
+	}).Undo(func(ctx context.Context, tx TX, key, _ string) error { return waits(ctx, tx, key) })
 }
 
 // definition is a saga of a step in a transaction, a call, a batch and another step. The input is its key. The service is in the database, in a
@@ -99,6 +133,7 @@ func (s system[TX]) definition() *saga.Definition[string, string] {
 		b.Add(s.insert(key, "do book"))
 		return "", nil
 	}).Undo(func(b *once.Batch, key, _ string) error { b.Add(s.insert(key, "undo book")); return nil })
+	approve := s.approval()
 	return saga.New("order", func(ctx saga.Context, key string) (string, error) {
 		if _, err := reserve.Do(ctx, key); err != nil {
 			return "", err
@@ -106,11 +141,16 @@ func (s system[TX]) definition() *saga.Definition[string, string] {
 		if _, err := charge.Do(ctx, key); err != nil {
 			return "", err
 		}
+		if s.waits {
+			if _, err := approve.Do(ctx, key); err != nil {
+				return "", err
+			}
+		}
 		if _, err := book.Do(ctx, key); err != nil {
 			return "", err
 		}
 		return ship.Do(ctx, key)
-	}, reserve, charge, book, ship)
+	}, reserve, charge, approve, book, ship)
 }
 
 // service takes effect once for each key: it is another service, with a database of its own in the same server.

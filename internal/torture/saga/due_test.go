@@ -83,8 +83,8 @@ func anyNode[TX any](t *testing.T, s system[TX]) {
 	}
 }
 
-// TestWoken: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. A wake while a node works
-// on it ends its next wait. A wake of what has ended, or is not there, leaves nothing.
+// TestWoken: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. Then its starter goes on with
+// it, or a runner. A wake while a node works on it ends its next wait. A wake of what has ended, or is not there, leaves nothing.
 func TestWoken(t *testing.T) {
 	testenv.Both(t)
 	on(t, woken[pgx.Tx], woken[*sql.Tx])
@@ -95,9 +95,8 @@ func woken[TX any](t *testing.T, s system[TX]) {
 	inside := make(chan struct{}, 1)
 	goOn := make(chan struct{}, 1)
 	approved := saga.Tx("approved", func(ctx context.Context, tx TX, key string) (string, error) {
-		n := 0
-		err := s.db.On(tx).Query(ctx, harness.Text(s.db, "select count(*) from effect where saga = ?", "approval "+key), func(row sqlplane.Row) error { return row.Scan(&n) })
-		if asked.Add(1); err == nil && n == 0 {
+		given, err := s.given(ctx, tx, key)
+		if asked.Add(1); err == nil && !given {
 			err = saga.Again(time.Hour)
 		}
 		return "", err
@@ -117,32 +116,40 @@ func woken[TX any](t *testing.T, s system[TX]) {
 		return approved.Do(ctx, key)
 	}, approved, wait)
 	r := s.runner(s.db, d)
-	defer runs(t, r)()
-	wake := func(key string) {
-		t.Helper()
-		tx, commit, err := s.begin(t.Context())
-		must(t, err)
-		_, err = s.db.On(tx).Exec(t.Context(), s.insert("approval "+key, "yes"))
-		must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf(key)), commit()))
-	}
-	h := s.startIn(t, r, d, idOf("a"))
-	harness.Until(t, func() error {
-		if st, err := r.Status(t.Context(), idOf("a")); err != nil || st.State != "waiting" || asked.Load() == 0 || s.rows(t) != 1 {
-			return fmt.Errorf("%+v, %w, %d rows", st, err, s.rows(t))
-		}
-		return nil
-	})
-	wake("a")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	alone := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience/4)
 	defer cancel()
+	go func() { // no runner runs what is due: only the starter goes on with it
+		_, err := saga.Do(ctx, r, d, idOf("alone"), "alone")
+		alone <- err
+	}()
+	waits := func(key string) {
+		t.Helper()
+		harness.Until(t, func() error {
+			if st, err := r.Status(t.Context(), idOf(key)); err != nil || st.State != "waiting" || asked.Load() == 0 || s.rows(t) != 1 {
+				return fmt.Errorf("%+v, %w, %d rows", st, err, s.rows(t))
+			}
+			return nil
+		})
+	}
+	waits("alone")
+	s.approve(t, r, "alone")
+	if err := <-alone; err != nil {
+		t.Errorf("the starter of a saga that was woken: %v", err)
+	}
+	asked.Store(0)
+	defer runs(t, r)()
+	h := s.startIn(t, r, d, idOf("a"))
+	waits("a")
+	s.approve(t, r, "a")
 	if _, err := h.Result(ctx); err != nil {
 		t.Error(err)
 	}
-	wake("a")
-	wake("nothing")
+	s.approve(t, r, "a")
+	s.approve(t, r, "nothing")
 	s.startIn(t, r, d, idOf("late"))
 	<-inside
-	wake("late") // while a node works on it
+	s.approve(t, r, "late") // while a node works on it
 	goOn <- struct{}{}
 	select {
 	case <-inside: // it has been asked again at once, and not in an hour

@@ -26,6 +26,7 @@ type plan struct {
 	Key  string
 	No   bool
 	Undo bool  // in place of a saga, it undoes an operation
+	Stop bool  // it stops itself at the point in place of that, in the middle of a saga that waits: see TestStop
 	At   int64 // it kills itself at this point; 0: never
 }
 
@@ -37,6 +38,9 @@ func (p plan) CarryOut(ctx context.Context) error {
 }
 
 func starts[TX any](ctx context.Context, p plan, s system[TX]) error {
+	if p.Stop {
+		return startsAndStops(ctx, p, s)
+	}
 	var points atomic.Int64
 	s.at = func(point string) {
 		if point != "read" && point != "begin" && points.Add(1) == p.At { // what does not change the database is no point
