@@ -15,7 +15,7 @@ func Example() {
 	for _, target := range []string{"https://169.254.169.254/latest/meta-data/", "http://1.1.1.1/", "https://1.1.1.1/hooks", "https://10.20.0.7/hooks"} {
 		fmt.Println(target, guard.CheckURL(context.Background(), target)) // when an endpoint is created
 	}
-	_, err := client.Get("https://127.0.0.1/") //nolint:noctx // an example
+	_, err := client.Get("https://127.0.0.1/")
 	fmt.Println(errors.Is(err, ssrf.ErrRefused))
 	// Output:
 	// https://169.254.169.254/latest/meta-data/ ssrf: the address 169.254.169.254 is for metadata (AWS, Azure, Google Cloud and others). No setting allows it
