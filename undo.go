@@ -55,12 +55,13 @@ type undone struct {
 }
 
 // undo returns the operation that undoes op, whose look-up took so long. It has no FirstSent: while the record of op is there, so is that of its undo.
-func (op Operation) undo(took time.Duration) Operation {
-	op.Fingerprint = FingerprintOf([]byte("undo"), []byte(op.Key))
-	op.Key = keyname.Undo(op.Key)
-	op.Attempt.FirstSent = time.Time{}
-	op.Wait = max(0, op.Wait-took)
-	return op
+func (op *Operation) undo(took time.Duration) (own Operation) {
+	own = *op
+	own.Fingerprint = FingerprintOf([]byte("undo"), []byte(op.Key))
+	own.Key = keyname.Undo(op.Key)
+	own.Attempt.FirstSent = time.Time{}
+	own.Wait = max(0, op.Wait-took)
+	return own
 }
 
 // void makes sure that op is not executed any more: if nothing is stored of it, it stores a [Failure] with [FailureUndone]. It returns

@@ -26,7 +26,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
 	if x.undoes != nil {
-		r.Response = responseOf(x.undoes)
+		r.Response = responseOf(x.undoes) //nolint:bodyclose // it is in memory
 	}
 	x.next.ServeHTTP(&last.recorder, r)
 	if x.undoes != nil && last.recorder.status == 0 {

@@ -162,7 +162,7 @@ func TestUndoRouteFails(t *testing.T) {
 	if got := p.undo("d"); got.status != 500 || !got.problem(t).Retryable {
 		t.Errorf("%+v", got)
 	}
-	p.says = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }
+	p.says = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	p.wants(p.undo("d"), 503, "not-stored")
 	p.says = func(w http.ResponseWriter, r *http.Request) {
 		key, _ := oncehttp.Key(r.Context())

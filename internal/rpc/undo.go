@@ -65,7 +65,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 // CheckUndoes says what is wrong with methods that undo others.
 func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
-		return errors.New("Config.Undoes on an engine of package lease: its work is several commits, which no single one undoes.\nTry: a saga, whose steps have an undo each.")
+		return errors.New("the engine is one of package lease: its work is several commits, which no single one undoes. Try: no Config.Undoes, and a saga, whose steps have an undo each")
 	}
 	return nil
 }

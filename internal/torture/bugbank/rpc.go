@@ -9,7 +9,7 @@ var rpcMutants = []Mutant{
 	},
 	{
 		Name:  "an RPC of a long principal is refused",
-		Edits: []Edit{{In: "(*Server).operation", Old: "wire.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
+		Edits: []Edit{{In: "rpc.(*Server).names", Old: "wire.Scope(c.Principal, c.Method)", New: `c.Principal + " " + c.Method`}},
 		Tests: []Killer{{Module: "onceconnect", Test: "TestLongPrincipal"}},
 	},
 	{

@@ -27,12 +27,12 @@ var undoMutants = []Mutant{
 	},
 	{
 		Name:  "the key of an undo is that of the forward",
-		Edits: []Edit{{In: "once.(Operation).undo", Old: "op.Key = keyname.Undo(op.Key)", New: "_ = keyname.Undo"}},
+		Edits: []Edit{{In: "once.(*Operation).undo", Old: "own.Key = keyname.Undo(op.Key)", New: "_ = keyname.Undo"}},
 		Tests: in("", "TestUndoOfWhatWasExecuted"),
 	},
 	{
 		Name:  "an undo is kept as long as the engine says, and not as long as the forward",
-		Edits: []Edit{{In: "once.(Operation).undo", Old: "op.Attempt.FirstSent = time.Time{}", New: "op.Attempt.FirstSent = time.Time{}\nop.Retain = 0"}},
+		Edits: []Edit{{In: "once.(*Operation).undo", Old: "own.Attempt.FirstSent = time.Time{}", New: "own.Attempt.FirstSent, own.Retain = time.Time{}, 0"}},
 		Tests: in("", "TestUndoLastsAsLongAsTheForward"),
 	},
 	{
@@ -116,7 +116,7 @@ var undoMutants = []Mutant{
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACallUnderWay"}},
 	},
 	{
-		Name:  "the second bank takes back what a request says, also if it was never made",
+		Name: "the second bank takes back what a request says, also if it was never made",
 		Edits: []Edit{{In: "oncehttp.(*Route).Read", Old: `return x, rt.plan.Undoes == "" || op.Key == "" || x.findUndone()`, New: `x.undoes = &store.Result{Status: 201, Body: x.body.memory}
 return x, true`}},
 		Tests: in("oncehttp", "TestUndoRouteComesFirst"),

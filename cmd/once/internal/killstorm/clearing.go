@@ -49,6 +49,10 @@ func (c *Clearing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusAccepted)
 		}
 		return
+	case depositsPath, undosPath:
+	default:
+		http.NotFound(w, r)
+		return
 	}
 	var t transfer
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -113,7 +117,7 @@ func (c *Clearing) note(d deed) {
 func (c *Clearing) pass(ctx context.Context, r *http.Request, body []byte, d deed) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	out, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.to+r.URL.Path, bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.to+r.URL.Path, bytes.NewReader(body)) //nolint:gosec // two paths of the second bank
 	if err != nil {
 		return http.StatusBadGateway, nil
 	}

@@ -57,31 +57,39 @@ func (b books) of(name string) (first, second int64, entries int) {
 func (s *Transfers) quiescent(ctx context.Context) error {
 	var all books
 	for i, bank := range s.Banks {
-		rows, err := bank.DB.QueryContext(ctx, "select transfer, what, cents from demo_entry")
+		entries, err := bank.entries(ctx, s.Session)
 		if err != nil {
 			return fmt.Errorf("the witness cannot see: %w", err)
 		}
-		all[i] = map[string]map[string][]int64{}
-		for rows.Next() {
-			var name, what string
-			var cents int64
-			if err := rows.Scan(&name, &what, &cents); err != nil {
-				return err
-			}
-			if !strings.HasPrefix(name, s.Session+"-") { // another storm may have been here
-				continue
-			}
-			if all[i][name] == nil {
-				all[i][name] = map[string][]int64{}
-			}
-			all[i][name][what] = append(all[i][name][what], cents)
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
+		all[i] = entries
 	}
 	s.points = append(s.points, all)
 	return nil
+}
+
+// entries are those of the transfers of a session, by transfer and kind.
+func (w Witness) entries(ctx context.Context, session string) (map[string]map[string][]int64, error) {
+	rows, err := w.DB.QueryContext(ctx, "select transfer, what, cents from demo_entry")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]map[string][]int64{}
+	for rows.Next() {
+		var name, what string
+		var cents int64
+		if err := rows.Scan(&name, &what, &cents); err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(name, session+"-") { // another storm may have been here
+			continue
+		}
+		if all[name] == nil {
+			all[name] = map[string][]int64{}
+		}
+		all[name][what] = append(all[name][what], cents)
+	}
+	return all, rows.Err()
 }
 
 // count compares the books with what the clients were told.
