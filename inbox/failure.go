@@ -82,7 +82,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		it.result.Err = fmt.Errorf("inbox: the message %s cannot be made a dead letter: %w", it.m.ID, errors.Join(err, reason))
 		return
 	}
-	in.settleDead(ctx, it, outcome, class, 1, reason)
+	in.finishDead(ctx, it, outcome, class, 1, reason)
 }
 
 // failed notes that an attempt has failed, and sets the result of the message: it is to be delivered
@@ -133,7 +133,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		case err != nil: // the attempt does not count
 			it.result.Err = fmt.Errorf("inbox: a failed attempt cannot be noted: %w; it has failed with: %w", err, it.err)
 		case f.dead:
-			in.settleDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
+			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
 		default:
 			it.result.Err = retry.After(it.err, f.wait)
 			in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: it.err, Attempt: f.attempt, After: f.wait})
@@ -160,15 +160,15 @@ func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) 
 	case err != nil:
 		return err
 	case f.dead:
-		in.settleDead(ctx, it, f.outcome, f.class, f.attempt, failure)
+		in.finishDead(ctx, it, f.outcome, f.class, f.attempt, failure)
 	default:
 		in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: failure, Attempt: f.attempt, After: f.wait})
 	}
 	return nil
 }
 
-// settleDead sets the result of a message that was buried, unless another process was faster and it is a duplicate.
-func (in *Inbox[TX]) settleDead(ctx context.Context, it *item, outcome Outcome, class string, attempt int, failure error) {
+// finishDead sets the result of a message that was buried, unless another process was faster and it is a duplicate.
+func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, class string, attempt int, failure error) {
 	it.outcome = outcome
 	*it.result = Result{Outcome: outcome}
 	if outcome != DeadLettered {

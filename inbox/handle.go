@@ -67,7 +67,7 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	results := make([]Result, len(items))
 	for i, it := range items {
 		if it.twin != nil {
-			in.settleTwin(ctx, it)
+			in.finishDuplicate(ctx, it)
 		}
 		results[i] = *it.result
 		results[i].Wait = it.wait
@@ -75,7 +75,7 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	return results
 }
 
-// skipKnown settles those of items that are known, and returns the others.
+// skipKnown finishes those of items that are known, and returns the others.
 func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item) {
 	if found, err := in.findAll(ctx, items); found == 0 || err != nil {
 		return items // the transaction finds out
@@ -85,13 +85,13 @@ func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item
 			rest = append(rest, it)
 			continue
 		}
-		in.settle(ctx, it)
+		in.finish(ctx, it)
 	}
 	return rest
 }
 
-// settleTwin settles a message whose ID another one in the batch has.
-func (in *Inbox[TX]) settleTwin(ctx context.Context, it *item) {
+// finishDuplicate finishes a message whose ID another one in the batch has.
+func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 	first := it.twin
 	*it.result = *first.result
 	if it.result.Err != nil {
@@ -99,13 +99,13 @@ func (in *Inbox[TX]) settleTwin(ctx context.Context, it *item) {
 	}
 	if !sameBody(it.hash, first.hash) || !sameBody(it.envelope, first.envelope) {
 		it.refuse(classMismatch, errSameID)
-		in.settle(ctx, it)
+		in.finish(ctx, it)
 		return
 	}
 	if it.outcome = it.result.Outcome; it.outcome == Applied || it.outcome == Skipped {
 		it.outcome = Duplicate
 	}
-	in.settle(ctx, it)
+	in.finish(ctx, it)
 }
 
 // maxPasses bounds how often the messages of a call run again because other processes have handled some of them
@@ -120,7 +120,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 		hung := timedOut(items)
 		switch {
 		case err == nil:
-			in.settleAll(ctx, items, fn)
+			in.finishAll(ctx, items, fn)
 			return
 		case hung != nil:
 			in.hung(ctx, items, hung, fn)
@@ -133,7 +133,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			var rest []*item
 			for _, it := range items {
 				if it.outcome != "" {
-					in.settle(ctx, it)
+					in.finish(ctx, it)
 				} else {
 					rest = append(rest, it)
 				}
@@ -158,7 +158,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 	}
 }
 
-// hung settles items after the handler of one of them has not returned in time. Those before it are applied again. Those behind it are not
+// hung finishes items after the handler of one of them has not returned in time. Those before it are applied again. Those behind it are not
 // tried by this call: each may take as long.
 func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item, fn Handler[TX]) {
 	failure := hung.err
@@ -206,8 +206,8 @@ func (in *Inbox[TX]) fail(items []*item, err error) {
 	}
 }
 
-// settleAll settles items after a pass that has committed, and drains the keys that have moved.
-func (in *Inbox[TX]) settleAll(ctx context.Context, items []*item, fn Handler[TX]) {
+// finishAll finishes items after a pass that has committed, and drains the keys that have moved.
+func (in *Inbox[TX]) finishAll(ctx context.Context, items []*item, fn Handler[TX]) {
 	moved := map[stream]bool{}
 	var streams []stream
 	var failed []*item
@@ -216,7 +216,7 @@ func (in *Inbox[TX]) settleAll(ctx context.Context, items []*item, fn Handler[TX
 			failed = append(failed, it)
 			continue
 		}
-		in.settle(ctx, it)
+		in.finish(ctx, it)
 		if s := it.stream(); it.drains && !moved[s] {
 			moved[s] = true
 			streams = append(streams, s)
@@ -233,8 +233,8 @@ func (in *Inbox[TX]) settleAll(ctx context.Context, items []*item, fn Handler[TX
 	}
 }
 
-// settle sets the result of a message from what is known of it.
-func (in *Inbox[TX]) settle(ctx context.Context, it *item) {
+// finish sets the result of a message from what is known of it.
+func (in *Inbox[TX]) finish(ctx context.Context, it *item) {
 	switch {
 	case it.failed():
 		in.failed(ctx, it, it.err)

@@ -37,7 +37,7 @@ func (b *board) read(u *unit, n int, of outcome) {
 		}
 	}
 	b.release(u)
-	b.settled(u)
+	b.finished(u)
 }
 
 // picked are the topics that can be picked.
@@ -229,7 +229,7 @@ func TestLateCommit(t *testing.T) {
 		units[0].items = []*item{it}
 		b.foundRows("x", 3, 100, 100, false, time.Now())
 		b.release(units[0])
-		b.settled(units[0])
+		b.finished(units[0])
 		if q.mark != 100 {
 			t.Fatalf("the mark is %d", q.mark)
 		}
@@ -246,7 +246,7 @@ func TestLateCommit(t *testing.T) {
 		}
 		b.foundRows("x", 3, 20, 20, false, time.Now())
 		b.release(units[0])
-		b.settled(units[0])
+		b.finished(units[0])
 		if units, _ := b.picked(t, classHealthy); len(units) != 1 || units[0].ranges[0].low >= 20 {
 			t.Error("a late commit is not read that was seen while its queue was in use")
 		}
@@ -275,7 +275,7 @@ func TestTopicStopsAtFailures(t *testing.T) {
 		units[0].items = append(units[0].items, it)
 	}
 	b.release(units[0])
-	b.settled(units[0])
+	b.finished(units[0])
 	if !b.newlyFull(q.topic) || b.newlyFull(q.topic) {
 		t.Error("it is not told once")
 	}
@@ -290,7 +290,7 @@ func TestTopicStopsAtFailures(t *testing.T) {
 	items := []*item{{queue: q, outcome: outcomeDelivered, failure: new(failure)}}
 	units[0].items = items
 	b.release(units[0])
-	b.settled(units[0])
+	b.finished(units[0])
 	if q.full() {
 		t.Error("it is full with fewer failures")
 	}
@@ -345,7 +345,7 @@ func TestPages(t *testing.T) {
 					rows = -1
 				}
 				b.release(u)
-				b.settled(u)
+				b.finished(u)
 			}
 		}
 		if q.waiting || q.mark != 1000 {

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// start has the messages of a unit published, and then settled.
+// start has the messages of a unit published, and then finished.
 func (r *Relay) start(ctx context.Context, u *unit) {
 	var ready []*item
 	for _, it := range u.items {
@@ -22,7 +22,7 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 	}
 	if len(ready) == 0 {
 		r.board.release(u)
-		r.board.settled(u)
+		r.board.finished(u)
 		u.letGo()
 		return
 	}
@@ -39,7 +39,7 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 				board.release(u)
 			}()
 		}
-		r.settlerOf(u).add(u)
+		r.finisherOf(u).add(u)
 	})
 }
 

@@ -136,8 +136,8 @@ func (q *queue) delivered(m *message.Message) {
 	q.last[m.Key] = m.Seq
 }
 
-// settle notes what has become of the items that a unit of work has read of the queue, in their order.
-func (q *queue) settle(w work, items []*item, took time.Duration, now time.Time) {
+// finish notes what has become of the items that a unit of work has read of the queue, in their order.
+func (q *queue) finish(w work, items []*item, took time.Duration, now time.Time) {
 	last, left := int64(0), int64(0)
 	for _, it := range items {
 		last = max(last, it.id)
@@ -148,7 +148,7 @@ func (q *queue) settle(w work, items []*item, took time.Duration, now time.Time)
 	}
 	switch w {
 	case workClaim:
-		q.settleClaim(items, last, left, now)
+		q.finishClaim(items, last, left, now)
 	case workPage:
 		q.found = q.found || len(items) > 0
 		q.page, q.pageAt = max(q.page, last), now.Add(share*took)
@@ -166,7 +166,7 @@ func (q *queue) settle(w work, items []*item, took time.Duration, now time.Time)
 	q.claimed, q.released = false, now
 }
 
-func (q *queue) settleClaim(items []*item, last, left int64, now time.Time) {
+func (q *queue) finishClaim(items []*item, last, left int64, now time.Time) {
 	mark := max(q.mark, last)
 	if left > 0 {
 		mark = left - 1

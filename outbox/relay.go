@@ -75,7 +75,7 @@ type Relay struct {
 	holder     holder
 	node       string // its name for the holder
 	board      *board
-	settlers   [classes]*settler
+	finishers  [classes]*finisher
 	publishing sync.WaitGroup
 	woken      chan struct{} // a message was added
 	scanNow    chan struct{} // parts were taken
@@ -134,8 +134,8 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
 	}})
 	r.holder, r.node = h, h.Node()
-	for c := range r.settlers {
-		r.settlers[c] = newSettler(r)
+	for c := range r.finishers {
+		r.finishers[c] = newFinisher(r)
 	}
 	return r
 }
@@ -167,11 +167,11 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		stop(nil)
 	})
-	for c, s := range r.settlers {
+	for c, s := range r.finishers {
 		claimer := &claimer{relay: r, class: class(c), limit: readAhead * r.cfg.Batch}
 		working.Go(func() { claimer.run(ctx) })
 		s.ended = false
-		for range settling {
+		for range finishing {
 			noting.Go(func() { s.run(ctx) })
 		}
 	}
@@ -183,7 +183,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { r.yield(ctx, func() { notify(giveUp) }) })
 	working.Wait()
 	r.publishing.Wait()
-	for _, s := range r.settlers {
+	for _, s := range r.finishers {
 		s.end()
 	}
 	noting.Wait()

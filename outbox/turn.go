@@ -17,7 +17,7 @@ const (
 	revived  = 64 // topics that are tried when another one is there again
 )
 
-// class separates topics in trouble from healthy ones: each class has a claimer and a settler of its own.
+// class separates topics in trouble from healthy ones: each class has a claimer and a finisher of its own.
 type class uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	classes
 )
 
-// unit is a piece of work for one topic, from its claim until it is settled. It holds its queues, and one call of Publish.
+// unit is a piece of work for one topic, from its claim until it is finished. It holds its queues, and one call of Publish.
 type unit struct {
 	topic   *topic
 	class   class
@@ -233,8 +233,8 @@ func (b *board) release(u *unit) {
 	}
 }
 
-// settled gives the queues of a unit back, whose items have their outcomes.
-func (b *board) settled(u *unit) {
+// finished gives the queues of a unit back, whose items have their outcomes.
+func (b *board) finished(u *unit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -256,7 +256,7 @@ func (b *board) settled(u *unit) {
 		}
 	}
 	for _, q := range u.queues {
-		q.settle(u.work, of[q], u.took, now)
+		q.finish(u.work, of[q], u.took, now)
 	}
 	b.list(t, now)
 }

@@ -34,7 +34,7 @@ var identityMutants = []Mutant{
 	},
 	{
 		Name:  "topic, key and type of two messages of a batch are not compared",
-		Edits: []Edit{{In: "inbox.(*Inbox).settleTwin", Old: "|| !sameBody(it.envelope, first.envelope)", New: ""}},
+		Edits: []Edit{{In: "inbox.(*Inbox).finishDuplicate", Old: "|| !sameBody(it.envelope, first.envelope)", New: ""}},
 		Tests: inboxOn("TestEnvelope$/^SQLite$"),
 	},
 	{

@@ -32,7 +32,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a batch hides the failure of a message",
-		Edits: []Edit{{In: "inbox.(*Inbox).settle", Old: "case it.err != nil:", New: "case it.err != nil && it.drains:"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).finish", Old: "case it.err != nil:", New: "case it.err != nil && it.drains:"}},
 		Tests: inboxOn("TestPoisonInBatch$/^SQLite$"),
 	},
 	{

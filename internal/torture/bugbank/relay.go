@@ -18,7 +18,7 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "what commits late while its queue is in use is lost",
-		Edits: []Edit{{In: "outbox.(*queue).settle", Old: "q.late > 0", New: "q.late < 0"}},
+		Edits: []Edit{{In: "outbox.(*queue).finish", Old: "q.late > 0", New: "q.late < 0"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestLateCommit"}},
 	},
 	{
@@ -28,17 +28,17 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a mark passes a message that was not published",
-		Edits: []Edit{{In: "outbox.(*queue).settleClaim", Old: "mark = left - 1", New: "mark = max(mark, left-1)"}},
+		Edits: []Edit{{In: "outbox.(*queue).finishClaim", Old: "mark = left - 1", New: "mark = max(mark, left-1)"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestTopicDown"}},
 	},
 	{
 		Name:  "pages end before what waits is delivered",
-		Edits: []Edit{{In: "outbox.(*queue).settle", Old: "q.waiting = q.found", New: "q.waiting = false"}},
+		Edits: []Edit{{In: "outbox.(*queue).finish", Old: "q.waiting = q.found", New: "q.waiting = false"}},
 		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPages"}},
 	},
 	{
 		Name:  "a message is removed before its delivery is confirmed",
-		Edits: []Edit{{In: "outbox.(*settler).settle", Old: "case outcomeLeft, outcomeWaits:", New: "case outcomeWaits:"}, {In: "outbox.(*settler).settle", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeLeft:"}},
+		Edits: []Edit{{In: "outbox.(*finisher).finish", Old: "case outcomeLeft, outcomeWaits:", New: "case outcomeWaits:"}, {In: "outbox.(*finisher).finish", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeLeft:"}},
 		Tests: relayTest("TestRelayUnavailable$/^SQLite$"),
 	},
 	{

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,8 @@ func TestBeginIsAllOrNothing(t *testing.T) {
 		must(t, err)
 		defer func() { _ = plain.Close() }()
 		good := g.journal(t)
-		rivalDB, rival := faultyTable(t, g, faultyConnector{plain.Driver(), strings.Replace(g.DSN, "busy_timeout(10000)", "busy_timeout(1)", 1), &faults{}})
+		rivalDSN := regexp.MustCompile(`busy_timeout\(\d+`).ReplaceAllString(g.DSN, "busy_timeout(1")
+		rivalDB, rival := faultyTable(t, g, faultyConnector{plain.Driver(), rivalDSN, &faults{}})
 		defer func() { _ = rivalDB.Close() }()
 		struck, rivals := map[string]int{}, 0
 		for _, shared := range []bool{false, true} {

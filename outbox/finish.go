@@ -18,13 +18,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// settling is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
+// finishing is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
 // rows each, and wait for each other's pages and for the processors.
-const settling = 2
+const finishing = 2
 
-// settler writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
+// finisher writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
 // are still held.
-type settler struct {
+type finisher struct {
 	relay *Relay
 	mu    sync.Mutex
 	units []*unit
@@ -32,26 +32,26 @@ type settler struct {
 	woken chan struct{}
 }
 
-func newSettler(r *Relay) *settler { return &settler{relay: r, woken: make(chan struct{}, 1)} }
+func newFinisher(r *Relay) *finisher { return &finisher{relay: r, woken: make(chan struct{}, 1)} }
 
-// settlerOf returns the settler of a unit: failures never wait in one statement with messages of healthy topics.
-func (r *Relay) settlerOf(u *unit) *settler {
+// finisherOf returns the finisher of a unit: failures never wait in one statement with messages of healthy topics.
+func (r *Relay) finisherOf(u *unit) *finisher {
 	bad := func(it *item) bool { return it.outcome == outcomeFailed || it.failure != nil }
 	if u.class == classTrouble || slices.ContainsFunc(u.items, bad) {
-		return r.settlers[classTrouble]
+		return r.finishers[classTrouble]
 	}
-	return r.settlers[classHealthy]
+	return r.finishers[classHealthy]
 }
 
-func (s *settler) add(u *unit) {
+func (s *finisher) add(u *unit) {
 	s.mu.Lock()
 	s.units = append(s.units, u)
 	s.mu.Unlock()
 	notify(s.woken)
 }
 
-// end has run return when all units are settled.
-func (s *settler) end() {
+// end has run return when all units are finished.
+func (s *finisher) end() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *settler) end() {
 }
 
 // take returns what one statement writes down. ok is that there may be more.
-func (s *settler) take() (units []*unit, ok bool) {
+func (s *finisher) take() (units []*unit, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := 0
@@ -75,7 +75,7 @@ func (s *settler) take() (units []*unit, ok bool) {
 }
 
 // run works until end is called. It may be called several times at once.
-func (s *settler) run(ctx context.Context) {
+func (s *finisher) run(ctx context.Context) {
 	for {
 		units, ok := s.take()
 		switch {
@@ -85,20 +85,20 @@ func (s *settler) run(ctx context.Context) {
 			<-s.woken
 			continue
 		}
-		if err := s.settle(ctx, units); err != nil { // Run ends, and the database is not there
+		if err := s.finish(ctx, units); err != nil { // Run ends, and the database is not there
 			s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
 		for _, u := range units {
-			s.relay.board.settled(u)
+			s.relay.board.finished(u)
 			s.relay.tellFull(ctx, u.topic)
 			u.letGo()
 		}
 	}
 }
 
-// settle writes down what has become of the items of units. After an error it is not known what was written: what was delivered may be
+// finish writes down what has become of the items of units. After an error it is not known what was written: what was delivered may be
 // delivered again.
-func (s *settler) settle(ctx context.Context, units []*unit) error {
+func (s *finisher) finish(ctx context.Context, units []*unit) error {
 	var delivered, failed []*item
 	for _, u := range units {
 		for _, it := range u.items {
