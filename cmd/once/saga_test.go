@@ -117,8 +117,8 @@ func TestSagaCommands(t *testing.T) {
 			"saga cancel order-6 --reason storno --by ada", "saga cancel order-6 --reason storno --by ada --yes", "saga cancel order-6 --reason storno --by ada --yes", "saga cancel order-1 --reason storno --by ada --yes",
 			"saga skip order-4 --step charge --reason done --by ada --yes", "saga skip order-4 --step reserve --reason done --by ada --yes", "saga retry order-4 --reason mended --by ada --yes",
 			"saga retry order-7 --tenant  --reason mended --by ada --yes", "saga wake order-5 --reason approved --by ada", "saga wake order-5 --reason approved --by ada --yes", "saga wake order-1 --reason approved --yes", "saga list --state waiting",
-			"saga forget order-5 --reason asked --by ada --yes", "saga forget order-1 --reason asked --by ada", "saga forget order-1 --reason asked --by ada --yes", "saga show order-1", "saga show order-1 -o json", "saga list --state completed",
-			"audit list",
+			"saga forget order-5 --reason asked --by ada --yes", "saga forget order-1 --reason asked --by ada --yes", "saga show order-1", "saga show order-1 -o json", "saga list --state completed",
+			"audit list", "saga forget order-2 --reason asked --by ada",
 		} {
 			say(line)
 		}
