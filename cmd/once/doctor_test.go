@@ -158,6 +158,8 @@ ok    unknown             no operation has an unknown outcome
 ok    lapsed              no operation has lost its holder
 ok    waiting             no operation waits for its next owner
 ok    expired             0 rows have expired and wait to be swept
+ok    saga_stuck          no saga is stuck
+ok    saga_due            no saga waits for a runner
 ok    outbox_backlog      no message waits for its delivery
 ok    outbox_stopped      no message has failed
 ok    outbox_topics       no topic waits for anything but a relay
@@ -165,7 +167,7 @@ ok    outbox_relays       no relay is at work, and no message waits for one
 ok    inbox_gaps          no key waits for a message that has not come
 ok    dead_letters        no message is a dead letter
 
-sqlite:` + file + `: 16 checks, 1 warnings, 1 failures.
+sqlite:` + file + `: 18 checks, 1 warnings, 1 failures.
 `
 	if o.stdout != want || o.stderr != "" {
 		t.Errorf("%s%s\nwant:\n%s", o.stdout, o.stderr, want)

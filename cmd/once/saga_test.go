@@ -117,8 +117,8 @@ func TestSagaCommands(t *testing.T) {
 			"saga cancel order-6 --reason storno --by ada", "saga cancel order-6 --reason storno --by ada --yes", "saga cancel order-6 --reason storno --by ada --yes", "saga cancel order-1 --reason storno --by ada --yes",
 			"saga skip order-4 --step charge --reason done --by ada --yes", "saga skip order-4 --step reserve --reason done --by ada --yes", "saga retry order-4 --reason mended --by ada --yes",
 			"saga retry order-7 --tenant  --reason mended --by ada --yes", "saga wake order-5 --reason approved --by ada", "saga wake order-5 --reason approved --by ada --yes", "saga wake order-1 --reason approved --yes", "saga list --state waiting",
-			"saga forget order-5 --reason asked --by ada --yes", "saga forget order-1 --reason asked --by ada", "saga forget order-1 --reason asked --by ada --yes", "saga show order-1", "saga show order-1 -o json", "saga list --state completed",
-			"audit list",
+			"saga forget order-5 --reason asked --by ada --yes", "saga forget order-1 --reason asked --by ada --yes", "saga show order-1", "saga show order-1 -o json", "saga list --state completed",
+			"audit list", "saga forget order-2 --reason asked --by ada",
 		} {
 			say(line)
 		}
@@ -169,4 +169,30 @@ func TestSagaUsage(t *testing.T) {
 		t.Errorf("%s", o.stderr)
 	}
 	run(t, "saga", "retry", "k", "--reason", "x", "--yes", "--db", url).want(t, 3)
+}
+
+// TestDoctorOfSagas: the doctor tells which sagas wait for a person, for a runner, or for a table.
+func TestDoctorOfSagas(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	o := ordersOf(db)
+	found := examined(t, url)
+	if _, asked := found["saga_table"]; asked {
+		t.Error("asked without a saga")
+	}
+	found["saga_stuck"].want(t, "no saga", okay, "no saga is stuck")
+	o.do(t, saga.ID{Tenant: "acme", Key: "k"}, "unknown")
+	o.do(t, saga.ID{Tenant: "acme", Key: "w"}, "waits")
+	found = examined(t, url)
+	found["saga_stuck"].want(t, "stuck", warn, "1 saga is stuck")
+	found["unknown"].want(t, "stuck", okay, "no operation")
+	found["saga_due"].want(t, "waits", okay, "no saga waits for a runner")
+	found["saga_table"].want(t, "as it comes", okay, "2 sagas")
+	db.set(t, "once_saga_due", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
+	examined(t, url)["saga_due"].want(t, "due", warn, "1 saga is due, the first one for 2 h")
+	if _, err := db.ExecContext(t.Context(), "drop table once_saga_due"); err != nil {
+		t.Fatal(err)
+	}
+	examined(t, url)["saga_table"].want(t, "no table", fail, "there are 2 sagas, and no table")
 }

@@ -40,7 +40,7 @@ func (p *examination) show(op operate.Operation) string {
 }
 
 func askUnknown(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d", store.StateUnknown), "since")
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
 	if n > 0 {
 		return warn(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: they are not retried, and a person must decide", n, age(op)), p.show(op)), err
 	}

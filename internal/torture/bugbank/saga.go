@@ -234,6 +234,11 @@ var sagaMutants = []Mutant{
 		Edits: []Edit{{In: "operate.sagaOf", Old: `op.Result == "omitted":`, New: `op.Result == "none":`}},
 		Tests: onSagaCommands(),
 	},
+	{
+		Name:  "the doctor does not see that no runner runs",
+		Edits: []Edit{{In: "doctor.askDueSagas", Old: "late > overdueBound", New: "late < 0"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfSagas"}},
+	},
 }
 
 func onSagaCommands() []Killer {

@@ -77,7 +77,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if len(p.Items) == 0 {
 		return m.Empty("such sagas")
 	}
-	if err := print(m.Stdout, p.Items); err != nil {
+	if err := printList(m.Stdout, p.Items); err != nil {
 		return err
 	}
 	return m.More(p.Next)

@@ -55,7 +55,7 @@ func (c *subject) find(ctx context.Context, m *cli.Env, db *cli.DB, args []strin
 	case 0:
 		return one, cli.Nothing(fmt.Errorf("%s has no such saga: it was not started, or its record has expired. Try: once saga list --db %s", db.Name, db.Paste))
 	}
-	if err := print(m.Stderr, of); err != nil {
+	if err := printList(m.Stderr, of); err != nil {
 		return one, err
 	}
 	return one, fmt.Errorf("%d tenants have a saga with this key. Try: --tenant %s", len(of), words.Quoted(of[0].Tenant))
@@ -95,7 +95,7 @@ func refused(db *cli.DB, doing string, err error) error {
 	return fmt.Errorf("%s. Try: %s", strings.TrimSuffix(strings.TrimPrefix(what, "saga: "), "."), words.Either(try != "", try, "once saga show KEY --db "+db.Paste))
 }
 
-func print(w io.Writer, list []operate.Saga) error {
+func printList(w io.Writer, list []operate.Saga) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "TENANT\tKEY\tSAGA\tSTATE\tAT\tSINCE\n")
 	for _, s := range list {

@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// sagaChecks are the same for all dialects. Without a saga there is nothing to ask.
+var sagaChecks = []check{
+	{name: "saga_table", ask: askSagaTable},
+	{"saga_stuck", askStuckSagas, "OnceUnknownOutcomes"},
+	{name: "saga_due", ask: askDueSagas},
+}
+
+const ofSagas = "scope like 'saga/%'"
+
+// askSagaTable asks for sagas of a database that lacks their table.
+func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
+	n, _, err := p.oldest(ctx, ofSagas, "since")
+	if n == 0 || err != nil {
+		return Finding{}, err
+	}
+	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
+	if sqlguard.IsMissing(err) {
+		return fail(fmt.Sprintf("there are %s, and no table of those that wait: they do not go on", words.Count(n, "saga")), "once migrate up --only saga --db "+p.URL), nil
+	}
+	return fine("%s, and their table is there", words.Count(n, "saga")), err
+}
+
+func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
+	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and %s", store.StateUnknown, ofSagas), "since")
+	if n > 0 {
+		return warn(fmt.Sprintf("%s stuck, the oldest was started %s ago: a person must decide", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), age(op)), "once saga list --state stuck --db "+p.URL), err
+	}
+	return fine("no saga is stuck"), err
+}
+
+// overdueBound is how long after its time a saga may wait for a runner.
+const overdueBound = time.Minute
+
+// askDueSagas asks for sagas that wait although they are due: no runner has their definition, or none runs.
+func askDueSagas(ctx context.Context, p *examination) (Finding, error) {
+	var n int
+	var oldest, now time.Time
+	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*), min(due_at), NOW from once_saga_due where due_at <= NOW")).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
+	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
+		return warn(fmt.Sprintf("%s due, the first one for %s: no node with their definitions runs saga.Runner.Run", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), words.Span(late)), "once saga list --state waiting --db "+p.URL+", and a node that runs them"), nil
+	}
+	return fine("no saga waits for a runner"), err
+}
