@@ -219,7 +219,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
 			continue
 		}
-		n.log.WarnContext(ctx, "a saga cannot be run by this node and is left to another one", "saga", e.Name, "scope", e.ID.Scope, "key", e.ID.Key, "error", errors.Join(bad, n.leave(ctx, own, e)))
+		n.log.WarnContext(ctx, "a saga cannot be run by this node and is left to another one", "saga", e.Name, "scope", e.Scope, "key", e.Key, "error", errors.Join(bad, n.leave(ctx, own, e)))
 	}
 	return runs, true, err
 }
