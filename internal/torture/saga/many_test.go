@@ -70,8 +70,8 @@ func TestALookBesideManyThatWait(t *testing.T) {
 		must(t, pool.QueryRow(t.Context(), "explain (analyze, buffers, format json) "+sql, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...).Scan(&text))
 		var plans []struct {
 			Plan struct {
-				Hit  int `json:"Shared Hit Blocks"`
-				Read int `json:"Shared Read Blocks"`
+				Hit  int `json:"Shared Hit Blocks"`  //nolint:tagliatelle // of PostgreSQL
+				Read int `json:"Shared Read Blocks"` //nolint:tagliatelle // of PostgreSQL
 			}
 		}
 		must(t, json.Unmarshal(text, &plans))
