@@ -188,10 +188,10 @@ func (f *waitingField) explain(ctx context.Context) (pages int, took time.Durati
 		}
 		var plans []struct {
 			Plan struct {
-				Hit  int `json:"Shared Hit Blocks"`
-				Read int `json:"Shared Read Blocks"`
+				Hit  int `json:"Shared Hit Blocks"`  //nolint:tagliatelle // of PostgreSQL
+				Read int `json:"Shared Read Blocks"` //nolint:tagliatelle // of PostgreSQL
 			}
-			Execution float64 `json:"Execution Time"` // in milliseconds
+			Execution float64 `json:"Execution Time"` //nolint:tagliatelle // of PostgreSQL, in milliseconds
 		}
 		if err := json.Unmarshal(text, &plans); err != nil {
 			return 0, 0, err

@@ -201,8 +201,8 @@ func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error
 }
 
 func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
-	err = eachIdle(ctx, d.ops, func(e upkeep.Entry) (bool, error) {
-		if e.State != store.StateWaiting || d.names[e.Name] == nil {
+	err = eachIdle(ctx, d.ops, store.StateWaiting, func(e upkeep.Entry) (bool, error) {
+		if d.names[e.Name] == nil {
 			return true, nil
 		}
 		rec, err := d.ops.Read(ctx, e.ID)
@@ -217,14 +217,14 @@ func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error
 	return list, err
 }
 
-// eachIdle calls each for the sagas that no node works on, until it returns false.
-func eachIdle(ctx context.Context, ops store.Operations, each func(upkeep.Entry) (more bool, err error)) error {
+// eachIdle calls each for the sagas in a state that no node works on, until it returns false.
+func eachIdle(ctx context.Context, ops store.Operations, state store.State, each func(upkeep.Entry) (more bool, err error)) error {
 	lister, ok := store.As[upkeep.Lister](ops)
 	if !ok {
 		return nil
 	}
 	const limit = 100
-	for page := (upkeep.Listing{Limit: limit, Due: true}).WithPrefix(string(owner.Saga)); ; {
+	for page := (upkeep.Listing{Limit: limit, Due: true, State: state}).WithPrefix(string(owner.Saga)); ; {
 		list, err := lister.Unfinished(ctx, page)
 		if err != nil {
 			return err //nolint:wrapcheck // it is of the store

@@ -154,8 +154,8 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if !lists {
 		return full, nil
 	}
-	return full, eachIdle(ctx, w.r.ops, func(e upkeep.Entry) (bool, error) {
-		if e.State == store.StateRunning && w.r.defs[e.Name] != nil {
+	return full, eachIdle(ctx, w.r.ops, store.StateRunning, func(e upkeep.Entry) (bool, error) {
+		if w.r.defs[e.Name] != nil {
 			w.start(ctx, e.ID, func(ctx context.Context) error { return w.r.resume(ctx, e.ID, false) })
 		}
 		return ctx.Err() == nil, nil

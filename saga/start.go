@@ -167,13 +167,10 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		case rec.Idle() && h.compare(rec) != nil:
 			return rec, nil //nolint:nilerr // Result compares, too
 		case rec.Idle() && !h.n.isStopping():
-			if s, bad := decodeSaved(rec); bad == nil && rec.State == store.StateWaiting {
-				if until := time.Until(s.Due); until > 0 {
-					next = min(next, until)
-				}
-				if over, err := h.n.due.over(ctx, h.id, s.Due); !over || err != nil {
-					break
-				}
+			over, pause := h.n.isOver(ctx, h.id, rec)
+			if !over {
+				next = min(next, pause)
+				break
 			}
 			r, err := h.n.takeOver(ctx, h.id, rec)
 			if err == nil {
@@ -185,6 +182,21 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 			return rec, h.failed(once.CodeInFlight, once.EffectInDoubt, errors.Join(ctx.Err(), err))
 		}
 	}
+}
+
+// isOver reports whether a saga that no node works on can go on, and otherwise after which time it will at the latest, unless it is woken.
+func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over bool, pause time.Duration) {
+	s, err := decodeSaved(rec)
+	if err != nil || rec.State != store.StateWaiting {
+		return true, 0
+	}
+	if over, err := n.due.over(ctx, id, s.Due); err == nil && over {
+		return true, 0
+	}
+	if pause = time.Until(s.Due); pause <= 0 { // by the clock of another process
+		pause = n.cfg.Every
+	}
+	return false, pause
 }
 
 // execute runs the saga, and returns when that has ended or ctx has: then left is true. A caller that leaves does not end the work.

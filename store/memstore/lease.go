@@ -57,6 +57,9 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.E
 			continue
 		}
 		rec := r.record(now)
+		if page.State != store.StateAbsent && rec.State != page.State {
+			continue
+		}
 		if page.Due && rec.State == store.StateRunning && !rec.LeaseExpired {
 			continue
 		}

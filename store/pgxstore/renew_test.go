@@ -64,7 +64,7 @@ func TestUnfinishedReadsItsIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for query, args := range map[string][]any{pgsql.Unfinished: {"s", "k5", 10, true, ""}, pgsql.UnfinishedBefore: {"s", "k5", 10, true, "order", "t"}, dialect.Backlog(sqlplane.PostgreSQL): nil} {
+	for query, args := range map[string][]any{pgsql.Unfinished: {"s", "k5", 10, true, "", 0}, pgsql.UnfinishedBefore: {"s", "k5", 10, true, "order", 0, "t"}, dialect.Backlog(sqlplane.PostgreSQL): nil} {
 		rows, err := pool.Query(t.Context(), "explain (format text) "+query, args...)
 		if err != nil {
 			t.Fatal(err)

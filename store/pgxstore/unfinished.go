@@ -16,7 +16,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		return nil, err
 	}
 	var recovery bool
-	text, args := pgsql.Unfinished, []any{page.After.Scope, page.After.Key, int64(page.Limit), page.Due, page.Name}
+	text, args := pgsql.Unfinished, []any{page.After.Scope, page.After.Key, int64(page.Limit), page.Due, page.Name, int64(page.State)}
 	if page.Before != "" {
 		text, args = pgsql.UnfinishedBefore, append(args, page.Before)
 	}

@@ -34,12 +34,12 @@ const (
 	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
 
 	// Whatever the statistics of the planner say, it does not read what is done.
-	// The scopes before ?6 follow, if there is such a bound, and sqliteInOrder.
+	// The scopes before ?7 follow, if there is such a bound, and sqliteInOrder.
 	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
  from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
- and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5)`
-	sqliteBefore  = ` and scope < ?6`
+ and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6)`
+	sqliteBefore  = ` and scope < ?7`
 	sqliteInOrder = ` order by scope, key limit ?3`
 )
 

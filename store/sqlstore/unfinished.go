@@ -16,7 +16,7 @@ var _ upkeep.Lister = (*Store)(nil)
 // operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
 const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
 	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
-	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or scope < ?)" +
+	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or state = ?) and (? or scope < ?)" +
 	" order by scope, `key` limit ?) " +
 	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
 
@@ -48,7 +48,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		}
 	case sqlplane.MySQL:
 		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due,
-			page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
+			page.Name == "", page.Name, page.State == store.StateAbsent, int64(page.State), page.Before == "", page.Before, int64(page.Limit)))
 	default:
 		text := sqliteUnfinished + sqliteInOrder
 		if page.Before != "" {
@@ -80,7 +80,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 
 // listed are the arguments of the texts of PostgreSQL and SQLite.
 func listed(page upkeep.Listing) []any {
-	args := []any{page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name}
+	args := []any{page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name, int64(page.State)}
 	if page.Before != "" {
 		args = append(args, page.Before)
 	}

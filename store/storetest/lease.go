@@ -371,41 +371,57 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 
 var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds"}
 
-// wantFiltered wants those of want with each name, and in the scopes with each prefix, listed in pages of one and of three.
+// wantFiltered wants those of want with each name, in each state, and in the scopes with each prefix, listed in pages of one and of three.
 func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
 	t.Helper()
-	l, _ := store.As[upkeep.Lister](o.peer)
+	var filters []upkeep.Listing
 	for _, name := range listedNames {
+		filters = append(filters, upkeep.Listing{Name: name})
+	}
+	for _, state := range []store.State{store.StateRunning, store.StateWaiting, store.StateUnknown} {
+		filters = append(filters, upkeep.Listing{State: state}, upkeep.Listing{State: state, Name: listedNames[1]})
+	}
+	for _, filter := range filters {
 		for _, prefix := range []string{tag, tag + "a", tag + "\U0001f600", tag + "none"} {
 			for _, limit := range []int{1, 3} {
-				found := 0
-				for page := (upkeep.Listing{Limit: limit, Name: name}).WithPrefix(prefix); ; {
-					list, err := l.Unfinished(bounded(t), page)
-					if err != nil {
-						t.Fatal("Unfinished:", err)
-					}
-					for _, e := range list {
-						if rec, is := want[e.ID]; !is || !strings.HasPrefix(e.Scope, prefix) || name != "" && rec.Name != name {
-							t.Errorf("with name %q and prefix %q: %q of name %q is listed", name, prefix, e.ID, e.Name)
-						}
-						found++
-					}
-					if len(list) < limit {
-						break
-					}
-					page.After = list[limit-1].ID
-				}
-				wanted := 0
-				for id, rec := range want {
-					if strings.HasPrefix(id.Scope, prefix) && (name == "" || rec.Name == name) {
-						wanted++
-					}
-				}
-				if found != wanted {
-					t.Errorf("with name %q and prefix %q in pages of %d: %d listed, want %d", name, prefix, limit, found, wanted)
-				}
+				filter.Limit = limit
+				wantPages(t, o, filter.WithPrefix(prefix), prefix, want)
 			}
 		}
+	}
+}
+
+// wantPages wants those of want listed that a page and those behind it ask for.
+func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, want map[store.ID]store.Record) {
+	t.Helper()
+	l, _ := store.As[upkeep.Lister](o.peer)
+	is := func(id store.ID, rec store.Record) bool {
+		return strings.HasPrefix(id.Scope, prefix) && (page.Name == "" || rec.Name == page.Name) && (page.State == store.StateAbsent || rec.State == page.State)
+	}
+	found, wanted := 0, 0
+	for {
+		list, err := l.Unfinished(bounded(t), page)
+		if err != nil {
+			t.Fatal("Unfinished:", err)
+		}
+		for _, e := range list {
+			if rec, known := want[e.ID]; !known || !is(e.ID, rec) {
+				t.Errorf("%+v: %q of name %q in state %v is listed", page, e.ID, e.Name, e.State)
+			}
+			found++
+		}
+		if len(list) < page.Limit {
+			break
+		}
+		page.After = list[len(list)-1].ID
+	}
+	for id, rec := range want {
+		if is(id, rec) {
+			wanted++
+		}
+	}
+	if found != wanted {
+		t.Errorf("%+v: %d listed, want %d", page, found, wanted)
 	}
 }
 

@@ -41,6 +41,9 @@ type Listing struct {
 	// All others are read by the database, and not sent.
 	Due bool
 
+	// State leaves out operations in other states. [store.StateAbsent]: all states.
+	State store.State
+
 	// Name leaves out operations of other names. "": all names.
 	Name string
 

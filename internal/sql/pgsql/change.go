@@ -68,17 +68,17 @@ const (
 const RenewAtOnce = 100
 
 // Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
-// that are due (see [upkeep.Listing]), and of the name $5 unless that is empty: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
+// that are due (see [upkeep.Listing]), of the name $5 unless that is empty, and in the state $6 unless that is 0: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
 // only the index once_operation_unfinished and the rows it returns.
 const Unfinished = unfinished + inOrder
 
-// UnfinishedBefore is Unfinished for scopes before $6.
-const UnfinishedBefore = unfinished + ` and scope < $6` + inOrder
+// UnfinishedBefore is Unfinished for scopes before $7.
+const UnfinishedBefore = unfinished + ` and scope < $7` + inOrder
 
 const unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
  coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
  from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state in (3, 4) or lease_until <= clock_timestamp())
- and ($5::text = '' or name = $5)`
+ and ($5::text = '' or name = $5) and ($6::smallint = 0 or state = $6)`
 
 const inOrder = ` order by scope, key limit $3`
 

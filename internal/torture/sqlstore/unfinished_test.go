@@ -42,7 +42,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 				c.exec(statistics)
 				var id, parent, unused int
 				var plan string
-				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true, "").Scan(&id, &parent, &unused, &plan); err != nil {
+				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true, "", 0).Scan(&id, &parent, &unused, &plan); err != nil {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(plan, "SEARCH once_operation USING INDEX once_operation_unfinished") {
@@ -59,7 +59,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), "analyze once_operation"); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2, true, "")
+			rows, err := db.QueryContext(t.Context(), "explain "+pgsql.Unfinished, "a", "b", 2, true, "", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
