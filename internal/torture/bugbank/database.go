@@ -34,7 +34,7 @@ var databaseMutants = []Mutant{
 	},
 	{
 		Name:  "Timeouts.Idle is ignored",
-		Edits: []Edit{{In: "queueBounds", Old: "if t.Idle > 0 {", New: "if t.Idle < 0 {"}},
+		Edits: []Edit{{In: "queueBounds", Old: "pgsql.Bound(t.Idle)", New: "pgsql.Bound(0)"}},
 		Tests: []Killer{{Module: "internal/torture", Test: "TestTimeouts$/^pgxstore$/^idle"}},
 	},
 	{
