@@ -21,79 +21,71 @@ import (
 // must not know.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	t.Run(harness.SQLite, func(t *testing.T) {
-		t.Parallel()
-		conformSQLite(t, sqlstore.Config{})
-	})
-	t.Run(harness.Group, func(t *testing.T) {
-		t.Parallel()
-		conformSQLite(t, sqlstore.Config{GroupCommit: true})
-	})
-	t.Run(harness.Postgres, func(t *testing.T) {
-		t.Parallel()
-		h := conformance{
-			driver:  "pgx",
-			create:  testenv.NewDatabase,
-			dialect: func(query string) string { return query },
-			advance: func(d time.Duration) string {
-				back := fmt.Sprintf("interval '%d ms'", d.Milliseconds())
-				return strings.ReplaceAll("update once_operation set lease_until = lease_until - D, expires_at = expires_at - D, since = since - D", "D", back)
-			},
-		}.harness()
-		h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
-		storetest.Run(t, h)
-	})
-}
-
-// TestConformanceOfOperations runs what a store without transactions must pass.
-func TestConformanceOfOperations(t *testing.T) {
-	testenv.Prove(t)
-	storetest.RunOperations(t, sqliteHarness(sqlstore.Config{}).Operations())
-}
-
-func conformSQLite(t *testing.T, cfg sqlstore.Config) { storetest.Run(t, sqliteHarness(cfg)) }
-
-func sqliteHarness(cfg sqlstore.Config) storetest.Harness[*sql.Tx] {
-	h := conformance{
-		driver: "sqlite",
-		config: cfg,
-		create: func(tb testing.TB) string {
-			tb.Helper()
-			return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
-				"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-		},
-		dialect: sqlitePlaceholders,
-		advance: func(d time.Duration) string {
-			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
-		},
-	}.harness()
-	h.Isolations, h.OneLevel = []store.Isolation{store.DefaultIsolation}, true
-	h.OneWriter = true
-	return h
+	conform(t, harness.SQLite, harness.Group, harness.Postgres)
 }
 
 // TestConformanceInnoDB is the suite on MariaDB and on MySQL.
 func TestConformanceInnoDB(t *testing.T) {
 	t.Parallel()
-	for name, create := range map[string]func(testing.TB) string{harness.MariaDB: testenv.NewMariaDB, harness.MySQL: testenv.NewMySQL} {
-		t.Run(name, func(t *testing.T) {
+	conform(t, harness.MariaDB, harness.MySQL)
+}
+
+// conform has any call fail, and on SQLite any second one as well.
+func conform(t *testing.T, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			conformInnoDB(t, create)
+			h := conformanceOn(kind)
+			h.Brief = kind != harness.SQLite
+			storetest.Run(t, h)
 		})
 	}
 }
 
-func conformInnoDB(t *testing.T, create func(testing.TB) string) {
-	h := conformance{
-		driver:  "mysql",
-		create:  create,
+// TestConformanceOfPairs is the suite with the pairs of faults, which take most of its time, on the other databases.
+func TestConformanceOfPairs(t *testing.T) {
+	testenv.Prove(t)
+	harness.Each(t, harness.SQL[1:], func(t *testing.T, kind string) { t.Helper(); storetest.Run(t, conformanceOn(kind)) })
+}
+
+// TestConformanceOfOperations runs what a store without transactions must pass.
+func TestConformanceOfOperations(t *testing.T) {
+	testenv.Prove(t)
+	storetest.RunOperations(t, conformanceOn(harness.SQLite).Operations())
+}
+
+// conformanceOn is what the suite needs to know about a kind of databases.
+func conformanceOn(kind string) storetest.Harness[*sql.Tx] {
+	back := "%[1]d"
+	c := conformance{
+		driver: harness.Database{Kind: kind}.Driver(), config: sqlstore.Config{GroupCommit: kind == harness.Group},
+		create:  func(tb testing.TB) string { tb.Helper(); return harness.New(tb, kind).DSN },
 		dialect: mysqlDialect,
-		advance: func(d time.Duration) string {
-			return fmt.Sprintf("update once_operation set lease_until = lease_until - %[1]d, expires_at = expires_at - %[1]d, since = since - %[1]d", d.Milliseconds())
-		},
-	}.harness()
-	h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
-	storetest.Run(t, h)
+	}
+	one := kind == harness.SQLite || kind == harness.Group
+	switch {
+	case one:
+		c.dialect = sqlitePlaceholders
+		c.create = func(tb testing.TB) string {
+			tb.Helper()
+			return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
+				"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+		}
+	case kind == harness.Postgres:
+		c.dialect = func(query string) string { return query }
+		back = "interval '%[1]d ms'"
+	}
+	c.advance = func(d time.Duration) string {
+		return fmt.Sprintf(strings.ReplaceAll("update once_operation set lease_until = lease_until - D, expires_at = expires_at - D, since = since - D", "D", back), d.Milliseconds())
+	}
+	h := c.harness()
+	if h.OneWriter, h.OneLevel = one, one; one {
+		h.Isolations = []store.Isolation{store.DefaultIsolation}
+	} else {
+		h.Isolations = []store.Isolation{store.DefaultIsolation, store.ReadCommitted, store.RepeatableRead, store.Serializable}
+	}
+	return h
 }
 
 // conformance is what differs between databases.

@@ -161,7 +161,7 @@ func (c *cutter) one(t *testing.T, applied, heals bool, flow string, runs int) e
 	case <-ctx.Done():
 		return fmt.Errorf("the fault has not struck: %w", errors.Join(ctx.Err(), told))
 	}
-	c.proxy.SetUpstream(address(t, c.testDB.DSN))
+	c.proxy.SetUpstream(address(t, c.DSN))
 	if err := c.asExpected(told, flow, applied, heals, runs); err != nil {
 		return err
 	}

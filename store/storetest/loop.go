@@ -23,6 +23,7 @@ type loop[TX any] struct {
 }
 
 func testFaults[TX any](t *testing.T, u *suite[TX]) {
+	u.Brief = u.Brief || testing.Short()
 	l := &loop[TX]{suite: u, seen: map[Point]int{}, doubt: map[bool]int{}}
 	t.Run("Loop", func(t *testing.T) {
 		for _, f := range flows(u) {
@@ -36,7 +37,7 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 					}
 				}
 				pairs := 0
-				for n := 1; n <= points && !testing.Short(); n++ {
+				for n := 1; n <= points && !u.Brief; n++ {
 					for m := 1; l.strike(t, f, Plan{Nth: []int{n, m}}) == 2; m++ {
 						pairs++
 					}
@@ -52,7 +53,7 @@ func testFaults[TX any](t *testing.T, u *suite[TX]) {
 		BeginDown, BeginRetry, CommitDown, CommitRetry, CommitTaken, CommitLostUndone, CommitLostApplied, CommitLostLater,
 		RollbackDown, SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater,
 	}
-	if !testing.Short() {
+	if !u.Brief {
 		wanted = append(wanted, ReadDown) // of settling, so after another one
 	}
 	if u.joins {

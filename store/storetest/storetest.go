@@ -76,6 +76,9 @@ type Harness[TX any] struct {
 	// duplicate then waits for the holder's transaction, and may be answered with
 	// KindBusy, or KindUnavailable if its context ends, where others answer StateRunning at once.
 	OneWriter bool
+
+	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second one after it.
+	Brief bool
 }
 
 // Run runs the suite. A failure prints what is needed to run it again.
@@ -132,7 +135,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "Savepoint", "OneWriter", "OneLevel":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "Brief":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue

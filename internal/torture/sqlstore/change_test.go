@@ -120,7 +120,11 @@ func levelled(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Stor
 	})
 }
 
-func path(t *testing.T) string { _, sub, _ := strings.Cut(t.Name(), "/"); return sub }
+func path(t *testing.T) string {
+	_, sub, _ := strings.Cut(t.Name(), "/")
+	kind, _, _ := strings.Cut(sub, ",")
+	return kind
+}
 
 // TestCommitBehindASnapshot: a transaction has read before others have changed what it commits. At every
 // level the commit applies to what there is, or not at all.

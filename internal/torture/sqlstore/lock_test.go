@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -30,10 +31,10 @@ func TestABusyDatabaseIsNotDown(t *testing.T) {
 			return err
 		},
 	}
-	for _, name := range []string{"SQLite", "SQLite, GroupCommit", "PostgreSQL"} {
+	for _, name := range []string{harness.SQLite, harness.Group, harness.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			src := sources[name](t)
+			src := newSource(t, name)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // nothing waits for that long
 			defer cancel()
 			lock := "begin immediate"

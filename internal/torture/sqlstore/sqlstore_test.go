@@ -46,41 +46,22 @@ type source struct {
 	config      sqlstore.Config
 }
 
-// sources make databases.
-var sources = map[string]func(testing.TB) source{
-	"SQLite": sqliteSource,
-	"SQLite, GroupCommit": func(tb testing.TB) source {
-		tb.Helper()
-		src := sqliteSource(tb)
-		src.config.GroupCommit = true
-		return src
-	},
-	"PostgreSQL": func(tb testing.TB) source {
-		tb.Helper()
-		return source{"pgx", testenv.NewDatabase(tb), sqlstore.Config{}}
-	},
-	"MariaDB": func(tb testing.TB) source {
-		tb.Helper()
-		return source{"mysql", testenv.NewMariaDB(tb), sqlstore.Config{}}
-	},
-	"MySQL": func(tb testing.TB) source {
-		tb.Helper()
-		return source{"mysql", testenv.NewMySQL(tb), sqlstore.Config{}}
-	},
-}
-
-func sqliteSource(tb testing.TB) source {
+func newSource(tb testing.TB, kind string) source {
 	tb.Helper()
-	return source{"sqlite", "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)", sqlstore.Config{}}
+	d := harness.New(tb, kind)
+	if d.Driver() == "sqlite" {
+		d.DSN = "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+	}
+	return source{d.Driver(), d.DSN, sqlstore.Config{GroupCommit: kind == harness.Group}}
 }
 
 // onSources runs a test on a new database of each kind.
 func onSources(t *testing.T, test func(t *testing.T, src source)) {
 	t.Helper()
-	for name, open := range sources {
-		t.Run(name, func(t *testing.T) {
-			harness.Cell(t, name == "SQLite" || name == "PostgreSQL")
-			test(t, open(t))
+	for _, kind := range harness.SQL {
+		t.Run(kind, func(t *testing.T) {
+			harness.Cell(t, kind == harness.SQLite || kind == harness.Postgres)
+			test(t, newSource(t, kind))
 		})
 	}
 }
@@ -203,7 +184,7 @@ func TestMigrateTogether(t *testing.T) {
 	onSources(t, func(t *testing.T, src source) { together(t, opened(t, src)) })
 	t.Run("PostgreSQL, where SERIALIZABLE is the default", func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
-		src := sources["PostgreSQL"](t)
+		src := newSource(t, harness.Postgres)
 		src.dsn += "&default_transaction_isolation=serializable"
 		together(t, opened(t, src))
 	})
@@ -377,7 +358,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 // TestSQLiteWaitsNoLongerThanItsCaller: for the file, which another process writes; and
 // a replay does not wait for it at all.
 func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
-	src := sources["SQLite"](t)
+	src := newSource(t, harness.SQLite)
 	src.dsn = strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(600000)", 1) // a failure hangs
 	ctx := context.Background()
 	db, err := sqlstore.Open(src.driver, src.dsn)

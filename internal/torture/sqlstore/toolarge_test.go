@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -169,7 +170,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 func TestResultsTooLargeForSQLite(t *testing.T) {
 	const tooBig = 18
 	for name, config := range map[string]sqlstore.Config{"alone": {}, "GroupCommit": {GroupCommit: true}} {
-		seen := &spy{dsn: sources["SQLite"](t).dsn}
+		seen := &spy{dsn: newSource(t, harness.SQLite).dsn}
 		db := sqlstore.OpenDB(sqlplane.SQLite, seen)
 		t.Cleanup(func() { _ = db.Close() })
 		if err := sqlstore.Migrate(t.Context(), db); err != nil {

@@ -32,7 +32,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			swap(t, s, running(store.ID{Scope: "plan", Key: fmt.Sprint("running ", i)}, 0))
 		}
 	}
-	t.Run("SQLite", func(t *testing.T) {
+	t.Run("the plan of SQLite", func(t *testing.T) {
 		newCrowd(t, t.TempDir(), sqlstore.Config{}, nil, func(c *crowd) {
 			fill(t, c.s)
 			c.spy.take()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -162,8 +163,8 @@ func TestUnrelatedKeysDoNotConflictOnInnoDB(t *testing.T) {
 // TestUnrelatedKeysDoNotConflictOnSQLite: writers of a file follow each other, and none fails.
 func TestUnrelatedKeysDoNotConflictOnSQLite(t *testing.T) {
 	testenv.Prove(t)
-	for _, name := range []string{"SQLite", "SQLite, GroupCommit"} {
-		src := sources[name](t)
+	for _, name := range []string{harness.SQLite, harness.Group} {
+		src := newSource(t, name)
 		db, err := sqlstore.Open(src.driver, strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(60000)", 1))
 		if err != nil {
 			t.Fatal(err)
