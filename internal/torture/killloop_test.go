@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,8 +47,13 @@ func (s *killLoop) loop(flow, mode string, step int64) {
 
 // is moves p to the point of that name, if it is in p's loop.
 func (p *point) is(text string) bool {
-	_, err := fmt.Sscanf(text, p.loop()+"/%d", &p.at)
-	return err == nil
+	number, found := strings.CutPrefix(text, p.loop()+"/")
+	at, err := strconv.ParseInt(number, 10, 64)
+	if !found || err != nil {
+		return false
+	}
+	p.at = at
+	return true
 }
 
 // visit kills at one point, and judges. It reports whether the victim survived.
