@@ -145,16 +145,8 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 	if first := h.run; first != nil && (h.until.IsZero() || time.Now().Before(h.until)) {
 		h.run = nil
-		left, err := h.execute(ctx, first)
-		switch {
-		case left:
-			return store.Record{}, h.failed(once.CodeInFlight, once.EffectInDoubt, err)
-		case first.final != nil:
-			rec := *first.final
-			rec.Fingerprint = nil // it is its own
-			return rec, nil
-		case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
-			return store.Record{}, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
+		if rec, ended, err := h.runFirst(ctx, first); ended || err != nil {
+			return rec, err
 		}
 	}
 	for {
@@ -182,6 +174,22 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 			return rec, h.failed(once.CodeInFlight, once.EffectInDoubt, errors.Join(ctx.Err(), err))
 		}
 	}
+}
+
+// runFirst runs a saga that the handle itself has started, and reports whether that has ended it.
+func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Record, ended bool, err error) {
+	left, err := h.execute(ctx, first)
+	switch {
+	case left:
+		return rec, false, h.failed(once.CodeInFlight, once.EffectInDoubt, err)
+	case first.final != nil:
+		rec = *first.final
+		rec.Fingerprint = nil // it is its own
+		return rec, true, nil
+	case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
+		return rec, false, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
+	}
+	return rec, false, nil // the record tells
 }
 
 // isOver reports whether a saga that no node works on can go on, and otherwise after which time it will at the latest, unless it is woken.
