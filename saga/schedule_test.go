@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -358,14 +359,14 @@ func TestEveryLongSchedule(t *testing.T) {
 }
 
 // TestTwoFaults: two faults at any two commits and requests, of sagas of up to three steps. All pairs of a few sagas, and one of a number of
-// pairs of the others.
+// pairs of the others; with ONCE_TORTURE=long, all pairs of all.
 func TestTwoFaults(t *testing.T) {
 	testenv.Prove(t)
-	n := 0
+	n, long := 0, os.Getenv("ONCE_TORTURE") == "long"
 	each(t, scenarios(3), leastPairs, func(t *testing.T, sc scenario) int {
 		t.Helper()
 		n++
-		count, whole := n, len(sc.kinds) == 1 || n%32 == 0
+		count, whole := n, long || len(sc.kinds) == 1 || n%32 == 0
 		return sc.pairs(t, func() bool { count++; return whole || count%lotOfPairs == 0 })
 	})
 }
