@@ -217,7 +217,7 @@ func (s *killLoop) stands(ctx context.Context, p *point, key string, a answer) e
 	return nil
 }
 
-// newKey is fresh for each visit of a point.
+// newKey is fresh for each visit of a point. It has no comma, which a key in a header has to be quoted for.
 func newKey(p *point) string {
-	return fmt.Sprintf("%s-%s-%s-%d-%s", p.store, p.flow, p.mode, p.at, strconv.FormatInt(time.Now().UnixNano(), 36))
+	return fmt.Sprintf("%s-%s-%s-%d-%s", strings.ReplaceAll(p.store, ", ", "-"), p.flow, p.mode, p.at, strconv.FormatInt(time.Now().UnixNano(), 36))
 }
