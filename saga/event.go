@@ -59,7 +59,8 @@ func Log(l *slog.Logger) Observer { return logObserver{l} }
 type logObserver struct{ l *slog.Logger }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
-	level, said, more := slog.LevelWarn, "", []slog.Attr{slog.Any("error", e.Err)}
+	var said string
+	level, more := slog.LevelWarn, []slog.Attr{slog.Any("error", e.Err)}
 	switch e.Type { //nolint:exhaustive // the others are in order
 	case EventStuck:
 		level, said, more = slog.LevelError, "a saga is stuck: a person decides", []slog.Attr{slog.Any("why", e.Err)}
