@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
 )
 
 var attributeRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| [^|]+ \\|$")
@@ -44,6 +45,11 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 		"inbox": func(l *slog.Logger) {
 			for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
 				inbox.Log(l).Observe(t.Context(), filled(inbox.Event{Type: e}))
+			}
+		},
+		"saga": func(l *slog.Logger) {
+			for _, e := range []saga.EventType{saga.EventCompleted, saga.EventStuck, saga.EventTurned, saga.EventRetried, saga.EventChanged, saga.EventLeft, saga.EventInterrupted, saga.EventDatabase} {
+				saga.Log(l).Observe(t.Context(), filled(saga.Event{Type: e}))
 			}
 		},
 	} {

@@ -84,7 +84,7 @@ func (m *recorder) operation(ctx context.Context, e *once.Event) {
 	m.measures.Operation(e, func(v instrument.Measurement) { m.record(ctx, &v) })
 }
 
-// Record records what outbox.Metrics and retry.Metrics measure: they return the observer of a relay, and the Observe of a retry policy. Calls through
+// Record records what outbox.Metrics, saga.Metrics and retry.Metrics measure: they return observers of relays and runners, and the Observe of a retry policy. Calls through
 // [Telemetry.Transport] or [Telemetry.Do], and the observer of [Telemetry.Inbox], record already.
 func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	v = t.meter.measures.Bounded(v)

@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/saga"
 )
 
 // TestPromtoolCheckMetrics: Prometheus finds nothing to object to in a scrape of all instruments.
@@ -72,6 +73,8 @@ func exposition(t *testing.T) string {
 	}
 	outbox.Metrics(m).Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered})
 	inbox.Metrics(m).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
+	saga.Metrics(m).Observe(t.Context(), saga.Event{Type: saga.EventCompleted})
+	saga.Metrics(m).Observe(t.Context(), saga.Event{Type: saga.EventRetried})
 	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
 	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
 

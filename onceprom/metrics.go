@@ -75,8 +75,8 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Record records what outbox.Metrics, inbox.Metrics and retry.Metrics measure: they return observers of relays and inboxes, and the Observe of a
-// retry policy.
+// Record records what outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics measure: they return observers of relays, inboxes and runners, and the
+// Observe of a retry policy.
 func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
 	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 	"github.com/oncelib/once/store/storetest"
@@ -130,11 +131,14 @@ func TestRareCountersAreExportedAtZero(t *testing.T) {
 	}
 }
 
-// TestOtherObservers: relays, inboxes and the retry client count, too.
+// TestOtherObservers: relays, inboxes, sagas and the retry client count, too.
 func TestOtherObservers(t *testing.T) {
 	m := onceprom.New(onceprom.Config{})
 	outbox.Metrics(m).Observe(t.Context(), outbox.Event{Type: outbox.EventDelivered, Message: message.Message{Topic: "paid"}})
 	inbox.Metrics(m).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: "shop"}})
+	for _, e := range []saga.EventType{saga.EventCompleted, saga.EventCompensated, saga.EventStuck, saga.EventRetried, saga.EventTaken} {
+		saga.Metrics(m).Observe(t.Context(), saga.Event{Type: e, Saga: "order", Step: "charge", StepKey: "a"})
+	}
 	failed := 0
 	p := retry.Policy{Base: -1, Observe: retry.Metrics(m)}
 	must(t, retry.Do(t.Context(), &p, func(context.Context, int) error {
@@ -143,9 +147,13 @@ func TestOtherObservers(t *testing.T) {
 		}
 		return nil
 	}))
-	want(t, only(scrape(t, m), "outbox", "inbox", "retry"), map[string]float64{
+	want(t, only(scrape(t, m), "outbox", "inbox", "saga", "retry"), map[string]float64{
 		"outbox_deliveries_total{result=delivered,topic=paid}":       1,
 		"inbox_messages_total{result=applied,source=shop}":           1,
+		"sagas_total{result=completed,saga=order}":                   1,
+		"sagas_total{result=compensated,saga=order}":                 1,
+		"sagas_total{result=stuck,saga=order}":                       1,
+		"saga_retries_total{saga=order,step=charge}":                 1,
 		"retry_attempts_total{class=unknown,destination=(default)}":  2,
 		"retry_calls_total{destination=(default),outcome=succeeded}": 1,
 		"retry_delay_seconds{destination=(default)}":                 2,

@@ -10,6 +10,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
@@ -24,6 +25,9 @@ type ID struct{ Tenant, Key string }
 
 // store is the operation of the saga.
 func (id ID) store() store.ID { return store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key} }
+
+// idOf is the ID of an operation that is a saga.
+func idOf(id store.ID) ID { return ID{strings.TrimPrefix(id.Scope, string(owner.Saga)), id.Key} }
 
 func (id ID) check() error {
 	switch scope := id.store().Scope; {

@@ -103,7 +103,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 	if most == 0 {
 		most = r.n.cfg.Attempts
 	}
-	return r.stop(&failedError{b.full(), most, err})
+	return r.stop(&failedError{b, most, err})
 }
 
 // begin runs a step for the first time. Without an error it is done.

@@ -17,14 +17,15 @@ import (
 type ground struct {
 	*testing.T
 
-	db *memstore.Store
+	db       *memstore.Store
+	observer saga.Observer
 }
 
-func newGround(t *testing.T) ground { return ground{t, memstore.New()} }
+func newGround(t *testing.T) ground { return ground{t, memstore.New(), saga.Log(quiet)} }
 
 func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
-		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Log: quiet,
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Observer: g.observer,
 	}, definitions...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -70,8 +69,8 @@ type Config struct {
 	// Every is how often the node looks for sagas that are due. Default 500 ms.
 	Every time.Duration
 
-	// Log is told what goes wrong. Default [slog.Default].
-	Log *slog.Logger
+	// Observer is told what happens. Default: Log(nil).
+	Observer Observer
 }
 
 // or returns v, or otherwise if v is zero.
@@ -88,6 +87,7 @@ func (c Config) withDefaults() Config {
 	c.Attempts, c.UndoAttempts = or(c.Attempts, defaultAttempts), or(c.UndoAttempts, defaultUndoAttempts)
 	c.Backoff, c.MaxBackoff = or(c.Backoff, defaultBackoff), or(c.MaxBackoff, defaultMaxBackoff)
 	c.Retain, c.Concurrency, c.Every = or(c.Retain, defaultRetain), or(c.Concurrency, defaultConcurrency), or(c.Every, defaultEvery)
+	c.Observer = or(c.Observer, Log(nil))
 	t := &c.Timeouts
 	t.Acquire, t.Lock, t.Statement, t.Idle = or(t.Acquire, 5*time.Second), or(t.Lock, 5*time.Second), or(t.Statement, c.StepTimeout), or(t.Idle, c.StepTimeout)
 	switch {
@@ -106,7 +106,6 @@ type node struct {
 	defs     map[string]*definition
 	heart    *held.Heart
 	due      due
-	log      *slog.Logger
 	transact func(ctx context.Context, r *run, full string, fn func(ctx context.Context, tx any) (end, error)) error
 	stopping atomic.Bool
 	counts   struct{ completed, compensated, stuck, taken, changed atomic.Int64 }
@@ -125,12 +124,21 @@ func (n *node) stats() Stats {
 	return Stats{c.completed.Load(), c.compensated.Load(), c.stuck.Load(), c.taken.Load(), c.changed.Load()}
 }
 
-func (n *node) counted(rec store.Record) {
-	if rec.Result.Kind == store.ResultFailure {
-		n.counts.compensated.Add(1)
-	} else {
+// tell counts an event and tells the observer.
+func (n *node) tell(ctx context.Context, e Event) {
+	switch e.Type { //nolint:exhaustive // the others are not counted
+	case EventCompleted:
 		n.counts.completed.Add(1)
+	case EventCompensated:
+		n.counts.compensated.Add(1)
+	case EventStuck:
+		n.counts.stuck.Add(1)
+	case EventTaken:
+		n.counts.taken.Add(1)
+	case EventChanged:
+		n.counts.changed.Add(1)
 	}
+	n.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
 }
 
 func (n *node) isStopping() bool { return n.stopping.Load() }
@@ -190,11 +198,10 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 
 // taken is the run of a saga that this node has taken over.
 func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.Owner, s saved) *run {
-	n.counts.taken.Add(1)
 	r := &run{n: n, def: d, id: id, own: own, saved: s, turned: s.Turn != nil, holds: true}
+	r.tell(ctx, Event{Type: EventTaken})
 	if s.Definition != d.print {
-		n.counts.changed.Add(1)
-		n.log.InfoContext(ctx, "a saga goes on with another version of its definition", r.names("was", s.Definition, "is", d.print)...)
+		r.tell(ctx, Event{Type: EventChanged, Was: s.Definition, Is: d.print})
 	}
 	return r
 }
@@ -219,7 +226,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
 			continue
 		}
-		n.log.WarnContext(ctx, "a saga cannot be run by this node and is left to another one", "saga", e.Name, "scope", e.Scope, "key", e.Key, "error", errors.Join(bad, n.leave(ctx, own, e)))
+		n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, n.leave(ctx, own, e))})
 	}
 	return runs, true, err
 }

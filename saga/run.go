@@ -111,13 +111,16 @@ func (r *run) stop(err error) error {
 
 // failedError is an error of a step that is tried again.
 type failedError struct {
-	full string
+	step begun
 	most int // tries
 	err  error
 }
 
-func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.full, e.err) }
+func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.step.full(), e.err) }
 func (e *failedError) Unwrap() error { return e.err }
+
+// theFlow is what has failed if no step has.
+const theFlow = "the flow"
 
 // turnError turns the saga without a step that has said no.
 type turnError struct{ cause once.Failure }
@@ -155,12 +158,12 @@ func (r *run) decide(ctx context.Context, err error) error {
 	case errors.As(err, &again):
 		return r.park(ctx, again.after)
 	case errors.As(err, &failed):
-		return r.again(ctx, failed.full, failed.most, failed.err)
+		return r.again(ctx, failed)
 	}
 	if f := failureIn(err); f != nil {
 		return r.turn(ctx, *f)
 	}
-	return r.again(ctx, "the flow", r.n.cfg.Attempts, err)
+	return r.again(ctx, &failedError{begun{Name: theFlow}, r.n.cfg.Attempts, err})
 }
 
 // turn decides to compensate. The decision is stored with or before the first thing that it does.
@@ -174,11 +177,11 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 }
 
 // again has what has failed tried again later, or turns the saga if it was tried often enough.
-func (r *run) again(ctx context.Context, what string, most int, err error) error {
-	if r.saved.Tries++; r.saved.Tries >= most {
-		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", what, r.saved.Tries, err)})
+func (r *run) again(ctx context.Context, failed *failedError) error {
+	if r.saved.Tries++; r.saved.Tries >= failed.most {
+		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", failed.step.full(), r.saved.Tries, failed.err)})
 	}
-	r.n.log.WarnContext(ctx, "a step of a saga has failed and is tried again", r.names("step", what, "tries", r.saved.Tries, "error", err)...)
+	r.tell(ctx, Event{Type: EventRetried, Step: failed.step.Name, StepKey: failed.step.Key, Tries: r.saved.Tries, Err: failed.err})
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 
@@ -196,15 +199,15 @@ func (r *run) stick(ctx context.Context, why string) error {
 	s.Stuck = why
 	err := r.write(ctx, end{saved: s, state: store.StateUnknown})
 	if err == nil {
-		r.n.counts.stuck.Add(1)
-		r.n.log.ErrorContext(ctx, "a saga is stuck: a person decides", r.names("why", why)...)
+		r.tell(ctx, Event{Type: EventStuck, Err: errors.New(why)})
 	}
 	return err
 }
 
-// names are the attributes of a saga in a log.
-func (r *run) names(more ...any) []any {
-	return append([]any{"saga", r.def.name, "scope", r.id.Scope, "key", r.id.Key}, more...)
+// tell tells an event of this saga.
+func (r *run) tell(ctx context.Context, e Event) {
+	e.Saga, e.ID = r.def.name, idOf(r.id)
+	r.n.tell(ctx, e)
 }
 
 // change is the write of the owner that makes e of the saga. With an error it lacks what cannot be encrypted.
@@ -249,7 +252,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
-		r.wrote(e, c.Next)
+		r.wrote(ctx, e, c.Next)
 		return nil
 	case kind == store.KindTaken && started:
 		r.own.Lose(true)
@@ -263,13 +266,22 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 }
 
 // wrote notes what is stored now.
-func (r *run) wrote(e end, next store.Record) {
+func (r *run) wrote(ctx context.Context, e end, next store.Record) {
+	if e.Turn != nil && !r.turned {
+		cause := e.Turn.Cause
+		r.tell(ctx, Event{Type: EventTurned, Err: &cause})
+	}
 	r.saved, r.turned = e.saved, e.Turn != nil
 	r.holds, r.waits = e.state == store.StateRunning, e.state == store.StateWaiting
-	if e.state == store.StateDone {
-		r.final = &next
-		r.n.counted(next)
+	if e.state != store.StateDone {
+		return
 	}
+	r.final = &next
+	how := EventCompleted
+	if next.Result.Kind == store.ResultFailure {
+		how = EventCompensated
+	}
+	r.tell(ctx, Event{Type: how})
 }
 
 // commit runs fn in a transaction of the store, and commits what it returns with what it has written.

@@ -1,11 +1,9 @@
 package saga
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -37,7 +35,7 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 	if !renews || !writes {
 		panic("saga: NewRunner: the store cannot renew leases, or cannot write in a transaction of the user (store.Renewer, upkeep.Writer)")
 	}
-	n := &node{ops: s, cfg: cfg, defs: map[string]*definition{}, log: cmp.Or(cfg.Log, slog.Default())}
+	n := &node{ops: s, cfg: cfg, defs: map[string]*definition{}}
 	var names []string
 	for _, def := range definitions {
 		d := def.core()
@@ -90,7 +88,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		}
 		full, err := w.look(ctx, list)
 		if err != nil && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "a look for sagas that are due has failed", "error", err)
+			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
@@ -222,7 +220,7 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 		}()
 		own := context.WithoutCancel(ctx)
 		if err := run(own); err != nil {
-			w.r.log.WarnContext(own, "a saga was not run to its end on this node", "scope", id.Scope, "key", id.Key, "error", err)
+			w.r.tell(own, Event{Type: EventInterrupted, ID: idOf(id), Err: err})
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (w *world) starts(name string) (a answer) {
 	d := w.sc.definition(w, p)
 	p.r = saga.NewRunner[*memstore.Tx](p, saga.Config{
 		TTL: testTTL, StepTimeout: time.Minute, Attempts: 4, UndoAttempts: 6, Backoff: time.Second, MaxBackoff: 2 * time.Second, Every: time.Second,
-		Retain: once.Forever, Log: quiet,
+		Retain: once.Forever, Observer: saga.Log(quiet),
 	}, d)
 	var value string
 	var err error

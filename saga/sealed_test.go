@@ -16,7 +16,7 @@ import (
 // sealedRunner is a runner whose records are encrypted under a key of this byte.
 func (g ground) sealedRunner(key byte, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
-		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Every: time.Second, Retain: once.Forever, Log: quiet, Encrypter: encrypterOf(g.T, key), KeepData: keep,
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Every: time.Second, Retain: once.Forever, Observer: saga.Log(quiet), Encrypter: encrypterOf(g.T, key), KeepData: keep,
 	}, definitions...)
 }
 

@@ -52,7 +52,7 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 				return errors.Join(err, e)
 			case applied:
 				t.lost = nil
-				return t.adopt(rec)
+				return t.adopt(ctx, rec)
 			case kind == store.KindTaken && !started:
 				t.lost = nil // what is on its way meets the record of another start
 				return errExists
@@ -97,12 +97,12 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 		return err, true
 	}
 	t.own.Adopt(c.Next)
-	t.wrote(e, c.Next)
+	t.wrote(ctx, e, c.Next)
 	return nil, true
 }
 
 // adopt goes on from a record that this owner has written without an answer.
-func (t *transaction[TX]) adopt(rec store.Record) error {
+func (t *transaction[TX]) adopt(ctx context.Context, rec store.Record) error {
 	if rec.State == store.StateUnknown {
 		t.own.Adopt(rec)
 		return t.ended()
@@ -112,7 +112,7 @@ func (t *transaction[TX]) adopt(rec store.Record) error {
 		return err
 	}
 	t.own.Adopt(rec)
-	t.wrote(end{saved: s, state: rec.State}, rec)
+	t.wrote(ctx, end{saved: s, state: rec.State}, rec)
 	return nil
 }
 

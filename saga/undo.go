@@ -58,7 +58,7 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {
 		return r.stick(ctx, fmt.Sprintf("the undo of step %q has failed %d times, the last time with: %v", b.full(), r.saved.Tries, err))
 	}
-	r.n.log.WarnContext(ctx, "the undo of a step of a saga has failed and is tried again", r.names("step", b.full(), "tries", r.saved.Tries, "error", err)...)
+	r.tell(ctx, Event{Type: EventRetried, Step: b.Name, StepKey: b.Key, Undo: true, Tries: r.saved.Tries, Err: err})
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 

@@ -112,7 +112,7 @@ func (w *world) node(name string, died context.CancelFunc) *process {
 	p := &process{Store: w.db, w: w, name: name, died: died}
 	p.r = saga.NewRunner[*memstore.Tx](p, saga.Config{
 		TTL: testTTL, StepTimeout: time.Minute, Attempts: 4, UndoAttempts: 6, Backoff: time.Second, MaxBackoff: 2 * time.Second, Every: time.Second,
-		Retain: once.Forever, Log: quiet,
+		Retain: once.Forever, Observer: saga.Log(quiet),
 	}, w.sc.definition(w, p))
 	return p
 }

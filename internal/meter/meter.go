@@ -12,7 +12,7 @@ import (
 // Meter remembers the values of labels that an application chooses, of which each has a bounded number. Its zero value is
 // ready to use.
 type Meter struct {
-	operations, destinations, topics, sources label.Set
+	operations, destinations, topics, sources, sagas label.Set
 }
 
 // Bounded returns a measurement of another package than the engine with a value of its first label that is one of a bounded number.
@@ -23,6 +23,8 @@ func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 		set = &m.topics
 	case "source":
 		set = &m.sources
+	case "saga":
+		set = &m.sagas
 	}
 	v.Labels[0], _ = set.Value(v.Labels[0])
 	return v

@@ -176,7 +176,7 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 // TestInstruments: names are those of Prometheus and of OpenTelemetry, each once, and no label tells whom a call was for.
 func TestInstruments(t *testing.T) {
 	seen := map[string]bool{}
-	allowed := []string{"operation", "decision", "effect", "destination", "class", "outcome", "reason", "topic", "source", "result"}
+	allowed := []string{"operation", "decision", "effect", "destination", "class", "outcome", "reason", "topic", "source", "result", "saga", "step"}
 	for _, in := range instrument.All {
 		if seen[in.Name] || seen[in.OTel] || in.Help == "" || in.Unit == "" || !strings.HasPrefix(in.Name, "once_") || !strings.HasPrefix(in.OTel, "once.") {
 			t.Errorf("%+v", in)

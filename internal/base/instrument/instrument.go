@@ -1,5 +1,5 @@
 // Package instrument is the counters and histograms of this library: their names and labels. What an event adds to which of them
-// stands beside the event: in package meter for the engine, and in outbox, inbox and retry. Packages onceprom and onceotel
+// stands beside the event: in package meter for the engine, and in outbox, inbox, retry and saga. Packages onceprom and onceotel
 // record what these say, so that they cannot differ, and link none of them.
 package instrument
 
@@ -21,6 +21,8 @@ const (
 	RetrySuppressed
 	OutboxDeliveries
 	InboxMessages
+	Sagas
+	SagaRetries
 	OperationDuration
 	HandlerDuration
 	AcquireWait
@@ -44,7 +46,7 @@ type Instrument struct {
 	Help    string
 }
 
-// operation, destination, topic and source are labels whose values an application chooses; the values of the others
+// operation, destination, topic, source, saga and its step are labels whose values an application chooses; the values of the others
 // are constants. Scope, key and tenant are never a label: each would be a series.
 var (
 	operation            = []string{"operation"}
@@ -71,6 +73,8 @@ var All = [count]Instrument{
 	RetrySuppressed:  {Name: "once_retry_suppressed_total", OTel: "once.retry.suppressed", Unit: "{attempt}", Labels: []string{"destination", "reason"}, Help: "Failures that may be temporary, and that the retry client has not tried again."},
 	OutboxDeliveries: {Name: "once_outbox_deliveries_total", OTel: "once.outbox.deliveries", Unit: "{delivery}", Labels: []string{"topic", "result"}, Help: "Deliveries of messages of the outbox."},
 	InboxMessages:    {Name: "once_inbox_messages_total", OTel: "once.inbox.messages", Unit: "{message}", Labels: []string{"source", "result"}, Help: "Messages that the inbox was given, and attempts that have failed."},
+	Sagas:            {Name: "once_sagas_total", OTel: "once.sagas", Unit: "{saga}", Labels: []string{"saga", "result"}, Help: "Sagas that have completed, that were compensated, and that have become stuck."},
+	SagaRetries:      {Name: "once_saga_retries_total", OTel: "once.saga.retries", Unit: "{attempt}", Labels: []string{"saga", "step"}, Help: "Attempts of steps of sagas and of their undos that have failed and are made again."},
 
 	OperationDuration: {Name: "once_operation_duration_seconds", OTel: "once.operation.duration", Unit: "s", Labels: operationAndDecision, Buckets: seconds, Help: "Time from the beginning of a call to its end."},
 	HandlerDuration:   {Name: "once_handler_duration_seconds", OTel: "once.handler.duration", Unit: "s", Labels: operation, Buckets: seconds, Help: "Time of the last run of the handler."},

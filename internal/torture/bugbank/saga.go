@@ -116,7 +116,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "not yet counts as a failed try",
-		Edits: []Edit{{In: "saga.(*run).decide", Old: "return r.park(ctx, again.after)", New: "r.saved.Tries++\nreturn r.again(ctx, \"x\", 4, err)"}},
+		Edits: []Edit{{In: "saga.(*run).decide", Old: "return r.park(ctx, again.after)", New: "r.saved.Tries++\nreturn r.again(ctx, &failedError{begun{Name: \"x\"}, 4, err})"}},
 		Tests: onSaga("TestWake"),
 	},
 	{
@@ -233,6 +233,21 @@ var sagaMutants = []Mutant{
 		Name:  "a saga that is forgotten counts as completed",
 		Edits: []Edit{{In: "operate.sagaOf", Old: `op.Result == "omitted":`, New: `op.Result == "none":`}},
 		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "a saga that was undone counts as completed",
+		Edits: []Edit{{In: "saga.(*run).wrote", Old: "next.Result.Kind == store.ResultFailure", New: "next.Result.Kind == store.ResultFailure && e.Turn == nil"}},
+		Tests: onSaga("TestEvents$/^compensated$"),
+	},
+	{
+		Name:  "a turn is told with every commit behind it",
+		Edits: []Edit{{In: "saga.(*run).wrote", Old: "e.Turn != nil && !r.turned", New: "e.Turn != nil"}},
+		Tests: onSaga("TestEvents$/^stuck$"),
+	},
+	{
+		Name:  "each key of a step is a series",
+		Edits: []Edit{{In: "saga.(metrics).Observe", Old: "instrument.SagaRetries, e.Saga, e.Step", New: "instrument.SagaRetries, e.Saga, fullName(e.Step, e.StepKey)"}},
+		Tests: onSaga("TestEvents$/^completed$"),
 	},
 	{
 		Name:  "the doctor does not see that no runner runs",

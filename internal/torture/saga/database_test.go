@@ -175,7 +175,7 @@ func (s system[TX]) service(ctx context.Context, callKey, key, what string) erro
 
 func (s system[TX]) runner(of store.Store[TX], d saga.AnyDefinition) *saga.Runner[TX] {
 	return saga.NewRunner(of, saga.Config{
-		TTL: ttl, Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Every: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		TTL: ttl, Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Every: 20 * time.Millisecond, Observer: saga.Log(slog.New(slog.DiscardHandler)),
 	}, d)
 }
 

@@ -91,7 +91,7 @@ func NewBank(s *sqlstore.Store, clearing, session string, log *slog.Logger) *Ban
 		return confirm.Do(ctx, t)
 	}, withdraw, once1, again, confirm)
 	b.runner = saga.NewRunner(s, saga.Config{
-		TTL: leaseTTL, Attempts: sagaTries, UndoAttempts: sagaTries, Backoff: 20 * time.Millisecond, MaxBackoff: completeEach, Every: completeEach, Log: log,
+		TTL: leaseTTL, Attempts: sagaTries, UndoAttempts: sagaTries, Backoff: 20 * time.Millisecond, MaxBackoff: completeEach, Every: completeEach, Observer: saga.Log(log),
 	}, b.transfers)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+transfersPath, b.serve)
