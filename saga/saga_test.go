@@ -191,16 +191,17 @@ func TestDrain(t *testing.T) {
 		r := g.runner(d)
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		again, done := context.WithTimeout(g.Context(), time.Minute)
+		defer done()
+		if err := r.Run(again); err == nil {
+			g.Fatal("a runner that runs is run again")
+		}
 		tx := g.db.BeginTx()
 		if _, err := saga.Start(g.Context(), r, tx, d, sagaID, ""); errors.Join(err, tx.Commit()) != nil {
 			g.Fatal(err)
 		}
 		<-begun
-		again, done := context.WithTimeout(g.Context(), time.Minute)
-		defer done()
-		if err := r.Run(again); err == nil {
-			g.Error("a runner that runs is run again")
-		}
 		cancel()
 		synctest.Wait()
 		close(goOn)
