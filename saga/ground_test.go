@@ -10,7 +10,6 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/saga"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
 
@@ -24,11 +23,7 @@ type ground struct {
 func newGround(t *testing.T) ground { return ground{t, memstore.New()} }
 
 func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
-	return g.runnerOn(g.db, definitions...)
-}
-
-func (g ground) runnerOn(db store.Store[*memstore.Tx], definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
-	return saga.NewRunner[*memstore.Tx](db, saga.Config{
+	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
 		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Log: quiet,
 	}, definitions...)
 }

@@ -38,6 +38,10 @@ func (m *mortal) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.
 	return m.Store.Unfinished(ctx, page)
 }
 
+func (m *mortal) runner(d saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+	return saga.NewRunner[*memstore.Tx](m, saga.Config{TTL: testTTL, Every: time.Second, Retain: once.Forever}, d)
+}
+
 // start starts a saga in a transaction of the caller.
 func (g ground) start(r *saga.Runner[*memstore.Tx], d *saga.Definition[string, string], id saga.ID) *saga.Handle[string] {
 	g.Helper()
@@ -80,7 +84,7 @@ func TestNodeDies(t *testing.T) {
 		m := &mortal{Store: g.db}
 		told := make(chan string, 1)
 		go func() {
-			v, err := saga.Do(g.Context(), g.runnerOn(m, d), d, sagaID, "")
+			v, err := saga.Do(g.Context(), m.runner(d), d, sagaID, "")
 			told <- fmt.Sprint(v, err)
 		}()
 		other := g.runner(d)
@@ -116,7 +120,7 @@ func TestFullNodeGathers(t *testing.T) {
 		}).SafeToRepeat()
 		d := saga.New("test", func(ctx saga.Context, in string) (string, error) { return work.Do(ctx, in) }, work)
 		m := &mortal{Store: g.db}
-		r := g.runnerOn(m, d)
+		r := m.runner(d)
 		for i := range many {
 			g.start(r, d, saga.ID{Key: fmt.Sprint(i)})
 		}
