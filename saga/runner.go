@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/internal/held"
@@ -24,6 +25,7 @@ type Runner[TX any] struct {
 	writer upkeep.Writer[TX]
 	plane  sqlplane.SQL[TX] // nil: the store has no tables
 	works  sync.WaitGroup
+	ran    atomic.Bool
 }
 
 // NewRunner returns a runner for these definitions. It leaves sagas of other definitions alone. NewRunner panics if cfg or the definitions are
@@ -69,13 +71,13 @@ func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
 // Run runs sagas that are due, and those whose node has died, until ctx ends. Then each saga on this node stops behind the step that is under
 // way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or
-// if it has run before.
+// if it runs already or has run before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
-	if r.isStopping() {
-		return errors.New("saga: the runner has ended. Try: saga.NewRunner")
-	}
 	if _, err := r.due.look(ctx, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
+	}
+	if r.ran.Swap(true) { // the end of one run would stop the sagas of the other
+		return errors.New("saga: the runner runs, or has ended. Try: saga.NewRunner")
 	}
 	defer r.works.Wait()
 	defer r.stopping.Store(true)

@@ -175,7 +175,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestDrain: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once.
+// TestDrain: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once. It runs once.
 func TestDrain(t *testing.T) {
 	in(t, func(g ground) {
 		begun := make(chan struct{})
@@ -191,6 +191,12 @@ func TestDrain(t *testing.T) {
 		r := g.runner(d)
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		again, done := context.WithTimeout(g.Context(), time.Minute)
+		defer done()
+		if err := r.Run(again); err == nil {
+			g.Fatal("a runner that runs is run again")
+		}
 		tx := g.db.BeginTx()
 		if _, err := saga.Start(g.Context(), r, tx, d, sagaID, ""); errors.Join(err, tx.Commit()) != nil {
 			g.Fatal(err)
@@ -205,12 +211,41 @@ func TestDrain(t *testing.T) {
 		if s := g.status(); s.State != "waiting" || g.counted("slow") != 1 || g.counted("b") != 0 {
 			g.Errorf("%+v", s)
 		}
-		if err := r.Run(g.Context()); err == nil || g.counted("b") != 0 {
+		if err := r.Run(again); err == nil || g.counted("b") != 0 {
 			g.Errorf("a runner that has ended runs again: %v", err)
 		}
 		before := time.Now()
 		if v, err := g.do(d); v != "done" || err != nil || g.counted("slow") != 1 || time.Since(before) > 2*time.Second {
 			g.Errorf("%q, %v after %v", v, err, time.Since(before))
+		}
+	})
+}
+
+// TestDrainOfUndos: the same of a saga on its way back: behind the undo that is under way, another node goes on with the next one.
+func TestDrainOfUndos(t *testing.T) {
+	in(t, func(g ground) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		a, b := writes("a"), writes("b").Undo(func(_ context.Context, tx *memstore.Tx, _, _ string) error {
+			close(begun)
+			<-goOn
+			return count(tx, "undo b")
+		})
+		c := failing("c", func() error { return &once.Failure{Code: "no"} })
+		d := saga.New("test", flowOf(a, b, c), a, b, c)
+		r := g.runner(d)
+		stop := g.run(r)
+		g.start(r, d, sagaID)
+		<-begun
+		go func() {
+			<-time.After(time.Second)
+			close(goOn)
+		}()
+		stop()
+		if s := g.status(); s.State != "waiting" || g.counted("undo b") != 1 || g.counted("undo a") != 0 {
+			g.Errorf("%+v", s)
+		}
+		if _, err := g.do(d); failureOf(err) != "no" || g.counted("undo b") != 1 || g.counted("undo a") != 1 {
+			g.Errorf("%v", err)
 		}
 	})
 }

@@ -43,6 +43,11 @@ var changeMutants = []Mutant{
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{
+		Name:  "a listing does not look at the state",
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.State != store.StateAbsent && rec.State != page.State", New: "false"}},
+		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
+	},
+	{
 		Name:  "a listing of a prefix goes on behind it",
 		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Before != \"\" && id.Scope >= page.Before", New: "false"}},
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),

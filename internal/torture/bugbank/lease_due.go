@@ -28,6 +28,16 @@ var dueMutants = []Mutant{
 		Tests: onSQLite("Lease$/^Unfinished$"),
 	},
 	{
+		Name:  "a listing on SQLite does not look at the state",
+		Edits: []Edit{{In: "sqliteUnfinished", Old: "?6 = 0 or state = ?6", New: "?6 = ?6 or state = ?6"}},
+		Tests: onSQLite("Lease$/^Unfinished$"),
+	},
+	{
+		Name:  "a listing on PostgreSQL does not look at the state",
+		Edits: []Edit{{In: "pgsql.unfinished", Old: "$6::smallint = 0 or", New: "$6::smallint >= 0 or"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/^prepared$/^Lease$/^Unfinished$"}},
+	},
+	{
 		Name:  "stopped work stays under a lease that is never over",
 		Edits: []Edit{{In: "lease.(*Run).park", Old: "next.Next.State, next.Lease = store.StateWaiting, 0", New: "next.Lease = 0"}},
 		Tests: onLease("TestStoppedWorkWaits"),

@@ -140,6 +140,41 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestDrain"),
 	},
 	{
+		Name:  "a node that ends goes on with undos",
+		Edits: []Edit{{In: "saga.(*run).compensate", Old: "if r.n.isStopping() {", New: "if r.n == nil {"}},
+		Tests: onSaga("TestDrainOfUndos"),
+	},
+	{
+		Name:  "a runner is run a second time",
+		Edits: []Edit{{In: "saga.(*Runner).Run", Old: "if r.ran.Swap(true) {", New: "if r.ran.Swap(true) && r.node == nil {"}},
+		Tests: onSaga("TestDrain"),
+	},
+	{
+		Name:  "a runner does not look for nodes that have died",
+		Edits: []Edit{{In: "saga.(*watch).look", Old: "if !lists {", New: "if !lists || w.r != nil {"}},
+		Tests: onSaga("TestNodeDies"),
+	},
+	{
+		Name:  "a runner seldom looks for nodes that have died",
+		Edits: []Edit{{In: "saga.(*Runner).Run", Old: "time.Since(listed) >= r.cfg.TTL", New: "time.Since(listed) >= 3*r.cfg.TTL"}},
+		Tests: onSaga("TestNodeDies"),
+	},
+	{
+		Name:  "a look for nodes that have died takes sagas that wait",
+		Edits: []Edit{{In: "saga.eachIdle", Old: "Due: true, State: state}", New: "Due: true}"}},
+		Tests: onSaga("TestWake"),
+	},
+	{
+		Name:  "a full node looks again behind each saga that ends",
+		Edits: []Edit{{In: "saga.(*Runner).Run", Old: "w.gather(ctx, timer.C)", New: ""}},
+		Tests: onSaga("TestFullNodeGathers"),
+	},
+	{
+		Name:  "an undo that says no is tried again",
+		Edits: []Edit{{In: "saga.(*run).undoFailed", Old: "failureIn(err) != nil &&", New: "failureIn(err) != nil && r.n == nil &&"}},
+		Tests: onSaga("TestUndosAreSeen"),
+	},
+	{
 		Name:  "a runner looks for sagas of the oldest tenant only",
 		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "list = append(list, fair...)", New: "_ = fair"}},
 		Tests: onSagas("TestTenantsInTurn$/^SQLite$"),

@@ -31,9 +31,13 @@ const (
 
 func newDatabase(tb testing.TB, kind string) harness.Database {
 	tb.Helper()
-	// What steps write has no unique key: only the saga keeps a step from being committed twice.
-	return harness.Migrated(tb, kind, []migration.Set{saga.Migrations, operate.Migrations}, "create table effect (saga varchar(200) not null, what varchar(100) not null)")
+	return harness.Migrated(tb, kind, sets, effects)
 }
+
+var sets = []migration.Set{saga.Migrations, operate.Migrations}
+
+// effects has no unique key: only the saga keeps a step from being committed twice.
+const effects = "create table effect (saga varchar(200) not null, what varchar(100) not null)"
 
 // on runs a test on each database.
 func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*testing.T, system[*sql.Tx])) {
