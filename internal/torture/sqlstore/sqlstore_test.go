@@ -69,26 +69,32 @@ func onSources(t *testing.T, test func(t *testing.T, src source)) {
 // on runs a test on a new, migrated database of each dialect.
 func on(t *testing.T, test func(t *testing.T, db *sql.DB, s *sqlstore.Store)) {
 	onSources(t, func(t *testing.T, src source) {
-		ctx := context.Background()
-		db, err := sqlstore.Open(src.driver, src.dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
-		if err := sqlstore.Migrate(ctx, db); err != nil {
-			t.Fatal(err)
-		}
-		for statement := range strings.SplitSeq(schema, ";") {
-			if _, err := db.ExecContext(ctx, spelled(db, statement)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s, err := sqlstore.New(ctx, db, src.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db, s := migrated(t, src)
 		test(t, db, s)
 	})
+}
+
+func migrated(t *testing.T, src source) (*sql.DB, *sqlstore.Store) {
+	t.Helper()
+	ctx := context.Background()
+	db, err := sqlstore.Open(src.driver, src.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := sqlstore.Migrate(ctx, db); err != nil {
+		t.Fatal(err)
+	}
+	for statement := range strings.SplitSeq(schema, ";") {
+		if _, err := db.ExecContext(ctx, spelled(db, statement)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := sqlstore.New(ctx, db, src.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, s
 }
 
 func count(t *testing.T, db *sql.DB, query string, args ...any) (n int) {
