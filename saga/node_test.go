@@ -151,15 +151,17 @@ func TestUndosAreSeen(t *testing.T) {
 				g.Errorf("%s, want %s, %d, %s: %+v", got, state, tries, steps, s)
 			}
 		}
-		down, gone := true, true
+		var down, gone atomic.Bool
+		down.Store(true)
+		gone.Store(true)
 		a := writes("a").Undo(func(_ context.Context, tx *memstore.Tx, _, _ string) error {
-			if saw("running", 0, "a done, b undone, c failed"); gone {
+			if saw("running", 0, "a done, b undone, c failed"); gone.Load() {
 				return &once.Failure{Code: "account.closed", Message: "the account is closed"}
 			}
 			return count(tx, "undo a")
 		})
 		b := writes("b").Undo(func(_ context.Context, tx *memstore.Tx, _, _ string) error {
-			if down {
+			if down.Load() {
 				return errors.New("down")
 			}
 			return count(tx, "undo b")
@@ -173,10 +175,10 @@ func TestUndosAreSeen(t *testing.T) {
 		}()
 		<-time.After(time.Second / 2)
 		saw("waiting", 1, "a done, b done, c failed")
-		down = false
+		down.Store(false)
 		g.wantStuck(<-told, `the undo of step "a" says no`, "account.closed", "the account is closed")
 		saw("stuck", 0, "a done, b undone, c failed")
-		gone = false
+		gone.Store(false)
 		if err := g.decide(retry); err != nil {
 			g.Fatal(err)
 		}
