@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,7 +122,7 @@ func (f *waitingField) starts(ctx context.Context, n int) (longest time.Duration
 		if err := f.waiting(ctx, "first"); err != nil {
 			return 0, 0, err
 		}
-		for _, sql := range []string{strings.ReplaceAll(copyWaiting, "$n", fmt.Sprint(n)), "vacuum analyze"} {
+		for _, sql := range []string{strings.ReplaceAll(copyWaiting, "$n", strconv.Itoa(n)), "vacuum analyze"} {
 			if _, err := f.pool.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return 0, 0, err
 			}
@@ -190,7 +191,7 @@ func (f *waitingField) explain(ctx context.Context) (pages int, took time.Durati
 			Plan struct {
 				Hit  int `json:"Shared Hit Blocks"`  //nolint:tagliatelle // of PostgreSQL
 				Read int `json:"Shared Read Blocks"` //nolint:tagliatelle // of PostgreSQL
-			}
+			} `json:"Plan"` //nolint:tagliatelle // of PostgreSQL
 			Execution float64 `json:"Execution Time"` //nolint:tagliatelle // of PostgreSQL, in milliseconds
 		}
 		if err := json.Unmarshal(text, &plans); err != nil {

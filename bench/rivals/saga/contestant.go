@@ -146,7 +146,7 @@ func dbosWorkflow(ctx context.Context, pool *pgxpool.Pool) (func(context.Context
 			_, err = h.GetResult()
 		}
 		return err
-	}, func() { dbos.Shutdown(d, 10*time.Second) }, nil
+	}, func() { _ = dbos.Shutdown(d, 10*time.Second) }, nil
 }
 
 // step is a job of River.

@@ -95,7 +95,7 @@ func report(ctx context.Context, quick bool) (_ string, err error) {
 	}
 	defer func() { _ = pg.Close() }() // the janitor of testenv removes what stays
 	var field []*contestant
-	for _, make := range []func(context.Context, *pgxpool.Pool) (run func(context.Context, string) error, close func(), err error){byHand, ours, ourBatches, dbosWorkflow, riverChain} {
+	for _, make := range []func(context.Context, *pgxpool.Pool) (run func(context.Context, string) error, end func(), err error){byHand, ours, ourBatches, dbosWorkflow, riverChain} {
 		c := &contestant{name: names[len(field)]}
 		pool, err := openPool(ctx, pg, fmt.Sprint("rival", len(field)))
 		if err != nil {
