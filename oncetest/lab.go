@@ -260,25 +260,36 @@ func (l *lab) judge(in intent, first answer, before effects) (wrong []string) {
 	if a.kind != l.kind && a.kind != unknown {
 		wrong = append(wrong, fmt.Sprintf("answered %s, and %s without a fault", a.text, l.kind))
 	}
+	added := l.count().since(before) // a client that has its answer sends no duplicate, so the effects must be there
+	if text := l.compare(added, a.kind); text != "" {
+		wrong = append(wrong, text)
+	}
 	if again := l.settle(in); again.text != a.text {
 		wrong = append(wrong, fmt.Sprintf("a duplicate is answered %s, and before %s", again.text, a.text))
 	}
-	added := l.count().since(before)
-	switch {
-	case a.kind == unknown: // a person decides whether there was an effect
-		for name, n := range added {
-			if n > l.taught[name] {
-				wrong = append(wrong, fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, l.taught))
-				break
-			}
-		}
-	case !maps.Equal(added, l.taught):
-		wrong = append(wrong, fmt.Sprintf("effects: %v, and %v without a fault", added, l.taught))
+	if after := l.count().since(before); !maps.Equal(after, added) {
+		wrong = append(wrong, fmt.Sprintf("effects after a duplicate: %v, and %v before it", after, added))
 	}
 	for _, p := range l.providers {
 		wrong = append(wrong, p.complaints()...)
 	}
 	return wrong
+}
+
+// compare says what is wrong with effects.
+func (l *lab) compare(added effects, kind string) string {
+	if kind != unknown {
+		if maps.Equal(added, l.taught) {
+			return ""
+		}
+		return fmt.Sprintf("effects: %v, and %v without a fault", added, l.taught)
+	}
+	for name, n := range added { // a person decides whether there was an effect
+		if n > l.taught[name] {
+			return fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, l.taught)
+		}
+	}
+	return ""
 }
 
 // unknown is the kind of an answer that leaves to a person whether there was an effect.

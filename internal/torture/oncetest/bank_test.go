@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -18,9 +17,10 @@ import (
 var kinds = []string{harness.SQLite, harness.Pgx, harness.MariaDB}
 
 // try tests a stranger's program on a database of its own.
-func (s stranger[TX]) try(t testing.TB, w *world[TX], skip ...oncetest.Kind) []string {
+func (s stranger[TX]) try(t testing.TB, w *world[TX], skip ...oncetest.Kind) (said string) {
+	t.Helper()
 	skip = append(slices.Clone(s.skip), skip...)
-	return complaints(t, func(tb testing.TB) {
+	return complaint(t, func(tb testing.TB) {
 		provider, mails := oncetest.NewProvider(tb, oncetest.ProviderConfig{Dedupes: s.dedupes}), &counter{}
 		count := map[string]func() int{"mails": mails.count}
 		start := func(p *oncetest.Process) *program[TX] { return w.start(p, provider, mails) }
@@ -74,12 +74,10 @@ func eachFound[TX any](t *testing.T, w *world[TX]) {
 	for _, s := range list {
 		t.Run(s.name, func(t *testing.T) {
 			said := s.try(t, w)
-			if len(said) == 0 {
+			if said == "" {
 				t.Error("it is not found")
 			}
-			for _, text := range said {
-				t.Log(text)
-			}
+			t.Log(said)
 		})
 	}
 }
@@ -97,8 +95,8 @@ func eachRight[TX any](t *testing.T, w *world[TX]) {
 	}
 	for _, s := range list {
 		t.Run(s.name, func(t *testing.T) {
-			if said := s.try(t, w); len(said) > 0 {
-				t.Errorf("a complaint: %s", strings.Join(said, "\n"))
+			if said := s.try(t, w); said != "" {
+				t.Errorf("a complaint: %s", said)
 			}
 		})
 	}
@@ -117,8 +115,8 @@ func eachNeeded[TX any](t *testing.T, w *world[TX]) {
 			continue
 		}
 		t.Run(string(s.only), func(t *testing.T) {
-			if said := s.try(t, w, s.only); len(said) > 0 {
-				t.Errorf("%s: found without it: %s", s.name, strings.Join(said, "\n"))
+			if said := s.try(t, w, s.only); said != "" {
+				t.Errorf("%s: found without it: %s", s.name, said)
 			}
 			needed[s.only] = true
 		})
