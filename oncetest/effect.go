@@ -22,57 +22,75 @@ type table struct {
 // messages is the table of an outbox, of which the rows count only.
 const messages = "once_outbox"
 
-// numbersOf are the queries for the tables of a database and their columns with numbers that are no keys: schema, table, column or "".
+// numbersOf are the queries for the tables of a database and their columns with numbers: schema, table, column or "".
 var numbersOf = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: inSchema("t.table_schema not in ('pg_catalog', 'information_schema')",
-		"c.is_identity = 'NO' and coalesce(c.column_default, '') not like 'nextval(%'"),
-	sqlplane.MySQL: inSchema("t.table_schema = database()", "c.extra not like '%auto_increment%'"),
-	sqlplane.SQLite: `select '', m.name, coalesce((select p.name where p.pk = 0
- and (p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%doub%')
- and p.name not in (select f."from" from pragma_foreign_key_list(m.name) f)
- and p.name not in (select i.name from pragma_index_list(m.name) l, pragma_index_info(l.name) i where l."unique")), '')
- from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'`,
+	sqlplane.PostgreSQL: numbersIn("table_schema not in ('pg_catalog', 'information_schema')", "is_identity = 'NO' and coalesce(column_default, '') not like 'nextval(%'"),
+	sqlplane.MySQL:      numbersIn("table_schema = database()", "extra not like '%auto_increment%'"),
+	sqlplane.SQLite: `select '', m.name, '' from sqlite_master m where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
+ union all select '', m.name, p.name from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
+ and (p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%doub%')`,
 }
 
-func inSchema(schema, noKey string) string {
-	return `select t.table_schema, t.table_name, coalesce(c.column_name, '') from information_schema.tables t
- left join information_schema.columns c on c.table_schema = t.table_schema and c.table_name = t.table_name and ` + noKey + `
- and c.data_type in ('tinyint', 'smallint', 'mediumint', 'int', 'integer', 'bigint', 'decimal', 'numeric', 'real', 'float', 'double', 'double precision')
- and not exists (select 1 from information_schema.key_column_usage k where k.table_schema = c.table_schema and k.table_name = c.table_name and k.column_name = c.column_name)
- where t.table_type = 'BASE TABLE' and ` + schema
+// keysOf are the queries for the columns that are keys: in primary and unique keys, and in those of other tables. In MySQL a query for both at once takes minutes.
+var keysOf = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: `select table_schema, table_name, column_name from information_schema.key_column_usage`,
+	sqlplane.MySQL:      `select table_schema, table_name, column_name from information_schema.key_column_usage where table_schema = database()`,
+	sqlplane.SQLite: `select '', m.name, p.name from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and p.pk > 0
+ union select '', m.name, f."from" from sqlite_master m, pragma_foreign_key_list(m.name) f where m.type = 'table'
+ union select '', m.name, i.name from sqlite_master m, pragma_index_list(m.name) l, pragma_index_info(l.name) i where m.type = 'table' and l."unique"`,
+}
+
+func numbersIn(schema, noKey string) string {
+	return `select table_schema, table_name, '' from information_schema.tables where table_type = 'BASE TABLE' and ` + schema +
+		` union all select table_schema, table_name, column_name from information_schema.columns where ` + schema + ` and ` + noKey + `
+ and data_type in ('tinyint', 'smallint', 'mediumint', 'int', 'integer', 'bigint', 'decimal', 'numeric', 'real', 'float', 'double', 'double precision')`
+}
+
+// column is a column of a table; name is "" for the table itself.
+type column struct{ schema, table, name string }
+
+func columnsOf(ctx context.Context, db sqlplane.Database, query string) (list []column, err error) {
+	err = db.Pool().Query(ctx, store.Statement{SQL: query}, func(row sqlplane.Row) error {
+		var c column
+		err := row.Scan(&c.schema, &c.table, &c.name)
+		list = append(list, c)
+		return err
+	})
+	return list, err
 }
 
 // tablesOf returns the tables of a database in which effects are counted.
 func tablesOf(ctx context.Context, db sqlplane.Database, ignored []string) (list []table, err error) {
+	d := db.Dialect()
+	keys, err := columnsOf(ctx, db, keysOf[d])
+	if err != nil {
+		return nil, err
+	}
+	columns, err := columnsOf(ctx, db, numbersOf[d])
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]int{}
-	err = db.Pool().Query(ctx, store.Statement{SQL: numbersOf[db.Dialect()]}, func(row sqlplane.Row) error {
-		var schema, name, column string
-		if err := row.Scan(&schema, &name, &column); err != nil {
-			return err
-		}
-		shown := name
-		if db.Dialect() == sqlplane.PostgreSQL && schema != "public" {
-			shown = schema + "." + name
-		}
-		if strings.HasPrefix(name, "once_") && name != messages || slices.Contains(ignored, shown) {
-			return nil
+	for _, c := range columns {
+		shown := c.table
+		if d == sqlplane.PostgreSQL && c.schema != "public" {
+			shown = c.schema + "." + c.table
 		}
 		at, known := found[shown]
-		if !known {
-			at = len(list)
-			found[shown] = at
-			full := quoted(db.Dialect(), name)
-			if schema != "" {
-				full = quoted(db.Dialect(), schema) + "." + full
+		switch {
+		case strings.HasPrefix(c.table, "once_") && c.table != messages, slices.Contains(ignored, shown):
+		case c.name == "":
+			full := quoted(d, c.table)
+			if c.schema != "" {
+				full = quoted(d, c.schema) + "." + full
 			}
+			found[shown] = len(list)
 			list = append(list, table{name: full, shown: shown})
+		case known && c.table != messages && !slices.Contains(keys, c) && !slices.Contains(ignored, shown+"."+c.name):
+			list[at].numbers = append(list[at].numbers, c.name)
 		}
-		if column != "" && name != messages && !slices.Contains(ignored, shown+"."+column) {
-			list[at].numbers = append(list[at].numbers, column)
-		}
-		return nil
-	})
-	return list, err
+	}
+	return list, nil
 }
 
 func quoted(d sqlplane.Dialect, name string) string {
