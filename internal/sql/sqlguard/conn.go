@@ -123,6 +123,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		result, err = c.exec(ctx, query, args)
 	}
 	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		t.skipped()
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)
@@ -160,6 +161,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		result, s, err = c.rows(within, query, args)
 	}
 	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		t.skipped()
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)

@@ -15,11 +15,20 @@ func (t *Txn) Exempt() (asked func() bool) {
 
 // refused sends a statement that fails, and returns its error, if that is to take the place of a statement.
 func (c *conn) refused(ctx context.Context, t *Txn, cmd command) error {
-	if t.refusal == nil || cmd.verb != ordinary || owns(ctx) || !t.commitForbidden.Load() || !t.refusal() {
+	switch {
+	case t.refusal == nil, cmd.verb != ordinary, owns(ctx), !t.commitForbidden.Load():
+		return nil
+	case t.asked: // the driver has skipped the statement, and database/sql has prepared it
+		t.asked = false
+		return nil
+	case !t.refusal():
 		return nil
 	}
 	return c.run(ctx, failing[c.dialect])
 }
+
+// skipped notes that the driver wants a statement prepared, so that Refuse is not asked twice.
+func (t *Txn) skipped() { t.asked = t.refusal != nil }
 
 // failing are statements that fail when they are executed. Those of SQLite and MySQL are out of range: a division by zero is NULL there.
 var failing = map[Dialect]string{

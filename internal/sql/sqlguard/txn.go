@@ -39,6 +39,7 @@ type Txn struct {
 	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
 	refusal    func() bool // see Refuse
+	asked      bool        // of the statement that comes next
 
 	wroteBeforeMark bool // see WroteBeforeMark
 	beforeMarkAt    int  // the clock at that time

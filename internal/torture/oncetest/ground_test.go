@@ -52,8 +52,8 @@ var tables = []string{
 // world is what a stranger's program has: a database and its driver.
 type world[TX any] struct {
 	t     testing.TB
-	open  func(p *oncetest.Process) conn[TX]
-	plain sqlplane.Database // without faults
+	open  func(p *oncetest.Process) conn[TX] // without faults if p is nil
+	plain sqlplane.Database                  // without faults
 }
 
 // conn is a pool of connections, and how a handler uses a driver.
@@ -76,7 +76,7 @@ func newDatabase(t testing.TB, kind string) harness.Database {
 	switch kind {
 	case harness.SQLite:
 		d.DSN = "file:" + filepath.Join(t.TempDir(), "strangers.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(150)&_txlock=immediate"
-	case harness.Pgx:
+	case harness.Pgx, harness.Postgres:
 		statements = append([]string{strings.Replace(tables[0], "integer primary key", "bigint generated always as identity primary key", 1)}, tables[1:]...)
 	default:
 		statements = append([]string{strings.Replace(tables[0], "integer primary key", "bigint auto_increment primary key", 1)}, tables[1:]...)
@@ -89,32 +89,27 @@ func newDatabase(t testing.TB, kind string) harness.Database {
 func sqlWorld(t testing.TB, d harness.Database) *world[*sql.Tx] {
 	t.Helper()
 	plain, _ := harness.OpenSQL(t, d)
+	text := func(query string) string { return dialect.Text(plain.Dialect(), query) }
 	return &world[*sql.Tx]{t: t, plain: plain, open: func(p *oncetest.Process) conn[*sql.Tx] {
-		db := p.Open(d.Driver(), d.DSN)
-		if d.Kind != harness.SQLite {
-			var err error
-			db, err = d.DialedDB(p.Dial)
-			harness.Must(t, err)
-			t.Cleanup(func() { _ = db.Close() })
-		}
+		db := sqlDB(t, d, p)
 		db.SetMaxOpenConns(callers)
 		db.SetMaxIdleConns(callers)
 		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		harness.Must(t, err)
 		c := conn[*sql.Tx]{store: s}
 		c.pool = func(ctx context.Context, query string, args ...any) error {
-			_, err := db.ExecContext(ctx, query, args...)
+			_, err := db.ExecContext(ctx, text(query), args...)
 			return err
 		}
 		c.look = func(ctx context.Context, into *string, query string, args ...any) (bool, error) {
-			err := db.QueryRowContext(ctx, query, args...).Scan(into)
+			err := db.QueryRowContext(ctx, text(query), args...).Scan(into)
 			if errors.Is(err, sql.ErrNoRows) {
 				return false, nil
 			}
 			return err == nil, err
 		}
 		c.exec = func(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
-			_, err := tx.ExecContext(ctx, query, args...)
+			_, err := tx.ExecContext(ctx, text(query), args...)
 			return err
 		}
 		c.own = func(ctx context.Context, fn func(*sql.Tx) error) error {
@@ -142,12 +137,34 @@ func sqlWorld(t testing.TB, d harness.Database) *world[*sql.Tx] {
 	}}
 }
 
+// sqlDB opens a database on the connections of a process: SQLite by its driver, servers by what dials.
+func sqlDB(t testing.TB, d harness.Database, p *oncetest.Process) *sql.DB {
+	t.Helper()
+	var db *sql.DB
+	var err error
+	switch {
+	case p == nil:
+		db, err = d.DB()
+	case d.Kind == harness.SQLite:
+		return p.Open(d.Driver(), d.DSN)
+	default:
+		db, err = d.DialedDB(p.Dial)
+	}
+	harness.Must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // pgxWorld is a program on pgx.
 func pgxWorld(t testing.TB, d harness.Database) *world[pgx.Tx] {
 	t.Helper()
 	plain, _ := harness.OpenPgx(t, d)
 	return &world[pgx.Tx]{t: t, plain: plain, open: func(p *oncetest.Process) conn[pgx.Tx] {
-		pool, err := d.Pool(t.Context(), func(c *pgxpool.Config) { c.ConnConfig.DialFunc = p.Dial })
+		pool, err := d.Pool(t.Context(), func(c *pgxpool.Config) {
+			if p != nil {
+				c.ConnConfig.DialFunc = p.Dial
+			}
+		})
 		harness.Must(t, err)
 		t.Cleanup(pool.Close)
 		text := func(query string) string { return dialect.Text(sqlplane.PostgreSQL, query) }
@@ -273,6 +290,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.said = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
+
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
 
 func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
 
