@@ -13,7 +13,7 @@ type conn struct {
 	answer  atomic.Int32 // what becomes of the next bytes that come: passes, notAnswered or dies
 }
 
-func (c *conn) cut() { _ = c.Conn.Close() }
+func (c *conn) cut() { _ = c.Close() }
 
 // Write writes, unless the fault is that it does not.
 func (c *conn) Write(data []byte) (int, error) {

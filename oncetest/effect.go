@@ -28,7 +28,7 @@ var numbersOf = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:      numbersIn("table_schema = database()", "extra not like '%auto_increment%'"),
 	sqlplane.SQLite: `select '', m.name, '' from sqlite_master m where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
  union all select '', m.name, p.name from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
- and (p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%doub%')`,
+ and (p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%double%')`,
 }
 
 // keysOf are the queries for the columns that are keys: in primary and unique keys, and in those of other tables. In MySQL a query for both at once takes minutes.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -91,7 +92,7 @@ func serve(ctx context.Context, h http.Handler, in intent) (a answer) {
 	if !ok {
 		return answer{text: "by nothing"}
 	}
-	r := from.Request.Clone(ctx)
+	r := from.Clone(ctx)
 	r.Header = from.header.Clone()
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(from.body)), int64(len(from.body))
 	w := httptest.NewRecorder()
@@ -115,7 +116,7 @@ func anotherBody(body []byte) (changed []byte, ok bool) {
 	for _, in := range []string{"0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		if at := bytes.LastIndexAny(body, in); at >= 0 {
 			changed = bytes.Clone(body)
-			if changed[at]++; !bytes.ContainsRune([]byte(in), rune(changed[at])) {
+			if changed[at]++; !strings.ContainsRune(in, rune(changed[at])) {
 				changed[at] -= 2
 			}
 			return changed, true

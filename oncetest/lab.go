@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -234,7 +235,7 @@ func (l *lab) lapse() {
 func (l *lab) settle(in intent) (a answer) {
 	for try := range l.tries {
 		if try > 0 {
-			time.Sleep(min(time.Millisecond<<try, 50*time.Millisecond))
+			sleep.For(l.tb.Context(), min(time.Millisecond<<try, 50*time.Millisecond))
 		}
 		if l.process.isDead() {
 			l.next()

@@ -58,14 +58,13 @@ type world[TX any] struct {
 
 // conn is a pool of connections, and how a handler uses a driver.
 type conn[TX any] struct {
-	store    harness.Store[TX]
-	pool     func(ctx context.Context, query string, args ...any) error // in a transaction of its own
-	look     func(ctx context.Context, into *string, query string, args ...any) (found bool, err error)
-	exec     func(ctx context.Context, tx TX, query string, args ...any) error
-	own      func(ctx context.Context, fn func(tx TX) error) error // in a transaction that the handler commits
-	commit   func(ctx context.Context, tx TX) error
-	nested   func(ctx context.Context, tx TX, fn func(tx TX) error) error
-	provider *http.Client
+	store  harness.Store[TX]
+	pool   func(ctx context.Context, query string, args ...any) error // in a transaction of its own
+	look   func(ctx context.Context, into *string, query string, args ...any) (found bool, err error)
+	exec   func(ctx context.Context, tx TX, query string, args ...any) error
+	own    func(ctx context.Context, fn func(tx TX) error) error // in a transaction that the handler commits
+	commit func(ctx context.Context, tx TX) error
+	nested func(ctx context.Context, tx TX, fn func(tx TX) error) error
 }
 
 // newDatabase makes a database of a kind. That of SQLite waits for no writer for long, as that of a test should.
@@ -270,7 +269,7 @@ func (g *program[TX]) refund(ctx context.Context, tx TX) error {
 	return g.exec(ctx, tx, "insert into refund (account, amount) values (?, ?)", "acme", 5)
 }
 
-func created(w http.ResponseWriter, format string, args ...any) {
+func createdf(w http.ResponseWriter, format string, args ...any) {
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprintf(w, format, args...)
 }

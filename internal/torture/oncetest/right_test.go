@@ -36,7 +36,7 @@ func right[TX any]() []stranger[TX] {
 					oncehttp.Fail(w, r, err)
 					return
 				}
-				created(w, "%v %d", time.Now(), roll())
+				createdf(w, "%v %d", time.Now(), roll())
 			})
 		}},
 		{name: "answers in the order of a map", http: func(g *program[TX]) http.Handler {

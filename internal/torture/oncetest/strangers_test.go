@@ -77,10 +77,10 @@ func wrongInTx[TX any]() []stranger[TX] {
 		{name: "answers later when a savepoint fails", http: func(g *program[TX]) http.Handler {
 			return g.keyed(func(w http.ResponseWriter, r *http.Request, tx TX) {
 				if err := g.nested(r.Context(), tx, func(tx TX) error { return g.refund(r.Context(), tx) }); err != nil {
-					created(w, "later")
+					createdf(w, "later")
 					return
 				}
-				created(w, "refunded")
+				createdf(w, "refunded")
 			})
 		}},
 		{name: "commits", http: func(g *program[TX]) http.Handler {
@@ -132,7 +132,7 @@ func wrongInTx[TX any]() []stranger[TX] {
 					http.Error(w, "not possible", http.StatusUnprocessableEntity)
 					return
 				}
-				created(w, "refunded")
+				createdf(w, "refunded")
 			})
 		}},
 		{name: "mails after each call", do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
@@ -213,7 +213,7 @@ func wrongByHand[TX any]() []stranger[TX] {
 			known := &sync.Map{}
 			return byHand(func(w http.ResponseWriter, r *http.Request, key string) {
 				if _, before := known.LoadOrStore(key, true); before {
-					created(w, "refunded")
+					createdf(w, "refunded")
 					return
 				}
 				answer(w, r, g.own(r.Context(), func(tx TX) error { return g.refund(r.Context(), tx) }))
@@ -326,7 +326,7 @@ func answer(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, "it has failed", http.StatusInternalServerError)
 		return
 	}
-	created(w, "refunded")
+	createdf(w, "refunded")
 }
 
 // threeCommits notes a key, works, and notes that it has.
@@ -340,7 +340,7 @@ func (g *program[TX]) threeCommits(again bool) http.Handler {
 			answer(w, r, err)
 			return
 		case found && state == "done":
-			created(w, "refunded")
+			createdf(w, "refunded")
 			return
 		case found && !again:
 			http.Error(w, "in flight", http.StatusConflict)
