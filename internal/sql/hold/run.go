@@ -28,7 +28,7 @@ func (h *Holder) Run(ctx context.Context, changed func()) error {
 	h.telling.Unlock()
 	r := &runner{
 		Holder: h,
-		table:  table{db: db, work: h.cfg.Work, node: h.node, ttl: h.cfg.TTL, patience: max(h.cfg.TTL/3, time.Second)},
+		table:  table{db: db, name: h.cfg.Table, work: h.cfg.Work, node: h.node, ttl: h.cfg.TTL, patience: max(h.cfg.TTL/3, time.Second)},
 		every:  min(h.cfg.TTL/3, time.Second),
 	}
 	for ctx.Err() == nil {
