@@ -300,7 +300,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 		b.targets[id] = t
 	}
 	if t.gone || t.version == 0 {
-		t.health, t.window, t.at = *h, s.concurrency, now
+		t.health, t.window, t.at = *h, 1, now // one that hangs takes one place until it is known
 	}
 	delete(b.tenants[t.tenant], t)
 	if b.tenants[s.tenant] == nil {

@@ -3,12 +3,12 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store/sqlplane"
@@ -147,7 +147,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(heads, &s.headers); err != nil {
+		if s.headers, err = seal.DecodeHeaders(heads); err != nil {
 			return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.uid, err)
 		}
 		secret, err := r.hooks.open(e.secret, e.encrypted, secretLabel(e.uid))
