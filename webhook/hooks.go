@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once"
@@ -53,6 +54,7 @@ type Hooks[TX any] struct {
 	cfg    Config
 	who    string // for the audit: see By
 	reason string
+	sent   *atomic.Bool // there may be new deliveries since relays have last looked
 }
 
 // New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid, and without an Encrypter unless cfg.PlainSecrets says so.
@@ -66,7 +68,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 	if err := cfg.check(); err != nil {
 		panic("webhook: New: " + err.Error())
 	}
-	return &Hooks[TX]{db: s, cfg: cfg}
+	return &Hooks[TX]{db: s, cfg: cfg, sent: new(atomic.Bool)}
 }
 
 func (c *Config) check() error {
