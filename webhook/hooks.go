@@ -54,7 +54,7 @@ type Hooks[TX any] struct {
 	cfg    Config
 	who    string // for the audit: see By
 	reason string
-	sent   *atomic.Bool // something was sent since relays have last looked
+	sent   *atomic.Bool // there may be new deliveries since relays have last looked
 }
 
 // New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid, and without an Encrypter unless cfg.PlainSecrets says so.
