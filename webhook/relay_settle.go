@@ -165,12 +165,8 @@ func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
 		if body == nil {
 			body = []byte{}
 		}
-		wait := int64(-1)
-		if d.wait >= 0 {
-			wait = d.wait.Microseconds()
-		}
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
-		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), wait, time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause)})
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause)})
 	}
 	return rows, nil
 }
@@ -205,12 +201,25 @@ func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) s
 
 // settleIn is settleRows in a transaction: it locks the rows, and writes only of those that have not changed.
 func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) error {
-	still, args := hold.StillHeld(holdTable, holdWork, "d.part", held)
+	query, args := hold.Locked(holdTable, holdWork, held)
+	still := map[int]bool{} // by part
+	err := tx.Query(ctx, r.text(query, args...), func(row sqlplane.Row) error {
+		var part int
+		err := row.Scan(&part)
+		still[part] = true
+		return err
+	})
+	if err != nil || len(still) == 0 {
+		return err
+	}
 	found := map[[2]int64]int64{} // attempts
-	err := tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts from "+r.joined(list)+" where "+still+" FOR UPDATE", args...), func(row sqlplane.Row) error {
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
 		var endpoint, event, attempts int64
-		err := row.Scan(&endpoint, &event, &attempts)
-		found[[2]int64{endpoint, event}] = attempts
+		var part int
+		err := row.Scan(&endpoint, &event, &attempts, &part)
+		if still[part] {
+			found[[2]int64{endpoint, event}] = attempts
+		}
 		return err
 	})
 	if err != nil {
@@ -252,13 +261,34 @@ func (r *Relay) change(list []*delivery) string {
 	return "update once_webhook_delivery as d" + set + " from " + r.table(list) + " where d.endpoint = x.endpoint and d.event = x.event"
 }
 
-// joined is a table of deliveries with their rows, one by one: a plan that reads the table would wait for rows of others.
-func (r *Relay) joined(list []*delivery) string {
-	join := " cross join" // SQLite keeps its order
-	if r.db.Dialect() == sqlplane.MySQL {
-		join = " straight_join"
+// located are the rows d of deliveries. MySQL locks nothing that is joined with a json_table.
+func (r *Relay) located(list []*delivery) string {
+	var text strings.Builder
+	text.WriteString("once_webhook_delivery d")
+	if r.db.Dialect() == sqlplane.MySQL { // a plan that reads the table would wait for rows of others
+		text.WriteString(" force index (primary)")
 	}
-	return r.table(list) + join + " once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+	for i, d := range list {
+		word := " or "
+		if i == 0 {
+			word = " where "
+		}
+		text.WriteString(word + "d.endpoint = " + strconv.FormatInt(d.target.id, 10) + " and d.event = " + strconv.FormatInt(d.event, 10))
+	}
+	return text.String()
+}
+
+// joined is a table of deliveries with their rows, one by one, on MySQL.
+func (r *Relay) joined(list []*delivery) string {
+	return r.table(list) + " straight_join once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+}
+
+// micros is the pause until the next attempt in microseconds; -1: there is none.
+func (d *delivery) micros() int64 {
+	if d.wait < 0 {
+		return -1
+	}
+	return d.wait.Microseconds()
 }
 
 // table is a table of deliveries: endpoint, event, wait in microseconds.
@@ -269,7 +299,7 @@ func (r *Relay) table(list []*delivery) string {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.wait.Microseconds(), 10)
+		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10)
 		if mysql {
 			text.WriteString("[" + values + "]")
 		} else {
