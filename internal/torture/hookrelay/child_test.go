@@ -24,5 +24,7 @@ func (p plan) CarryOut(opening context.Context) error {
 	cfg := webhook.RelayConfig{TTL: p.TTL, Timeout: 5 * time.Second, Schedule: soon(1000)}
 	return p.Database.Use(opening,
 		func(s harness.Store[pgx.Tx]) error { return webhook.New[pgx.Tx](s, config(p.URL)).Relay(cfg).Run(ctx) },
-		func(s harness.Store[*sql.Tx]) error { return webhook.New[*sql.Tx](s, config(p.URL)).Relay(cfg).Run(ctx) })
+		func(s harness.Store[*sql.Tx]) error {
+			return webhook.New[*sql.Tx](s, config(p.URL)).Relay(cfg).Run(ctx)
+		})
 }

@@ -33,6 +33,7 @@ type street struct {
 	behave   map[string]behavior
 	counts   map[string]int
 	got      []arrival
+	distinct map[[2]string]struct{} // endpoint and event
 	underWay map[string]int
 	most     map[string]int // at once
 	changed  chan struct{}  // closed with the next change
@@ -47,7 +48,7 @@ func newStreet(t *testing.T) *street {
 	t.Helper()
 	s := &street{
 		verify: webhook.Standard(secret), behave: map[string]behavior{}, counts: map[string]int{}, underWay: map[string]int{}, most: map[string]int{},
-		changed: make(chan struct{}), ended: make(chan struct{}),
+		changed: make(chan struct{}), ended: make(chan struct{}), distinct: map[[2]string]struct{}{},
 	}
 	s.end = sync.OnceFunc(func() { close(s.ended) })
 	server := httptest.NewServer(s)
@@ -73,6 +74,7 @@ func (s *street) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.got = append(s.got, a)
+	s.distinct[[2]string{endpoint, a.id}] = struct{}{}
 	s.counts[endpoint]++
 	n, does := s.counts[endpoint], s.behave[endpoint]
 	s.underWay[endpoint]++
