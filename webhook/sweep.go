@@ -78,14 +78,15 @@ func (w sweeper) remove(ctx context.Context, table, column, where string, args .
 		if err != nil || last == 0 {
 			return removed, err
 		}
-		err = letter.Within(ctx, w.db, func(ctx context.Context, r sqlplane.Runner) error {
-			n, err := r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" <= ?", append(args[:len(args):len(args)], last)...))
-			removed += n
+		var n int64
+		err = letter.Within(ctx, w.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
+			n, err = r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" <= ?", append(args[:len(args):len(args)], last)...))
 			return err
 		})
 		if err != nil {
 			return removed, err
 		}
+		removed += n
 		sleep.For(ctx, time.Since(began))
 	}
 }
