@@ -1,9 +1,9 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/oncelib/once/message"
@@ -22,14 +22,12 @@ func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, err
 	switch {
 	case len(e.URL) > maxURL:
 		err = fmt.Errorf("the URL has %d bytes, at most %d are allowed", len(e.URL), maxURL)
-	case !(e.Rate >= 0) || math.IsInf(e.Rate, 0):
-		err = fmt.Errorf("the rate is %v. Try: deliveries per second, or 0 for no limit", e.Rate)
 	case e.Concurrency < 0 || e.Concurrency > maxConcurrency:
 		err = fmt.Errorf("the concurrency is %d. Try: 1 to %d deliveries at a time, or 0 for the default", e.Concurrency, maxConcurrency)
 	case e.Ordered && e.Concurrency > 1:
 		err = fmt.Errorf("the concurrency is %d, and an endpoint with an order gets one delivery at a time. Try: no concurrency", e.Concurrency)
 	default:
-		err = message.CheckText("description", e.Description, maxDescription)
+		err = cmp.Or(checkRate(e.Rate), message.CheckText("description", e.Description, maxDescription))
 	}
 	if err == nil {
 		e.Types, err = checkPatterns(e.Types)
@@ -44,6 +42,14 @@ func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, err
 		return e, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	return e, nil
+}
+
+func checkRate(r float64) error {
+	const least, most = 0.001, 1e6
+	if r == 0 || r >= least && r <= most {
+		return nil
+	}
+	return fmt.Errorf("the rate is %v. Try: %v to %.0f deliveries per second, or 0 for no limit", r, least, most)
 }
 
 // checkedHeaders returns the headers with names in lower case.

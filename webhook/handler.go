@@ -96,7 +96,11 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-		answer, err := serve(c)
+		var answer any
+		err := ErrNotFound // an ID that is none is not asked for: not every database takes every text
+		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
+			answer, err = serve(c)
+		}
 		if err != nil {
 			writeProblem(w, problemOf(err))
 			return
@@ -110,6 +114,8 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		_ = json.NewEncoder(w).Encode(answer) //nolint:errchkjson // texts, numbers and times; a client that is gone reads nothing
 	})
 }
+
+func isIDOrNone(s string) bool { return s == "" || isID(s) }
 
 // read decodes the body, which may be empty if all is optional.
 func (c *call) read(into any) error {

@@ -102,8 +102,8 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
 
 // begin returns the endpoint, and a number below those of the events of the period.
 func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after int64, err error) {
-	if !(p.Rate >= 0) {
-		return e, 0, fmt.Errorf("%w: the rate is %v. Try: deliveries per second, or 0", ErrInvalid, p.Rate)
+	if err := checkRate(p.Rate); err != nil {
+		return e, 0, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if p.Until.IsZero() {
 		p.Until = time.Now().Add(24 * time.Hour) // of a clock that may be ahead of this one

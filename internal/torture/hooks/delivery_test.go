@@ -307,12 +307,12 @@ func testForget[TX any](t *testing.T, g *ground[TX]) {
 		must(t, err)
 		for query, want := range map[string]int{
 			"select count(*) from once_webhook_endpoint where tenant = 'acme' and (url <> '' or length(secret) > 0)": 0,
-			"select count(*) from once_webhook_event where tenant = 'acme'":                                           0,
-			"select count(*) from once_webhook_delivery":                                                              2,
-			"select count(*) from once_webhook_attempt":                                                               1,
-			"select count(*) from once_webhook_event":                                                                 2,
-			"select count(*) from once_webhook_tenant":                                                                1,
-			"select count(*) from once_webhook_endpoint where deleted_at is null":                                     1,
+			"select count(*) from once_webhook_event where tenant = 'acme'":                                          0,
+			"select count(*) from once_webhook_delivery":                                                             2,
+			"select count(*) from once_webhook_attempt":                                                              1,
+			"select count(*) from once_webhook_event":                                                                2,
+			"select count(*) from once_webhook_tenant":                                                               1,
+			"select count(*) from once_webhook_endpoint where deleted_at is null":                                    1,
 		} {
 			if n := g.count(t, query); n != want {
 				t.Errorf("%s: %d, want %d", query, n, want)
