@@ -38,8 +38,8 @@ func begin(t *testing.T, b *board, a ask, events ...int64) (list []*delivery) {
 	return list
 }
 
-// one is the only ask that is due.
-func one(t *testing.T, b *board) ask {
+// only is the only ask that is due.
+func only(t *testing.T, b *board) ask {
 	t.Helper()
 	asks, _ := b.due()
 	if len(asks) != 1 {
@@ -56,13 +56,13 @@ func (d *delivery) end(b *board, status int) {
 // TestWakeDuringClaim: an endpoint that is woken while a claim of it is under way is claimed again at once.
 func TestWakeDuringClaim(t *testing.T) {
 	b := boardOf(1, nil)
-	a := one(t, b)
+	a := only(t, b)
 	b.wake("t1")
 	if asks, _ := b.due(); len(asks) > 0 {
 		t.Error("two claims of an endpoint are under way")
 	}
 	b.claimed(a, time.Now().Add(time.Hour))
-	a = one(t, b)
+	a = only(t, b)
 	b.claimed(a, time.Now().Add(time.Hour))
 	if asks, again := b.due(); len(asks) > 0 || time.Until(again) < time.Minute {
 		t.Errorf("%d endpoints are asked for again without a wake, and then at %v", len(asks), again)
@@ -72,10 +72,10 @@ func TestWakeDuringClaim(t *testing.T) {
 // TestSettledDuringClaim: a claim that began before an outcome was written down sees the row as it was before, and the next one does not.
 func TestSettledDuringClaim(t *testing.T) {
 	b := boardOf(1, nil)
-	a := one(t, b)
+	a := only(t, b)
 	list := begin(t, b, a, 1, 2)
 	b.claimed(a, time.Now())
-	a = one(t, b)
+	a = only(t, b)
 	if a.want != 2 || a.limit != 4 {
 		t.Errorf("%d deliveries of %d rows are asked for while two are on their way", a.want, a.limit)
 	}
@@ -85,7 +85,7 @@ func TestSettledDuringClaim(t *testing.T) {
 		t.Error("the claim delivers again what it sees from before")
 	}
 	b.claimed(a, time.Now())
-	a = one(t, b)
+	a = only(t, b)
 	if !b.isNew(a.target, 1) || b.isNew(a.target, 2) { // a person may have sent it again
 		t.Error("what is written down is not forgotten, or what is not is")
 	}
@@ -164,7 +164,7 @@ func TestWindow(t *testing.T) {
 		event := int64(0)
 		try := func(want, status int) {
 			t.Helper()
-			a := one(t, b)
+			a := only(t, b)
 			if a.want != want {
 				t.Errorf("%d deliveries are asked for, want %d", a.want, want)
 			}
@@ -200,7 +200,7 @@ func TestWindow(t *testing.T) {
 func TestBeginsWithOne(t *testing.T) {
 	b := newBoard(1 << 20)
 	b.put(1, 0, 1, &settings{concurrency: 4}, &health{})
-	if a := one(t, b); a.want != 1 {
+	if a := only(t, b); a.want != 1 {
 		t.Errorf("%d deliveries are asked for", a.want)
 	}
 }
@@ -209,7 +209,7 @@ func TestBeginsWithOne(t *testing.T) {
 func TestCircuitCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardOf(1, func(_ int64, s *settings) { s.concurrency = 64 })
-		a := one(t, b)
+		a := only(t, b)
 		var events []int64
 		for i := range a.want {
 			events = append(events, int64(i))
@@ -229,7 +229,7 @@ func TestCircuitCountsOnce(t *testing.T) {
 // TestOrderedIsAlone: an ordered endpoint has one delivery at a time, until its outcome is written down.
 func TestOrderedIsAlone(t *testing.T) {
 	b := boardOf(1, func(_ int64, s *settings) { s.ordered = true })
-	a := one(t, b)
+	a := only(t, b)
 	d := begin(t, b, a, 1)[0]
 	b.claimed(a, time.Now())
 	b.wake("t1")
@@ -241,7 +241,7 @@ func TestOrderedIsAlone(t *testing.T) {
 		t.Error("another one is asked for before the outcome of the first is written down")
 	}
 	b.settled(d)
-	one(t, b)
+	only(t, b)
 }
 
 // TestRate: an endpoint gets no more deliveries than its rate.
@@ -295,7 +295,7 @@ func TestBytes(t *testing.T) {
 // TestLostPart: what is on its way stays known when its part has gone and comes back, so that it is not begun again meanwhile.
 func TestLostPart(t *testing.T) {
 	b := boardOf(1, nil)
-	a := one(t, b)
+	a := only(t, b)
 	d := begin(t, b, a, 1)[0]
 	b.claimed(a, time.Now())
 	b.keep(map[int64]int64{})
@@ -309,7 +309,7 @@ func TestLostPart(t *testing.T) {
 	b.put(1, 0, 1, &settings{uid: "ep_1", tenant: "t1", concurrency: 4}, &health{})
 	b.targets[1].window = 4
 	b.wake("t1")
-	a = one(t, b)
+	a = only(t, b)
 	if b.isNew(a.target, 1) {
 		t.Error("what is on its way is begun again")
 	}
