@@ -233,7 +233,7 @@ func (b *board) wake(tenant string) (known bool) {
 func (b *board) disable(t *target) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t.disabled = true
+	t.disabled, t.health = true, health{}
 	b.list(t, time.Now())
 }
 

@@ -108,6 +108,11 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 	if err != nil || rows == 0 {
 		return by, false, err
 	}
+	if by != "" { // a person who enables it begins anew
+		if _, err := tx.Exec(ctx, r.text("delete from once_webhook_state where endpoint = ?", d.target.id)); err != nil {
+			return by, false, err
+		}
+	}
 	data, err := json.Marshal(map[string]any{"endpoint": d.target.uid, "percent": d.notice, "disabled_by": by, "failing_since": d.state.since.UTC()})
 	if err != nil {
 		return by, false, err

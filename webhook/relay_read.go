@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	listEvery = time.Second // endpoints that were created, changed or disabled by other processes
-	listShare = 20          // of the time of this process, a list that takes long takes one part in so many
-	listMost  = 200         // endpoints that are read at once
-	hintEvery = 20 * time.Millisecond
-	hintBack  = 100 * time.Millisecond // transactions commit out of the order of their ids
-	hintMost  = 1000                   // events of one read
+	sweepEvery = 10 * time.Minute
+	listEvery  = time.Second // endpoints that were created, changed or disabled by other processes
+	listShare  = 20          // of the time of this process, a list that takes long takes one part in so many
+	listMost   = 200         // endpoints that are read at once
+	hintEvery  = 20 * time.Millisecond
+	hintBack   = 100 * time.Millisecond // transactions commit out of the order of their ids
+	hintMost   = 1000                   // events of one read
 )
 
 // lister keeps the board's endpoints as those of the database are.
@@ -116,6 +117,9 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		if h == nil {
 			h = &health{}
 		}
+		if s.disabled { // when a person enables it, it begins anew
+			h = &health{stored: h.stored}
+		}
 		r.board.put(e.id, e.part, e.version, s, h)
 		return nil
 	})
@@ -166,6 +170,27 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 		return err
 	}()
 	return &s, s.broken
+}
+
+// keepHouse deletes what is older than Config.Retain, in the process that holds part 0.
+func (r *Relay) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		held, done := r.holder.Use(allParts[:1])
+		done()
+		if len(held) == 0 {
+			continue
+		}
+		if _, err := sweep(ctx, r.db, r.hooks.Retain); err != nil && ctx.Err() == nil {
+			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
+		}
+	}
 }
 
 // hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
