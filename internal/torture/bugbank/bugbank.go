@@ -118,6 +118,7 @@ func All() []Mutant {
 		consumerMutants,
 		pushMutants,
 		webhookMutants,
+		hooksMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,
