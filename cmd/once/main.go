@@ -23,6 +23,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/saga"
 	"github.com/oncelib/once/cmd/once/internal/storm"
 	"github.com/oncelib/once/cmd/once/internal/sweep"
+	"github.com/oncelib/once/cmd/once/internal/webhook"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
 		demo.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, journal.Noun, audit.Noun, archive.Noun,
 		relay.Noun, sweep.Noun,
 	}}
 }
