@@ -29,19 +29,13 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 // Disable keeps an endpoint from getting anything, for a person: nothing is sent to it, what waits for its delivery stays, and events that are sent meanwhile are
 // not for it: see [Endpoints.Replay]. Requests that are on their way by then end.
 func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
-	return es.change(ctx, "disable", tenant, id, func(s *sealed) error {
-		s.DisabledBy = DisabledByPerson
-		return nil
-	})
+	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
 // Enable has an endpoint get what is sent from now on, and what waits for its delivery.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
-	return es.change(ctx, "enable", tenant, id, func(s *sealed) error {
-		s.DisabledBy = ""
-		return nil
-	})
+	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
 
 // Rotate replaces the secret of an endpoint, and returns the new one, which is not shown again. While the secret before the present one still signs, it is
@@ -95,6 +89,32 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 // erased is how the row of an endpoint is left, so that no Send which has read it before leaves a delivery that belongs to nothing. It has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
 	" encrypted = false, version = version + 1"
+
+// set changes columns that nothing encrypts: operators do so without the key of the service, and then the endpoint is returned without its headers.
+func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
+	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1, "+columns+" where uid = ? and tenant = ? and deleted_at is null", id, tenant))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		row, err := es.find(ctx, r, tenant, id)
+		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
+			err = row.open(es.cfg)
+		}
+		if err != nil {
+			return err
+		}
+		changed = row.Endpoint
+		return es.audit(ctx, r, action, tenant, id)
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return changed, nil
+}
 
 // change changes an endpoint that it has locked.
 func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn func(*sealed) error) (changed Endpoint, err error) {
@@ -163,14 +183,8 @@ func (es *Endpoints) write(ctx context.Context, r sqlplane.Runner, s *sealed) er
 	if old != nil {
 		set, args = "secret_old = ?, secret_old_until = AGO(?)", []any{old, -s.overlap.Microseconds()}
 	}
-	switch {
-	case s.DisabledBy == "":
-		set += ", disabled_at = null"
-	case s.DisabledAt.IsZero():
-		set += ", disabled_at = NOW"
-	}
-	args = append(args, s.URL, column(s.Types), s.Description, headers, secret, es.cfg.Encrypter != nil, s.Ordered, s.Rate, int64(s.Concurrency), string(s.DisabledBy), s.ID)
+	args = append(args, s.URL, column(s.Types), s.Description, headers, secret, es.cfg.Encrypter != nil, s.Ordered, s.Rate, int64(s.Concurrency), s.ID)
 	_, err = r.Exec(ctx, es.text("update once_webhook_endpoint set "+set+
-		", url = ?, types = ?, description = ?, headers = ?, secret = ?, encrypted = ?, ordered = ?, rate = ?, concurrency = ?, disabled_by = ? where uid = ?", args...))
+		", url = ?, types = ?, description = ?, headers = ?, secret = ?, encrypted = ?, ordered = ?, rate = ?, concurrency = ? where uid = ?", args...))
 	return err
 }

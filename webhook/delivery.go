@@ -119,8 +119,8 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 	return list, err
 }
 
-// Delivery returns what has become of an event at an endpoint, and its attempts with their answers, the last one first and at most 100. The error is
-// [ErrNotFound], that of the Encrypter, or one of the database.
+// Delivery returns what has become of an event at an endpoint, and its attempts with their answers, the last one first and at most 100. Answers that
+// are encrypted are left out if there is no Encrypter. The error is [ErrNotFound], that of the Encrypter, or one of the database.
 func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d Delivery, attempts []Attempt, err error) {
 	endpoint, err := es.idOf(ctx, tenant, id)
 	var number int64
@@ -147,7 +147,10 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 			return err
 		}
 		a.Duration, a.Status = time.Duration(micros)*time.Microsecond, int(status)
-		if len(a.Answer) > 0 {
+		switch {
+		case encrypted && es.cfg.Encrypter == nil:
+			a.Answer = nil
+		case len(a.Answer) > 0:
 			a.Answer, err = es.cfg.open(a.Answer, encrypted, answerLabel(event))
 		}
 		attempts = append(attempts, a)
@@ -196,7 +199,7 @@ func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error
 
 // why says why a statement has found no endpoint that is not disabled, or no event.
 func (es *Endpoints) why(ctx context.Context, r sqlplane.Runner, tenant, id string) error {
-	e, err := es.read(ctx, r, tenant, id)
+	e, err := es.find(ctx, r, tenant, id)
 	switch {
 	case err != nil:
 		return err

@@ -105,12 +105,24 @@ func (es *Endpoints) Get(ctx context.Context, tenant, id string) (Endpoint, erro
 func (es *Endpoints) List(ctx context.Context, tenant string) (list []Endpoint, err error) {
 	rows, err := es.query(ctx, es.db.Pool(), "e.tenant = ? and e.deleted_at is null order by e.id", tenant)
 	for _, e := range rows {
+		if err == nil {
+			err = e.open(es.cfg)
+		}
 		list = append(list, e.Endpoint)
 	}
 	return list, err
 }
 
-func (es *Endpoints) read(ctx context.Context, r sqlplane.Runner, tenant, id string) (endpointRow, error) {
+// read returns an endpoint of a tenant with its headers, or [ErrNotFound].
+func (es *Endpoints) read(ctx context.Context, r sqlplane.Runner, tenant, id string) (e endpointRow, err error) {
+	if e, err = es.find(ctx, r, tenant, id); err == nil {
+		err = e.open(es.cfg)
+	}
+	return e, err
+}
+
+// find is read without the headers: operators find endpoints without the key of the service.
+func (es *Endpoints) find(ctx context.Context, r sqlplane.Runner, tenant, id string) (endpointRow, error) {
 	rows, err := es.query(ctx, r, "e.uid = ? and e.tenant = ? and e.deleted_at is null", id, tenant)
 	if err == nil && len(rows) == 0 {
 		err = ErrNotFound
@@ -127,11 +139,6 @@ func (es *Endpoints) query(ctx context.Context, r sqlplane.Runner, where string,
 		list = append(list, e)
 		return err
 	})
-	for i := range list {
-		if err == nil {
-			err = list[i].open(es.cfg)
-		}
-	}
 	return list, err
 }
 

@@ -108,7 +108,7 @@ func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e
 	if p.Until.IsZero() {
 		p.Until = time.Now().Add(24 * time.Hour) // of a clock that may be ahead of this one
 	}
-	if e, err = es.read(ctx, es.db.Pool(), tenant, id); err != nil {
+	if e, err = es.find(ctx, es.db.Pool(), tenant, id); err != nil {
 		return e, 0, err
 	}
 	if !e.DisabledAt.IsZero() {
