@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/letter"
@@ -19,20 +17,22 @@ const (
 	maxIdle    = 25 * time.Second      // and again and again
 	dueLetters = 20                    // read at once: each may have a payload
 	dueStreams = 100
+	maxTaken   = 100 // keys that a look leaves out
 
-	keysAtOnce = 4
-	sweepRows  = 1000
+	sweepRows = 1000
 )
 
 // Run does what no delivery does, until ctx ends: it applies dead letters that an operator has redriven, and parked
 // messages whose turn has come, or is due again after a failure; it tells gaps, and deletes the IDs of
-// messages whose retention is over. Any number of processes can run it at the same time. It returns nil when ctx ends; a
-// database that fails is told to the observer, and waited for.
+// messages whose retention is over. Any number of processes can run it at the same time. It returns nil when ctx ends and
+// the handlers that it has called have returned, or their time is over; a database that fails is told to the observer, and waited for.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
+	errands := newErrands()
+	defer errands.working.Wait()
 	told := map[Gap]bool{}
 	swept := time.Time{}
 	for failures := 0; ; {
-		worked, err := in.work(ctx, fn)
+		more, err := in.look(ctx, errands, fn)
 		var e error
 		if told, e = in.tellGaps(ctx, told); e == nil && time.Since(swept) >= sweepEvery { // also if a message cannot be applied
 			if e = in.Sweep(ctx); e == nil {
@@ -40,15 +40,15 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 			}
 		}
 		err = errors.Join(err, e)
-		wait := idle/2 + rand.N(idle)
+		wait, early := idle/2+rand.N(idle), errands.more
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // Run was ended
 		case err != nil:
 			failures++
 			in.tell(ctx, Event{Type: EventDatabase, Err: err})
-			wait = min(minIdle<<min(failures, 10), maxIdle)
-		case worked:
+			wait, early = pause(failures), nil
+		case more:
 			failures = 0
 			continue
 		default:
@@ -57,6 +57,8 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-early:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
@@ -64,87 +66,100 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	}
 }
 
-// work does what is due, and reports whether there may be more of it.
-func (in *Inbox[TX]) work(ctx context.Context, fn Handler[TX]) (more bool, err error) {
-	letters, err := letter.Due(ctx, in.db, letter.OriginInbox, in.cfg.Consumer, dueLetters)
+// pause is how long what has failed so many times is left alone.
+func pause(failures int) time.Duration { return min(minIdle<<min(failures, 10), maxIdle) }
+
+// look finds what is due, and has it done. It waits for no handler, and reports whether there may be more to find at once.
+func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more bool, err error) {
+	taken := e.taken()
+	limit := min(len(taken), maxTaken)
+	letters, err := letter.Due(ctx, in.db, letter.OriginInbox, in.cfg.Consumer, dueLetters, except(taken))
 	if err != nil {
 		return false, err
 	}
-	err = in.redriveAll(ctx, letters, fn)
-	if ctx.Err() != nil {
-		return false, err
-	}
-	if in.cfg.Order != InOrder {
-		return len(letters) == dueLetters, err
-	}
-	streams, e := in.dueStreams(ctx)
-	err = errors.Join(err, e)
-	var rest atomic.Bool
-	jobs := make([]func() error, len(streams))
-	for i, s := range streams {
-		jobs[i] = func() error {
-			more, err := in.drain(ctx, s, fn)
-			if more {
-				rest.Store(true)
-			}
-			return err
+	started, full := 0, false
+	start := func(s stream, work func() (bool, error)) {
+		if full || taken[s] {
+			return
+		}
+		taken[s] = true
+		if full = !e.start(ctx, s, func() (bool, error) { return in.work(ctx, work) }); !full {
+			started++
 		}
 	}
-	err = errors.Join(err, beside(ctx, jobs))
-	return len(letters) == dueLetters || len(streams) == dueStreams || rest.Load(), err
+	for s, list := range byKey(letters) {
+		start(s, func() (bool, error) { return len(letters) == dueLetters, in.redriveAll(ctx, list, fn) })
+	}
+	more = len(letters) == dueLetters
+	if in.cfg.Order == InOrder && !full {
+		var streams []stream
+		streams, err = in.dueStreams(ctx, dueStreams+limit)
+		more = more || len(streams) == dueStreams+limit
+		for _, s := range streams {
+			start(s, func() (bool, error) { return in.drain(ctx, s, fn) })
+		}
+	}
+	return full || more && started > 0, err
 }
 
-// redriveAll applies letters, some at the same time, and those of a key one after the other. A letter that
-// cannot be applied holds up no other one.
-func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []letter.Letter, fn Handler[TX]) error {
-	keys := map[string][]*letter.Letter{}
+// work does the work of a key, and tells the observer if it fails.
+func (in *Inbox[TX]) work(ctx context.Context, work func() (bool, error)) (more bool, err error) {
+	more, err = work()
+	if err != nil && ctx.Err() == nil {
+		in.tell(ctx, Event{Type: EventDatabase, Err: err})
+	}
+	return more, err
+}
+
+// byKey spreads letters over their keys. One without a key is alone: see alone.
+func byKey(letters []letter.Letter) map[stream][]*letter.Letter {
+	keys := map[stream][]*letter.Letter{}
 	for i := range letters {
 		l := &letters[i]
-		key := l.UID // a letter without a key is alone
+		s := alone(l.UID)
 		if l.Key != "" {
-			key = l.Source + "\n" + l.Topic + "\n" + l.Key
+			s = stream{l.Source, l.Topic, l.Key}
 		}
-		keys[key] = append(keys[key], l)
+		keys[s] = append(keys[s], l)
 	}
-	jobs := make([]func() error, 0, len(keys))
-	for _, list := range keys {
-		jobs = append(jobs, func() (err error) {
-			for _, l := range list {
-				if ctx.Err() == nil {
-					err = errors.Join(err, in.redrive(ctx, l, fn))
-				}
-			}
-			return err
-		})
-	}
-	return beside(ctx, jobs)
+	return keys
 }
 
-// beside runs jobs of different keys until ctx ends, some at the same time: keys do not wait for one that takes long.
-func beside(ctx context.Context, jobs []func() error) error {
-	var working sync.WaitGroup
-	errs := make([]error, len(jobs))
-	places := make(chan struct{}, keysAtOnce)
-	for i, job := range jobs {
-		places <- struct{}{}
-		if ctx.Err() != nil {
-			break
+// alone stands for the key of a letter that has none.
+func alone(uid string) stream { return stream{key: uid} }
+
+// except leaves out letters whose keys are taken.
+func except(taken map[stream]bool) (x letter.Except) {
+	n := 0
+	for s := range taken {
+		switch n++; {
+		case n > maxTaken:
+			return x
+		case s == alone(s.key):
+			x.UIDs = append(x.UIDs, s.key)
+		default:
+			x.Keys = append(x.Keys, letter.ID{Source: s.source, Topic: s.topic, Key: s.key})
 		}
-		working.Go(func() {
-			defer func() { <-places }()
-			errs[i] = job()
-		})
 	}
-	working.Wait()
-	return errors.Join(errs...)
+	return x
+}
+
+// redriveAll applies letters of a key, one after the other. A letter that cannot be applied holds up no other one.
+func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, fn Handler[TX]) (err error) {
+	for _, l := range letters {
+		if ctx.Err() == nil {
+			err = errors.Join(err, in.redrive(ctx, l, fn))
+		}
+	}
+	return err
 }
 
 // dueStreams lists keys whose next message is parked and due.
-func (in *Inbox[TX]) dueStreams(ctx context.Context) (list []stream, err error) {
+func (in *Inbox[TX]) dueStreams(ctx context.Context, limit int) (list []stream, err error) {
 	const query = `select p.source, p.topic, p.KEY from once_inbox_position p
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
  where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW) limit ?`
-	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, dueStreams), func(row sqlplane.Row) error {
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(limit)), func(row sqlplane.Row) error {
 		var s stream
 		err := row.Scan(&s.source, &s.topic, &s.key)
 		list = append(list, s)

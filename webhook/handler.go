@@ -76,8 +76,6 @@ type api struct {
 
 // call is one request.
 type call struct {
-	context.Context
-
 	r                 *http.Request
 	tenant, id, event string
 	status            int // of the answer
@@ -86,13 +84,13 @@ type call struct {
 func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		c := &call{Context: r.Context(), r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
+		c := &call{r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
 		if c.tenant == "" {
-			writeProblem(w, problem{http.StatusUnauthorized, "unauthenticated", "It is not known whose endpoints are meant."})
+			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
 			return
 		}
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" && (r.Method == http.MethodPost || r.Method == http.MethodPatch) {
-			writeProblem(w, problem{http.StatusUnsupportedMediaType, "unsupported_media_type", "The Content-Type is not application/json."})
+			writeProblem(w, problem{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "The Content-Type is not application/json."})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
@@ -111,7 +109,7 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(c.status)
-		_ = json.NewEncoder(w).Encode(answer) //nolint:errchkjson // texts, numbers and times; a client that is gone reads nothing
+		_ = json.NewEncoder(w).Encode(answer) // a client that is gone reads nothing
 	})
 }
 
@@ -122,11 +120,11 @@ func (c *call) read(into any) error {
 	d := json.NewDecoder(c.r.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
-	if err == io.EOF { //nolint:errorlint // the decoder returns it as it is
+	if err == io.EOF {
 		return nil
 	}
 	if err == nil {
-		if _, end := d.Token(); end != io.EOF { //nolint:errorlint // the same
+		if _, end := d.Token(); end != io.EOF {
 			err = errTwice
 		}
 	}
@@ -202,7 +200,7 @@ func setIf[T any](to, from *T) {
 }
 
 func (a *api) list(c *call) (any, error) {
-	list, err := a.endpoints.List(c, c.tenant)
+	list, err := a.endpoints.List(c.r.Context(), c.tenant)
 	answer := struct {
 		Endpoints []endpointJSON `json:"endpoints"`
 	}{[]endpointJSON{}}
@@ -228,30 +226,36 @@ func (a *api) create(c *call) (any, error) {
 		e.DisabledBy = DisabledByPerson
 	}
 	c.status = http.StatusCreated
-	e, secret, err := a.endpoints.Create(c, e)
+	e, secret, err := a.endpoints.Create(c.r.Context(), e)
 	return shown(&e, secret), err
 }
 
-func (a *api) get(c *call) (any, error) { return one(a.endpoints.Get(c, c.tenant, c.id)) }
+func (a *api) get(c *call) (any, error) { return one(a.endpoints.Get(c.r.Context(), c.tenant, c.id)) }
 
 func (a *api) update(c *call) (any, error) {
 	var in endpointInput
 	if err := c.read(&in); err != nil {
 		return nil, err
 	}
-	e, err := a.endpoints.Get(c, c.tenant, c.id)
+	e, err := a.endpoints.Get(c.r.Context(), c.tenant, c.id)
 	if err != nil {
 		return nil, err
 	}
 	in.set(&e)
-	return one(a.endpoints.Update(c, e))
+	return one(a.endpoints.Update(c.r.Context(), e))
 }
 
-func (a *api) remove(c *call) (any, error)  { return nil, a.endpoints.Delete(c, c.tenant, c.id) }
-func (a *api) disable(c *call) (any, error) { return one(a.endpoints.Disable(c, c.tenant, c.id)) }
-func (a *api) enable(c *call) (any, error)  { return one(a.endpoints.Enable(c, c.tenant, c.id)) }
+func (a *api) remove(c *call) (any, error) {
+	return nil, a.endpoints.Delete(c.r.Context(), c.tenant, c.id)
+}
+func (a *api) disable(c *call) (any, error) {
+	return one(a.endpoints.Disable(c.r.Context(), c.tenant, c.id))
+}
+func (a *api) enable(c *call) (any, error) {
+	return one(a.endpoints.Enable(c.r.Context(), c.tenant, c.id))
+}
 func (a *api) resend(c *call) (any, error) {
-	return nil, a.endpoints.Resend(c, c.tenant, c.id, c.event)
+	return nil, a.endpoints.Resend(c.r.Context(), c.tenant, c.id, c.event)
 }
 
 func one(e Endpoint, err error) (any, error) { return shown(&e, ""), err }
@@ -268,12 +272,12 @@ func (a *api) rotate(c *call) (any, error) {
 	if in.Overlap >= 0 && in.Overlap <= maxOverlap.Seconds() {
 		overlap = time.Duration(in.Overlap * float64(time.Second))
 	}
-	e, secret, err := a.endpoints.Rotate(c, c.tenant, c.id, Rotation{Secret: in.Secret, Overlap: overlap})
+	e, secret, err := a.endpoints.Rotate(c.r.Context(), c.tenant, c.id, Rotation{Secret: in.Secret, Overlap: overlap})
 	return shown(&e, secret), err
 }
 
 func (a *api) test(c *call) (any, error) {
-	event, err := a.endpoints.Test(c, c.tenant, c.id)
+	event, err := a.endpoints.Test(c.r.Context(), c.tenant, c.id)
 	return map[string]string{"event": event}, err
 }
 
@@ -290,7 +294,7 @@ func (a *api) again(do func(es *Endpoints, ctx context.Context, tenant, id strin
 		if in.Since.IsZero() {
 			return nil, &malformedError{errNoSince}
 		}
-		n, err := do(a.endpoints, c, c.tenant, c.id, Period(in))
+		n, err := do(a.endpoints, c.r.Context(), c.tenant, c.id, Period(in))
 		return map[string]int64{"deliveries": n}, err
 	}
 }
@@ -347,7 +351,7 @@ func (a *api) deliveries(c *call) (any, error) {
 		}
 		f.Limit = n
 	}
-	list, more, err := a.endpoints.Deliveries(c, c.tenant, c.id, f)
+	list, more, err := a.endpoints.Deliveries(c.r.Context(), c.tenant, c.id, f)
 	answer := struct {
 		Deliveries []deliveryJSON `json:"deliveries"`
 		More       bool           `json:"more"`
@@ -359,11 +363,11 @@ func (a *api) deliveries(c *call) (any, error) {
 }
 
 func (a *api) delivery(c *call) (any, error) {
-	e, err := a.endpoints.Get(c, c.tenant, c.id)
+	e, err := a.endpoints.Get(c.r.Context(), c.tenant, c.id)
 	if err != nil {
 		return nil, err
 	}
-	d, attempts, err := a.endpoints.Delivery(c, c.tenant, c.id, c.event)
+	d, attempts, err := a.endpoints.Delivery(c.r.Context(), c.tenant, c.id, c.event)
 	if err != nil {
 		return nil, err
 	}

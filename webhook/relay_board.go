@@ -76,13 +76,8 @@ func (b *board) due() (asks []ask, again time.Time) {
 	return asks, again
 }
 
-// ask begins a claim: what was written down before it is not seen by it.
+// ask begins a claim.
 func (b *board) ask(t *target) ask {
-	for event, underWay := range t.flight {
-		if !underWay {
-			delete(t.flight, event)
-		}
-	}
 	t.claimed = true
 	want := t.wants()
 	return ask{target: t, ordered: t.ordered, want: want, limit: want + len(t.flight), wakes: t.wakes}
@@ -132,6 +127,11 @@ func (b *board) claimed(a ask, at time.Time) {
 	defer b.mu.Unlock()
 	t := a.target
 	t.claimed = false
+	for event, underWay := range t.flight {
+		if !underWay {
+			delete(t.flight, event)
+		}
+	}
 	if t.at = at; t.wakes != a.wakes { // one of them may be of a row that the claim has not seen
 		t.at = time.Now()
 	}
@@ -174,12 +174,14 @@ func (b *board) ended(d *delivery) {
 	b.list(t, time.Now())
 }
 
-// settled notes that the outcome of a delivery is written down. Claims that have begun before may still see its row.
+// settled notes that the outcome of a delivery is written down. A claim that has begun before may still see its row.
 func (b *board) settled(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
-	t.flight[d.event] = false
+	if t.flight[d.event] = false; !t.claimed {
+		delete(t.flight, d.event)
+	}
 	if t.gone && !t.pending() {
 		delete(b.targets, t.id)
 	}

@@ -91,6 +91,34 @@ func TestSettledDuringClaim(t *testing.T) {
 	}
 }
 
+// TestUnsettled: an endpoint many of whose outcomes are not written down yet waits for that, and then goes on.
+func TestUnsettled(t *testing.T) {
+	b := boardOf(1, nil)
+	var list []*delivery
+	for event := int64(0); ; {
+		asks, _ := b.due()
+		if len(asks) == 0 {
+			break
+		}
+		for range asks[0].want {
+			event++
+			d := begin(t, b, asks[0], event)[0]
+			d.end(b, 200)
+			list = append(list, d)
+		}
+		b.claimed(asks[0], time.Now())
+	}
+	if len(list) < unsettled || len(list) > unsettled+8 {
+		t.Errorf("%d outcomes are not written down", len(list))
+	}
+	for _, d := range list {
+		b.settled(d)
+	}
+	if a := only(t, b); len(a.target.flight) > 0 || a.limit != 4 {
+		t.Errorf("%d rows are asked for, and %d are on their way", a.limit, len(a.target.flight))
+	}
+}
+
 // TestPlaces: slow requests give their places back, endpoints in trouble get half of the places, and a place that is given back is used.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ type target struct {
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
 	slow    int            // of them, those that have given their place back
-	flight  map[int64]bool // by event: true until its outcome is written down, and false until the next claim begins, which may still see the row as it was before
+	flight  map[int64]bool // by event: true until its outcome is written down, and false until the claim that is under way ends, which may see the row as it was before
 	tokens  float64        // deliveries that Rate allows now
 	counted time.Time
 

@@ -97,10 +97,25 @@ func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, h
 	return is, err
 }
 
+// Except says which letters are left out.
+type Except struct {
+	UIDs []string
+	Keys []ID // of which Source, Topic and Key count
+}
+
 // Due returns letters whose redrive time has come, at most limit, the oldest time first.
-func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, limit int) (list []Letter, err error) {
-	const due = "select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead' order by redrive_at, uid limit ?"
-	err = db.Pool().Query(ctx, statement(db.Dialect(), due, origin, consumer, int64(limit)), func(row sqlplane.Row) error {
+func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, limit int, except Except) (list []Letter, err error) {
+	due := "select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead'"
+	args := []any{origin, consumer}
+	for _, uid := range except.UIDs {
+		due += " and uid <> ?"
+		args = append(args, uid)
+	}
+	for _, id := range except.Keys {
+		due += " and not (source = ? and topic = ? and KEY = ?)"
+		args = append(args, id.Source, id.Topic, id.Key)
+	}
+	err = db.Pool().Query(ctx, statement(db.Dialect(), due+" order by redrive_at, uid limit ?", append(args, int64(limit))...), func(row sqlplane.Row) error {
 		l, err := Scan(row)
 		list = append(list, l)
 		return err

@@ -156,7 +156,7 @@ func (b *Bank) run(ctx context.Context, binary, id string, k Killer, usual time.
 	out, err = b.start(ctx, binary, id, k.target(), "^"+k.Test+"$", limit+5*usual, "-test.failfast")
 	var exit *exec.ExitError
 	switch {
-	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+k.top()+" ")):
+	case err == nil && !bytes.Contains(out, []byte("--- PASS: "+k.ran())):
 		return false, out, fmt.Errorf("%s: no such test ran\n%s", k, tail(out))
 	case err == nil:
 		return false, out, nil

@@ -56,6 +56,14 @@ func (k Killer) top() string {
 	return top
 }
 
+// ran begins the name of what has passed, if the test ran: a test passes also if none of those in it has the name.
+func (k Killer) ran() string {
+	if top := k.top(); top != k.Test {
+		return top + "/"
+	}
+	return k.Test + " "
+}
+
 // target is the package whose tests kill.
 type target struct{ module, pkg string }
 

@@ -155,6 +155,7 @@ func TestAFailingKillerFailsTheBank(t *testing.T) {
 	t.Setenv(illness, "yes")
 	wantRefusal(t, "does not pass without the bug", ill)
 	wantRefusal(t, "does not pass without the bug", Killer{Module: ".", Package: "internal/sql/pgsql", Test: "TestThatNobodyHasWritten"})
+	wantRefusal(t, "no such test ran", Killer{Module: ".", Package: "internal/sql/pgsql", Test: "TestLockIDsAre64Bits$/^not_there"})
 }
 
 // wantRefusal asks a killer about edits that are no bug, one in a shared build and one alone.
@@ -168,7 +169,7 @@ func wantRefusal(t *testing.T, reason string, killer Killer) {
 		},
 		{
 			Name:  "a constant that the killer does not need is changed",
-			Edits: []Edit{{In: "DefaultRuns", Old: "3", New: "4"}},
+			Edits: []Edit{{In: "defaultRuns", Old: "3", New: "4"}},
 			Tests: []Killer{killer},
 		},
 	} {

@@ -64,7 +64,7 @@ if i`}},
 	{
 		Name:  "PostgreSQL is not told the isolation by database/sql",
 		Edits: []Edit{{In: "(*Store).open", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("$/^PostgreSQL"),
+		Tests: isolation("$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
@@ -74,7 +74,7 @@ if i`}},
 	{
 		Name:  "nobody is told the isolation of an operation",
 		Edits: []Edit{{In: "(*call).claim", Old: "Isolation: c.op.Isolation,", New: ""}},
-		Tests: isolation("$/^PostgreSQL"),
+		Tests: isolation("$/^PostgreSQL,_sqlstore"),
 	},
 }
 

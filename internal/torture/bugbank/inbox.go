@@ -144,9 +144,24 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
 	},
 	{
-		Name:  "parked messages of all keys wait for one that takes long",
-		Edits: []Edit{{In: "inbox.beside", Old: "make(chan struct{}, keysAtOnce)", New: "make(chan struct{}, 1)"}},
+		Name:  "parked messages that become due wait for handlers that take long",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "return full || more && started > 0, err", New: "e.working.Wait()\nreturn full || more && started > 0, err"}},
 		Tests: inboxOn("TestParkedBesideSlow"),
+	},
+	{
+		Name:  "keys that take long keep their places",
+		Edits: []Edit{{In: "inbox.(*errands).give", Old: "<-place\nplace = e.slow\ndefault", New: "<-e.slow\ndefault"}},
+		Tests: inboxOn("TestParkedBesideSlow"),
+	},
+	{
+		Name:  "letters of keys that take long hide those of others",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "except(taken))", New: "letter.Except{})"}},
+		Tests: inboxOn("TestRedriveBesideSlow"),
+	},
+	{
+		Name:  "a key that cannot be read is tried at each look",
+		Edits: []Edit{{In: "inbox.(*errands).ended", Old: "time.Now().Add(pause(k.failures))", New: "time.Now()"}},
+		Tests: inboxOn("TestParkedBesideUnreadable"),
 	},
 	{
 		Name:  "a handler that ends its goroutine is waited for",

@@ -4,7 +4,7 @@ package bugbank
 var leaseMutants = []Mutant{
 	{
 		Name:  "a handler can end its own run",
-		Edits: []Edit{{In: "lease.(*Run).Operation", Old: "{ return r.id }", New: "{ return r.id }\nfunc (r *Run) Rollback(ctx context.Context) error { return claim{r}.Rollback(ctx) }"}},
+		Edits: []Edit{{In: "lease.Run", Old: "own *held.Owner", New: "*held.Owner\nown *held.Owner"}}, // with all that it can do
 		Tests: in("lease", "TestAHandlerCannotEndItsRun"),
 	},
 	{

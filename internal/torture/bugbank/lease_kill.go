@@ -50,7 +50,7 @@ var leaseKillMutants = []Mutant{
 	{
 		Name:  "a renewal whose process is stopped keeps what it has locked",
 		Edits: []Edit{{In: "(*txn).boundRenewal", Old: "return t.s.dialect.timeouts(ctx, t.tx, idle)", New: "return nil"}},
-		Tests: hangsOnLeases("TestStoppedInARenewal$/^PostgreSQL"),
+		Tests: hangsOnLeases("TestStoppedInARenewal$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "a procedure commits, and its process can tell nothing any more",

@@ -105,7 +105,7 @@ var mariadbMutants = []Mutant{
 	{
 		Name:  "a lock that was waited for says that the store is down",
 		Edits: []Edit{{In: "sqlstore.(*Store).down", Old: `case k == store.KindBusy,`, New: `case k == store.KindBusy && s == nil,`}},
-		Tests: mariadbSQL("TestABusyDatabaseIsNotDown$/^PostgreSQL"),
+		Tests: mariadbSQL("TestABusyDatabaseIsNotDown$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "a locked table says that PostgreSQL is down",

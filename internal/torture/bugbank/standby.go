@@ -10,7 +10,7 @@ var standbys = []Mutant{
 	{
 		Name:  "a standby grants claims, on database/sql",
 		Edits: []Edit{{In: "sqlstore.claimPostgres", Old: "err = checkRecovery(recovery, c.row, opts)", New: ""}},
-		Tests: failover("TestAStandbyDoesNotSettle$/^PostgreSQL/^do$"),
+		Tests: failover("TestAStandbyDoesNotSettle$/^PostgreSQL,_sqlstore/^do$"),
 	},
 	{
 		Name:  "what a standby does not have is absent, on pgx",
@@ -20,7 +20,7 @@ var standbys = []Mutant{
 	{
 		Name:  "what a standby does not have is absent, on database/sql",
 		Edits: []Edit{{In: "sqlstore.lookPostgres", Old: "err = checkRecovery(recovery, r, opts)", New: ""}},
-		Tests: failover("TestAStandbyIsDown$/^PostgreSQL/^default$"),
+		Tests: failover("TestAStandbyIsDown$/^PostgreSQL,_sqlstore/^default$"),
 	},
 	{
 		Name:  "a connection to a standby stays in the pool, on pgx",
@@ -30,7 +30,7 @@ var standbys = []Mutant{
 	{
 		Name:  "a connection to a standby stays in the pool, on database/sql",
 		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "dropConn(t.conn)", New: ""}},
-		Tests: failover("TestAStandbyIsDown$/^PostgreSQL/^default$"),
+		Tests: failover("TestAStandbyIsDown$/^PostgreSQL,_sqlstore/^default$"),
 	},
 	{
 		Name:  "a standby grants the claim of a first attempt",
@@ -57,7 +57,7 @@ var standbys = []Mutant{
 			{In: "sqlstore.(*Store).begin", Old: "case t.claim.watched && !s.looksAhead(opts):", New: "case false:"},
 			{In: "pgsql.Claim", Old: " and key = $2 and not (", New: " and key = $2 or false and ("},
 		},
-		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL"),
+		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "the default level of the database is taken for READ COMMITTED, on pgx",
@@ -72,7 +72,7 @@ var standbys = []Mutant{
 	{
 		Name:  "a join is watched at SERIALIZABLE, on database/sql",
 		Edits: []Edit{{In: "sqlstore.(*claim).lookWatched", Old: "if c.granted {", New: "if false {"}},
-		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL"),
+		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "a join at SERIALIZABLE takes any record for absent",
@@ -98,6 +98,6 @@ var standbys = []Mutant{
 			{In: "sqlstore.(*txn).lookAhead", Old: "bound > 0 {", New: "bound < 0 {"},
 			{In: "sqlstore.(*Store).Begin", Old: "opts.Timeouts.Acquire == 0 ||", New: "true ||"}, // which ends it later
 		},
-		Tests: failover("TestTheLookUpAtSerializableIsBounded$/^PostgreSQL"),
+		Tests: failover("TestTheLookUpAtSerializableIsBounded$/^PostgreSQL,_sqlstore"),
 	},
 }

@@ -90,7 +90,7 @@ func testLetterLife(t *testing.T, g *ground) {
 	g.exec(t, "update once_deadletter set redrive = 'r', redrive_at = AGO(?) where uid = ?", -time.Hour.Microseconds(), uid)
 	want(t, g.take(t, uid, nil), false)
 	due := func() (list []string) {
-		all, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10)
+		all, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10, letter.Except{})
 		must(t, err)
 		for _, l := range all {
 			list = append(list, fmt.Sprintf("%s %s %s %s %d %s %s %s %v", l.EventID, l.Topic, l.Key, l.Type, l.Seq, l.Headers, l.Trace, l.Cause, time.Since(l.CreatedAt).Round(time.Hour)))

@@ -259,7 +259,7 @@ func testRedrivesAtOnce(t *testing.T, g *ground) {
 		})
 		all.Go(func() {
 			for until := time.Now().Add(patience); time.Now().Before(until); breathe() {
-				due, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10)
+				due, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10, letter.Except{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -333,7 +333,7 @@ func testCanary(t *testing.T, g *ground) {
 func (g *ground) waitDue(t *testing.T) (uids []string) {
 	t.Helper()
 	for until := time.Now().Add(patience); time.Now().Before(until); breathe() {
-		due, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10)
+		due, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10, letter.Except{})
 		must(t, err)
 		for _, l := range due {
 			uids = append(uids, l.UID)

@@ -13,7 +13,6 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
-	"github.com/oncelib/once/retry"
 )
 
 // TestHandlerTimeout: a handler that does not return in time has failed, whether it returns when its context ends or never. It cannot
@@ -96,38 +95,4 @@ func testHandlerGoexit[TX any](t *testing.T, g *ground[TX]) {
 	o, err := in.Handle(t.Context(), ordered("ends", 1), ends)
 	want(t, o, err, inbox.DeadLettered)
 	g.wantBooked(t, "k-1")
-}
-
-// TestParkedBesideSlow: parked messages that are due again are applied while the handler of one of another key takes long.
-func TestParkedBesideSlow(t *testing.T) {
-	testenv.Prove(t)
-	t.Parallel()
-	g := newPgx(t)
-	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, HandlerTimeout: time.Hour, Policy: &retry.Policy{Attempts: 5, Base: 200 * time.Millisecond, Cap: 200 * time.Millisecond, Total: -1}})
-	keys := []string{"a", "m slow", "z"}
-	fails := g.failing(func(m message.Message) bool { return m.Seq == 2 })
-	for _, key := range keys {
-		for _, seq := range []int64{2, 1} { // the failed attempt is of the parked one
-			if _, err := in.Handle(t.Context(), ordered(key, seq), fails); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	free, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- in.Run(ctx, func(ctx context.Context, tx pgx.Tx, m message.Message) error {
-			if m.Key == "m slow" {
-				<-free
-			}
-			return g.book(ctx, tx, m)
-		})
-	}()
-	until(t, func() bool { return len(g.booked(t)) == 5 })
-	close(free)
-	until(t, func() bool { return len(g.booked(t)) == 6 })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
