@@ -191,6 +191,48 @@ func TestWebhookVerify(t *testing.T) {
 	}
 }
 
+// TestDoctorOfWebhooks: the doctor tells of deliveries that are due while nothing delivers them, and of endpoints that were disabled because they fail.
+func TestDoctorOfWebhooks(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onEach(t, func(t *testing.T, dsn string) {
+		db := open(t, dsn)
+		found := examined(t, dsn)
+		if _, asked := found["webhook_due"]; asked {
+			t.Error("asked without an endpoint")
+		}
+		hooks := webhook.New(db.Store, webhook.Config{PlainSecrets: true})
+		e, _, err := hooks.Endpoints().Create(t.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.114.7/hooks", Types: []string{"*"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "acme", Key: "k"}, func(ctx context.Context, tx *sql.Tx) (string, error) {
+			return "", hooks.Send(ctx, tx, webhook.Event{Tenant: "acme", Type: "refund.succeeded", Data: []byte("{}")})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, told := examined(t, dsn)["webhook_due"]; told {
+			t.Error("told of a delivery that is new")
+		}
+		db.set(t, "once_webhook_delivery", "due_at", time.Now().Add(-2*time.Hour), "1 = 1")
+		examined(t, dsn)["webhook_due"].want(t, "due", warn, "1 endpoint have been due for 2 h")
+		if _, err := hooks.Endpoints().Disable(t.Context(), "acme", e.ID); err != nil {
+			t.Fatal(err)
+		}
+		found = examined(t, dsn)
+		_, due := found["webhook_due"]
+		if _, disabled := found["webhook_disabled"]; due || disabled {
+			t.Errorf("told of an endpoint that a person has disabled: %v", found)
+		}
+		db.set(t, "once_webhook_endpoint", "disabled_at", time.Now().Add(-3*time.Hour), "1 = 1")
+		if _, err := db.ExecContext(t.Context(), "update once_webhook_endpoint set disabled_by = 'failing'"); err != nil {
+			t.Fatal(err)
+		}
+		examined(t, dsn)["webhook_disabled"].want(t, "disabled", warn, "the first one 3 h")
+	})
+}
+
 // eventually waits for done.
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
