@@ -111,7 +111,7 @@ func TestACachedReplayAsksNobody(t *testing.T) {
 }
 
 // TestOnlyWhatWasCommittedHereIsCached: what was read may be a commit that still waits
-// for the standby, and nobody here knows when it expires.
+// for the standby, and it is unknown here when it expires.
 func TestOnlyWhatWasCommittedHereIsCached(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		c := newCaching(t, once.Config{Synced: synced})

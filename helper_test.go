@@ -42,7 +42,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pass lets time pass: in a bubble, where it is nobody's.
+// pass lets time pass: in a bubble, where time is not real.
 func pass(d time.Duration) { <-time.After(d) }
 
 // recorder is an observer that keeps what it sees.

@@ -381,7 +381,7 @@ func TestRead(t *testing.T) {
 	must(t, dead.Tx().call(t.Context()))
 	want(store.StateRunning)
 	s.mem.Advance(2 * leaseTime)
-	want(store.StateUnknown) // and nobody has stored that
+	want(store.StateUnknown) // and that is not stored
 	op := leasedOp
 	op.Key = "other"
 	_, _, err = e.Exec(t.Context(), op, func(context.Context, *leasedRun) (once.Answer, error) {

@@ -142,7 +142,7 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 	}
 }
 
-// lostToARival loses a commit, and before it can be settled somebody else has
+// lostToARival loses a commit, and before it can be settled another caller has
 // executed the operation.
 func lostToARival() store.Store[tx] {
 	s := memstore.New()

@@ -32,7 +32,7 @@ func TestRetainOutlivesSettling(t *testing.T) {
 	}
 }
 
-// TestForever: a store is told that there is no end, whoever has said so, and not of one
+// TestForever: a store is told that there is no end, whichever part of the API has said so, and not of one
 // that is far away.
 func TestForever(t *testing.T) {
 	for _, c := range []struct {

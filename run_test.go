@@ -65,7 +65,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// A store that always finds somebody else's record, and never shows it, ends it too.
+// A store that always finds the record of another call, and never shows it, ends it too.
 func TestCollisionsAreBounded(t *testing.T) {
 	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
 		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.KindTaken, Err: errors.New("23505")})

@@ -96,7 +96,7 @@ func TestSettleABatchThatHasExpired(t *testing.T) {
 	}
 }
 
-// overtakenStore is a leapingStore on which somebody else executes the operation before
+// overtakenStore is a leapingStore on which another caller executes the operation before
 // it can be kept anew.
 type overtakenStore struct {
 	leapingStore
@@ -119,12 +119,12 @@ type overtakenTxn struct {
 func (t overtakenTxn) Commit(ctx context.Context, _ store.Change) error {
 	_ = t.Rollback(ctx)
 	t.s.overtake()
-	return &store.Error{Kind: store.KindTaken, Err: errors.New("somebody was faster")}
+	return &store.Error{Kind: store.KindTaken, Err: errors.New("another caller was faster")}
 }
 
 // TestSettleWhatWasDoneAgain: a caller is told of its own commit, also if the operation has
-// expired and been executed by somebody else before it could be asked about. Nobody else
-// is told of it any more, neither who waits for that caller nor who comes later.
+// expired and been executed by another caller before it could be asked about. No other call
+// is told of it any more, neither one that waits for that caller nor a later one.
 func TestSettleWhatWasDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &overtakenStore{leapingStore: leapingStore{Store: memstore.New(), leaps: 1}}

@@ -114,7 +114,7 @@ type process struct {
 }
 
 // startProcess runs a service on a database: this program in a mode, unless it is the
-// program of somebody else.
+// program of another owner.
 func startProcess(ctx context.Context, program, mode, database string) (*process, error) {
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), serveMode+"="+mode, serveURL+"="+database)

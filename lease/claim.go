@@ -137,7 +137,7 @@ func (r *Run) park(ctx context.Context, cause error) error {
 		next = store.Change{ID: r.id}
 	}
 	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that somebody has begun
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that another owner has begun
 	}
 	return standing
 }

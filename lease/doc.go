@@ -9,7 +9,7 @@
 //			return Charge{}, err
 //		}
 //		return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (Charge, error) {
-//			return provider.Charge(ctx, order, key) // the same key, whoever calls and how often
+//			return provider.Charge(ctx, order, key) // the same key in every run
 //		}, lease.CallPolicy{DedupedFor: 24*time.Hour})
 //	})
 //

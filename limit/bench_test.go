@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// nowhere is where answers go that nobody looks at.
+// nowhere is where answers go that are not read.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }

@@ -30,7 +30,7 @@ func (refunds) GetRefund(_ context.Context, req *refundsv1.GetRefundRequest) (*r
 	return &refundsv1.Refund{Id: req.GetId()}, nil // needs no key: the .proto file says NO_SIDE_EFFECTS
 }
 
-// Whoever asks again with the same key gets the first answer.
+// A call with the same key gets the first answer.
 func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 	mux := http.NewServeMux()

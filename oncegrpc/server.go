@@ -67,7 +67,7 @@ type Config struct {
 }
 
 // Global returns the principal of an API that has only one, or whose clients all trust
-// each other: whoever knows a key gets the answer that is stored under it.
+// each other: a client that knows a key gets the answer that is stored under it.
 func Global() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestBodyAfterTheHandler: buffers are used again, so what somebody has kept of a request
+// TestBodyAfterTheHandler: buffers are used again, so a body that a handler has kept of a request
 // must not read the body of another one.
 func TestBodyAfterTheHandler(t *testing.T) {
 	var kept []io.Reader

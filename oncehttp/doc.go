@@ -31,7 +31,7 @@
 // # Order of middleware
 //
 // Authentication comes first, outside of this middleware: it decides for each request,
-// retries included, and its 401 and 403 are never stored. Whoever has lost access does
+// retries included, and its 401 and 403 are never stored. A client that has lost access does
 // not get the stored answer either. Rate limits come before as well, but what bounds how
 // many are served at the same time is a [Config].Gate, which lets replays pass. What reads
 // the body or the form belongs inside: a body that was read outside, or a multipart form that

@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// A program that is no handler, such as a gateway, reads a request, asks somebody else, and
+// A program that is no handler, such as a gateway, reads a request, asks another service, and
 // stores what it is told.
 func ExampleRoute() {
 	engine := once.New(memstore.New(), once.Config{})

@@ -195,7 +195,7 @@ func TestLeasedWorkIsUnderWay(t *testing.T) {
 	}
 }
 
-// Work whose outcome nobody knows is told as that, and where its state is.
+// Work whose outcome is unknown is reported as unknown, and where its state is.
 func TestLeasedOutcomeIsUnknown(t *testing.T) {
 	mem := memstore.New()
 	lost := errors.New("no answer")

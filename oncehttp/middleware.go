@@ -44,7 +44,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // declares them, answers, and returns. Where the store can (pgxstore) key, writes, answer
 // and COMMIT are then one round trip, see [once.DoBatch].
 //
-// The handler runs before anybody has looked whether there is an answer already, also
+// The handler runs before the database is asked whether there is an answer already, also
 // for a retry that is then replayed: it must do nothing but declare and answer. Nothing of
 // its answer is sent if a write fails: the client gets a problem, and a retry executes.
 // Where the answer depends on what writes find, use [Handler].

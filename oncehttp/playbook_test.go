@@ -70,7 +70,7 @@ func TestPlaybookTaxonomy(t *testing.T) {
 		{code: "PROVIDER.duplicate", status: 409, hint: "existing result", handle: says(oncehttp.Problem{Code: "PROVIDER.duplicate", Retryable: true})},
 		{code: problemTransactionMisuse, status: 500, hint: "Report", source: own, handle: says(oncehttp.Problem{Code: problemTransactionMisuse})},
 		{code: oncehttp.ProblemResultUnavailable, status: 409, hint: "existing result", source: own, handle: says(oncehttp.Problem{Code: oncehttp.ProblemResultUnavailable})},
-		{code: "SHOP.closed", status: 418, source: "a code that nobody knows stays as it is", handle: says(oncehttp.Problem{Code: "SHOP.closed", Status: 418})},
+		{code: "SHOP.closed", status: 418, source: "an unknown code stays as it is", handle: says(oncehttp.Problem{Code: "SHOP.closed", Status: 418})},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
 			c.setup.Preset = playbook

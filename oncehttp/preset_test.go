@@ -143,7 +143,7 @@ func TestDecideOnNoVerdict(t *testing.T) {
 	t.Error("no panic")
 }
 
-// A preset with RetryHeader says it of every problem, whoever writes them.
+// A preset with RetryHeader says it of every problem, also of one that the handler writes.
 func TestRetryHeaderOfProblems(t *testing.T) {
 	p := oncehttp.Default()
 	p.RetryHeader = "should-retry"

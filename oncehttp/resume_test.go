@@ -28,7 +28,7 @@ func sealer(t *testing.T) once.Encrypter {
 	return e
 }
 
-// resumable is a configuration of routes that can be resumed. Without a client nobody may ask who it is.
+// resumable is a configuration of routes that can be resumed. Without a client, Tenant must not be called.
 func resumable(t *testing.T, clients *atomic.Bool) oncehttp.Config {
 	t.Helper()
 	return oncehttp.Config{CaptureRequest: true, Principal: func(r *http.Request) string {

@@ -36,7 +36,7 @@ var (
 // expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
 // It returns what was changed, in words; the audit has it in the same commit.
 //
-// A key that is itself somebody's data stays, because it is what keeps a retry from
+// A key that is itself personal data stays, because it is what keeps a retry from
 // executing: see Config.HashKeys. Nor is anything erased that the database keeps for
 // itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //

@@ -108,7 +108,7 @@ func TestBudgetFor(t *testing.T) {
 	}
 }
 
-// Whoever can name destinations cannot get a budget back that is spent.
+// A caller that can name destinations cannot get back a budget that is spent.
 func TestForgettingDoesNotRefill(t *testing.T) {
 	r := registry{most: 100}
 	victim := r.get("victim")

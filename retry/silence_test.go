@@ -91,7 +91,7 @@ func TestLonelyFailure(t *testing.T) {
 	}
 }
 
-// What is known to be over at the other side is not in the way there, whoever else fails.
+// What is known to be over at the other side is not in the way there, whatever else fails.
 func TestCrowdsOfOtherClasses(t *testing.T) {
 	for _, class := range []retry.Class{retry.ClassTransient, retry.ClassThrottled, retry.ClassInFlight, retry.ClassUnseen} {
 		p := &retry.Policy{Budget: &retry.Budget{}}
@@ -132,7 +132,7 @@ type slowError struct{}
 func (slowError) Error() string        { return "slow" }
 func (slowError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Nobody has answered the three before, and nobody will answer this one.
+// The three before had no answer, and this one will have none.
 func TestDoKnowsTimeouts(t *testing.T) {
 	synctest.Test(t, doKnowsTimeouts)
 }
@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 		answered int // the number of the one that succeeded: 10 is the one that has failed
 		again    bool
 	}{
-		{"nobody else is there", 0, 0, true},
+		{"no other is there", 0, 0, true},
 		{"two are as silent", 2, 0, true},
 		{"three are", 3, 0, false},
 		{"many are", 30, 0, false},

@@ -31,8 +31,8 @@ const (
 	lostApplied fault = "lost, applied"
 	lostLater   fault = "lost, applied later"
 	refused     fault = "refused"         // of a commit: a serialization failure; of a request: it is not sent
-	cancelled   fault = "cancel before"   // somebody cancels the saga before it
-	cancelledIn fault = "cancel within"   // somebody cancels the saga while the answer is on its way
+	cancelled   fault = "cancel before"   // the saga is cancelled before it
+	cancelledIn fault = "cancel within"   // the saga is cancelled while the answer is on its way
 	stopped     fault = "stopped before"  // for longer than the lease, while another node goes on
 	panics      fault = "panics"          // of a request: the function does
 	saysNo      fault = "says no"         // of a request
@@ -239,9 +239,9 @@ func (p *process) stop() {
 	p.dead.Store(false)
 }
 
-// cancel is done by somebody in a transaction of their own.
+// cancel cancels the saga in a transaction of its own.
 func (w *world) cancel() {
-	p := w.node("somebody", func() {})
+	p := w.node("canceller", func() {})
 	tx := w.db.BeginTx()
 	defer tx.Rollback()
 	err := p.r.Cancel(context.Background(), tx, sagaID, "changed their mind")

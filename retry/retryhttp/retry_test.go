@@ -31,7 +31,7 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("%v, %v", err, retryhttp.GivenUp(resp))
 	}
 	if retryhttp.GivenUp(nil) != nil || retryhttp.GivenUp(answer(503)) != nil {
-		t.Error("given up by nobody")
+		t.Error("given up by neither")
 	}
 }
 

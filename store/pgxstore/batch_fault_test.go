@@ -57,7 +57,7 @@ func (l *lossy) truthful(t *testing.T, point string, op once.Operation, r once.R
 	}
 }
 
-// nobody answers there.
+// no server answers there.
 const nobody = "127.0.0.1:1"
 
 // TestBatchIsCut cuts the connection at every byte of the batch and of its answer, and has
@@ -177,7 +177,7 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 	}
 	for _, m := range must {
 		if l.told[m] == 0 {
-			t.Errorf("vacuous: nobody was %s", m)
+			t.Errorf("vacuous: none was %s", m)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	handed := false
 	answer := awaitAnswer(conn.Conn(), answerTime(opts.Timeouts))
 	defer func() {
-		if !handed { // somebody's tracer has panicked
+		if !handed { // a tracer has panicked
 			_ = answer.stop(nil)
 			conn.Release()
 		}
@@ -178,7 +178,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	}
 	probed := false
 	defer func() {
-		if !probed { // or somebody's tracer has panicked
+		if !probed { // or a tracer has panicked
 			conn.Release()
 		}
 	}()
@@ -227,7 +227,7 @@ const abandonTime = 5 * time.Second
 // abandon rolls back, cancelled or not, and gives the connection back. A pool
 // drops a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
-	defer t.conn.Release() // also if somebody's tracer panics
+	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {

@@ -34,7 +34,7 @@ func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
 // another transaction, and what it undoes is not what the handler has written.
 func (t *txn) Rollback(ctx context.Context) error {
-	defer t.conn.Release() // also if somebody's tracer panics
+	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
 		return &store.Error{Kind: store.KindUnavailable, Err: errUnderWay}
 	}

@@ -16,7 +16,7 @@ import (
 
 // firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
 // of the handler: it would run whatever a look-up said, and that saves a round trip. The
-// claim fails if somebody else has it, and the server then skips the statement.
+// claim fails if another transaction has it, and the server then skips the statement.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
@@ -314,7 +314,7 @@ func (r *firstRows) Values() ([]any, error) {
 	return values, err
 }
 
-// Close may be called again, also when the connection is somebody else's.
+// Close may be called again, also when the connection belongs to another goroutine.
 func (r *firstRows) Close() {
 	if r.closed {
 		return

@@ -210,7 +210,7 @@ func (j *joined) undo(ctx context.Context) error {
 }
 
 // unfit is unfit of a transaction. The connection of a caller who is not ours is not looked
-// at: if the handler has ended that transaction, it may be somebody else's by now. What
+// at: if the handler has ended that transaction, it may belong to another goroutine by now. What
 // Commit sends finds that out.
 func (j *joined) unfit() error {
 	if _, ours := j.caller.(*session); ours {

@@ -25,7 +25,7 @@ func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 }
 
 // endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
-// that decides, for whoever looks at what is sent.
+// that decides, for code that looks at what is sent.
 const endLookUp = "commit"
 
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {

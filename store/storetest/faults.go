@@ -52,7 +52,7 @@ type Plan struct {
 	Later int
 
 	// Rival does at CommitTaken and SwapTaken what the faster one does. By
-	// default nobody was, and the error is false.
+	// default it does nothing, and the error is false.
 	Rival func(context.Context)
 }
 

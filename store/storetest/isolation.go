@@ -32,13 +32,13 @@ func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// others is how long a handler waits for a write of somebody else, which waits for it in
+// others is how long a handler waits for a write of another transaction, which waits for it in
 // vain where reads lock.
 var others = map[store.Isolation]time.Duration{
 	store.ReadCommitted: time.Minute, store.RepeatableRead: 5 * time.Second, store.Serializable: 300 * time.Millisecond,
 }
 
-// testLevel lets a handler read a value twice, and somebody else change it in between,
+// testLevel lets a handler read a value twice, and another transaction change it in between,
 // however the transaction was opened.
 func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	t.Helper()
@@ -87,7 +87,7 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 			}
 			second, err := u.Get(ctx, tx, key)
 			if sees := second == next; sees != (level == store.ReadCommitted) || !sees && second != first {
-				t.Errorf("isolation %d, %s: the value is %q, then %q; somebody else has made it %q (and waits: %t)", level, how, first, second, next, waits)
+				t.Errorf("isolation %d, %s: the value is %q, then %q; another transaction has made it %q (and waits: %t)", level, how, first, second, next, waits)
 			}
 			return err
 		})
@@ -146,7 +146,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	return errs
 }
 
-// set is somebody else's transaction.
+// set is another transaction.
 func (u *suite[TX]) set(t *testing.T, key, value string) {
 	t.Helper()
 	if _, err := u.peer.Swap(bounded(t), store.Change{Writes: []store.Statement{u.Set(key, value)}}); err != nil {

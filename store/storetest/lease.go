@@ -184,8 +184,8 @@ func renewMany(t *testing.T, o *operations) {
 	}
 }
 
-// renewOverlapping has holders renew the same operations in opposite order: nobody waits for ever,
-// and nobody fails.
+// renewOverlapping has holders renew the same operations in opposite order: none waits for ever,
+// and none fails.
 func renewOverlapping(t *testing.T, o *operations) {
 	var list []store.Hold
 	for range 60 {

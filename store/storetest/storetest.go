@@ -66,7 +66,7 @@ type Harness[TX any] struct {
 	OneLevel bool
 
 	// Set is a statement that gives key a value, whether it had one or not, and Get reads
-	// it. READ COMMITTED must see what somebody else has set since it read before,
+	// it. READ COMMITTED must see what another transaction has set since it read before,
 	// REPEATABLE READ must not, and two SERIALIZABLE transactions that have each read what
 	// the other one sets must not both commit. Needed unless there is one level.
 	Set func(key, value string) store.Statement
@@ -187,7 +187,7 @@ func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Claim[T
 	return txn
 }
 
-// busy asks for a claim that somebody else holds.
+// busy asks for a claim that another transaction holds.
 func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	t.Helper()
 	ctx := bounded(t)

@@ -13,7 +13,7 @@ var decideMutants = []Mutant{
 		Tests: onLease("TestResolveNamesTheCall"),
 	},
 	{
-		Name:  "somebody who repeats a decision is told that it cannot be written",
+		Name:  "a repeated decision is told that it cannot be written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: "if s.Was[i].Sum == how.CallID {"}},
 		Tests: onLease("TestResolve"),
 	},

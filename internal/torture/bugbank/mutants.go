@@ -195,7 +195,7 @@ if !sleep`,
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{
-		Name: "Set-Cookie is stored and replayed to whoever asks",
+		Name: "Set-Cookie is stored and replayed to every caller",
 		Edits: []Edit{{
 			In:  "neverStored",
 			Old: `"Set-Cookie"`,

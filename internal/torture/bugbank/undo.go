@@ -1,6 +1,6 @@
 package bugbank
 
-// undoMutants break what a participant of somebody else's saga promises: see once.Undo.
+// undoMutants break what a participant in the saga of another service promises: see once.Undo.
 var undoMutants = []Mutant{
 	{
 		Name: "the undo of what was not executed leaves nothing behind",

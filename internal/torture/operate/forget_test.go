@@ -38,7 +38,7 @@ func (g *testDB) done(tb testing.TB, cfg once.Config, scope, key string) once.Op
 	return op
 }
 
-// leased makes an operation that somebody works on, or whose outcome nobody knows.
+// leased makes an operation that an owner works on, or whose outcome is unknown.
 func (g *testDB) leased(tb testing.TB, scope, key string, state store.State) {
 	tb.Helper()
 	_, err := g.store.Swap(context.Background(), store.Change{

@@ -26,7 +26,7 @@ const (
 // order is what a call that waits shall meet.
 type order struct {
 	fault  fault
-	rival  bool   // at a Taken: somebody was really faster
+	rival  bool   // at a Taken: another call was really faster
 	ending ending // of a handler
 	commit bool   // the caller's transaction, after a Join
 }
@@ -52,7 +52,7 @@ func (w *world) pass(c *call, at place) order {
 	return <-g.open
 }
 
-// ghost is what nobody on this side of the network holds any more.
+// ghost is a claim that no call on this side of the network holds any more.
 type ghost struct {
 	txn    store.Claim[tx]
 	caller tx            // a transaction of a caller of Join

@@ -19,7 +19,7 @@ type client struct {
 	sent func() // an attempt
 }
 
-// intent is something that somebody wants done once.
+// intent is something that a client wants done once.
 type intent struct {
 	of    *process
 	start time.Duration
