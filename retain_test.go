@@ -42,7 +42,7 @@ func TestForever(t *testing.T) {
 	} {
 		for _, fail := range []error{nil, &once.Failure{Code: "x"}} { // by Commit, by Swap
 			var told []time.Duration
-			s := &spy{Store: &swaps{memstore.New(), &told}, commit: func(ctx context.Context, txn store.Claim[tx], ch store.Change) error {
+			s := &spy{Store: &swaps{memstore.New(), &told}, commit: func(ctx context.Context, txn store.Transaction[tx], ch store.Change) error {
 				told = append(told, ch.Retain)
 				return txn.Commit(ctx, ch)
 			}}

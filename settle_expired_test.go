@@ -20,7 +20,7 @@ type leapingStore struct {
 	leaps, begins, stale int
 }
 
-func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	s.begins++
 	if s.begins == s.stale {
 		ask.ID.Key += " of nobody" // a look-up from before the commit
@@ -33,12 +33,12 @@ func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store
 }
 
 type leapingTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *leapingStore
 }
 
 func (t leapingTxn) Commit(ctx context.Context, c store.Change) error {
-	err := t.Claim.Commit(ctx, c)
+	err := t.Transaction.Commit(ctx, c)
 	if t.s.leaps == 0 {
 		return err
 	}
@@ -103,7 +103,7 @@ type overtakenStore struct {
 	overtake func()
 }
 
-func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	txn, rec, err := s.leapingStore.Begin(ctx, ask)
 	if txn != nil && s.begins == 2 {
 		txn = overtakenTxn{txn, s}
@@ -112,7 +112,7 @@ func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (sto
 }
 
 type overtakenTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *overtakenStore
 }
 

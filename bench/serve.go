@@ -67,7 +67,7 @@ func service(mode string, pool *pgxpool.Pool) http.Handler {
 		cfg.Cache, cfg.CacheFor = 64<<20, time.Hour
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), cfg)
-	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
+	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 		o, err := readOrder(r)
 		if err != nil {
 			writeReceipt(w, receipt{}, err)

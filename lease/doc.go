@@ -4,7 +4,7 @@
 //
 //	jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
 //	paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {
-//		order, err := lease.Tx(ctx, run, s, "reserve", reserve) // business write and recovery point: one commit
+//		order, err := lease.InTx(ctx, run, s, "reserve", reserve) // business write and recovery point: one commit
 //		if err != nil {
 //			return Charge{}, err
 //		}

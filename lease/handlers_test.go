@@ -26,7 +26,7 @@ func TestCompleterLeavesTheRestAlone(t *testing.T) {
 		leased := lease.New(s, lease.Config{TTL: time.Second})
 		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
 		order := func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, s, "a", put(r.Operation().Key, "1")); err != nil {
+			if _, err := lease.InTx(ctx, r, s, "a", put(r.Operation().Key, "1")); err != nil {
 				return "", err
 			}
 			return "done", nil
@@ -96,7 +96,7 @@ func TestCompleterOfAnOwner(t *testing.T) {
 		for _, op := range []once.Operation{{Scope: "acme", Key: "k"}, {Scope: "gateway/acme", Key: "k"}} {
 			op.Request = []byte("r")
 			_, err := once.Do(inside, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
-				_, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+				_, err := lease.InTx(ctx, r, s, "a", put("a", "1"))
 				must(t, err)
 				return "", errDead
 			})

@@ -21,14 +21,14 @@ func TestStoppedWorkWaits(t *testing.T) {
 	var runs, seconds atomic.Int32
 	handler := func(stops bool) func(context.Context, *lease.Run) (string, error) {
 		return func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+			if _, err := lease.InTx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 				runs.Add(1)
 				return put("a", "1")(ctx, tx)
 			}); err != nil || stops {
 				return "", errDead
 			}
 			seconds.Add(1)
-			return lease.Tx(ctx, r, s, "b", put("b", "1"))
+			return lease.InTx(ctx, r, s, "b", put("b", "1"))
 		}
 	}
 	_, err := once.Do(t.Context(), node(s), op, handler(true))

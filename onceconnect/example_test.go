@@ -35,7 +35,7 @@ func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(refunds{}, connect.WithInterceptors(
-		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: onceconnect.Global()}))))
+		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: onceconnect.SharedPrincipal()}))))
 	server := httptest.NewServer(mux)
 	defer server.Close()
 

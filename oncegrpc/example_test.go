@@ -32,7 +32,7 @@ func (refunds) CreateRefund(ctx context.Context, req *refundsv1.CreateRefundRequ
 func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 	server := grpc.NewServer(grpc.UnaryInterceptor(
-		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: oncegrpc.Global()})))
+		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()})))
 	refundsv1.RegisterRefundsServer(server, refunds{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -241,7 +241,7 @@ func TestFailOutsideOfTheMiddlewareClaimsNothing(t *testing.T) {
 		rows++ // in a transaction of its own
 		oncehttp.Fail(w, r, errors.New("secret"))
 	})
-	protected := oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(failing)
+	protected := oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(failing)
 	for name, c := range map[string]struct {
 		handler http.Handler
 		method  string

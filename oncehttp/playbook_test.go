@@ -126,15 +126,15 @@ func TestADeadlineOfTheHandler(t *testing.T) {
 // what does not exist is a mistake in the program.
 func TestCodesOfAPreset(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	text := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: refundplaybook.Preset()}}).String()
+	text := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.SharedPrincipal(), Preset: refundplaybook.Preset()}}).String()
 	if strings.Contains(text, string(oncehttp.ProblemMismatch)) || !strings.Contains(text, `"CONFLICT.idempotency.payload_mismatch"`) || !strings.Contains(text, "/problems/conflict/idempotency/payload-mismatch") ||
 		!strings.Contains(text, "One of: CONFLICT.idempotency.in_flight, CONFLICT.idempotency.payload_mismatch,") {
 		t.Error(text)
 	}
 	for code, name := range map[oncehttp.ProblemCode]oncehttp.ProblemCode{"CONFLICT.other": "x", oncehttp.ProblemMismatch: ""} {
-		preset := oncehttp.Default()
+		preset := oncehttp.DefaultPreset()
 		preset.Codes = map[oncehttp.ProblemCode]oncehttp.ProblemCode{code: name}
-		if p := panicOf(func() { oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global(), Preset: preset}) }); !strings.Contains(p, "\nTry: ") {
+		if p := panicOf(func() { oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: preset}) }); !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%s: %q", code, p)
 		}
 	}

@@ -167,7 +167,7 @@ func (p *process) Swap(ctx context.Context, c store.Change) (store.Record, error
 	return p.write("swap to "+c.Next.State.String(), func() (store.Record, error) { return p.Store.Swap(context.WithoutCancel(ctx), c) }, func() {})
 }
 
-func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	if p.dead.Load() {
 		return nil, store.Record{}, errDead
 	}
@@ -179,14 +179,14 @@ func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Cla
 }
 
 type processTx struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 
 	p *process
 }
 
 func (t *processTx) Commit(ctx context.Context, c store.Change) error {
-	_, err := t.p.write("commit", func() (store.Record, error) { return store.Record{}, t.Claim.Commit(context.WithoutCancel(ctx), c) },
-		func() { _ = t.Rollback(ctx) })
+	commit := func() (store.Record, error) { return store.Record{}, t.Transaction.Commit(context.WithoutCancel(ctx), c) }
+	_, err := t.p.write("commit", commit, func() { _ = t.Rollback(ctx) })
 	return err
 }
 

@@ -185,7 +185,7 @@ func TestWithOnceHTTP(t *testing.T) {
 	engine := once.New(store, once.Config{})
 	executed := 0
 	var attempts []int
-	inner := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	inner := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		executed++
 		_, _ = io.WriteString(w, "refunded")
 	}))

@@ -29,7 +29,7 @@ type batchTxn struct {
 var _ ability.Deferred = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
-func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
 	case ordinary(c):
-		queueClaimed(&b, c)
+		queueUnclaimed(&b, c)
 	default:
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))

@@ -25,13 +25,13 @@ type firstAttempt struct {
 }
 
 // beginFirst does no more than get a connection.
-func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	t := &txn{s: s, conn: conn, claim: claim{id: opts.ID}}
-	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.claim.start}}
+	t := &txn{s: s, conn: conn, seen: lookup{id: opts.ID}}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.seen.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	return t, nil

@@ -13,9 +13,9 @@ import (
 
 // Renew implements [store.Renewer] with one round trip for 100 leases. A row that another
 // transaction has locked, such as a commit that demands that it is held, is waited for.
-func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
+func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	for some := range slices.Chunk(holds, pgsql.RenewAtOnce) {
-		_, err := s.apart(ctx, pipeline{{sql: pgsql.Renew, args: []any{pgsql.Holds(some), millis(lease)}, each: func(row pgx.Rows) error {
+		_, err := a.s.apart(ctx, pipeline{{sql: pgsql.Renew, args: []any{pgsql.Holds(some), millis(lease)}, each: func(row pgx.Rows) error {
 			var h store.Hold
 			err := row.Scan(&h.ID.Scope, &h.ID.Key, &h.Fence, &h.Nonce)
 			renewed = append(renewed, h)

@@ -16,7 +16,7 @@ func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 		id := newID()
 		err := error(&store.Error{Kind: store.KindRetry})
 		for run := 0; run < 20 && store.KindOf(err) == store.KindRetry; run++ { // the other cases are concurrent
-			var txn store.Claim[TX]
+			var txn store.Transaction[TX]
 			if txn, _, err = u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: level}); err == nil {
 				u.write(t, txn, id.Key)
 				err = txn.Commit(bounded(t), done(id, "r"))
@@ -124,7 +124,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	for _, id := range ids {
 		u.set(t, id.Key, "before")
 	}
-	var txns [2]store.Claim[TX]
+	var txns [2]store.Transaction[TX]
 	for i, id := range ids {
 		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: store.Serializable})
 		if err == nil && txn != nil {

@@ -15,7 +15,7 @@ applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 switch {`,
 			New: `rec, err := c.e.store.Read(ctx, ch.ID)
 applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
-var again store.Claim[TX]
+var again store.Transaction[TX]
 switch {
 case err == nil && rec.State == store.StateAbsent:
 	return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}`,

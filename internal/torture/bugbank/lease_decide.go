@@ -49,7 +49,7 @@ var decideMutants = []Mutant{
 	},
 	{
 		Name:  "the phases of an operation that has ended are forgotten",
-		Edits: []Edit{{In: "lease.(claim).Commit", Old: "end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()", New: "end.Next.Data = r.id, r.own.Nonce, nil"}},
+		Edits: []Edit{{In: "lease.(runTx).Commit", Old: "end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()", New: "end.Next.Data = r.id, r.own.Nonce, nil"}},
 		Tests: onLease("TestPhasesAndACall"),
 	},
 	{

@@ -7,7 +7,7 @@ var undoMutants = []Mutant{
 		Edits: []Edit{{
 			In:  "once.(*Engine).void",
 			Old: "rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (Answer, error) { return Answer{Result: voided.Result()}, nil })",
-			New: "rec, err := e.Read(ctx, op)\nif rec.State == store.StateAbsent {\n\trec.Result = voided.Result()\n}",
+			New: "rec, err := e.ReadRecord(ctx, op)\nif rec.State == store.StateAbsent {\n\trec.Result = voided.Result()\n}",
 		}},
 		Tests: in("", "TestUndoBeforeItWasDone"),
 	},

@@ -117,7 +117,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		executed := 0
 		engine := once.New(g.store, once.Config{Cache: 1 << 20})
-		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Route: func(*http.Request) string { return "POST /x" }},
 			func(w http.ResponseWriter, _ *http.Request, _ *sql.Tx) {
 				executed++
 				fmt.Fprint(w, personal)
