@@ -55,21 +55,16 @@ func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("such deliveries")
-	}
-	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
+	return cli.ShowPage(m, c.output, p, "such deliveries", printDeliveries)
+}
+
+func printDeliveries(w io.Writer, list []operate.Delivery) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "EVENT\tTYPE\tSTATE\tSENT AT\tDUE AT\tFAILURES\tLAST ANSWER\n")
-	for _, d := range p.Items {
+	for _, d := range list {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", d.Event, d.Type, d.State, words.Time(d.CreatedAt), timeOrDash(d.DueAt), d.Failures, lastAnswer(d.Last))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return m.More(p.Next)
+	return t.Flush()
 }
 
 // lastAnswer is the status of an attempt, or why there was no answer.

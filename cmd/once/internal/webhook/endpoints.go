@@ -55,16 +55,7 @@ func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("such endpoints")
-	}
-	if err := printEndpoints(m.Stdout, p.Items); err != nil {
-		return err
-	}
-	return m.More(p.Next)
+	return cli.ShowPage(m, c.output, p, "such endpoints", printEndpoints)
 }
 
 func printEndpoints(w io.Writer, list []operate.Endpoint) error {

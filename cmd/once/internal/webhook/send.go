@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -114,33 +113,24 @@ It works in small transactions. Killed in the middle, a part has been sent: the 
 }
 
 func newRecover() *change {
-	var since, until string
+	const try = "once webhook recover ENDPOINT --since 24h --reason WHY --db URL"
+	var between cli.Between
 	var rate float64
 	var missed bool
 	return &change{
-		args: 1, try: "once webhook recover ENDPOINT --since 24h --reason WHY --db URL", would: "send again to", did: "sent again to",
+		args: 1, try: try, would: "send again to", did: "sent again to",
 		flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&since, "since", "", "events from this `TIME` on, or so long ago at most (required)")
-			fs.StringVar(&until, "until", "", "only events before this `TIME`, or longer ago")
+			between.Flags(fs)
 			fs.Float64Var(&rate, "rate", 0, "at most so many become due in a second (default: all at once)")
 			fs.BoolVar(&missed, "missed", false, "those that it has had no attempt of")
 		},
 		do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
 			p := webhook.Period{Rate: rate}
-			now, err := db.Keys.Now(ctx)
-			if err != nil {
-				return "", err //nolint:wrapcheck // it is one of the database
-			}
-			for _, t := range []struct {
-				flag, text string
-				at         *time.Time
-			}{{"--since", since, &p.Since}, {"--until", until, &p.Until}} {
-				if *t.at, err = cli.Instant(t.flag, t.text, now); err != nil {
-					return "", err
-				}
+			if _, err := between.Read(ctx, db, &p.Since, &p.Until); err != nil {
+				return "", err
 			}
 			if p.Since.IsZero() {
-				return "", cli.Usage("since when?", "once webhook recover ENDPOINT --since 24h --reason WHY --db URL")
+				return "", cli.Usage("since when?", try)
 			}
 			send := db.Hooks.Recover
 			if missed {
