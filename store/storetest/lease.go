@@ -467,13 +467,13 @@ func testBacklog(t *testing.T, o *operations) {
 	o.advance(t, 4*time.Hour)
 	put(store.StateDone, 0, time.Hour)
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
-	if o.claim != nil {
-		defer o.claim(t, newID())()
-	}
 	nameless, other := stored(store.StateUnknown), stored(store.StateWaiting)
 	nameless.Name, other.Name = "", "other"
 	o.swap(t, store.Change{ID: newID(), Next: nameless})
 	o.swap(t, store.Change{ID: newID(), Next: other})
+	if o.claim != nil {
+		defer o.claim(t, newID())()
+	}
 	got, err := b.Backlog(bounded(t))
 	if names := map[string]upkeep.Named{"stored name": {Running: 2, Waiting: 1, Unknown: 2}, "": {Unknown: 1}, "other": {Waiting: 1}}; err != nil || !maps.Equal(got.Names, names) {
 		t.Errorf("by name: %+v, %v, want %+v", got.Names, err, names)
