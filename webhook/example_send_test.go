@@ -28,8 +28,10 @@ func ExampleHooks_Send() { //nolint:testableexamples // it needs a database: int
 	if err != nil {
 		log.Panic(err)
 	}
-	engine := once.New(s, once.Config{})
 	hooks := webhook.New(s, webhook.Config{Encrypter: encrypter})
+	relay := hooks.Relay(webhook.RelayConfig{}) // in any number of processes
+	engine := once.New(s, once.Config{AfterCommit: relay.Wake})
+	go func() { log.Panic(relay.Run(ctx)) }() // an error says that it cannot work at all
 
 	endpoint, secret, err := hooks.Endpoints().Create(ctx, webhook.Endpoint{
 		Tenant: "acme", URL: "https://acme.example/hooks", Types: []string{"refund.*"},
