@@ -127,6 +127,7 @@ func All() []Mutant {
 		pushMutants,
 		webhookMutants,
 		hooksMutants,
+		hookrelayMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,

@@ -71,7 +71,7 @@ func TestBusyEndpoint(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		const events, most, free = 1500, 16, 200
+		const events, most, free = 500, 16, 100
 		g := newGround(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a", concurrency: most})
 		full := make(chan struct{})
