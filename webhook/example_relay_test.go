@@ -10,7 +10,7 @@ import (
 )
 
 // A relay delivers, and a commit of the engine wakes it.
-func ExampleHooks_Relay() {
+func ExampleHooks_Relay() { //nolint:testableexamples // it needs a database
 	run := func(ctx context.Context, s *sqlstore.Store, hooks *webhook.Hooks[*sql.Tx]) (*once.Engine[*sql.Tx], <-chan error) {
 		relay := hooks.Relay(webhook.RelayConfig{})
 		engine := once.New(s, once.Config{AfterCommit: relay.Wake})

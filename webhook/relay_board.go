@@ -243,7 +243,7 @@ func (b *board) disable(t *target) {
 func (b *board) told(t *target, percent int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t.health.told = percent
+	t.told = percent
 }
 
 // healthOf returns how a target is doing now.
@@ -328,15 +328,16 @@ type queued struct {
 type queue []queued
 
 // Len implements [heap.Interface].
-func (q queue) Len() int { return len(q) }
+func (q *queue) Len() int { return len(*q) }
 
 // Less implements [heap.Interface].
-func (q queue) Less(i, j int) bool { return q[i].key.Before(q[j].key) }
+func (q *queue) Less(i, j int) bool { return (*q)[i].key.Before((*q)[j].key) }
 
 // Swap implements [heap.Interface].
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].target.index, q[j].target.index = i, j
+func (q *queue) Swap(i, j int) {
+	list := *q
+	list[i], list[j] = list[j], list[i]
+	list[i].target.index, list[j].target.index = i, j
 }
 
 // Push implements [heap.Interface].

@@ -210,7 +210,7 @@ func TestWindow(t *testing.T) {
 			if asks, again := b.due(); len(asks) > 0 || time.Until(again) != pause {
 				t.Fatalf("after %d failures it is tried again after %v, want %v", 5+i, time.Until(again), pause)
 			}
-			time.Sleep(pause)
+			<-time.After(pause)
 			if i < 19 {
 				try(1, http.StatusInternalServerError)
 			}
@@ -289,7 +289,7 @@ func TestRate(t *testing.T) {
 				b.claimed(a, time.Now())
 			}
 			if len(asks) == 0 {
-				time.Sleep(time.Until(again))
+				<-time.After(time.Until(again))
 			}
 		}
 		if got < 95 || got > 111 {

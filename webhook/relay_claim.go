@@ -255,7 +255,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	q := request{url: s.url, headers: s.headers, signer: s.signerAt(time.Now()), id: d.uid, data: data}
 	d.answer = q.send(ctx, r.client)
 	d.answer.Cause = d.cause
-	d.cut = ctx.Err() == context.Canceled && d.answer.Status == 0 //nolint:errorlint // it is not wrapped
+	d.cut = ctx.Err() == context.Canceled && d.answer.Status == 0
 	slow.Stop()
 	drained()
 	r.board.ended(d)

@@ -26,7 +26,7 @@ func pauseAfter(failures int, schedule []time.Duration) (time.Duration, bool) {
 		return 0, false
 	}
 	p := schedule[failures-1]
-	return p - time.Duration(rand.Float64()*float64(p)/10), true //nolint:gosec // it is no secret
+	return p - time.Duration(rand.Float64()*float64(p)/10), true
 }
 
 // circuitPause is how long an endpoint is left alone after so many failures in a row. 0: it is not.

@@ -21,7 +21,9 @@ const (
 	laneDelivered = iota
 	laneFailed
 	lanes
+)
 
+const (
 	settlersOfLane = 2   // statements of a lane under way at once: one is written down while another waits for its commit
 	settleMost     = 256 // deliveries in a statement
 )

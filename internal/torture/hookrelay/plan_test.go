@@ -85,9 +85,9 @@ func TestPlans(t *testing.T) {
 			what string
 			fill [][4]int // rows, endpoints, due in seconds, after event
 		}{
-			{"all endpoints", [][4]int{{50_000, endpoints, -60, 1000}}},
-			{"one endpoint", [][4]int{{50_000, 1, -60, 1000}}},
-			{"later", [][4]int{{50_000, endpoints, 3600, 1000}, {300, endpoints, -60, 900_000}}},
+			{"all endpoints", [][4]int{{100_000, endpoints, -60, 1000}}},
+			{"one endpoint", [][4]int{{100_000, 1, -60, 1000}}},
+			{"later", [][4]int{{100_000, endpoints, 3600, 1000}, {300, endpoints, -60, 900_000}}},
 		} {
 			for _, stale := range []bool{true, false} {
 				g.exec(t, "truncate once_webhook_delivery")
@@ -100,7 +100,7 @@ func TestPlans(t *testing.T) {
 				if !stale {
 					g.exec(t, "vacuum analyze once_webhook_delivery")
 					if c.what == "later" { // and then one endpoint gets many, of which the statistics do not know
-						g.exec(t, fill, 50_000, 1, -30, 2_000_000)
+						g.exec(t, fill, 100_000, 1, -30, 2_000_000)
 					}
 				}
 				rows, buffers, plan := g.explain(t, due)
