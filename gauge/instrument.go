@@ -32,6 +32,9 @@ var instruments = []Instrument{
 	{Name: gaugename.ExpiredOldestAge, OTel: "once.expired.oldest_age", Unit: "s", fold: highest, Help: "How long ago the retention of the oldest such operation ended."},
 	{Name: gaugename.WaitingOperations, OTel: "once.waiting.operations", Unit: "{operation}", Help: "Operations that were begun and wait for their next owner, at most 100,000 are counted."},
 	{Name: gaugename.WaitingOldestAge, OTel: "once.waiting.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest operation that waits for its next owner."},
+	{Name: gaugename.NamedUnfinishedOperations, OTel: "once.named.unfinished.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name that are claimed and not done. 100 names are told, and what comes later is other."},
+	{Name: gaugename.NamedWaitingOperations, OTel: "once.named.waiting.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name that were begun and wait for their next owner."},
+	{Name: gaugename.NamedUnknownOperations, OTel: "once.named.unknown.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name whose outcome only a person can find out."},
 
 	{Name: gaugename.OutboxMessages, OTel: "once.outbox.messages", Unit: "{message}", Help: "Messages that wait for delivery, at most 100,000 are counted."},
 	{Name: gaugename.OutboxOldestAge, OTel: "once.outbox.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest message that waits for delivery."},

@@ -6,7 +6,7 @@
 //	page, err := op.Keys.List(ctx, operate.KeyFilter{State: "unknown"})
 //	...
 //	by := operate.By{Who: "ada", Reason: "ticket 4711"}
-//	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), operate.Decision{CallID: id, RunAgain: true})
+//	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), lease.Resolution{CallID: id, RunAgain: true})
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
 // All that changes something takes a [By], which is in the audit in the same commit. All lists

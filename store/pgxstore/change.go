@@ -24,18 +24,18 @@ func ordinary(c store.Change) bool {
 		c.Expect.Fence == 0 && !c.KeepRequest && len(c.Held) == 0 && c.StaleAfter.IsZero()
 }
 
-// queueChange queues the record of c in a transaction that claimed describes.
-func queueChange(b *pipeline, c store.Change, claimed *claim) {
+// queueChange queues the record of c in a transaction that found describes.
+func queueChange(b *pipeline, c store.Change, found *lookup) {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
-	case c.ID == claimed.id && ordinary(c):
-		if claimed.row.expired {
+	case c.ID == found.id && ordinary(c):
+		if found.row.expired {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
-		queueDone(b, c, claimed.start)
+		queueDone(b, c, found.start)
 	default:
-		b.refusing(store.KindEnded, pgsql.SameTransaction, claimed.start)
-		if c.ID == claimed.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
+		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
+		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
 			c.ID, c.StaleAfter = store.ID{}, time.Time{} // it is absent, and stays so
 		}
 		queueSwap(b, c)
@@ -47,8 +47,8 @@ func queueDone(b *pipeline, c store.Change, start time.Time) {
 	queueInsert(b, store.KindEnded, pgsql.InsertDone, pgsql.InsertDoneRequest, c, start)
 }
 
-// queueClaimed queues the same by whom nothing has claimed.
-func queueClaimed(b *pipeline, c store.Change) {
+// queueUnclaimed queues the same for a transaction that holds no claim: the insert itself claims.
+func queueUnclaimed(b *pipeline, c store.Change) {
 	queueInsert(b, store.KindTaken, pgsql.InsertClaim, pgsql.InsertClaimRequest, c, pgsql.LockID(c.ID))
 }
 

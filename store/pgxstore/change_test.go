@@ -116,7 +116,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool, n int) {
 	patience := time.Now().Add(15 * time.Second)
 	for count(t, pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") < n {
 		if time.Now().After(patience) {
-			t.Fatal("nobody waits")
+			t.Fatal("no caller waits")
 		}
 		<-time.After(time.Millisecond)
 	}

@@ -16,7 +16,7 @@ import (
 
 // firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
 // of the handler: it would run whatever a look-up said, and that saves a round trip. The
-// claim fails if somebody else has it, and the server then skips the statement.
+// claim fails if another transaction has it, and the server then skips the statement.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
@@ -25,13 +25,13 @@ type firstAttempt struct {
 }
 
 // beginFirst does no more than get a connection.
-func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	t := &txn{s: s, conn: conn, claim: claim{id: opts.ID}}
-	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.claim.start}}
+	t := &txn{s: s, conn: conn, seen: lookup{id: opts.ID}}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.seen.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	return t, nil
@@ -314,7 +314,7 @@ func (r *firstRows) Values() ([]any, error) {
 	return values, err
 }
 
-// Close may be called again, also when the connection is somebody else's.
+// Close may be called again, also when the connection belongs to another goroutine.
 func (r *firstRows) Close() {
 	if r.closed {
 		return

@@ -204,7 +204,7 @@ func (m meanwhile) Value() (driver.Value, error) {
 	return int64(1), nil
 }
 
-// TestNothingRunsBeforeTheTransactionIsOpen, also while somebody opens it, or has failed to.
+// TestNothingRunsBeforeTheTransactionIsOpen, also while another goroutine opens it, or has failed to.
 func TestNothingRunsBeforeTheTransactionIsOpen(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)

@@ -22,7 +22,7 @@ type pipeline []statement
 type statement struct {
 	sql  string
 	args []any
-	rows bool                 // somebody reads them, and what they consist of
+	rows bool                 // a caller reads them, and what they consist of
 	each func(pgx.Rows) error // reads each of them, if set
 
 	appended bool // by a Runner: its tables are those of a capability
@@ -300,7 +300,7 @@ func (r pipelineResults) Close() error {
 	return err
 }
 
-// close also ends a connection on which somebody has dropped our prepared statements:
+// close also ends a connection on which a handler has dropped our prepared statements:
 // pgx goes on believing in them.
 func (r pipelineResults) close() error {
 	err := r.all.Close()

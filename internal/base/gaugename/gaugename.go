@@ -12,6 +12,10 @@ const (
 	ExpiredOperations    = "once_expired_operations"
 	ExpiredOldestAge     = "once_expired_oldest_age_seconds"
 
+	NamedUnfinishedOperations = "once_named_unfinished_operations"
+	NamedWaitingOperations    = "once_named_waiting_operations"
+	NamedUnknownOperations    = "once_named_unknown_operations"
+
 	OutboxMessages        = "once_outbox_messages"
 	OutboxReadyOldestAge  = "once_outbox_ready_oldest_age_seconds"
 	OutboxTopics          = "once_outbox_topics"

@@ -21,7 +21,7 @@ type Config struct {
 	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it
 	Node  string        // of this process, for people: random letters are added, so that a restarted process is another node
 
-	// Failed is told each error of the database. Run goes on. Default: nobody is told.
+	// Failed is told each error of the database. Run goes on. Default: none.
 	Failed func(error)
 }
 

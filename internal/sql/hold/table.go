@@ -132,7 +132,7 @@ func (t *table) take(ctx context.Context, parts []Part) error {
 }
 
 // letGo makes parts of this node free. Their fences stay: until another node takes such a part, a late
-// statement of this one harms nobody.
+// statement of this one does no harm.
 func (t *table) letGo(ctx context.Context, parts []Part) error {
 	return t.exec(ctx, `update once_hold set node = '' where node = ? and work = ? and (part = ? and fence = ?`+
 		strings.Repeat(` or part = ? and fence = ?`, len(parts)-1)+`)`, append([]any{t.node}, fenced(t.work, parts)...)...)

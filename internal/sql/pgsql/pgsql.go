@@ -210,7 +210,7 @@ const (
 )
 
 // ErrRecovery is what is wrong with a server that is in recovery. It is as good as down: its
-// locks exclude nobody on the primary, and its records are late.
+// locks exclude no session on the primary, and its records are late.
 var ErrRecovery = errors.New("the server is in recovery: it is a standby, which can neither claim an operation nor tell that it is absent. Try: target_session_attrs=read-write in the connection string")
 
 // StandbyRefuses reports whether an error may be that of a standby, which neither writes
