@@ -243,5 +243,6 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	case err != nil:
 		return err
 	}
+	r.background = true
 	return r.execute(ctx)
 }
