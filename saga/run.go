@@ -221,7 +221,7 @@ func (r *run) tell(ctx context.Context, e Event) {
 func (r *run) change(e end) (c store.Change, err error) {
 	s := e.saved
 	s.Definition, s.Due = r.def.print, time.Time{}
-	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(), CallStarted: s.calling() != nil}}
+	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(e.state == store.StateDone), CallStarted: s.calling() != nil}}
 	switch e.state { //nolint:exhaustive // no other is written
 	case store.StateRunning:
 		c.Lease = r.n.cfg.TTL

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	prefixes "github.com/oncelib/once/internal/base/prefix"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/upkeep"
 )
@@ -26,6 +27,16 @@ func backlog(d sqlplane.Dialect, unfinished, expires, done string) string {
 		" count(case when state = 4 then 1 end), min(case when state = 4 then since end), count(case when state = 3 then 1 end), min(case when state = 3 then since end),"+
 		" (select count(*) from ("+expired+strconv.Itoa(upkeep.MaxBacklog)+") as expired), ("+expired+"1)"+
 		" from (select state, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished")
+}
+
+// UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
+// have a recovery point that begins with point, and when the oldest of those was first written.
+func UnfinishedUnder(d sqlplane.Dialect, prefix, point string) string {
+	index := map[sqlplane.Dialect]string{sqlplane.SQLite: " indexed by once_operation_unfinished", sqlplane.MySQL: " force index (once_operation_expires_at)"}
+	behind := "case when point like '" + point + "%' then "
+	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end)"+
+		" from (select state, since, point from once_operation"+index[d]+" where expires_at is null and state <> 2 and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'"+
+		" order by scope, KEY limit "+strconv.Itoa(upkeep.MaxBacklog)+") as unfinished")
 }
 
 // ScanBacklog reads the row of [Backlog].
