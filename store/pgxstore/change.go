@@ -33,6 +33,8 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
 		queueDone(b, c, found.start)
+	case keeps(c) && len(c.Held) == 0:
+		b.refusing(store.KindTaken, pgsql.SwapKeepSame, append(keepArgs(c), found.start)...)
 	default:
 		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
 		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
@@ -93,6 +95,19 @@ func queueHeld(b *pipeline, holds []store.Hold) {
 	}
 }
 
+// keeps reports whether c is a step of an operation that goes on.
+func keeps(c store.Change) bool {
+	return c.KeepRequest && c.Expect.Fence != 0 && c.Next.State != store.StateAbsent
+}
+
+func keepArgs(c store.Change) []any {
+	n, expect := c.Next, c.Expect
+	return []any{
+		c.ID.Scope, c.ID.Key, int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), head.Encode(&n.Result), n.Result.Body,
+		n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain), expect.Fence, expect.LeaseExpired, expect.Nonce,
+	}
+}
+
 func queueRecord(b *pipeline, c store.Change) {
 	n, expect := c.Next, c.Expect
 	key := []any{c.ID.Scope, c.ID.Key}
@@ -108,8 +123,8 @@ func queueRecord(b *pipeline, c store.Change) {
 	case expect.Fence == 0:
 		b.queue(pgsql.Expired, key...)
 		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
-	case c.KeepRequest:
-		b.refusing(store.KindTaken, pgsql.SwapKeep, slices.Concat(key, who, result, lease, expected)...)
+	case keeps(c):
+		b.refusing(store.KindTaken, pgsql.SwapKeep, keepArgs(c)...)
 	default:
 		b.refusing(store.KindTaken, pgsql.SwapUpdate, slices.Concat(key, who, asked, result, origin, lease, expected)...)
 	}

@@ -114,11 +114,20 @@ func (e unsentError) Unwrap() error { return e.error }
 
 // begin is BEGIN and the bounds.
 func (f *firstAttempt) begin() pipeline {
+	b := f.unbounded()
+	queueBounds(&b, f.budget(), f.opts.Timeouts)
+	return b
+}
+
+func (f *firstAttempt) unbounded() pipeline {
 	b := make(pipeline, 0, 4)
 	b.queue(beginText[f.opts.Isolation])
 	f.s.queueName(&b, f.opts.ID)
-	queueBounds(&b, budgetUntil(f.deadline, f.opts.Timeouts.Statement), f.opts.Timeouts)
 	return b
+}
+
+func (f *firstAttempt) budget() time.Duration {
+	return budgetUntil(f.deadline, f.opts.Timeouts.Statement)
 }
 
 // prepare prepares what is to travel with the claim, if that is new to the connection. It waits for
@@ -201,12 +210,13 @@ func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
 
 // claim is BEGIN, the bounds and the claim, if there is an operation to claim.
 func (f *firstAttempt) claim() pipeline {
-	b := f.begin()
-	if f.opts.ID.IsZero() {
-		b.queue(pgsql.StartFirst)
-	} else {
-		b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	if f.opts.ID.IsZero() { // one statement less: a step of a lease or a saga has few others
+		b := f.unbounded()
+		b.queue(pgsql.BoundsStart, pgsql.Bound(f.budget()), pgsql.Bound(f.opts.Timeouts.Lock), pgsql.Bound(f.opts.Timeouts.Idle))
+		return b
 	}
+	b := f.begin()
+	b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
 	return b
 }
 

@@ -92,8 +92,8 @@ var own = map[string]bool{
 	pgsql.Budget: true, pgsql.Bounds: true, pgsql.Name: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
 	pgsql.SweepLightly: true, pgsql.Sweep: true,
-	pgsql.Start: true, pgsql.StartFirst: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
-	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
+	pgsql.Start: true, pgsql.BoundsStart: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
+	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapKeepSame: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 

@@ -26,6 +26,12 @@ const (
 	InboxParkedOldestAge  = "once_inbox_parked_oldest_age_seconds"
 	DeadLetters           = "once_dead_letters"
 
+	SagasDue                  = "once_sagas_due"
+	SagasDueOldestAge         = "once_sagas_due_oldest_age_seconds"
+	SagasStuck                = "once_sagas_stuck"
+	SagasBehindPivot          = "once_sagas_behind_pivot"
+	SagasBehindPivotOldestAge = "once_sagas_behind_pivot_oldest_age_seconds"
+
 	ConsumerReadyMessages      = "once_consumer_ready_messages"
 	ConsumerReadyOldestAge     = "once_consumer_ready_oldest_age_seconds"
 	ConsumerPostponedMessages  = "once_consumer_postponed_messages"

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	prefixes "github.com/oncelib/once/internal/base/prefix"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/upkeep"
@@ -26,6 +27,16 @@ func backlog(d sqlplane.Dialect, unfinished, expires, done string) string {
 		" from (select state, coalesce(name, '') as name, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished"+
 		" group by state, name union all select NOW, 2, '', count(*), min(expires_at)"+
 		" from (select expires_at from once_operation"+expires+" where "+done+"expires_at <= NOW order by expires_at"+limit+") as expired")
+}
+
+// UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
+// have a recovery point that begins with point, and when the oldest of those was first written.
+func UnfinishedUnder(d sqlplane.Dialect, prefix, point string) string {
+	index := map[sqlplane.Dialect]string{sqlplane.SQLite: " indexed by once_operation_unfinished", sqlplane.MySQL: " force index (once_operation_expires_at)"}
+	behind := "case when point like '" + point + "%' then "
+	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end)"+
+		" from (select state, since, point from once_operation"+index[d]+" where expires_at is null and state <> 2 and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'"+
+		" order by scope, KEY limit "+strconv.Itoa(upkeep.MaxBacklog)+") as unfinished")
 }
 
 // AddBacklog adds a row of [Backlog] to b.
