@@ -126,17 +126,20 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	case !same(before, again) && p.Effects == nil:
 		p.find(double, about+": other bytes, so that it was executed again, or its answer was made anew (--effects tells which)")
 	case !same(before, again):
-		p.differs = about
+		p.pending = append(p.pending, pending{body, about + ": other bytes"})
+	default:
+		p.alike(before, again, about)
 	}
-	if !again.ok() {
-		return
-	}
+}
+
+// alike compares what belongs to an answer beside its bytes.
+func (p *Probe) alike(before, again answer, about string) {
 	if before.status != again.status {
-		p.find(status, fmt.Sprintf("%s: status %d, not %d", about, again.status, before.status))
+		p.pending = append(p.pending, pending{status, fmt.Sprintf("%s: status %d, not %d", about, again.status, before.status)})
 	}
 	for _, name := range []string{"Location", "Content-Type", "Content-Language", "Etag", "Link"} {
 		if before.header.Get(name) != again.header.Get(name) {
-			p.find(header, fmt.Sprintf("%s: another header %s", about, name))
+			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: another header %s", about, name)})
 		}
 	}
 }

@@ -68,8 +68,14 @@ type Probe struct {
 	first     answer
 	firstKey  string
 	firstTook time.Duration
-	differs   string // what got other bytes in this check, where only effects tell whether it was executed again
-	mismatch  int    // the status of a mismatch
+	pending   []pending
+	mismatch  int // the status of a mismatch
+}
+
+// pending is a difference between two answers of one operation, if the effects say that it was one.
+type pending struct {
+	cause *cause
+	says  string
 }
 
 // Finding is one mistake of the service.
@@ -228,7 +234,7 @@ func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error
 		p.results = append(p.results, r)
 		return before, nil
 	}
-	p.now, p.expected, p.isAny, p.differs = c.name, 0, false, ""
+	p.now, p.expected, p.isAny, p.pending = c.name, 0, false, nil
 	if err := c.run(p, ctx); err != nil {
 		return before, err
 	}
@@ -254,9 +260,11 @@ func (p *Probe) judge(c *check, effects int64) {
 		p.find(c.double, says)
 	case p.Effects != nil && !p.isAny && effects < p.expected:
 		p.find(c.lost, says)
-	case p.differs != "":
-		p.find(body, p.differs+": other bytes")
-		p.isUntold = true // and never tell anything from now on
+	default:
+		for _, d := range p.pending {
+			p.find(d.cause, d.says)
+			p.isUntold = p.isUntold || d.cause == body // bytes never tell anything from now on
+		}
 	}
 	if c.name == "replay" { // no other check tells anything about a service without replays
 		p.isOver = p.found(ignored) || p.found(refused)
