@@ -15,7 +15,7 @@ import (
 type curl struct {
 	Request
 
-	urls     []string
+	urls     []*url.URL
 	data     []string
 	hasData  bool
 	isJSON   bool
@@ -36,8 +36,8 @@ var long = map[string]string{
 }
 
 var options = map[string]func(c *curl, value string) error{
-	"--request":        func(c *curl, v string) error { c.Method = v; return nil },
-	"--url":            func(c *curl, v string) error { c.urls = append(c.urls, v); return nil },
+	"--request":        (*curl).method,
+	"--url":            (*curl).place,
 	"--header":         (*curl).header,
 	"--data":           func(c *curl, v string) error { return c.add(v, true) },
 	"--data-ascii":     func(c *curl, v string) error { return c.add(v, true) },
@@ -87,8 +87,7 @@ func (c *curl) word(words []string) (taken int, err error) {
 	word := words[0]
 	switch {
 	case !strings.HasPrefix(word, "-") || word == "-":
-		c.urls = append(c.urls, word)
-		return 1, nil
+		return 1, c.place(word)
 	case strings.HasPrefix(word, "--"):
 		if flags[word] {
 			return 1, nil
@@ -121,6 +120,22 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 		attached, taken = words[1], 2
 	}
 	return taken, set(c, attached)
+}
+
+func (c *curl) method(name string) error {
+	if c.Method != "" {
+		return errors.New("the curl command has two methods. Try: one --request")
+	}
+	c.Method = name
+	return nil
+}
+
+func (c *curl) place(text string) error {
+	u, err := parseURL(text)
+	if err == nil {
+		c.urls = append(c.urls, u)
+	}
+	return err
 }
 
 func (c *curl) header(line string) error {
@@ -187,10 +202,7 @@ func (c *curl) end() (*Request, error) {
 	if c.isJSON && c.isForm {
 		return nil, errors.New("the curl command has --json and --data. Try: one of them")
 	}
-	u, err := parseURL(c.urls[0])
-	if err != nil {
-		return nil, err
-	}
+	u := c.urls[0]
 	c.URL = u
 	if u.User != nil { // it is sent as a header, as curl does
 		password, _ := u.User.Password()

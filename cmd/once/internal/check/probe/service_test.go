@@ -56,9 +56,8 @@ func (s *service) key(r *http.Request) (key string, refused int) {
 		return "", http.StatusBadRequest
 	}
 	key, isQuoted := strings.CutPrefix(lines[0], `"`)
-	if unquoted, ok := strings.CutSuffix(key, `"`); ok == isQuoted {
-		key = unquoted
-	} else {
+	key, isClosed := strings.CutSuffix(key, `"`)
+	if isClosed != isQuoted {
 		return "", http.StatusBadRequest
 	}
 	if s.with("truncates") {

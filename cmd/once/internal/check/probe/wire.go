@@ -7,8 +7,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -40,7 +42,7 @@ func (a answer) String() string {
 	if a.status == 0 {
 		return "no answer"
 	}
-	return fmt.Sprint(a.status)
+	return strconv.Itoa(a.status)
 }
 
 // message is the request with a key, and with what a check changes about it.
@@ -100,9 +102,7 @@ func (p *Probe) bytes(m message) ([]byte, int, error) {
 	for _, name := range []string{p.KeyHeader, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect"} {
 		r.Header.Del(name)
 	}
-	for name, values := range m.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, m.header)
 	if len(m.keys) > 0 {
 		r.Header[http.CanonicalHeaderKey(p.KeyHeader)] = m.keys
 	}
