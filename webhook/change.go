@@ -32,7 +32,7 @@ func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, 
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable has an endpoint get what is sent from now on, and what waits for its delivery.
+// Enable has an endpoint get what is sent from now on, and what waits for its delivery. That it has failed before is forgotten.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
@@ -101,6 +101,9 @@ func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string
 			return err
 		}
 		row, err := es.find(ctx, r, tenant, id)
+		if err == nil && row.DisabledBy == "" { // else its next failure could disable it again
+			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
+		}
 		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
 			err = row.open(es.cfg)
 		}

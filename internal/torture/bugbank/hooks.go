@@ -59,7 +59,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "a tenant reads endpoints of others",
-		Edits: []Edit{{In: "webhook.(*Endpoints).read", Old: "e.uid = ? and e.tenant = ? and", New: "e.uid = ? and (e.tenant = ? or e.tenant <> '') and"}},
+		Edits: []Edit{{In: "webhook.(*Endpoints).find", Old: "e.uid = ? and e.tenant = ? and", New: "e.uid = ? and (e.tenant = ? or e.tenant <> '') and"}},
 		Tests: hooksOn("TestOtherTenants$/^SQLite$"),
 	},
 	{
