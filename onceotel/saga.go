@@ -39,7 +39,7 @@ func (t *Telemetry) SagaSpan(ctx context.Context, s saga.Span) (_ context.Contex
 			options = append(options, trace.WithLinks(links(s.Start)...))
 		}
 	}
-	ctx, span := t.tracer.Start(ctx, name, options...)
+	ctx, span := t.tracer.Start(ctx, name, options...) //nolint:spancheck // the end that is returned ends it
 	return ctx, func(how string, err error) {
 		span.SetAttributes(sagaResult.String(how))
 		if err != nil {

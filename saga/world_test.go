@@ -185,7 +185,9 @@ type processTx struct {
 }
 
 func (t *processTx) Commit(ctx context.Context, c store.Change) error {
-	commit := func() (store.Record, error) { return store.Record{}, t.Transaction.Commit(context.WithoutCancel(ctx), c) }
+	commit := func() (store.Record, error) {
+		return store.Record{}, t.Transaction.Commit(context.WithoutCancel(ctx), c)
+	}
 	_, err := t.p.write("commit", commit, func() { _ = t.Rollback(ctx) })
 	return err
 }
