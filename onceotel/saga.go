@@ -40,7 +40,7 @@ func (t *Telemetry) SagaSpan(ctx context.Context, s saga.Span) (_ context.Contex
 		}
 	}
 	ctx, span := t.tracer.Start(ctx, name, options...) //nolint:spancheck // the end that is returned ends it
-	return ctx, func(how string, err error) { //nolint:spancheck // so it does
+	return ctx, func(how string, err error) {          //nolint:spancheck // so it does
 		span.SetAttributes(sagaResult.String(how))
 		if err != nil {
 			span.SetAttributes(semconv.ErrorType(err))
