@@ -44,7 +44,7 @@ func init() { declared.Writes = func(b any) []store.Statement { return b.(*Batch
 // Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
 // others run the same declaration in an ordinary transaction.
 //
-// fn runs before anybody has asked whether the operation was done already, in vain if it
+// fn runs before the database is asked whether the operation was done already, in vain if it
 // was: it declares and does nothing else. Writes are sent when it has returned. An error
 // of theirs is that of the operation, as if fn had returned it.
 //

@@ -27,7 +27,7 @@ func (s *counting) Read(ctx context.Context, id store.ID) (store.Record, error) 
 	return s.Store.Read(ctx, id)
 }
 
-func (s *counting) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (s *counting) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 	s.n.Add(1)
 	return s.Store.Begin(ctx, ask)
 }
@@ -111,7 +111,7 @@ func TestACachedReplayAsksNobody(t *testing.T) {
 }
 
 // TestOnlyWhatWasCommittedHereIsCached: what was read may be a commit that still waits
-// for the standby, and nobody here knows when it expires.
+// for the standby, and it is unknown here when it expires.
 func TestOnlyWhatWasCommittedHereIsCached(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		c := newCaching(t, once.Config{Synced: synced})
@@ -134,8 +134,8 @@ func TestALostCommitIsCachedWhenItIsSettled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &counting{Store: memstore.New()}
 				lost := &spy{Store: s}
-				var open store.Claim[tx]
-				lost.commit = func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
+				var open store.Transaction[tx]
+				lost.commit = func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
 					if open = txn; !late {
 						must(t, txn.Commit(ctx, c))
 					}
@@ -219,7 +219,7 @@ func TestDrop(t *testing.T) {
 	s := &counting{Store: memstore.New()}
 	late := &spy{Store: s}
 	c := caching{t, s, once.New[tx](late, once.Config{Cache: mebibyte})}
-	late.commit = func(ctx context.Context, txn store.Claim[tx], ch store.Change) error {
+	late.commit = func(ctx context.Context, txn store.Transaction[tx], ch store.Change) error {
 		err := txn.Commit(ctx, ch)
 		c.e.InvalidateCache("s", "k") // it is forgotten, and its caller has not been told yet that it is done
 		return err

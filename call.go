@@ -251,7 +251,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	switch {
 	case err != nil:
 		return c.beginFailed(err)
-	case txn.Claim == nil:
+	case txn.Transaction == nil:
 		return c.found(rec)
 	}
 	switch {
@@ -295,16 +295,16 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 	return e.store.Read(ctx, id)
 }
 
-// claim is a transaction of the store and the claim that it has.
-type claim[TX any] struct {
-	store.Claim[TX]                  // nil: there is nothing to execute
-	expiring        ability.Expiring // nil: the store does not end it
-	deferred        bool             // nothing is claimed before its Commit
-	joined          bool             // it is a part of the caller's transaction, which decides
+// transaction is one of the store, and the claim that it has.
+type transaction[TX any] struct {
+	store.Transaction[TX]                  // nil: there is nothing to execute
+	expiring              ability.Expiring // nil: the store does not end it
+	deferred              bool             // nothing is claimed before its Commit
+	joined                bool             // it is a part of the caller's transaction, which decides
 }
 
-func claimOf[TX any](txn store.Claim[TX]) claim[TX] {
-	cl := claim[TX]{Claim: txn}
+func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
+	cl := transaction[TX]{Transaction: txn}
 	if x, ok := store.As[ability.Expiring](txn); ok && x.Ended() != nil {
 		cl.expiring = x
 	}
@@ -313,7 +313,7 @@ func claimOf[TX any](txn store.Claim[TX]) claim[TX] {
 
 // claim asks the store for a transaction. The first one of a batch is asked for nothing
 // but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Record, error) {
+func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(&c.op),
@@ -321,7 +321,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 	}
 	if c.e.irrevocable {
 		if err := c.describe(&opts); err != nil {
-			return claim[TX]{}, store.Record{}, err
+			return transaction[TX]{}, store.Record{}, err
 		}
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
@@ -332,9 +332,9 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (claim[TX], store.Reco
 		txn, rec, err = c.e.store.Begin(ctx, opts)
 	}
 	if err != nil || txn == nil {
-		return claim[TX]{}, rec, err
+		return transaction[TX]{}, rec, err
 	}
-	cl := claimOf(txn)
+	cl := transactionOf(txn)
 	if opts.Batch {
 		_, cl.deferred = store.As[ability.Deferred](txn)
 	}

@@ -21,7 +21,7 @@ func TestCancelDoesNotEndACommit(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		s := memstore.New()
 		ctx, cancel := context.WithCancel(t.Context())
-		e := once.New(&spy{Store: s, commit: func(tail context.Context, txn store.Claim[tx], c store.Change) error {
+		e := once.New(&spy{Store: s, commit: func(tail context.Context, txn store.Transaction[tx], c store.Change) error {
 			cancel()
 			if tail.Err() != nil {
 				t.Error("the commit was cancelled with its caller")
@@ -51,7 +51,7 @@ func TestCancelDoesNotEndACommit(t *testing.T) {
 func TestCancelRollsBackALivingTransaction(t *testing.T) {
 	s := memstore.New()
 	undone := false
-	e := once.New(&spy{Store: s, undo: func(tail context.Context, txn store.Claim[tx]) error {
+	e := once.New(&spy{Store: s, undo: func(tail context.Context, txn store.Transaction[tx]) error {
 		undone = tail.Err() == nil
 		return txn.Rollback(tail)
 	}}, once.Config{})

@@ -13,7 +13,7 @@ import (
 
 // commit commits what a run has come to, or rolls its writes back and stores the result by
 // itself.
-func (c *call[TX]) commit(ctx context.Context, txn claim[TX], r ran) verdict {
+func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket()
@@ -91,7 +91,7 @@ func fits(rec store.Record) error {
 }
 
 // committed is the verdict on the answer to a commit.
-func (c *call[TX]) committed(ctx context.Context, txn claim[TX], ch store.Change, err error) verdict {
+func (c *call[TX]) committed(ctx context.Context, txn transaction[TX], ch store.Change, err error) verdict {
 	if err == nil {
 		if !c.id.IsZero() {
 			c.report.from = store.StateAbsent.String()
@@ -117,7 +117,7 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 		}
 		return c.found(rec)
 	}
-	v := c.committed(ctx, claim[TX]{}, ch, err)
+	v := c.committed(ctx, transaction[TX]{}, ch, err)
 	if store.KindOf(err) == store.KindLost && v.again {
 		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
 		// whatever another run would come to.

@@ -135,7 +135,7 @@ func plainly(t *testing.T, e *once.Engine[tx], err error) (string, error) {
 }
 
 // Work without an operation is an ordinary transaction that is run again if need
-// be, and whose result reaches the caller though nobody keeps it.
+// be, and whose result reaches the caller though it is not kept.
 func TestWithoutOperation(t *testing.T) {
 	for _, cfg := range []once.Config{{}, {HashKeys: true, Encrypter: sealer(t, 1)}} {
 		s := memstore.New()

@@ -47,7 +47,7 @@ func TestError(t *testing.T) {
 func TestEffectOfNothingIsInDoubt(t *testing.T) {
 	var e once.Effect
 	if e != once.EffectInDoubt || e.String() != "in doubt" || once.EffectNotApplied.String() != "not applied" || once.EffectApplied.String() != "applied" {
-		t.Error("an effect that nobody has set must prove nothing")
+		t.Error("an effect that was never set must prove nothing")
 	}
 }
 

@@ -23,7 +23,7 @@ func exhausted(asked *atomic.Int64) *spy {
 		return &store.Error{Kind: store.KindUnavailable, Err: ctx.Err()}
 	}
 	s := &spy{Store: unread{memstore.New(), wait}}
-	s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+	s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 		return nil, store.Record{}, wait(ctx, ask.Timeouts.Acquire)
 	}
 	return s

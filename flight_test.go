@@ -20,8 +20,8 @@ type callCount struct {
 }
 
 // begin is a Begin that takes a while, as a database does.
-func (g *callCount) begin(s store.Store[tx]) func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
-	return func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (g *callCount) begin(s store.Store[tx]) func(context.Context, store.BeginOptions) (store.Transaction[tx], store.Record, error) {
+	return func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 		g.calls.Add(1)
 		if n := g.now.Add(1); n > g.most.Load() {
 			g.most.Store(n)

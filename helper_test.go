@@ -42,7 +42,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pass lets time pass: in a bubble, where it is nobody's.
+// pass lets time pass: in a bubble, where time is not real.
 func pass(d time.Duration) { <-time.After(d) }
 
 // recorder is an observer that keeps what it sees.
@@ -78,14 +78,14 @@ func (r *recorder) last(t *testing.T) once.Event {
 // spy lets a test stand between the engine and its store.
 type spy struct {
 	store.Store[tx]
-	begin  func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error)
-	commit func(ctx context.Context, txn store.Claim[tx], c store.Change) error
-	undo   func(ctx context.Context, txn store.Claim[tx]) error
+	begin  func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error)
+	commit func(ctx context.Context, txn store.Transaction[tx], c store.Change) error
+	undo   func(ctx context.Context, txn store.Transaction[tx]) error
 }
 
 func (s *spy) Unwrap() any { return s.Store }
 
-func (s *spy) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
+func (s *spy) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
 	if s.begin != nil {
 		txn, rec, err = s.begin(ctx, ask)
 	} else {
@@ -98,24 +98,24 @@ func (s *spy) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Clai
 }
 
 type spyTxn struct {
-	store.Claim[tx]
+	store.Transaction[tx]
 	s *spy
 }
 
-func (t *spyTxn) Unwrap() any { return t.Claim }
+func (t *spyTxn) Unwrap() any { return t.Transaction }
 
 func (t *spyTxn) Commit(ctx context.Context, c store.Change) error {
 	if t.s.commit != nil {
-		return t.s.commit(ctx, t.Claim, c)
+		return t.s.commit(ctx, t.Transaction, c)
 	}
-	return t.Claim.Commit(ctx, c)
+	return t.Transaction.Commit(ctx, c)
 }
 
 func (t *spyTxn) Rollback(ctx context.Context) error {
 	if t.s.undo != nil {
-		return t.s.undo(ctx, t.Claim)
+		return t.s.undo(ctx, t.Transaction)
 	}
-	return t.Claim.Rollback(ctx)
+	return t.Transaction.Rollback(ctx)
 }
 
 // words are the events of one call, one word each.

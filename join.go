@@ -51,7 +51,7 @@ func (c *call[TX]) join(ctx context.Context, tx TX, h handler[TX]) verdict {
 	case txn == nil:
 		return c.found(rec)
 	}
-	cl := claimOf(txn)
+	cl := transactionOf(txn)
 	cl.joined = true
 	return c.execute(ctx, cl, h)
 }
@@ -62,7 +62,7 @@ var errNoJoin = errors.New("this store cannot join a transaction of the caller")
 
 // joinFailed is the verdict on a handler that has returned the error of a Join which has
 // met another call: all of it can be tried again.
-func (c *call[TX]) joinFailed(txn claim[TX], err error) (v verdict, is bool) {
+func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is bool) {
 	var inner *Error
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false

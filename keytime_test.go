@@ -51,7 +51,7 @@ func TestOnlyWhatIsSaidToBeNewIsNotLookedUp(t *testing.T) {
 		var asked []bool
 		busy := 0
 		s := &spy{Store: memstore.New()}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			asked = append(asked, ask.First)
 			if busy--; busy >= 0 {
 				return nil, store.Record{State: store.StateRunning}, nil

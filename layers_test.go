@@ -38,7 +38,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestLinks: whoever has metrics of an engine, or a client that retries, links no capability that it does not use. Only tests link package oncetest.
+// TestLinks: a program that has metrics of an engine, or a client that retries, links no capability that it does not use. Only tests link package oncetest.
 func TestLinks(t *testing.T) {
 	imports := importsOf(t)
 	for from, unwanted := range map[string][]string{

@@ -36,7 +36,7 @@ func newLeasing() *leasing {
 
 func (s *leasing) Irrevocable() {}
 
-func (s *leasing) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*leasedRun], store.Record, error) {
+func (s *leasing) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*leasedRun], store.Record, error) {
 	s.begins = append(s.begins, opts)
 	if opts.ID.IsZero() {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("a lease needs a key")}
@@ -368,7 +368,7 @@ func TestRead(t *testing.T) {
 	e := leasedEngine(s, new(recorder))
 	want := func(state store.State) store.Record {
 		t.Helper()
-		rec, err := e.Read(t.Context(), leasedOp)
+		rec, err := e.ReadRecord(t.Context(), leasedOp)
 		must(t, err)
 		if rec.State != state {
 			t.Errorf("%s, want %s", rec.State, state)
@@ -381,19 +381,19 @@ func TestRead(t *testing.T) {
 	must(t, dead.Tx().call(t.Context()))
 	want(store.StateRunning)
 	s.mem.Advance(2 * leaseTime)
-	want(store.StateUnknown) // and nobody has stored that
+	want(store.StateUnknown) // and that is not stored
 	op := leasedOp
 	op.Key = "other"
 	_, _, err = e.Exec(t.Context(), op, func(context.Context, *leasedRun) (once.Answer, error) {
 		return once.Answer{Result: store.Result{Status: 402, Body: []byte("no")}, Rollback: true}, nil
 	})
 	must(t, err)
-	rec, err := e.Read(t.Context(), op)
+	rec, err := e.ReadRecord(t.Context(), op)
 	must(t, err)
 	if rec.State != store.StateDone || rec.Result.Status != 402 || string(rec.Result.Body) != "no" || len(rec.Result.Header) > 0 {
 		t.Errorf("%+v", rec)
 	}
-	_, err = e.Read(t.Context(), once.Operation{Scope: "s"})
+	_, err = e.ReadRecord(t.Context(), once.Operation{Scope: "s"})
 	wantOutcome(t, err, once.CodeInvalid, once.EffectNotApplied)
 }
 

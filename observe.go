@@ -246,11 +246,11 @@ func (c *call[TX]) named(e Event) Event {
 
 // observeEffectOutside reports a success whose handler has not touched its transaction: its
 // effect, if it had one, was not made once.
-func (c *call[TX]) observeEffectOutside(ctx context.Context, txn claim[TX], a Answer, writes int) {
+func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return
 	}
-	if n, ok := store.As[ability.Counter](txn.Claim); ok && n.Statements() == 0 {
+	if n, ok := store.As[ability.Counter](txn.Transaction); ok && n.Statements() == 0 {
 		c.observe(ctx, EventEffectOutsideTx, errOutside)
 	}
 }

@@ -142,11 +142,11 @@ func TestObserverSeesEveryDecision(t *testing.T) {
 	}
 }
 
-// lostToARival loses a commit, and before it can be settled somebody else has
+// lostToARival loses a commit, and before it can be settled another caller has
 // executed the operation.
 func lostToARival() store.Store[tx] {
 	s := memstore.New()
-	return &spy{Store: s, commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
+	return &spy{Store: s, commit: func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
 		if err := txn.Rollback(ctx); err != nil {
 			return err
 		}
@@ -183,13 +183,13 @@ func TestObserverSeesWhereTimeGoes(t *testing.T) {
 		s := memstore.New()
 		slow := &spy{
 			Store: s,
-			begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+			begin: func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 				pass(6 * time.Second)
 				ask.Waits.Acquire += 1 * time.Second
 				ask.Waits.Lock += 2 * time.Second
 				return s.Begin(ctx, ask)
 			},
-			commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
+			commit: func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
 				pass(3 * time.Second)
 				return txn.Commit(ctx, c)
 			},

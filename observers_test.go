@@ -65,13 +65,13 @@ func downAgain() store.Store[tx] {
 	begun := 0
 	return &spy{
 		Store: s,
-		begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		begin: func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			if begun++; begun > 1 {
 				return nil, store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("down")}
 			}
 			return s.Begin(ctx, ask)
 		},
-		commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+		commit: func(ctx context.Context, txn store.Transaction[tx], _ store.Change) error {
 			return errors.Join(&store.Error{Kind: store.KindRetry, Err: errors.New("conflict")}, txn.Rollback(ctx))
 		},
 	}

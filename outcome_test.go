@@ -33,7 +33,7 @@ type failingJoin struct {
 	err error
 }
 
-func (s failingJoin) Join(context.Context, tx, store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (s failingJoin) Join(context.Context, tx, store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 	return nil, store.Record{}, s.err
 }
 
@@ -42,7 +42,7 @@ func (s failingJoin) Join(context.Context, tx, store.BeginOptions) (store.Claim[
 var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"begin": func(ctx context.Context, k error) (int, error) {
 		begins := 0
-		s := &spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s := &spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return nil, store.Record{}, k
 		}}
@@ -57,11 +57,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"commit": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.commit = func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+		s.commit = func(ctx context.Context, txn store.Transaction[tx], _ store.Change) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}
@@ -71,7 +71,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"swap": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
@@ -82,7 +82,7 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"handler": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
@@ -93,11 +93,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"rollback": func(ctx context.Context, k error) (int, error) { // after the handler has failed
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.undo = func(ctx context.Context, txn store.Claim[tx]) error {
+		s.undo = func(ctx context.Context, txn store.Transaction[tx]) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}
@@ -108,11 +108,11 @@ var placesOfKinds = map[string]func(ctx context.Context, k error) (int, error){
 	"rollback before swap": func(ctx context.Context, k error) (int, error) {
 		begins, mem := 0, memstore.New()
 		s := &spy{Store: mem}
-		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		s.begin = func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			begins++
 			return mem.Begin(ctx, ask)
 		}
-		s.undo = func(ctx context.Context, txn store.Claim[tx]) error {
+		s.undo = func(ctx context.Context, txn store.Transaction[tx]) error {
 			_ = txn.Rollback(ctx)
 			return k
 		}

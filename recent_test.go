@@ -15,7 +15,7 @@ type beginCounter struct {
 	begins int
 }
 
-func (s *beginCounter) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *beginCounter) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	s.begins++
 	return s.Store.Begin(ctx, ask)
 }

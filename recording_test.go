@@ -101,13 +101,13 @@ var recordings = map[string]recording{
 		about: "a finished operation of several transactions", asked: asked{Scope: "s", Key: "k"},
 		swap: &store.Record{State: store.StateDone, Fence: 4, RecoveryPoint: "charged", Data: []byte("ch_1"), Result: store.Result{Body: []byte(`"v"`)}},
 	},
-	"0-leased-running": {about: "somebody works on it", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateRunning, Fence: 2, RecoveryPoint: "p"}},
+	"0-leased-running": {about: "an owner works on it", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateRunning, Fence: 2, RecoveryPoint: "p"}},
 	"0-leased-lapsed":  {about: "its holder is gone", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateRunning, Fence: 2}, lapsed: true},
 	"0-leased-lapsed-calling": {
 		about: "its holder is gone, in the middle of an external call", asked: asked{Scope: "s", Key: "k"},
 		swap: &store.Record{State: store.StateRunning, Fence: 2, CallStarted: true}, lapsed: true,
 	},
-	"0-leased-unknown": {about: "nobody knows", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateUnknown, Fence: 2, CallStarted: true}},
+	"0-leased-unknown": {about: "the outcome is unknown", asked: asked{Scope: "s", Key: "k"}, swap: &store.Record{State: store.StateUnknown, Fence: 2, CallStarted: true}},
 	"0-mismatch": {
 		about: "the key of another request", asked: asked{Scope: "s", Key: "k", Fingerprint: parts}, value: value(1),
 		then: func(c *columns) { f := once.FingerprintOf([]byte("another")); c.Fingerprint = f[:] },

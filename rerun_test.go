@@ -16,7 +16,7 @@ import (
 const longestPause = 5 * time.Millisecond
 
 // TestPauseBeforeARerun: who has lost a race does not come back at once, nor together with
-// the others who have lost it, nor late; and he does not come back when nobody waits.
+// the others who have lost it, nor late; and he does not come back when no caller waits.
 func TestPauseBeforeARerun(t *testing.T) {
 	for name, op := range map[string]once.Operation{"operation": {Scope: "s", Key: "k"}, "plain": {}} {
 		t.Run(name, func(t *testing.T) {

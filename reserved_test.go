@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestReservedScopesAreRefused: nobody but the package of an owner executes under its scopes, in whatever way, and the error says what
+// TestReservedScopesAreRefused: only the package of an owner executes under its scopes, in whatever way, and the error says what
 // to do. Scopes that only look alike are the user's.
 func TestReservedScopesAreRefused(t *testing.T) {
 	s := memstore.New()

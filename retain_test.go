@@ -32,7 +32,7 @@ func TestRetainOutlivesSettling(t *testing.T) {
 	}
 }
 
-// TestForever: a store is told that there is no end, whoever has said so, and not of one
+// TestForever: a store is told that there is no end, whichever part of the API has said so, and not of one
 // that is far away.
 func TestForever(t *testing.T) {
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestForever(t *testing.T) {
 	} {
 		for _, fail := range []error{nil, &once.Failure{Code: "x"}} { // by Commit, by Swap
 			var told []time.Duration
-			s := &spy{Store: &swaps{memstore.New(), &told}, commit: func(ctx context.Context, txn store.Claim[tx], ch store.Change) error {
+			s := &spy{Store: &swaps{memstore.New(), &told}, commit: func(ctx context.Context, txn store.Transaction[tx], ch store.Change) error {
 				told = append(told, ch.Retain)
 				return txn.Commit(ctx, ch)
 			}}

@@ -53,7 +53,7 @@ type ran struct {
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while its handler ran. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler on an open transaction and commits.
-func (c *call[TX]) execute(ctx context.Context, txn claim[TX], h handler[TX]) verdict {
+func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[TX]) verdict {
 	c.runs++
 	if !c.id.IsZero() && !txn.deferred {
 		c.report.from = store.StateAbsent.String()
@@ -75,7 +75,7 @@ func (c *call[TX]) execute(ctx context.Context, txn claim[TX], h handler[TX]) ve
 // run runs the handler, within its context, on an open transaction. If that does not come to a change, the
 // transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
 // code (the handler, the encryption, the observer).
-func (c *call[TX]) run(ctx, within context.Context, txn claim[TX], h handler[TX]) (r ran) {
+func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handler[TX]) (r ran) {
 	returned := false
 	began := c.e.clock()
 	defer func() {
@@ -136,14 +136,14 @@ func (c *call[TX]) panicked(undo error) verdict {
 }
 
 // undo rolls back, cancelled or not.
-func (c *call[TX]) undo(ctx context.Context, txn claim[TX]) error {
+func (c *call[TX]) undo(ctx context.Context, txn transaction[TX]) error {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	return txn.Rollback(uncancelled)
 }
 
 // runFailed is the verdict after a run that has failed.
-func (c *call[TX]) runFailed(ctx context.Context, txn claim[TX], r ran) verdict {
+func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) verdict {
 	err, unanswered := r.err, false
 	switch kind := store.KindOf(r.undo); kind {
 	case store.KindEnded, store.KindPartial, store.KindUncertain: // what is stored says nothing about that

@@ -17,7 +17,7 @@ import (
 func TestRunsAreBounded(t *testing.T) {
 	runs := 0
 	s := memstore.New()
-	e := once.New(&spy{Store: s, commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+	e := once.New(&spy{Store: s, commit: func(ctx context.Context, txn store.Transaction[tx], _ store.Change) error {
 		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.KindRetry, Err: errors.New("40001")})
 	}}, once.Config{Runs: 5})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, t tx) (string, error) {
@@ -31,7 +31,7 @@ func TestRunsAreBounded(t *testing.T) {
 
 func TestRefusalsAreBounded(t *testing.T) {
 	asked := 0
-	e := once.New(&spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Claim[tx], store.Record, error) {
+	e := once.New(&spy{Store: memstore.New(), begin: func(context.Context, store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 		asked++
 		return nil, store.Record{}, &store.Error{Kind: store.KindRetry, Err: errors.New("40001")}
 	}}, once.Config{})
@@ -51,7 +51,7 @@ func TestAsks(t *testing.T) {
 	s := memstore.New()
 	f := storetest.NewFaults(s)
 	f.Arm(storetest.Plan{At: []storetest.Point{storetest.CommitRetry}})
-	e := once.New(&spy{Store: f, begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+	e := once.New(&spy{Store: f, begin: func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 		asks = append(asks, ask)
 		return f.Begin(ctx, ask)
 	}}, once.Config{Synced: true, Timeouts: store.Timeouts{Acquire: time.Second, Lock: time.Hour}})
@@ -65,9 +65,9 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// A store that always finds somebody else's record, and never shows it, ends it too.
+// A store that always finds the record of another call, and never shows it, ends it too.
 func TestCollisionsAreBounded(t *testing.T) {
-	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Claim[tx], _ store.Change) error {
+	e := once.New(&spy{Store: memstore.New(), commit: func(ctx context.Context, txn store.Transaction[tx], _ store.Change) error {
 		return errors.Join(txn.Rollback(ctx), &store.Error{Kind: store.KindTaken, Err: errors.New("23505")})
 	}}, once.Config{})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))

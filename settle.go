@@ -13,7 +13,7 @@ import (
 // settle finds out what became of a commit whose answer was lost: either the
 // record is there, or the claim can be had again. A found record must be durable
 // to count: one that only this server has seen may still vanish in a failover.
-func (c *call[TX]) settle(ctx context.Context, txn claim[TX], ch store.Change, lost error) verdict {
+func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}

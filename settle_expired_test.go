@@ -20,7 +20,7 @@ type leapingStore struct {
 	leaps, begins, stale int
 }
 
-func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	s.begins++
 	if s.begins == s.stale {
 		ask.ID.Key += " of nobody" // a look-up from before the commit
@@ -33,12 +33,12 @@ func (s *leapingStore) Begin(ctx context.Context, ask store.BeginOptions) (store
 }
 
 type leapingTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *leapingStore
 }
 
 func (t leapingTxn) Commit(ctx context.Context, c store.Change) error {
-	err := t.Claim.Commit(ctx, c)
+	err := t.Transaction.Commit(ctx, c)
 	if t.s.leaps == 0 {
 		return err
 	}
@@ -96,14 +96,14 @@ func TestSettleABatchThatHasExpired(t *testing.T) {
 	}
 }
 
-// overtakenStore is a leapingStore on which somebody else executes the operation before
+// overtakenStore is a leapingStore on which another caller executes the operation before
 // it can be kept anew.
 type overtakenStore struct {
 	leapingStore
 	overtake func()
 }
 
-func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	txn, rec, err := s.leapingStore.Begin(ctx, ask)
 	if txn != nil && s.begins == 2 {
 		txn = overtakenTxn{txn, s}
@@ -112,19 +112,19 @@ func (s *overtakenStore) Begin(ctx context.Context, ask store.BeginOptions) (sto
 }
 
 type overtakenTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *overtakenStore
 }
 
 func (t overtakenTxn) Commit(ctx context.Context, _ store.Change) error {
 	_ = t.Rollback(ctx)
 	t.s.overtake()
-	return &store.Error{Kind: store.KindTaken, Err: errors.New("somebody was faster")}
+	return &store.Error{Kind: store.KindTaken, Err: errors.New("another caller was faster")}
 }
 
 // TestSettleWhatWasDoneAgain: a caller is told of its own commit, also if the operation has
-// expired and been executed by somebody else before it could be asked about. Nobody else
-// is told of it any more, neither who waits for that caller nor who comes later.
+// expired and been executed by another caller before it could be asked about. No other call
+// is told of it any more, neither one that waits for that caller nor a later one.
 func TestSettleWhatWasDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &overtakenStore{leapingStore: leapingStore{Store: memstore.New(), leaps: 1}}

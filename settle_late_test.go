@@ -23,7 +23,7 @@ func (s *lateStore) Swap(_ context.Context, c store.Change) (store.Record, error
 	return store.Record{}, &store.Error{Kind: store.KindLost, Err: errors.New("no answer")}
 }
 
-func (s *lateStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *lateStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	if s.begins++; s.begins == 3 {
 		return nil, store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("not reached")}
 	}

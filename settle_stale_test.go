@@ -18,7 +18,7 @@ type staleStore struct {
 	lost, stale bool
 }
 
-func (s *staleStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *staleStore) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	if s.lost && !s.stale {
 		s.stale = true
 		ask.ID.Key += " of nobody" // granted, absent
@@ -31,13 +31,13 @@ func (s *staleStore) Begin(ctx context.Context, ask store.BeginOptions) (store.C
 }
 
 type lostTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *staleStore
 }
 
 func (t lostTxn) Commit(ctx context.Context, c store.Change) error {
 	t.s.lost = true
-	return errors.Join(t.Claim.Commit(ctx, c), &store.Error{Kind: store.KindLost, Err: errors.New("no answer")})
+	return errors.Join(t.Transaction.Commit(ctx, c), &store.Error{Kind: store.KindLost, Err: errors.New("no answer")})
 }
 
 // TestSettleDoesNotTrustAStaleLookUp: "not applied" is said only of what was not.

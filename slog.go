@@ -15,7 +15,7 @@ import (
 )
 
 // Log returns an observer that writes every event to l: finished calls with a key at level
-// Info, trouble that needs no one at Warn, and what a person should look at
+// Info, trouble that needs no person at Warn, and what a person should look at
 // (effects outside of the transaction, handlers that end it or swallow its errors,
 // commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
 // The names of the attributes are a contract: docs/logs.md has them all.

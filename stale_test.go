@@ -144,7 +144,7 @@ type losing struct {
 	applied, lost bool
 }
 
-func (s *losing) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (s *losing) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	if txn != nil && !s.lost {
 		txn = losingTxn{txn, s}
@@ -153,7 +153,7 @@ func (s *losing) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim
 }
 
 type losingTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	s *losing
 }
 
@@ -161,7 +161,7 @@ func (t losingTxn) Commit(ctx context.Context, c store.Change) error {
 	t.s.lost = true
 	end := t.Rollback
 	if t.s.applied {
-		end = func(ctx context.Context) error { return t.Claim.Commit(ctx, c) }
+		end = func(ctx context.Context) error { return t.Transaction.Commit(ctx, c) }
 	}
 	if err := end(ctx); err != nil {
 		return err

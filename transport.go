@@ -68,12 +68,12 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	return err == nil && rec.State == store.StateDone
 }
 
-// Read returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
+// ReadRecord returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
 // The state is [store.StateAbsent] if nothing is stored: nothing was done, or it is being done now by an engine without leases.
 // It is [store.StateUnknown] as well if the owner of a lease has died in a call that only a person can find out about, and no
 // caller has come since. The bytes of the record must not be changed. Under Config.Synced it may tell of a commit that
 // the standby does not have yet.
-func (e *Engine[TX]) Read(ctx context.Context, op Operation) (store.Record, error) {
+func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
 	if err := e.check(&op); err != nil {
 		return store.Record{}, c.invalid(err).err

@@ -21,7 +21,7 @@ func commitWith(t *testing.T, look func(tail context.Context)) {
 	due, stop := context.WithTimeout(t.Context(), once.DefaultSettle/2)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(context.WithValue(due, tailKey{}, "the caller's"))
-	e := once.New(&spy{Store: memstore.New(), commit: func(tail context.Context, txn store.Claim[tx], c store.Change) error {
+	e := once.New(&spy{Store: memstore.New(), commit: func(tail context.Context, txn store.Transaction[tx], c store.Change) error {
 		looked = true
 		cancel(errors.New("the caller has gone"))
 		look(tail)

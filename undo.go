@@ -15,7 +15,7 @@ import (
 const FailureUndone = voided.Code
 
 // Undo undoes op for a caller that need not know whether it was executed: it is what a service offers that takes part in the saga of another one.
-// If op was executed, undo runs once and gets the value that was stored. If not, op is not executed any more: whoever asks for it
+// If op was executed, undo runs once and gets the value that was stored. If not, op is not executed any more: a caller that asks for it
 // later gets a [Failure] with [FailureUndone]. did reports whether there was an effect to undo.
 //
 //	did, err := once.Undo(ctx, engine, op, func(ctx context.Context, tx pgx.Tx, d Deposit) error {

@@ -265,7 +265,7 @@ func TestUndoIsInterrupted(t *testing.T) {
 				whole := b.engine
 				b.engine = once.New[tx](&spy{
 					Store: b.db,
-					begin: func(ctx context.Context, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
+					begin: func(ctx context.Context, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
 						err = fail(func() error { txn, rec, err = b.db.Begin(ctx, ask); return err })
 						if err != nil && txn != nil {
 							_ = txn.Rollback(ctx)
@@ -273,7 +273,7 @@ func TestUndoIsInterrupted(t *testing.T) {
 						}
 						return txn, rec, err
 					},
-					commit: func(ctx context.Context, txn store.Claim[tx], c store.Change) error {
+					commit: func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
 						err := fail(func() error { return txn.Commit(ctx, c) })
 						if store.KindOf(err) == store.KindUnavailable {
 							_ = txn.Rollback(ctx) // as the server does

@@ -141,7 +141,7 @@ func TestAFollowerOfASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
 		s := memstore.New()
-		e := once.New(&spy{Store: s, begin: func(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+		e := once.New(&spy{Store: s, begin: func(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 			<-answer
 			return s.Begin(ctx, ask)
 		}}, once.Config{})

@@ -73,7 +73,7 @@ func TestEveryOutcomeHasARow(t *testing.T) {
 func TestAnswerThatIsNotStored(t *testing.T) {
 	s, j := memstore.New(), new(fakeJournal)
 	l := newLog(j, Config{})
-	h := oncehttp.Handler(once.New(s, once.Config{Observer: l}), oncehttp.Config{Principal: oncehttp.Global()},
+	h := oncehttp.Handler(once.New(s, once.Config{Observer: l}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()},
 		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})

@@ -4,7 +4,7 @@ package main
 
 import "time"
 
-// alarm is a timer of the runtime's: where nobody else keeps the runtime awake it is right
+// alarm is a timer of the runtime's: if nothing else keeps the runtime awake it is right
 // to the millisecond.
 type alarm struct{}
 

@@ -60,7 +60,7 @@ func insertUpdate(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // twoCommit is the usual middleware: the key is committed before the work and the
-// response after it. A crash in between leaves a key that nobody can judge. Over HTTP its
+// response after it. A crash in between leaves a key whose outcome is unknown. Over HTTP its
 // like is ./rivals/twocommit, which uses the table, too.
 func twoCommit(ctx context.Context, pool *pgxpool.Pool) error {
 	o, key := newOrder(), once.NewKey()

@@ -84,7 +84,7 @@ func (w leasedWork) phases(first bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return w.do(ctx, first, func(ctx context.Context, run *lease.Run, _ order) (r receipt, err error) {
 			for _, phase := range []string{"a", "b", "c"} {
-				r, err = lease.Tx(ctx, run, w.store, phase, func(ctx context.Context, tx pgx.Tx) (receipt, error) {
+				r, err = lease.InTx(ctx, run, w.store, phase, func(ctx context.Context, tx pgx.Tx) (receipt, error) {
 					o := newOrder()
 					return o.response(), insertCharge(ctx, tx, o)
 				})

@@ -160,7 +160,7 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 	if pool != nil {
 		cfg.Observer = once.Observers(pool)
 	}
-	ask, err := herdClient(ctx, oncehttp.Handler(once.New(s, cfg), oncehttp.Config{Principal: oncehttp.Global(), Gate: g}, herdHandler))
+	ask, err := herdClient(ctx, oncehttp.Handler(once.New(s, cfg), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: g}, herdHandler))
 	if err != nil {
 		return side, err
 	}

@@ -38,7 +38,7 @@ type race struct {
 	field   []*contestant
 }
 
-// run runs the race. Every round has an order of its own, so that nobody always
+// run runs the race. Every round has an order of its own, so that none always
 // follows the same neighbour, or always has the younger table.
 func (r race) run(ctx context.Context) error {
 	for _, c := range r.field { // statement caches, plans, first pages

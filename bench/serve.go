@@ -67,7 +67,7 @@ func service(mode string, pool *pgxpool.Pool) http.Handler {
 		cfg.Cache, cfg.CacheFor = 64<<20, time.Hour
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), cfg)
-	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
+	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 		o, err := readOrder(r)
 		if err != nil {
 			writeReceipt(w, receipt{}, err)
@@ -114,7 +114,7 @@ type process struct {
 }
 
 // startProcess runs a service on a database: this program in a mode, unless it is the
-// program of somebody else.
+// program of another owner.
 func startProcess(ctx context.Context, program, mode, database string) (*process, error) {
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), serveMode+"="+mode, serveURL+"="+database)

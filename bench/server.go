@@ -14,7 +14,7 @@ import (
 )
 
 // settings of the server. Commits are real. What comes at a time of its own
-// (checkpoints, autovacuum) is kept out of the slices; without autovacuum nobody
+// (checkpoints, autovacuum) is kept out of the slices; without autovacuum nothing
 // pays for the dead rows of the baselines that update.
 var settings = map[string]string{
 	"fsync":              "on",

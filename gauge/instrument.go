@@ -32,6 +32,9 @@ var instruments = []Instrument{
 	{Name: gaugename.ExpiredOldestAge, OTel: "once.expired.oldest_age", Unit: "s", fold: highest, Help: "How long ago the retention of the oldest such operation ended."},
 	{Name: gaugename.WaitingOperations, OTel: "once.waiting.operations", Unit: "{operation}", Help: "Operations that were begun and wait for their next owner, at most 100,000 are counted."},
 	{Name: gaugename.WaitingOldestAge, OTel: "once.waiting.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest operation that waits for its next owner."},
+	{Name: gaugename.NamedUnfinishedOperations, OTel: "once.named.unfinished.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name that are claimed and not done. 100 names are told, and what comes later is other."},
+	{Name: gaugename.NamedWaitingOperations, OTel: "once.named.waiting.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name that were begun and wait for their next owner."},
+	{Name: gaugename.NamedUnknownOperations, OTel: "once.named.unknown.operations", Unit: "{operation}", Label: "operation", Help: "Operations of a name whose outcome only a person can find out."},
 
 	{Name: gaugename.OutboxMessages, OTel: "once.outbox.messages", Unit: "{message}", Help: "Messages that wait for delivery, at most 100,000 are counted."},
 	{Name: gaugename.OutboxOldestAge, OTel: "once.outbox.oldest_age", Unit: "s", fold: highest, Help: "Age of the oldest message that waits for delivery."},
@@ -48,6 +51,11 @@ var instruments = []Instrument{
 	{Name: gaugename.ConsumerPausedPartitions, OTel: "once.consumer.paused.partitions", Unit: "{partition}", Help: "Partitions of Kafka that are not fetched, because messages in trouble have used their limits."},
 	{Name: gaugename.ConsumerHangingHandlers, OTel: "once.consumer.hanging.handlers", Unit: "{handler}", Help: "Handlers of messages that go on although their time is over."},
 	{Name: gaugename.DeadLetters, OTel: "once.dead_letters", Unit: "{message}", Help: "Messages that are given up and wait for a person, at most 100,000 are counted."},
+	{Name: gaugename.SagasDue, OTel: "once.sagas.due", Unit: "{saga}", Help: "Sagas that wait although their time has come: no node takes them, or all are full. At most 100,000 are counted."},
+	{Name: gaugename.SagasDueOldestAge, OTel: "once.sagas.due.oldest_age", Unit: "s", fold: highest, Help: "For how long the oldest of them has been due."},
+	{Name: gaugename.SagasStuck, OTel: "once.sagas.stuck", Unit: "{saga}", Help: "Sagas about which a person must decide; once_unknown_operations counts them, too."},
+	{Name: gaugename.SagasBehindPivot, OTel: "once.sagas.behind_pivot", Unit: "{saga}", Help: "Sagas that have passed their pivot, so that they are not undone any more, and have not ended."},
+	{Name: gaugename.SagasBehindPivotOldestAge, OTel: "once.sagas.behind_pivot.oldest_age", Unit: "s", fold: highest, Help: "Time since the start of the oldest of them."},
 	{Name: gaugename.AttemptLogDropped, OTel: "once.attempt_log.dropped", Unit: "{attempt}", Grows: true, Help: "Attempts that the attempt log has not noted."},
 
 	{Name: gaugename.CacheHits, OTel: "once.cache.hits", Unit: "{look_up}", Grows: true, Help: "Results that were found in Config.Cache."},

@@ -2,6 +2,8 @@ package gauge
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/oncelib/once/internal/base/gaugename"
 	"github.com/oncelib/once/store/upkeep"
@@ -14,13 +16,20 @@ func Operations(s upkeep.Backlogger) Func {
 		if err != nil {
 			return nil, err //nolint:wrapcheck // it is of the store
 		}
-		return []Value{
+		values := []Value{
 			{Name: gaugename.UnfinishedOperations, Number: float64(min(b.Running.Number+b.Waiting.Number, upkeep.MaxBacklog))},
 			{Name: gaugename.UnfinishedOldestAge, Number: max(b.Running.Oldest, b.Waiting.Oldest).Seconds()},
 			{Name: gaugename.WaitingOperations, Number: float64(b.Waiting.Number)}, {Name: gaugename.WaitingOldestAge, Number: b.Waiting.Oldest.Seconds()},
 			{Name: gaugename.UnknownOperations, Number: float64(b.Unknown.Number)}, {Name: gaugename.UnknownOldestAge, Number: b.Unknown.Oldest.Seconds()},
 			{Name: gaugename.ExpiredOperations, Number: float64(b.Expired.Number)}, {Name: gaugename.ExpiredOldestAge, Number: b.Expired.Oldest.Seconds()},
-		}, nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(b.Names)) { // sorted, because the first ones keep their names
+			n := b.Names[name]
+			values = append(values, Value{Name: gaugename.NamedUnfinishedOperations, Label: name, Number: float64(n.Running + n.Waiting)},
+				Value{Name: gaugename.NamedWaitingOperations, Label: name, Number: float64(n.Waiting)},
+				Value{Name: gaugename.NamedUnknownOperations, Label: name, Number: float64(n.Unknown)})
+		}
+		return values, nil
 	}
 }
 

@@ -17,13 +17,13 @@ var ErrDeadLettered = errors.New("inbox: the message is a dead letter")
 
 // Do is [Inbox.Handle] for a handler with a result, for a caller that answers each delivery: a duplicate gets the
 // result of the first time, decoded from JSON, while the ID is known (Config.Retain). It needs Config.Order
-// [Once]. A redrive of a dead letter, by [Inbox.Run], keeps no result: then a duplicate gets an error of [once.CodeNoResult].
+// [AnyOrder]. A redrive of a dead letter, by [Inbox.Run], keeps no result: then a duplicate gets an error of [once.CodeNoResult].
 //
 // If the error is nil, is [ErrDeadLettered] or is of [once.CodeNoResult], acknowledge the message. Otherwise it must
 // be delivered again. A marker (see [message.TypeSkipped]) has no result either.
 func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn func(ctx context.Context, tx TX, m message.Message) (T, error)) (once.Result[T], error) {
 	var r once.Result[T]
-	if in.cfg.Order != Once {
+	if in.cfg.Order != AnyOrder {
 		return r, errors.New("inbox: Do keeps results of messages without an order. Try: an inbox with Config.Order Once, or Handle")
 	}
 	var value T

@@ -201,7 +201,7 @@ func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, fail
 	f = fate{attempt: n, first: first}
 	class, after := retry.Classify(failure)
 	var stop retry.Reason
-	f.wait, stop = in.cfg.Policy.Next(retry.Failure{Attempt: n, Class: class, After: after, Elapsed: now.Sub(first), Random: rand.Float64()})
+	f.wait, stop = in.cfg.Policy.Next(retry.FailedAttempt{Attempt: n, Class: class, After: after, Elapsed: now.Sub(first), Random: rand.Float64()})
 	switch {
 	case stop == retry.ReasonOverBudget: // which says nothing about the message
 		f.wait = max(in.cfg.Policy.Cap, in.firstPause())

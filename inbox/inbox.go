@@ -24,8 +24,8 @@ type Order uint8
 
 // The orders.
 const (
-	// Once applies each message once, in any order. It keeps the ID of each message for Config.Retain.
-	Once Order = iota
+	// AnyOrder applies each message once, in any order. It keeps the ID of each message for Config.Retain.
+	AnyOrder Order = iota
 
 	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. One
 	// that comes too early is parked until its turn comes. One that fails blocks its key, and no other.
@@ -45,7 +45,7 @@ type Config struct {
 	// independent: each applies every message. Required, at most [MaxConsumer] bytes.
 	Consumer string
 
-	// Order is in which order messages are applied. Default: [Once].
+	// Order is in which order messages are applied. Default: [AnyOrder].
 	Order Order
 
 	// FromAny has the first message of a key begin its sequence, whatever its Seq is, and also if its handler

@@ -68,7 +68,7 @@ func (it *item) refuse(class string, err error) {
 // newItem returns the item of m, which has been checked.
 func (in *Inbox[TX]) newItem(m message.Message) *item {
 	it := &item{m: m, from: StateNew, result: new(Result)}
-	it.ordered = in.cfg.Order != Once && m.Key != "" && m.Seq > 0
+	it.ordered = in.cfg.Order != AnyOrder && m.Key != "" && m.Seq > 0
 	it.hash, it.envelope = []byte{}, []byte{}
 	if !it.isMarker() {
 		h := sha256.Sum256(m.Payload)

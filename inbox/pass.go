@@ -129,7 +129,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 			it.outcome = Stale
 		case seq == at.seq:
 			it.outcome = Duplicate
-		case it.isMarker(): // what it stands for is applied by no one
+		case it.isMarker(): // what it stands for is never applied
 			it.outcome = Skipped
 		case seq-at.seq > p.in.cfg.MaxJump:
 			it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))

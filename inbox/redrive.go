@@ -54,7 +54,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
-	it.ordered = in.cfg.Order != Once && l.Key != "" && l.Seq > 0
+	it.ordered = in.cfg.Order != AnyOrder && l.Key != "" && l.Seq > 0
 	switch {
 	case l.Class == classMismatch:
 		return it, errSameID

@@ -43,7 +43,7 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 		wait, early := idle/2+rand.N(idle), errands.more
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // Run was ended
+			return nil
 		case err != nil:
 			failures++
 			in.tell(ctx, Event{Type: EventDatabase, Err: err})

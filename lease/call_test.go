@@ -35,7 +35,7 @@ func TestTxInPlaceOfACall(t *testing.T) {
 	_, err := once.Do(t.Context(), node(s), op, fails(lease.CallPolicy{SafeToRepeat: true}))
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 	_, err = once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		return lease.Tx(ctx, r, s, "charge", put("a", "1"))
+		return lease.InTx(ctx, r, s, "charge", put("a", "1"))
 	})
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
 	if rec := wantState(t, s, store.StateWaiting); !rec.CallStarted {
@@ -76,7 +76,7 @@ func TestFailureThatCannotBeSaved(t *testing.T) {
 		_, _ = lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
 			return "", &once.Failure{Code: "declined", Detail: json.RawMessage("x")}
 		}, lease.CallPolicy{})
-		return lease.Tx(ctx, r, s, "after", put("a", "1"))
+		return lease.InTx(ctx, r, s, "after", put("a", "1"))
 	})
 	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 	wantState(t, s, store.StateUnknown)
@@ -100,7 +100,7 @@ func TestPhaseNamesAreUnique(t *testing.T) {
 			runs := 0
 			phase := func(ctx context.Context, r *lease.Run, kind string) error {
 				if kind == "tx" {
-					_, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+					_, err := lease.InTx(ctx, r, s, "a", put("a", "1"))
 					return err
 				}
 				_, err := lease.Call(ctx, r, "a", func(context.Context, string) (string, error) { return "", nil }, lease.CallPolicy{})

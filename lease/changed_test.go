@@ -106,7 +106,7 @@ func TestRenamedPhasesAreTold(t *testing.T) {
 						kind, name, _ := strings.Cut(phase, " ")
 						var err error
 						if kind == "tx" {
-							_, err = lease.Tx(ctx, r, s, name, put(name, "1"))
+							_, err = lease.InTx(ctx, r, s, name, put(name, "1"))
 						} else {
 							_, err = lease.Call(ctx, r, name, func(context.Context, string) (string, error) { return "", nil }, lease.CallPolicy{})
 						}

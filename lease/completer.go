@@ -156,38 +156,30 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round looks once at all that is due, and waits for no handler. It passes over the scopes of other owners, without reading them.
+// round looks once at all that is due, until the queue is full, and waits for no handler.
 func (c *completing) round(ctx context.Context) error {
 	c.rounds++
-	for _, scopes := range owner.Ranges(ctx) {
-		page := upkeep.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
-		if full, err := c.look(ctx, page); full || err != nil {
-			return err
-		}
-	}
-	c.forget()
-	return nil
-}
-
-// look enqueues what is due on page and the pages behind it, until the queue is full.
-func (c *completing) look(ctx context.Context, page upkeep.Listing) (full bool, err error) {
+	scopes := owner.Listed(ctx)
+	page := upkeep.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
 	for {
 		list, err := c.list(ctx, page)
 		if err != nil {
-			return false, err
+			return err
 		}
 		for _, e := range list {
-			if !c.knows(e) || !c.isTime(e.ID) || c.endsInCall(ctx, e) {
-				continue
-			}
-			if !c.enqueue(e) {
-				return true, nil
+			page.After = e.ID
+			switch {
+			case owner.Check(ctx, e.Scope) != nil: // a page has some of another owner at most: the next one begins behind its scopes
+				page.After = store.ID{Scope: owner.Of(e.Scope).Scopes().Before}
+			case !c.knows(e) || !c.isTime(e.ID) || c.endsInCall(ctx, e):
+			case !c.enqueue(e):
+				return nil
 			}
 		}
 		if len(list) < pageSize {
-			return false, nil
+			c.forget()
+			return nil
 		}
-		page.After = list[len(list)-1].ID
 	}
 }
 
@@ -260,7 +252,7 @@ func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	}
 	rec, s, err := c.read(ctx, e.ID)
 	if err != nil || !rec.Idle() || s.Call.resumable(time.Now()) {
-		return false // whoever resumes it tells the error
+		return false // the run that resumes it returns the error
 	}
 	_, rec, err = newRun(c.Store, store.BeginOptions{ID: e.ID}).takeOver(ctx, rec)
 	if err == nil && rec.State == store.StateUnknown {

@@ -37,7 +37,7 @@ func TestCompleter(t *testing.T) {
 		fails.Store(true)
 		handler := func(request string) func(context.Context, *lease.Run) (string, error) {
 			return func(ctx context.Context, r *lease.Run) (string, error) {
-				if _, err := lease.Tx(ctx, r, s, "a", put(request, "1")); err != nil {
+				if _, err := lease.InTx(ctx, r, s, "a", put(request, "1")); err != nil {
 					return "", err
 				}
 				return lease.Call(ctx, r, "b", func(context.Context, string) (string, error) {
@@ -320,7 +320,7 @@ func TestCompleterPauses(t *testing.T) {
 		var works atomic.Bool
 		run := func(ctx context.Context, r *lease.Run) (string, error) {
 			runs.Add(1)
-			a, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+			a, err := lease.InTx(ctx, r, s, "a", put("a", "1"))
 			if err == nil && !works.Load() {
 				err = errDead
 			}

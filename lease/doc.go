@@ -4,12 +4,12 @@
 //
 //	jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
 //	paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {
-//		order, err := lease.Tx(ctx, run, s, "reserve", reserve) // business write and recovery point: one commit
+//		order, err := lease.InTx(ctx, run, s, "reserve", reserve) // business write and recovery point: one commit
 //		if err != nil {
 //			return Charge{}, err
 //		}
 //		return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (Charge, error) {
-//			return provider.Charge(ctx, order, key) // the same key, whoever calls and how often
+//			return provider.Charge(ctx, order, key) // the same key in every run
 //		}, lease.CallPolicy{DedupedFor: 24*time.Hour})
 //	})
 //

@@ -54,7 +54,7 @@ func TestLostPhaseIsInDoubt(t *testing.T) {
 				other := &mortal{Store: s}
 				defer func() { _ = recover() }()
 				_, err := once.Do(t.Context(), node(other), op, func(ctx context.Context, r *lease.Run) (string, error) {
-					if _, err := lease.Tx(ctx, r, other, "a", put("a", "2")); err != nil {
+					if _, err := lease.InTx(ctx, r, other, "a", put("a", "2")); err != nil {
 						return "", err
 					}
 					other.dead = true
@@ -70,7 +70,7 @@ func TestLostPhaseIsInDoubt(t *testing.T) {
 						err = errDead
 					}
 				}()
-				return lease.Tx(ctx, r, faults, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+				return lease.InTx(ctx, r, faults, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 					if runs++; runs == 2 {
 						if then == "the next run panics" {
 							panic(errDead)
@@ -96,7 +96,7 @@ func TestPhaseThatIsLeftOpen(t *testing.T) {
 		_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
 			entered := make(chan struct{})
 			go func() {
-				_, _ = lease.Tx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+				_, _ = lease.InTx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 					close(entered)
 					<-returned
 					return put("a", "1")(ctx, tx)
@@ -123,7 +123,7 @@ func TestSwallowedCall(t *testing.T) {
 		if !errors.Is(err, lease.ErrUnknown) {
 			t.Error(err)
 		}
-		if _, err := lease.Tx(ctx, r, s, "b", put("b", "1")); !errors.Is(err, lease.ErrUnknown) {
+		if _, err := lease.InTx(ctx, r, s, "b", put("b", "1")); !errors.Is(err, lease.ErrUnknown) {
 			t.Errorf("another phase: %v", err)
 		}
 		return "done", nil

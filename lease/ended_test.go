@@ -28,11 +28,11 @@ func TestPhaseThatCommits(t *testing.T) {
 					}()
 					_, err = once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
 						if late {
-							if _, err := lease.Tx(ctx, r, s, "a", put("a", "1")); err != nil {
+							if _, err := lease.InTx(ctx, r, s, "a", put("a", "1")); err != nil {
 								return "", err
 							}
 						}
-						_, err := lease.Tx(ctx, r, s, "b", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+						_, err := lease.InTx(ctx, r, s, "b", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 							runs++
 							_, err := put("b", "1")(ctx, tx)
 							if !commits {
@@ -48,7 +48,7 @@ func TestPhaseThatCommits(t *testing.T) {
 							return "", err
 						})
 						if ends == "swallows" && commits {
-							if _, err := lease.Tx(ctx, r, s, "c", put("c", "1")); !errors.Is(err, lease.ErrUnknown) {
+							if _, err := lease.InTx(ctx, r, s, "c", put("c", "1")); !errors.Is(err, lease.ErrUnknown) {
 								t.Errorf("another phase: %v", err)
 							}
 							err = nil

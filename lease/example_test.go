@@ -39,7 +39,7 @@ func Example() {
 
 	pay := func(ctx context.Context, run *lease.Run) (string, error) {
 		reserve := func(_ context.Context, tx *memstore.Tx) (int, error) { return 1000, tx.Put("order-42", "reserved") }
-		amount, err := lease.Tx(ctx, run, s, "reserve", reserve)
+		amount, err := lease.InTx(ctx, run, s, "reserve", reserve)
 		if err != nil {
 			return "", err
 		}

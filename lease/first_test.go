@@ -18,7 +18,7 @@ func TestFirstAttemptThatIsNone(t *testing.T) {
 	fails, runs := true, 0
 	run := func(ctx context.Context, r *lease.Run) (string, error) {
 		runs++
-		_, err := lease.Tx(ctx, r, s, "insert", func(_ context.Context, tx *memstore.Tx) (int, error) {
+		_, err := lease.InTx(ctx, r, s, "insert", func(_ context.Context, tx *memstore.Tx) (int, error) {
 			if _, there, err := tx.Get("row"); there || err != nil {
 				return 0, errors.Join(err, errors.New("the row is there"))
 			}

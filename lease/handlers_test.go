@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestCompleterLeavesTheRestAlone: a Completer goes on with the operations whose name it has a handler for. The records of operations
@@ -26,7 +28,7 @@ func TestCompleterLeavesTheRestAlone(t *testing.T) {
 		leased := lease.New(s, lease.Config{TTL: time.Second})
 		e := once.New(leased, once.Config{Observer: once.Discard, Encrypter: box})
 		order := func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, s, "a", put(r.Operation().Key, "1")); err != nil {
+			if _, err := lease.InTx(ctx, r, s, "a", put(r.Operation().Key, "1")); err != nil {
 				return "", err
 			}
 			return "done", nil
@@ -86,6 +88,52 @@ func TestCompleterLeavesTheRestAlone(t *testing.T) {
 	})
 }
 
+// countedLister counts the listings, and keeps the scopes that they return.
+type countedLister struct {
+	*memstore.Store
+
+	listings int
+	scopes   map[string]bool
+}
+
+func (c *countedLister) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+	c.listings++
+	list, err := c.Store.Unfinished(ctx, page)
+	for _, e := range list {
+		c.scopes[e.Scope] = true
+	}
+	return list, err
+}
+
+// TestCompleterLooksOnce: a look is one listing, also where operations of owners lie between those of the user. If there are thousands
+// of them, it reads a page of them and passes over the others.
+func TestCompleterLooksOnce(t *testing.T) {
+	for sagas, want := range map[int]int{3: 1, 3000: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &countedLister{Store: memstore.New(), scopes: map[string]bool{}}
+			put := func(scope, key string) {
+				_, err := s.Swap(t.Context(), store.Change{ID: store.ID{Scope: scope, Key: key}, Next: store.Record{State: store.StateWaiting, Fence: 1, Name: "order"}})
+				must(t, err)
+			}
+			for _, scope := range []string{"acme", "globex", "zenith"} {
+				put(scope, "k")
+			}
+			for i := range sagas {
+				put("saga/order", strconv.Itoa(i))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			must(t, lease.Completer{
+				Store: lease.New(s, lease.Config{}), Encrypter: encrypter(t), Every: time.Hour, Log: slog.New(slog.DiscardHandler),
+				Handlers: lease.Handlers{"order": func(context.Context, once.Operation) error { return nil }},
+			}.Run(ctx))
+			if s.listings != want || !s.scopes["acme"] || !s.scopes["globex"] || !s.scopes["zenith"] {
+				t.Errorf("%d sagas: %d listings, of %v", sagas, s.listings, s.scopes)
+			}
+		})
+	}
+}
+
 // TestCompleterOfAnOwner: behind the door of an owner, a Completer sees the operations of that owner and no others.
 func TestCompleterOfAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +144,7 @@ func TestCompleterOfAnOwner(t *testing.T) {
 		for _, op := range []once.Operation{{Scope: "acme", Key: "k"}, {Scope: "gateway/acme", Key: "k"}} {
 			op.Request = []byte("r")
 			_, err := once.Do(inside, e, op, func(ctx context.Context, r *lease.Run) (string, error) {
-				_, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+				_, err := lease.InTx(ctx, r, s, "a", put("a", "1"))
 				must(t, err)
 				return "", errDead
 			})

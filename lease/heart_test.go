@@ -57,7 +57,7 @@ func TestLostLease(t *testing.T) {
 		held := make(chan struct{})
 		wg.Go(func() {
 			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, r *lease.Run) (string, error) {
-				if _, err := lease.Tx(ctx, r, store.Store[*memstore.Tx](silent{s}), "a", put("a", "1")); err != nil {
+				if _, err := lease.InTx(ctx, r, store.Store[*memstore.Tx](silent{s}), "a", put("a", "1")); err != nil {
 					return "", err
 				}
 				close(held)
@@ -66,7 +66,7 @@ func TestLostLease(t *testing.T) {
 					t.Error(context.Cause(ctx))
 				}
 				pass(time.Minute) // stopped, and another one is there
-				if _, err := lease.Tx(ctx, r, store.Store[*memstore.Tx](silent{s}), "b", put("b", "old")); !errors.Is(err, lease.ErrLost) {
+				if _, err := lease.InTx(ctx, r, store.Store[*memstore.Tx](silent{s}), "b", put("b", "old")); !errors.Is(err, lease.ErrLost) {
 					t.Error(err)
 				}
 				return "old", nil
@@ -76,10 +76,10 @@ func TestLostLease(t *testing.T) {
 		<-held
 		pass(5 * time.Second)
 		r, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, s, "a", put("a", "1")); err != nil {
+			if _, err := lease.InTx(ctx, r, s, "a", put("a", "1")); err != nil {
 				return "", err
 			}
-			return lease.Tx(ctx, r, s, "b", put("b", "new"))
+			return lease.InTx(ctx, r, s, "b", put("b", "new"))
 		})
 		must(t, err)
 		wg.Wait()

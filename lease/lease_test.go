@@ -62,7 +62,7 @@ func TestPhasesAndACall(t *testing.T) {
 	s := memstore.New()
 	var keys []string
 	run := func(ctx context.Context, r *lease.Run) (string, error) {
-		a, err := lease.Tx(ctx, r, s, "reserve", put("stock", "1"))
+		a, err := lease.InTx(ctx, r, s, "reserve", put("stock", "1"))
 		if err != nil {
 			return "", err
 		}
@@ -73,7 +73,7 @@ func TestPhasesAndACall(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		c, err := lease.Tx(ctx, r, s, "book", put("book", "1"))
+		c, err := lease.InTx(ctx, r, s, "book", put("book", "1"))
 		return a + b + c, err
 	}
 	e := node(s)
@@ -98,13 +98,13 @@ func TestGoesOnBehindAPhase(t *testing.T) {
 	s := memstore.New()
 	fails := true
 	run := func(ctx context.Context, r *lease.Run) (string, error) {
-		if _, err := lease.Tx(ctx, r, s, "a", put("a", "1")); err != nil {
+		if _, err := lease.InTx(ctx, r, s, "a", put("a", "1")); err != nil {
 			return "", err
 		}
 		if fails {
 			return "", errDead
 		}
-		return lease.Tx(ctx, r, s, "b", put("b", "2"))
+		return lease.InTx(ctx, r, s, "b", put("b", "2"))
 	}
 	_, err := once.Do(t.Context(), node(s), op, run)
 	wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)

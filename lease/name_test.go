@@ -31,7 +31,7 @@ func TestNamesOfPhases(t *testing.T) {
 				return err
 			},
 			"phase": func(ctx context.Context, r *lease.Run, s *memstore.Store) error {
-				_, err := lease.Tx(ctx, r, s, name, put("a", "1"))
+				_, err := lease.InTx(ctx, r, s, name, put("a", "1"))
 				return err
 			},
 		} {

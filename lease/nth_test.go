@@ -59,7 +59,7 @@ func (w *nth) do(s store.Store[*memstore.Tx], before func()) (string, error) {
 		}
 	}
 	r, err := once.Do(w.t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		a, err := lease.Tx(ctx, r, s, "a", write("a"))
+		a, err := lease.InTx(ctx, r, s, "a", write("a"))
 		if err != nil {
 			return "", err
 		}
@@ -71,7 +71,7 @@ func (w *nth) do(s store.Store[*memstore.Tx], before func()) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b, err := lease.Tx(ctx, r, s, "b", write("b"))
+		b, err := lease.InTx(ctx, r, s, "b", write("b"))
 		return a + paid + b, err
 	})
 	return r.Value, err

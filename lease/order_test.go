@@ -38,7 +38,7 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 			jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
 
 			paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {
-				order, err := lease.Tx(ctx, run, s, "reserve", reserve)
+				order, err := lease.InTx(ctx, run, s, "reserve", reserve)
 				if err != nil {
 					return Charge{}, err
 				}

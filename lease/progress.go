@@ -34,7 +34,7 @@ type Ended struct {
 // Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [Tx], which has ended its transaction itself: what it has written may stand
+	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [InTx], which has ended its transaction itself: what it has written may stand
 	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
 	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time

@@ -116,7 +116,7 @@ func TestResolveNamesTheCall(t *testing.T) {
 		return undecided(t, s)
 	}
 	seen := map[string]bool{}
-	decide := func(how lease.Resolution) { // twice, as somebody who has got no answer
+	decide := func(how lease.Resolution) { // twice, like a caller that got no answer
 		t.Helper()
 		how.CallID = unknown()
 		if seen[how.CallID] {
@@ -315,7 +315,7 @@ func TestProgressIsKept(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the write of a decision, it is written once, and who repeats it learns that it stands.
+// Whatever becomes of the write of a decision, it is written once, and a repetition succeeds.
 func TestResolveLost(t *testing.T) {
 	for _, how := range []lease.Resolution{{CallValue: []byte(`"paid"`)}, {Result: []byte(`"paid"`)}, {RunAgain: true}, {RunAgain: true, KeyVoided: true}} {
 		for _, applied := range []bool{true, false} {

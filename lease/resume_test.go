@@ -57,7 +57,7 @@ func TestCompleterOfWhatIsGone(t *testing.T) {
 		runs := 0
 		handler := func(ctx context.Context, r *lease.Run) (string, error) {
 			runs++
-			if _, err := lease.Tx(ctx, r, s, "a", put("a", "1")); err != nil {
+			if _, err := lease.InTx(ctx, r, s, "a", put("a", "1")); err != nil {
 				return "", err
 			}
 			return "", errDead

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease: the handler passes it to [Tx] and [Call], and can do nothing else with it than ask
+// Run is one run of a handler under a lease: the handler passes it to [InTx] and [Call], and can do nothing else with it than ask
 // which operation it is. How the run ends is the engine's. Phases come one after the other, not concurrently.
 type Run struct {
 	s    *Store

@@ -34,7 +34,7 @@ func TestMaxSaved(t *testing.T) {
 		calls  int
 	}{
 		{"a phase", func(ctx context.Context, s *memstore.Store, r *lease.Run) (string, error) {
-			return lease.Tx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+			return lease.InTx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 				_, err := put("a", "1")(ctx, tx)
 				return large, err
 			})

@@ -25,7 +25,7 @@ func TestPhasesAreEncrypted(t *testing.T) {
 		e := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard, Encrypter: box})
 		op := once.Operation{Scope: id.Scope, Key: key}
 		r, err := once.Do(t.Context(), e, op, func(ctx context.Context, r *lease.Run) (string, error) {
-			reserved, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *memstore.Tx) (string, error) { return secret + " reserved", nil })
+			reserved, err := lease.InTx(ctx, r, s, "reserve", func(context.Context, *memstore.Tx) (string, error) { return secret + " reserved", nil })
 			if err != nil {
 				return "", err
 			}

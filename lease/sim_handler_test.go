@@ -111,7 +111,7 @@ func (a *attempt) fails() bool { return !a.process.sim.isHealed() && a.dice.stri
 
 func (a *attempt) inTx(ctx context.Context, r *lease.Run, st *step) (string, error) {
 	s := a.process.sim
-	return lease.Tx(ctx, r, a.process, st.name, func(_ context.Context, tx *memstore.Tx) (string, error) {
+	return lease.InTx(ctx, r, a.process, st.name, func(_ context.Context, tx *memstore.Tx) (string, error) {
 		w := s.begins(a, st)
 		if err := tx.Put(w.value, ""); err != nil {
 			return "", err

@@ -141,7 +141,7 @@ func (v *simProvider) sent(st *step, key, request string) {
 		s.failf("call %s is sent before its intent is stored", st.name)
 	}
 	if v.sends[key]++; v.sends[key] > 1 && !st.policy.repeats() && !s.resolved {
-		s.failf("call %s is sent %d times under one key, and nobody has said that this is safe", st.name, v.sends[key])
+		s.failf("call %s is sent %d times under one key, and its policy does not say that this is safe", st.name, v.sends[key])
 	}
 	if first, again := v.requests[key]; again && first != request {
 		s.failf("call %s sends %q, and before %q", st.name, request, first)

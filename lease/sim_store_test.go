@@ -222,8 +222,8 @@ func (p *simProcess) Swap(ctx context.Context, c store.Change) (store.Record, er
 	})
 }
 
-func (p *simProcess) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
-	claim, err := message(ctx, p, faultsOfReads, func(ctx context.Context) (store.Claim[*memstore.Tx], error) {
+func (p *simProcess) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
+	claim, err := message(ctx, p, faultsOfReads, func(ctx context.Context) (store.Transaction[*memstore.Tx], error) {
 		claim, _, err := p.Store.Begin(ctx, opts)
 		return claim, err
 	})
@@ -235,16 +235,16 @@ func (p *simProcess) Begin(ctx context.Context, opts store.BeginOptions) (store.
 
 // simTx is one of a process.
 type simTx struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 
 	p *simProcess
 }
 
-func (t *simTx) Unwrap() any { return t.Claim }
+func (t *simTx) Unwrap() any { return t.Transaction }
 
 func (t *simTx) Commit(ctx context.Context, c store.Change) error {
 	_, err := message(ctx, t.p, faultsOfWrites, func(ctx context.Context) (store.Record, error) {
-		return t.p.sim.write(&c, func() (store.Record, error) { return store.Record{}, t.Claim.Commit(ctx, c) })
+		return t.p.sim.write(&c, func() (store.Record, error) { return store.Record{}, t.Transaction.Commit(ctx, c) })
 	})
 	return err
 }

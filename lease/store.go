@@ -121,10 +121,10 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 
 var errNoKey = errors.New("work under a lease needs an operation with scope and key: without a record there is nothing to hold")
 
-var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.Tx for the writes")
+var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.InTx for the writes")
 
 // Begin implements [store.Store].
-func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*Run], store.Record, error) {
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Run], store.Record, error) {
 	if opts.ID.IsZero() {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errNoKey}
 	}
@@ -137,7 +137,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	r := newRun(s, opts)
 	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
 	if opts.First && !eager && !reconciles(ctx) {     // the first write finds what is in the way
-		return claim{r}, store.Record{}, nil
+		return runTx{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
@@ -146,7 +146,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller was told so
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
-		return claim{r}, store.Record{}, nil
+		return runTx{r}, store.Record{}, nil
 	case rec.State == store.StateAbsent:
 		return r.claim(ctx)
 	case !s.takesOver(ctx, rec, opts.Fingerprint):
@@ -174,7 +174,7 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 }
 
 // claim makes the run the owner of what is absent.
-func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error) {
+func (r *Run) claim(ctx context.Context) (store.Transaction[*Run], store.Record, error) {
 	switch err := r.swap(ctx, r.running(r.saved)); {
 	case store.KindOf(err) == store.KindTaken:
 		rec, err := r.read(ctx)
@@ -182,11 +182,11 @@ func (r *Run) claim(ctx context.Context) (store.Claim[*Run], store.Record, error
 	case err != nil:
 		return nil, store.Record{}, err
 	}
-	return claim{r}, store.Record{}, nil
+	return runTx{r}, store.Record{}, nil
 }
 
 // takeOver makes the run the owner of an operation that waits or whose lease is over.
-func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run], store.Record, error) {
+func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction[*Run], store.Record, error) {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: err}
@@ -218,7 +218,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Claim[*Run]
 		next.Fingerprint, next.Since = rec.Fingerprint, rec.Since
 		return nil, next, nil
 	}
-	return claim{r}, store.Record{}, nil
+	return runTx{r}, store.Record{}, nil
 }
 
 // isSame reports whether both are the same store: a phase commits together with the record of its operation.

@@ -17,7 +17,7 @@ import (
 func TestNotTakenOverWhileHeld(t *testing.T) {
 	s := memstore.New()
 	_, err := once.Do(t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		v, err := lease.Tx(ctx, r, s, "a", put("a", "1"))
+		v, err := lease.InTx(ctx, r, s, "a", put("a", "1"))
 		_, other := once.Do(t.Context(), node(s), op, func(context.Context, *lease.Run) (string, error) {
 			t.Error("it runs twice")
 			return "", nil
@@ -36,7 +36,7 @@ func TestPhaseOfAnotherOwner(t *testing.T) {
 	faults.Arm(storetest.Plan{At: []storetest.Point{storetest.CommitTaken}, Rival: func(context.Context) {
 		defer func() { _ = recover() }()
 		_, err := once.Do(t.Context(), node(other), op, func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, other, "a", put("a", "2")); err != nil {
+			if _, err := lease.InTx(ctx, r, other, "a", put("a", "2")); err != nil {
 				return "", err
 			}
 			other.dead = true
@@ -45,7 +45,7 @@ func TestPhaseOfAnotherOwner(t *testing.T) {
 		t.Errorf("the other one is told %v", err)
 	}})
 	_, err := once.Do(t.Context(), node(faults), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		return lease.Tx(ctx, r, faults, "a", put("a", "1"))
+		return lease.InTx(ctx, r, faults, "a", put("a", "1"))
 	})
 	wantOutcome(t, err, once.CodeInFlight, once.EffectNotApplied)
 	if a, _ := s.Get("a"); a != "2" || len(faults.Heal()) != 1 {
@@ -61,7 +61,7 @@ func TestTakenOverInTheSameProcess(t *testing.T) {
 		lost, end := make(chan error, 1), make(chan struct{})
 		do := func(then func(ctx context.Context)) {
 			_, _ = once.Do(t.Context(), once.New(leases, once.Config{Observer: once.Discard}), op, func(ctx context.Context, r *lease.Run) (string, error) {
-				if _, err := lease.Tx(ctx, r, s, "a", put("a", "1")); err != nil {
+				if _, err := lease.InTx(ctx, r, s, "a", put("a", "1")); err != nil {
 					return "", err
 				}
 				then(ctx)

@@ -31,7 +31,7 @@ func TestTracerSeesEachPhaseThatRuns(t *testing.T) {
 	work := func(fail func() error) {
 		defer func() { _ = recover() }()
 		_, _ = once.Do(t.Context(), e, op, func(ctx context.Context, run *lease.Run) (int, error) {
-			n, err := lease.Tx(ctx, run, s, "reserve", func(ctx context.Context, tx *memstore.Tx) (int, error) {
+			n, err := lease.InTx(ctx, run, s, "reserve", func(ctx context.Context, tx *memstore.Tx) (int, error) {
 				phases = append(phases, ctx.Value(inPhase{}))
 				return 1, tx.Put("x", "1")
 			})

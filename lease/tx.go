@@ -18,14 +18,14 @@ import (
 // maxRuns is how often a phase runs when the database answers with serialization failures or deadlocks.
 const maxRuns = 3
 
-// Tx runs a phase in one transaction of s, which is the store that the leases are kept in: what fn writes, its
-// value and the fact that the phase is done commit together. If the phase was committed before, fn does not run, and Tx
+// InTx runs a phase in one transaction of s, which is the store that the leases are kept in: what fn writes, its
+// value and the fact that the phase is done commit together. If the phase was committed before, fn does not run, and InTx
 // returns the value of that time, decoded from JSON.
 //
-// fn may run more than once, and only one run commits. When fn returns an error, the phase is rolled back and Tx returns
+// fn may run more than once, and only one run commits. When fn returns an error, the phase is rolled back and InTx returns
 // that error: the earlier phases stand. The operation's Isolation and Timeouts hold for each transaction; the default
 // isolation is [store.ReadCommitted].
-func Tx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
+func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {
 		return value, err
@@ -116,12 +116,12 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	if opts.Isolation == store.DefaultIsolation {
 		opts.Isolation = store.ReadCommitted // heartbeats change the record meanwhile
 	}
-	claim, _, err := t.store.Begin(ctx, opts)
+	txn, _, err := t.store.Begin(ctx, opts)
 	if err != nil {
 		return err, false
 	}
 	defer r.own.Lock(false)
-	next, err := t.runIn(ctx, claim)
+	next, err := t.runIn(ctx, txn)
 	if err != nil {
 		return err, false
 	}
@@ -129,7 +129,7 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	defer cancel()
 	c := r.own.Under(r.running(next))
 	defer r.own.Writing(time.Now())()
-	if err := claim.Commit(uncancelled, c); err != nil {
+	if err := txn.Commit(uncancelled, c); err != nil {
 		return err, true
 	}
 	r.saved = next
@@ -138,7 +138,7 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 }
 
 // runIn runs fn, and rolls back if that does not come to a value that can be saved, or panics.
-func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (next saved, err error) {
+func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX]) (next saved, err error) {
 	returned := false
 	defer func() {
 		if returned && err == nil {
@@ -146,7 +146,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 		}
 		uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 		defer cancel()
-		undo := claim.Rollback(uncancelled)
+		undo := txn.Rollback(uncancelled)
 		switch kind := store.KindOf(undo); {
 		case undo == nil:
 		case kind == store.KindEnded: // what fn has committed by itself stands without its phase
@@ -162,7 +162,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, claim store.Claim[TX]) (
 			err = errors.Join(undo, err)
 		}
 	}()
-	t.value, err = t.fn(ctx, claim.Tx())
+	t.value, err = t.fn(ctx, txn.Tx())
 	if err == nil {
 		next, err = t.run.done(t.phase, t.value)
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestStoppedWorkWaits: work that has stopped behind a phase is held by nobody and is under no lease: nothing can renew it, the count of
+// TestStoppedWorkWaits: work that has stopped behind a phase has no holder and is under no lease: nothing can renew it, the count of
 // what waits has it, and of many callers that come for it at once one goes on behind the phase.
 func TestStoppedWorkWaits(t *testing.T) {
 	s := memstore.New()
 	var runs, seconds atomic.Int32
 	handler := func(stops bool) func(context.Context, *lease.Run) (string, error) {
 		return func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
+			if _, err := lease.InTx(ctx, r, s, "a", func(ctx context.Context, tx *memstore.Tx) (string, error) {
 				runs.Add(1)
 				return put("a", "1")(ctx, tx)
 			}); err != nil || stops {
 				return "", errDead
 			}
 			seconds.Add(1)
-			return lease.Tx(ctx, r, s, "b", put("b", "1"))
+			return lease.InTx(ctx, r, s, "b", put("b", "1"))
 		}
 	}
 	_, err := once.Do(t.Context(), node(s), op, handler(true))
@@ -61,7 +61,7 @@ func TestStoppedWorkWaits(t *testing.T) {
 	}
 }
 
-// TestWaitingInACallThatIsForgotten: work waits in a call that its service knows for an hour. When that is over, nobody may make the
+// TestWaitingInACallThatIsForgotten: work waits in a call that its service knows for an hour. When that is over, no owner may make the
 // call again: its outcome is unknown to the next caller and to a person, also before anything has stored that.
 func TestWaitingInACallThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// nowhere is where answers go that nobody looks at.
+// nowhere is where answers go that are not read.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }
@@ -48,7 +48,7 @@ func BenchmarkGate(b *testing.B) {
 	for name, gate := range map[string]oncehttp.Gate{"none": nil, "limiter": limit.New(limit.Config{})} {
 		b.Run(name, func(b *testing.B) {
 			engine := once.New(memstore.New(), once.Config{})
-			h := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: gate})(
+			h := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: gate})(
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 			w := nowhere{http.Header{}}
 			b.ReportAllocs()

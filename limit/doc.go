@@ -34,7 +34,7 @@
 // # Tenants
 //
 // A free place is given to the tenant with the fewest requests being served; where that
-// is undecided they take turns. So, whoever sends more than others waits for himself.
+// is undecided they take turns. So a tenant that sends more than others waits behind its own requests.
 // Where the queue is full, a tenant with fewer waiting takes the place of the last request
 // of the tenant with the most.
 //

@@ -21,7 +21,7 @@ func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 
 	refunds := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: limiter})
+	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: limiter})
 
 	mux := http.NewServeMux()
 	mux.Handle("POST /refunds", protect(refunds))
@@ -48,7 +48,7 @@ func ExampleNewPool() {
 	})
 	engine := once.New(memstore.New(), once.Config{Observer: once.Observers(pool, once.Warnings)})
 	limiter := limit.New(limit.Config{Capacity: pool})
-	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: limiter})
+	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: limiter})
 
 	w := httptest.NewRecorder()
 	protect(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))

@@ -25,7 +25,7 @@ type counting struct {
 	hold        chan struct{}
 }
 
-func (c *counting) Begin(ctx context.Context, a store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (c *counting) Begin(ctx context.Context, a store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	c.begun.Add(1)
 	return c.Store.Begin(ctx, a)
 }
@@ -41,7 +41,7 @@ func (c *counting) Read(ctx context.Context, id store.ID) (store.Record, error) 
 // service executes until it is told to end.
 func service(s *counting, l *limit.Limiter, end <-chan struct{}) http.Handler {
 	engine := once.New[*memstore.Tx](s, once.Config{})
-	return oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: l})(
+	return oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: l})(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Slow") != "" {
 				<-end

@@ -209,7 +209,7 @@ func (l *Limiter) await(r *http.Request, tenant string) (fairqueue.Ticket, fairq
 		wait = min(wait, budget)
 	}
 	l.mu.Lock()
-	t, ok := l.queue.Enter(l.now(), tenant) // a place may have become free, with nobody there to be called
+	t, ok := l.queue.Enter(l.now(), tenant) // a place may have become free, while no caller was waiting
 	refused := fairqueue.Refusal{}
 	if !ok {
 		refused = l.queue.Wait(l.now(), tenant, budget, w)

@@ -21,7 +21,7 @@ type told struct {
 func TestRefusalsAreDocumented(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	for _, gate := range []oncehttp.Gate{nil, limit.New(limit.Config{Limit: 1})} {
-		doc := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Gate: gate}})
+		doc := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.SharedPrincipal(), Gate: gate}})
 		var d struct {
 			Paths map[string]map[string]struct {
 				Responses map[string]struct {

@@ -17,7 +17,7 @@ func TestOverload(t *testing.T) {
 	const places, clients, requests = 4, 40, 20
 	l := limit.New(limit.Config{Limit: places, Queue: 4, Wait: 500 * ms})
 	var inside, most atomic.Int64
-	full, shed := make(chan struct{}), make(chan struct{}) // nobody leaves before both have been seen, however slow the machine is
+	full, shed := make(chan struct{}), make(chan struct{}) // none leaves before both have been seen, however slow the machine is
 	isFull, isShed := sync.OnceFunc(func() { close(full) }), sync.OnceFunc(func() { close(shed) })
 	slow := work(10 * ms)
 	server := httptest.NewServer(l.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -178,7 +178,7 @@ func (p *pooled) acquire(w *waits.Waits) {
 	}
 }
 
-func (p *pooled) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (p *pooled) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	p.acquire(opts.Waits)
 	defer func() { <-p.free }()
 	after(p.busy)
@@ -213,7 +213,7 @@ func TestPoolShedsNewWorkAndAnswersReplays(t *testing.T) {
 		})
 		engine := once.New[*memstore.Tx](s, once.Config{Observer: once.Observers(pool, watch)})
 		l := limit.New(limit.Config{Capacity: pool, Queue: 4, Wait: 500 * ms})
-		h := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: l})(
+		h := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: l})(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if err := oncehttp.Tx[*memstore.Tx](r.Context()).Put("k", "v"); err != nil {
 					oncehttp.Fail(w, r, err)

@@ -30,12 +30,12 @@ func (refunds) GetRefund(_ context.Context, req *refundsv1.GetRefundRequest) (*r
 	return &refundsv1.Refund{Id: req.GetId()}, nil // needs no key: the .proto file says NO_SIDE_EFFECTS
 }
 
-// Whoever asks again with the same key gets the first answer.
+// A call with the same key gets the first answer.
 func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(refunds{}, connect.WithInterceptors(
-		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: onceconnect.Global()}))))
+		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: onceconnect.SharedPrincipal()}))))
 	server := httptest.NewServer(mux)
 	defer server.Close()
 

@@ -87,7 +87,7 @@ func start(tb testing.TB, cfg onceconnect.Config, change func(*service)) *servic
 	store, err := sqlstore.New(ctx, s.db, sqlstore.Config{})
 	s.must(err)
 	if cfg.Principal == nil {
-		cfg.Principal = onceconnect.Global()
+		cfg.Principal = onceconnect.SharedPrincipal()
 	}
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(s, connect.WithInterceptors(

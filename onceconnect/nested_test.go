@@ -36,8 +36,8 @@ func (*counted) GetRefund(context.Context, *refundsv1.GetRefundRequest) (*refund
 // nothing is executed.
 func TestNestedInterceptors(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := onceconnect.Config{Principal: onceconnect.Global()}
-	protect := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global()})
+	cfg := onceconnect.Config{Principal: onceconnect.SharedPrincipal()}
+	protect := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.SharedPrincipal()})
 	for name, change := range map[string]func(*onceconnect.Config){
 		"":                 func(*onceconnect.Config) {},
 		"Config.Isolation": func(c *onceconnect.Config) { c.Isolation = store.Serializable },

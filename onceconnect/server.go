@@ -24,7 +24,7 @@ type Config struct {
 	// Principal returns who asks: the tenant or account that authentication, which comes
 	// before this interceptor, has established. Keys of different principals never meet.
 	// "" is answered with unauthenticated. nil is a panic at start-up; where there is
-	// really only one caller, write [Global]().
+	// really only one caller, write [SharedPrincipal]().
 	//
 	// An interceptor does not see the path of a request. Where one service is mounted under
 	// several prefixes with http.StripPrefix, such as /test and /live, the prefix must be
@@ -67,9 +67,9 @@ type Config struct {
 	Timeouts store.Timeouts
 }
 
-// Global returns the principal of an API that has only one, or whose clients all trust
-// each other: whoever knows a key gets the answer that is stored under it.
-func Global() func(context.Context, connect.AnyRequest) string {
+// SharedPrincipal returns the principal of an API that has only one, or whose clients all trust
+// each other: a client that knows a key gets the answer that is stored under it.
+func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 	return func(context.Context, connect.AnyRequest) string { return "global" }
 }
 
@@ -79,7 +79,7 @@ func Global() func(context.Context, connect.AnyRequest) string {
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
 		panic("onceconnect: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or onceconnect.Global() if there is only one.")
+			"Try: a function that returns the authenticated account, or onceconnect.SharedPrincipal() if there is only one.")
 	}
 	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
 		panic("onceconnect: " + err.Error())

@@ -246,7 +246,7 @@ func (s *rerun) CreateRefund(ctx context.Context, r *refundsv1.CreateRefundReque
 // A handler that runs again gets the request as it was, and what it has set in vain is
 // not sent. The same interceptor twice is one.
 func TestRerun(t *testing.T) {
-	i := onceconnect.NewInterceptor(once.New(memstore.New(), once.Config{}), onceconnect.Config{Principal: onceconnect.Global()})
+	i := onceconnect.NewInterceptor(once.New(memstore.New(), once.Config{}), onceconnect.Config{Principal: onceconnect.SharedPrincipal()})
 	s := &rerun{new(service), t}
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(s, connect.WithInterceptors(i, i)))

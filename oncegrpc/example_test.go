@@ -28,11 +28,11 @@ func (refunds) CreateRefund(ctx context.Context, req *refundsv1.CreateRefundRequ
 	return &refundsv1.Refund{Id: 1, Charge: req.GetCharge(), Amount: req.GetAmount()}, nil
 }
 
-// Whoever asks again with the same key gets the first answer.
+// A call with the same key gets the first answer.
 func Example() {
 	engine := once.New(memstore.New(), once.Config{})
 	server := grpc.NewServer(grpc.UnaryInterceptor(
-		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: oncegrpc.Global()})))
+		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()})))
 	refundsv1.RegisterRefundsServer(server, refunds{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

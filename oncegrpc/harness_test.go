@@ -88,7 +88,7 @@ func start(tb testing.TB, cfg oncegrpc.Config, change func(*service)) *service {
 	store, err := sqlstore.New(ctx, s.db, sqlstore.Config{})
 	s.must(err)
 	if cfg.Principal == nil {
-		cfg.Principal = oncegrpc.Global()
+		cfg.Principal = oncegrpc.SharedPrincipal()
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(s.watch, oncegrpc.UnaryServerInterceptor(once.New(store, once.Config{Observer: s}), cfg)))
 	refundsv1.RegisterRefundsServer(server, s)

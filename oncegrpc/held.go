@@ -60,6 +60,6 @@ func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	if outcome == wire.StatusStored || outcome == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
-	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or nobody waits any more
+	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or where no caller waits any more
 	_ = grpc.SetTrailer(ctx, h.trailer)
 }

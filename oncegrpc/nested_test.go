@@ -23,7 +23,7 @@ import (
 // its own Config would have no effect, the call says so, and nothing is executed.
 func TestNestedInterceptors(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := oncegrpc.Config{Principal: oncegrpc.Global()}
+	cfg := oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()}
 	for name, change := range map[string]func(*oncegrpc.Config){
 		"":                 func(*oncegrpc.Config) {},
 		"Config.Isolation": func(c *oncegrpc.Config) { c.Isolation = store.Serializable },

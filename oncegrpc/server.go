@@ -27,7 +27,7 @@ type Config struct {
 	// Principal returns who asks: the tenant or account that authentication, which comes
 	// before this interceptor, has established. Keys of different principals never meet.
 	// "" is answered with Unauthenticated. nil is a panic at start-up; where there is
-	// really only one caller, write [Global]().
+	// really only one caller, write [SharedPrincipal]().
 	Principal func(context.Context) string
 
 	// Protects chooses the methods, such as "/payments.v1.Refunds/CreateRefund". Others
@@ -66,9 +66,9 @@ type Config struct {
 	Timeouts store.Timeouts
 }
 
-// Global returns the principal of an API that has only one, or whose clients all trust
-// each other: whoever knows a key gets the answer that is stored under it.
-func Global() func(context.Context) string {
+// SharedPrincipal returns the principal of an API that has only one, or whose clients all trust
+// each other: a client that knows a key gets the answer that is stored under it.
+func SharedPrincipal() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }
 
@@ -78,7 +78,7 @@ func Global() func(context.Context) string {
 func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
 	if cfg.Principal == nil {
 		panic("oncegrpc: Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or oncegrpc.Global() if there is only one.")
+			"Try: a function that returns the authenticated account, or oncegrpc.SharedPrincipal() if there is only one.")
 	}
 	if err := rpc.CheckUndoes(e, cfg.Undoes); err != nil {
 		panic("oncegrpc: " + err.Error())

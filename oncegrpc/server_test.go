@@ -237,7 +237,7 @@ func invoke(i grpc.UnaryServerInterceptor, method string, req any, handle grpc.U
 
 // A handler that runs again gets the request as it was.
 func TestRerun(t *testing.T) {
-	i := oncegrpc.UnaryServerInterceptor(once.New(memstore.New(), once.Config{}), oncegrpc.Config{Principal: oncegrpc.Global()})
+	i := oncegrpc.UnaryServerInterceptor(once.New(memstore.New(), once.Config{}), oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()})
 	runs := 0
 	got, err := invoke(i, refundsv1.Refunds_CreateRefund_FullMethodName, proto.CloneOf(refund), func(ctx context.Context, req any) (any, error) {
 		runs++
@@ -279,7 +279,7 @@ func TestVainMetadataIsNotSent(t *testing.T) {
 
 func TestPassesThrough(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	i := oncegrpc.UnaryServerInterceptor(e, oncegrpc.Config{Principal: oncegrpc.Global()})
+	i := oncegrpc.UnaryServerInterceptor(e, oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()})
 	handled := func(ctx context.Context, req any) (any, error) {
 		return health.NewServer().Check(ctx, req.(*healthpb.HealthCheckRequest))
 	}

@@ -123,5 +123,5 @@ func TestUndoOfLeasedCalls(t *testing.T) {
 			t.Error("accepted")
 		}
 	}()
-	oncegrpc.UnaryServerInterceptor(once.New(lease.New(memstore.New(), lease.Config{}), once.Config{}), oncegrpc.Config{Principal: oncegrpc.Global(), Undoes: undoes})
+	oncegrpc.UnaryServerInterceptor(once.New(lease.New(memstore.New(), lease.Config{}), once.Config{}), oncegrpc.Config{Principal: oncegrpc.SharedPrincipal(), Undoes: undoes})
 }

@@ -118,7 +118,7 @@ func hasField(header []store.Field, name string) bool {
 func (x *Exchange) write(status int, body []byte) {
 	h := x.w.Header()
 	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // the handler did not want one: nobody is to guess
+		h["Content-Type"] = nil // the handler did not want one: net/http must not guess one
 	}
 	x.w.WriteHeader(status)
 	if len(body) > 0 {

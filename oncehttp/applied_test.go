@@ -26,8 +26,8 @@ func TestAppliedMeansThatTheWritesStand(t *testing.T) {
 		"201":               {201, 0, false, "executed, applied", "replayed, applied", 1},
 		"400":               {400, 0, false, "declined, not applied", "replayed, not applied", 0},
 		"402, kept":         {402, oncehttp.VerdictCommit, true, "executed, applied", "replayed, applied", 1},
-		"200, rolled back":  {200, oncehttp.VerdictStore, true, "declined, not applied", "replayed, not applied", 0},
-		"500, made a final": {500, oncehttp.VerdictStore, true, "declined, not applied", "replayed, not applied", 0},
+		"200, rolled back":  {200, oncehttp.VerdictAnswerOnly, true, "declined, not applied", "replayed, not applied", 0},
+		"500, made a final": {500, oncehttp.VerdictAnswerOnly, true, "declined, not applied", "replayed, not applied", 0},
 	} {
 		for _, engine := range []once.Config{{}, {Cache: 1 << 20}} {
 			s := start(t, setup{Config: oncehttp.Config{Optional: true}, engine: engine}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {

@@ -16,7 +16,7 @@ func TestBatchHandler(t *testing.T) {
 	s := memstore.New()
 	engine := once.New(s, once.Config{})
 	runs := 0
-	h := oncehttp.BatchHandler(engine, oncehttp.Config{Principal: oncehttp.Global(), Optional: true}, func(w http.ResponseWriter, r *http.Request, b *once.Batch) {
+	h := oncehttp.BatchHandler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Optional: true}, func(w http.ResponseWriter, r *http.Request, b *once.Batch) {
 		runs++
 		name := r.URL.Query().Get("name")
 		b.ExecRows(1, "insert", name, "1")

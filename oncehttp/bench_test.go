@@ -74,7 +74,7 @@ func BenchmarkBare(b *testing.B) {
 func benchProtected(b *testing.B, retain time.Duration, key func(i int) string) {
 	s := memstore.New()
 	h := oncehttp.Middleware(once.New(s, once.Config{Observer: once.Discard}), oncehttp.Config{
-		Principal: oncehttp.Global(), Retain: retain,
+		Principal: oncehttp.SharedPrincipal(), Retain: retain,
 	})(http.HandlerFunc(benchHandler))
 	r, w := newRequest(), &sink{header: http.Header{}}
 	b.ReportAllocs()
@@ -104,7 +104,7 @@ func BenchmarkReplayed(b *testing.B) {
 
 // TestAllocations: few of them are what makes the middleware cheap.
 func TestAllocations(t *testing.T) {
-	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(benchHandler))
+	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(benchHandler))
 	r, w := newRequest(), &sink{header: http.Header{}}
 	count := func(h http.Handler) float64 {
 		return testing.AllocsPerRun(100, func() {

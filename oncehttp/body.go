@@ -50,7 +50,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 	}
 }
 
-// bodyWasRead reports whether the body of r, of which so many bytes were left, is gone: somebody outside
+// bodyWasRead reports whether the body of r, of which so many bytes were left, is gone: code outside of the package
 // has read or closed it. What is left of a form are its values, which are compared.
 func bodyWasRead(r *http.Request, left int64, err error) bool {
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
@@ -77,7 +77,7 @@ func buffer(n int64) []byte {
 	return b[:0]
 }
 
-// recycle takes a buffer that nobody looks at any more. Large ones are not worth keeping.
+// recycle takes a buffer that is no longer in use. Large ones are not worth keeping.
 func recycle(b []byte) {
 	if 0 < cap(b) && cap(b) <= firstRead {
 		buffers.Put(&b)

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestBodyAfterTheHandler: buffers are used again, so what somebody has kept of a request
+// TestBodyAfterTheHandler: buffers are used again, so a body that a handler has kept of a request
 // must not read the body of another one.
 func TestBodyAfterTheHandler(t *testing.T) {
 	var kept []io.Reader
@@ -24,7 +24,7 @@ func TestBodyAfterTheHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept = nil
-			cfg.Principal = oncehttp.Global()
+			cfg.Principal = oncehttp.SharedPrincipal()
 			h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				first := make([]byte, 1)
 				if _, err := r.Body.Read(first); err != nil {
@@ -54,7 +54,7 @@ func TestBodyAfterTheHandler(t *testing.T) {
 
 // TestBodyDuringTheEnd: a goroutine that a handler leaves behind may be reading just then.
 func TestBodyDuringTheEnd(t *testing.T) {
-	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		reads, own := make(chan struct{}), r.Header.Get("Idempotency-Key")
 		go func() {
 			p := make([]byte, 1)

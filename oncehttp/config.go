@@ -19,7 +19,7 @@ type Config struct {
 	// Principal returns who asks: the tenant or account that authentication, which
 	// comes before this middleware, has established. Keys of different principals
 	// never meet. "" is answered with 401, and nothing is stored. nil is a panic at
-	// start-up; where there is really only one caller, write [Global]().
+	// start-up; where there is really only one caller, write [SharedPrincipal]().
 	Principal func(*http.Request) string
 
 	// Route returns what the key is unique within, for one principal. Default:
@@ -42,7 +42,7 @@ type Config struct {
 	// Default: none.
 	Undoes string
 
-	// Preset is the dialect. Default: [Default]().
+	// Preset is the dialect. Default: [DefaultPreset]().
 	Preset *Preset
 
 	// Optional lets requests without a key through. They run in a transaction as
@@ -110,7 +110,7 @@ type Config struct {
 	Headers []string
 
 	// StatusURL returns where the state of an operation can be seen, for the
-	// status_url of problems about an operation that exists. [Status] serves it. Default: none.
+	// status_url of problems about an operation that exists. [StatusHandler] serves it. Default: none.
 	StatusURL func(r *http.Request, key string) string
 
 	// Gate is asked before an operation is executed, and before its body is read. It
@@ -124,8 +124,8 @@ type Config struct {
 	CaptureRequest bool
 }
 
-// Global returns the principal of an API that has only one, or whose clients all
-// trust each other: whoever knows a key gets the answer that is stored under it.
-func Global() func(*http.Request) string {
+// SharedPrincipal returns the principal of an API that has only one, or whose clients all
+// trust each other: a client that knows a key gets the answer that is stored under it.
+func SharedPrincipal() func(*http.Request) string {
 	return func(*http.Request) string { return "global" }
 }

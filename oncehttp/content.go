@@ -26,7 +26,7 @@ func (c *content) open(b *body) {
 	}
 }
 
-// recycle gives the memory back, which nobody reads any more.
+// recycle gives the memory back, which is not read any more.
 func (c *content) recycle() {
 	recycle(c.memory)
 	c.memory = nil
@@ -128,7 +128,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 // Close implements [io.Closer].
 func (*body) Close() error { return nil }
 
-// end makes sure that nobody reads any more.
+// end makes sure that there are no more reads.
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 		verdict oncehttp.Verdict
 	}{
 		{200, oncehttp.VerdictCommit}, {201, oncehttp.VerdictCommit}, {204, oncehttp.VerdictCommit}, {299, oncehttp.VerdictCommit}, {303, oncehttp.VerdictCommit}, {304, oncehttp.VerdictCommit},
-		{400, oncehttp.VerdictStore}, {402, oncehttp.VerdictStore}, {404, oncehttp.VerdictStore}, {410, oncehttp.VerdictStore}, {412, oncehttp.VerdictStore}, {422, oncehttp.VerdictStore}, {451, oncehttp.VerdictStore},
+		{400, oncehttp.VerdictAnswerOnly}, {402, oncehttp.VerdictAnswerOnly}, {404, oncehttp.VerdictAnswerOnly}, {410, oncehttp.VerdictAnswerOnly}, {412, oncehttp.VerdictAnswerOnly}, {422, oncehttp.VerdictAnswerOnly}, {451, oncehttp.VerdictAnswerOnly},
 		{401, oncehttp.VerdictDiscard}, {403, oncehttp.VerdictDiscard}, {408, oncehttp.VerdictDiscard}, {409, oncehttp.VerdictDiscard}, {423, oncehttp.VerdictDiscard}, {425, oncehttp.VerdictDiscard},
 		{429, oncehttp.VerdictDiscard}, {500, oncehttp.VerdictDiscard}, {502, oncehttp.VerdictDiscard}, {503, oncehttp.VerdictDiscard}, {599, oncehttp.VerdictDiscard}, {600, oncehttp.VerdictDiscard}, {999, oncehttp.VerdictDiscard},
 	} {
@@ -67,7 +67,7 @@ func TestVerdicts(t *testing.T) {
 		switch c.verdict {
 		case oncehttp.VerdictDiscard:
 			want, runs, effects = [2]string{"not-stored", "not-stored"}, 2, 0
-		case oncehttp.VerdictStore:
+		case oncehttp.VerdictAnswerOnly:
 			effects = 0
 		}
 		if got := [2]string{first.idempotency(), second.idempotency()}; got != want {
@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 		effects int
 	}{
 		{402, oncehttp.VerdictCommit, "replayed", 1},
-		{409, oncehttp.VerdictStore, "replayed", 0},
+		{409, oncehttp.VerdictAnswerOnly, "replayed", 0},
 		{202, oncehttp.VerdictDiscard, "not-stored", 0},
 		{500, oncehttp.VerdictCommit, "replayed", 1},
 	} {
@@ -230,7 +230,7 @@ func TestMethodsThatPass(t *testing.T) {
 
 func TestHandlerHasATransactionForEveryMethod(t *testing.T) {
 	m := memstore.New()
-	h := oncehttp.Handler(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()}, create)
+	h := oncehttp.Handler(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, create)
 	for _, c := range []struct{ method, key, status, body string }{
 		{"GET", "", "ignored", "refund 1"},
 		{"PUT", "k", "ignored", "refund 2"},

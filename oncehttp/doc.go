@@ -21,7 +21,7 @@
 // server-sent events, deadlines of [http.ResponseController]) is refused. The body of
 // the request has been read. Answers of 2xx and 3xx commit; with a definitive 4xx the
 // writes are rolled back and the answer is stored; any other answer is sent as it is
-// and nothing is stored ([Default] has the list, [Decide] overrides it, [Fail] reports
+// and nothing is stored ([DefaultPreset] has the list, [Decide] overrides it, [Fail] reports
 // an error). A panic rolls back and goes on to the server.
 //
 // A handler can run more than once before one run commits. Each run has a fresh body
@@ -31,7 +31,7 @@
 // # Order of middleware
 //
 // Authentication comes first, outside of this middleware: it decides for each request,
-// retries included, and its 401 and 403 are never stored. Whoever has lost access does
+// retries included, and its 401 and 403 are never stored. A client that has lost access does
 // not get the stored answer either. Rate limits come before as well, but what bounds how
 // many are served at the same time is a [Config].Gate, which lets replays pass. What reads
 // the body or the form belongs inside: a body that was read outside, or a multipart form that
@@ -96,7 +96,7 @@
 // On an engine of package lease the handler gets a *lease.Run in place of a transaction, and its
 // writes and calls are phases. Its context does not end with that of the request: a client that hangs up does not end the
 // work, and its retry attaches to it, on any node. A duplicate waits for Config.Wait, and then is told 409 with Retry-After
-// and, with Config.StatusURL, where [Status] tells the state. After a phase, a failure rolls nothing back: the retry goes on
+// and, with Config.StatusURL, where [StatusHandler] tells the state. After a phase, a failure rolls nothing back: the retry goes on
 // behind it. [Resume] ends work without its client. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed. A
 // [BatchHandler] is refused: a batch has no phases.
 //
@@ -126,9 +126,9 @@
 //
 // # Dialects
 //
-// Everything in which APIs with such keys differ is a [Preset], which is data: [Default], those of
+// Everything in which APIs with such keys differ is a [Preset], which is data: [DefaultPreset], those of
 // the packages oncehttp/stripe and oncehttp/refundplaybook, or one of them with something changed.
-// The rest of this page is about Default.
+// The rest of this page is about DefaultPreset.
 //
 // # Problems
 //

@@ -15,10 +15,10 @@ func ExampleBatchHandler() {
 	engine := once.New(memstore.New(), once.Config{})
 	ids := []string{"ch_1", "ch_2"} // "ch_" + once.NewKey() in production
 
-	charge := oncehttp.BatchHandler(engine, oncehttp.Config{Principal: oncehttp.Global()},
+	charge := oncehttp.BatchHandler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()},
 		func(w http.ResponseWriter, r *http.Request, b *once.Batch) {
 			id := ids[0]
-			ids = ids[1:] // also for a retry, which is then replayed: the handler runs before anybody has looked
+			ids = ids[1:] // also for a retry, which is then replayed: the handler runs before the look-up
 			b.Exec("insert", id, "5000")
 			b.ExecRows(1, "put", "last charge", id) // as a condition: exactly one row, or nothing commits
 			w.WriteHeader(http.StatusCreated)

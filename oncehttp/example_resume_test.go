@@ -25,7 +25,7 @@ type shipping struct {
 // ship serves the route, for a client and without one.
 func (s *shipping) ship(w http.ResponseWriter, r *http.Request, run *lease.Run) {
 	who, _ := oncehttp.Principal(r.Context()) // also when it is resumed
-	parcel, err := lease.Tx(r.Context(), run, s.store, "pack", func(_ context.Context, tx *memstore.Tx) (string, error) {
+	parcel, err := lease.InTx(r.Context(), run, s.store, "pack", func(_ context.Context, tx *memstore.Tx) (string, error) {
 		what, err := io.ReadAll(r.Body)
 		return string(what), errors.Join(err, tx.Put("order "+r.PathValue("id"), "packed"))
 	})

@@ -60,7 +60,7 @@ func ExampleMiddleware() {
 // With Handler the transaction is an argument.
 func ExampleHandler() {
 	engine := once.New(memstore.New(), once.Config{})
-	refund := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()},
+	refund := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			if _, refunded, _ := tx.Get("ch_9ab"); refunded {
 				oncehttp.WriteProblem(w, oncehttp.Problem{Status: 422, Code: "VALIDATION.already_refunded", SafeNewKey: true})
@@ -120,7 +120,7 @@ func ExampleMiddleware_authentication() {
 func ExampleConfig_optional() {
 	engine := once.New(memstore.New(), once.Config{})
 	n := 0
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Optional: true},
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Optional: true},
 		func(w http.ResponseWriter, _ *http.Request, tx *memstore.Tx) {
 			n++
 			fmt.Fprintf(w, "order %d", n)
@@ -139,7 +139,7 @@ func ExampleConfig_optional() {
 // A hidden field in a form makes a double click one order.
 func ExampleConfig_form() {
 	engine := once.New(memstore.New(), once.Config{})
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), FormField: "once"},
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), FormField: "once"},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			_ = tx.Put("order", r.FormValue("item"))
 			http.Redirect(w, r, "/orders/1", http.StatusSeeOther)
@@ -180,7 +180,7 @@ func ExampleIfMatch() {
 // A decline that must leave its trace: the answer is a 402, and the writes stand.
 func ExampleDecide() {
 	s := memstore.New()
-	h := oncehttp.Handler(once.New(s, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()},
+	h := oncehttp.Handler(once.New(s, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			_ = tx.Put("declined", "card 4242")
 			oncehttp.Decide(r.Context(), oncehttp.VerdictCommit)

@@ -117,7 +117,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
 	op.Wait, op.Retain = p.Wait, p.Retain
-	op.Attempt.Bytes = body.size // also in a file: whoever waits with it takes room on the disk
+	op.Attempt.Bytes = body.size // also in a file: a request that waits with it takes room on the disk
 	if p.CaptureRequest {
 		op.Request = captured(r, body.memory)
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// A program that is no handler, such as a gateway, reads a request, asks somebody else, and
+// A program that is no handler, such as a gateway, reads a request, asks another service, and
 // stores what it is told.
 func ExampleRoute() {
 	engine := once.New(memstore.New(), once.Config{})
-	route := oncehttp.NewRoute(engine, oncehttp.Config{Principal: oncehttp.Global(), MaxMemory: 256 << 10, MaxRequest: 64 << 20})
+	route := oncehttp.NewRoute(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), MaxMemory: 256 << 10, MaxRequest: 64 << 20})
 	upstream := func(body io.Reader) (status int, header http.Header, answer []byte) {
 		order, _ := io.ReadAll(body)
 		return http.StatusCreated, http.Header{"Set-Cookie": {"seen=1"}}, append([]byte("made "), order...)
@@ -88,7 +88,7 @@ func (d *doorkeeper) Enter(*http.Request, limit.Replay) (func(), *limit.Refusal)
 func startExchanging(fn func(x *oncehttp.Exchange) (once.Answer, error)) (*exchanging, *doorkeeper) {
 	door := &doorkeeper{}
 	engine := once.New(memstore.New(), once.Config{Observer: once.Discard})
-	route := oncehttp.NewRoute(engine, oncehttp.Config{Principal: oncehttp.Global(), Gate: door, MaxStored: 100, MaxRequest: 1000, MaxMemory: 10})
+	route := oncehttp.NewRoute(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: door, MaxStored: 100, MaxRequest: 1000, MaxMemory: 10})
 	return &exchanging{engine: engine, route: route, fn: fn}, door
 }
 

@@ -48,14 +48,14 @@ func TestFailWithAFailure(t *testing.T) {
 				oncehttp.Fail(w, r, errors.New("for now"))
 				oncehttp.Fail(w, r, tt.fail)
 			}
-			cfg := oncehttp.Config{Principal: oncehttp.Global()}
+			cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 			handlers := map[string]http.Handler{
 				"ordinary": oncehttp.Handler(once.New(mem, once.Config{Observer: once.Discard}), cfg, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 					increment(tx, "ordinary")
 					answers(w, r, nil)
 				}),
 				"leased": oncehttp.Handler(once.New(lease.New(mem, lease.Config{}), once.Config{Observer: once.Discard}), cfg, func(w http.ResponseWriter, r *http.Request, run *lease.Run) {
-					_, err := lease.Tx(r.Context(), run, mem, "a", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "leased"), nil })
+					_, err := lease.InTx(r.Context(), run, mem, "a", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "leased"), nil })
 					answers(w, r, err)
 				}),
 			}
@@ -87,7 +87,7 @@ func TestFailWithAFailure(t *testing.T) {
 func TestFailWithWhatIsNoFailure(t *testing.T) {
 	var fail error
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { oncehttp.Fail(w, r, fail) })
-	protected := oncehttp.Middleware(once.New(memstore.New(), once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.Global()})(h)
+	protected := oncehttp.Middleware(once.New(memstore.New(), once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(h)
 	for name, tt := range map[string]struct {
 		fail   error
 		method string

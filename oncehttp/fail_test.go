@@ -20,7 +20,7 @@ func TestFailIsLogged(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	mux := http.NewServeMux()
-	protect := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})
+	protect := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})
 	fails := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		oncehttp.Fail(w, r, errors.New("no paper in the printer"))
 	})

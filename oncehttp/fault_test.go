@@ -155,7 +155,7 @@ func TestLostCommit(t *testing.T) {
 		t.Errorf("applied: %+v", got)
 	}
 	s.expect(1, "n", 1)
-	// Not applied, but the claim is still held by a transaction that nobody will end:
+	// Not applied, but the claim is still held by a transaction that does not end:
 	// in doubt, and said so.
 	s = start(t, setup{faults: lose(false), engine: once.Config{Settle: 30 * time.Millisecond}}, create)
 	got := s.post("k", "")
@@ -232,7 +232,7 @@ func TestFailWithoutAnError(t *testing.T) {
 	}
 }
 
-// Outside of the middleware nothing is rolled back and nobody knows the request again: what
+// Outside of the middleware nothing is rolled back and the request is not recognised again: what
 // the handler has written may be there, and to send it again may write it twice.
 func TestFailOutsideOfTheMiddlewareClaimsNothing(t *testing.T) {
 	m := memstore.New()
@@ -241,7 +241,7 @@ func TestFailOutsideOfTheMiddlewareClaimsNothing(t *testing.T) {
 		rows++ // in a transaction of its own
 		oncehttp.Fail(w, r, errors.New("secret"))
 	})
-	protected := oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(failing)
+	protected := oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(failing)
 	for name, c := range map[string]struct {
 		handler http.Handler
 		method  string

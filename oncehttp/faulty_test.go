@@ -27,7 +27,7 @@ func (f *faulty) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return f.Store.Read(ctx, id)
 }
 
-func (f *faulty) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (f *faulty) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	f.asks.Add(1)
 	if ask.First {
 		f.firsts.Add(1)
@@ -48,13 +48,13 @@ func (f *faulty) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim
 }
 
 type faultyTxn struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 	f *faulty
 }
 
 func (t *faultyTxn) Commit(ctx context.Context, c store.Change) error {
 	done := false
-	commit := func() error { done = true; return t.Claim.Commit(ctx, c) }
+	commit := func() error { done = true; return t.Transaction.Commit(ctx, c) }
 	if t.f.commit == nil {
 		return commit()
 	}

@@ -212,7 +212,7 @@ func TestParsedWithoutReading(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	for _, preset := range []*oncehttp.Preset{oncehttp.Default(), stripe.V1(), refundplaybook.Preset()} {
+	for _, preset := range []*oncehttp.Preset{oncehttp.DefaultPreset(), stripe.V1(), refundplaybook.Preset()} {
 		for _, around := range []func(http.Handler) http.Handler{nil, parse} {
 			s := start(t, setup{Config: oncehttp.Config{Preset: preset, FormField: "once"}, around: around}, buy)
 			same, other := 200, preset.Problems[oncehttp.ProblemMismatch]

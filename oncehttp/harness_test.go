@@ -47,7 +47,7 @@ func start(t *testing.T, cfg setup, h handler) *service {
 		cfg.faults(s.store)
 	}
 	if cfg.Principal == nil {
-		cfg.Principal = oncehttp.Global()
+		cfg.Principal = oncehttp.SharedPrincipal()
 	}
 	cfg.engine.Observer = &s.log
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -253,5 +253,5 @@ func roundTrip(h http.Handler, method, target, body, key string) response {
 
 // headHandler protects h with Handler, so that it runs for every method.
 func headHandler(h handler) http.Handler {
-	return oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()}, h)
+	return oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, h)
 }

@@ -114,7 +114,7 @@ func TestStoredHeaders(t *testing.T) {
 	}
 }
 
-// Whoever stored it, a credential is not replayed.
+// A credential is never replayed, also if it is stored.
 func TestStoredCredentialsStay(t *testing.T) {
 	s := start(t, setup{}, create)
 	_, err := s.store.Swap(t.Context(), store.Change{ID: store.ID{Scope: "global POST /refunds", Key: "k"}, Next: store.Record{

@@ -34,14 +34,14 @@ func FuzzReplay(f *testing.F) {
 		body   []byte
 		mode   uint8
 	}
-	preset := oncehttp.Default()
-	preset.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore}
+	preset := oncehttp.DefaultPreset()
+	preset.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictAnswerOnly}
 	for class := 5; class <= 9; class++ {
 		preset.Verdicts[class] = oncehttp.VerdictCommit
 	}
 	runs := 0
 	server := httptest.NewUnstartedServer(oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{
-		Principal: oncehttp.Global(), Preset: preset, Headers: []string{"X-Kept", "Set-Cookie"},
+		Principal: oncehttp.SharedPrincipal(), Preset: preset, Headers: []string{"X-Kept", "Set-Cookie"},
 	}, func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 		runs++
 		h := w.Header()

@@ -116,7 +116,7 @@ func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 // formValues returns the values of a form field. A body that is not a form has none; of a
 // form with an error these are the values that can be read.
 func formValues(r *http.Request, body []byte, field string) ([]string, error) {
-	if len(r.PostForm) > 0 { // somebody has parsed it before us, and the body is gone
+	if len(r.PostForm) > 0 { // it was parsed before us, and the body is gone
 		return r.PostForm[field], nil
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

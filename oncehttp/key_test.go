@@ -87,7 +87,7 @@ func TestInvalidKey(t *testing.T) {
 
 // quoted is the preset that takes quoted keys only, or both.
 func quoted(only bool) *oncehttp.Preset {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.QuotedKeys = only
 	return p
 }

@@ -39,7 +39,7 @@ func leasedNode(t *testing.T, s store.Operations, wait time.Duration, h func(w h
 	cfg := leasedConfig(wait)
 	mux := http.NewServeMux()
 	mux.Handle("POST /refunds", oncehttp.Handler(e, cfg, h))
-	mux.Handle("/refunds/status/{key}", oncehttp.Status(e, cfg, func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") }))
+	mux.Handle("/refunds/status/{key}", oncehttp.StatusHandler(e, cfg, func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") }))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return &service{t: t, url: server.URL}
@@ -195,7 +195,7 @@ func TestLeasedWorkIsUnderWay(t *testing.T) {
 	}
 }
 
-// Work whose outcome nobody knows is told as that, and where its state is.
+// Work whose outcome is unknown is reported as unknown, and where its state is.
 func TestLeasedOutcomeIsUnknown(t *testing.T) {
 	mem := memstore.New()
 	lost := errors.New("no answer")
@@ -220,7 +220,7 @@ func TestLeasedWorkHasStopped(t *testing.T) {
 	mem := memstore.New()
 	var fails func(w http.ResponseWriter, r *http.Request)
 	s := leasedNode(t, mem, 0, func(w http.ResponseWriter, r *http.Request, run *lease.Run) {
-		_, err := lease.Tx(r.Context(), run, mem, "reserve", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "n"), nil })
+		_, err := lease.InTx(r.Context(), run, mem, "reserve", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "n"), nil })
 		if err != nil {
 			oncehttp.Fail(w, r, err)
 			return
@@ -273,7 +273,7 @@ func TestStatus(t *testing.T) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /refunds", oncehttp.Handler(engine, cfg, answer))
-	mux.Handle("/refunds/status/{key}", oncehttp.Status(engine, cfg, func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") }))
+	mux.Handle("/refunds/status/{key}", oncehttp.StatusHandler(engine, cfg, func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") }))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -339,7 +339,7 @@ func TestLeasedWorkIsNotOptional(t *testing.T) {
 					t.Errorf("%q", p)
 				}
 			}()
-			cfg.Principal = oncehttp.Global()
+			cfg.Principal = oncehttp.SharedPrincipal()
 			oncehttp.Middleware(once.New(lease.New(memstore.New(), lease.Config{}), once.Config{}), cfg)
 		}()
 	}

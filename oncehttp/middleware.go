@@ -44,7 +44,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // declares them, answers, and returns. Where the store can (pgxstore) key, writes, answer
 // and COMMIT are then one round trip, see [once.DoBatch].
 //
-// The handler runs before anybody has looked whether there is an answer already, also
+// The handler runs before the database is asked whether there is an answer already, also
 // for a retry that is then replayed: it must do nothing but declare and answer. Nothing of
 // its answer is sent if a write fails: the client gets a problem, and a retry executes.
 // Where the answer depends on what writes find, use [Handler].
@@ -52,7 +52,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // Work under a lease writes in phases, and not in a batch: BatchHandler panics if the engine is one of package lease.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
-		panic("oncehttp: a BatchHandler on an engine of package lease: its work is done in phases, and a batch is none.\nTry: Handler, and lease.Tx for the writes.")
+		panic("oncehttp: a BatchHandler on an engine of package lease: its work is done in phases, and a batch is none.\nTry: Handler, and lease.InTx for the writes.")
 	}
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true, batch: true}

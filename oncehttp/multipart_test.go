@@ -19,7 +19,7 @@ import (
 func fingerprintOf(contentType, body string) once.Fingerprint {
 	r := httptest.NewRequest(http.MethodPost, "/upload", http.NoBody)
 	r.Header.Set("Content-Type", contentType)
-	x := Exchange{plan: &plan{preset: *Default()}, r: r, body: inMemory([]byte(body))}
+	x := Exchange{plan: &plan{preset: *DefaultPreset()}, r: r, body: inMemory([]byte(body))}
 	inMemory, err := x.fingerprint("POST /upload")
 	inFile, wrong := fingerprintFile(strings.NewReader(body), int64(len(body)), contentType, "POST", "POST /upload", "/upload", "")
 	if inMemory != inFile || err != nil || wrong != nil {

@@ -30,7 +30,7 @@ func TestNameAndTrace(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	var seen tracer
 	e := once.New(memstore.New(), once.Config{Observer: &seen})
-	cfg := oncehttp.Config{Principal: oncehttp.Global(), Optional: true}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Optional: true}
 	answer := func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) { w.WriteHeader(http.StatusCreated) }
 	protected := oncehttp.Handler(e, cfg, answer)
 	mux := http.NewServeMux()

@@ -65,16 +65,16 @@ func TestNestedConfigThatDiffers(t *testing.T) {
 func TestNestedConfigThatIsTheSame(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { create(w, r, oncehttp.Tx[*memstore.Tx](r.Context())) })
-	serializable := oncehttp.Config{Principal: oncehttp.Global(), Isolation: store.Serializable}
+	serializable := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Isolation: store.Serializable}
 	protect := oncehttp.Middleware(e, serializable)
 	filled := serializable
-	filled.Preset, filled.MaxStored = oncehttp.Default(), 1<<20
+	filled.Preset, filled.MaxStored = oncehttp.DefaultPreset(), 1<<20
 	for name, h := range map[string]http.Handler{
 		"one value":       protect(protect(next)),
 		"one Config":      protect(oncehttp.Middleware(e, serializable)(next)),
 		"defaults spelt":  protect(oncehttp.Middleware(e, filled)(next)),
 		"three of them":   protect(protect(oncehttp.Middleware(e, filled)(next))),
-		"engines between": protect(oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})(protect(next))),
+		"engines between": protect(oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(protect(next))),
 	} {
 		for range 2 {
 			if got := roundTrip(h, "POST", "/", "", name); got.status != 201 {
@@ -84,7 +84,7 @@ func TestNestedConfigThatIsTheSame(t *testing.T) {
 	}
 	// A method that passes has no Config.
 	h := protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		other := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global(), Optional: true})
+		other := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Optional: true})
 		get := httptest.NewRequestWithContext(r.Context(), http.MethodGet, "/", http.NoBody)
 		other(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(httptest.NewRecorder(), get)
 		next.ServeHTTP(w, r)
@@ -97,7 +97,7 @@ func TestNestedConfigThatIsTheSame(t *testing.T) {
 // An operation that is not a request has no Config that could be the same.
 func TestMiddlewareInsideOfDo(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	h := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("executed")
 	}))
 	p := panicOf(func() {

@@ -35,7 +35,7 @@ func TestNotStored(t *testing.T) {
 	} {
 		var last lastEvent
 		engine := once.New(memstore.New(), once.Config{Observer: &last})
-		cfg := oncehttp.Config{Principal: oncehttp.Global(), Optional: true, Preset: refundplaybook.Preset()}
+		cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Optional: true, Preset: refundplaybook.Preset()}
 		h := oncehttp.Middleware(engine, cfg)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) }))
 		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
 		if c.key != "" {
@@ -60,7 +60,7 @@ func TestChallenge(t *testing.T) {
 	for _, c := range []struct{ configured, before, want string }{
 		{"", "", "Bearer"}, {`Basic realm="x"`, "", `Basic realm="x"`}, {"", "DPoP", "DPoP"},
 	} {
-		cfg := oncehttp.Config{Principal: func(*http.Request) string { return "" }, Preset: oncehttp.Default()}
+		cfg := oncehttp.Config{Principal: func(*http.Request) string { return "" }, Preset: oncehttp.DefaultPreset()}
 		cfg.Preset.Challenge = c.configured
 		h := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), cfg)(http.NotFoundHandler())
 		r, w := httptest.NewRequest(http.MethodPost, "/", http.NoBody), httptest.NewRecorder()

@@ -27,7 +27,7 @@ type plan struct {
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
 	if cfg.Preset == nil {
-		cfg.Preset = Default()
+		cfg.Preset = DefaultPreset()
 	}
 	cfg.MaxRequest = cmp.Or(cfg.MaxRequest, defaultMaxRequest)
 	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, cfg.MaxRequest)
@@ -120,9 +120,9 @@ func invalid(cfg *Config) string {
 	switch {
 	case cfg.Principal == nil:
 		return "Config.Principal is not set, so that all callers would share their keys and answers.\n" +
-			"Try: a function that returns the authenticated account, or oncehttp.Global() if there is only one."
+			"Try: a function that returns the authenticated account, or oncehttp.SharedPrincipal() if there is only one."
 	case len(p.Methods) == 0:
-		return "the preset has no methods.\nTry: oncehttp.Default() and change what differs."
+		return "the preset has no methods.\nTry: oncehttp.DefaultPreset() and change what differs."
 	case len(p.KeyHeaders) == 0 && cfg.Key == nil && cfg.FormField == "":
 		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
 	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxMemory, cfg.MaxResponse, cfg.MaxStored) < 0:
@@ -144,7 +144,7 @@ func invalid(cfg *Config) string {
 	}
 	for status, v := range p.Verdicts {
 		if v > VerdictCommit || status < 2 || status > 9 && status < 200 || status > 999 {
-			return fmt.Sprintf("Preset.Verdicts[%d] = %d is not a verdict on a status.\nTry: 200 to 999, or 2 to 9 for a class; VerdictDiscard, VerdictStore or VerdictCommit.", status, v)
+			return fmt.Sprintf("Preset.Verdicts[%d] = %d is not a verdict on a status.\nTry: 200 to 999, or 2 to 9 for a class; VerdictDiscard, VerdictAnswerOnly or VerdictCommit.", status, v)
 		}
 	}
 	for code, status := range p.Problems {

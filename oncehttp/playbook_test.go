@@ -70,7 +70,7 @@ func TestPlaybookTaxonomy(t *testing.T) {
 		{code: "PROVIDER.duplicate", status: 409, hint: "existing result", handle: says(oncehttp.Problem{Code: "PROVIDER.duplicate", Retryable: true})},
 		{code: problemTransactionMisuse, status: 500, hint: "Report", source: own, handle: says(oncehttp.Problem{Code: problemTransactionMisuse})},
 		{code: oncehttp.ProblemResultUnavailable, status: 409, hint: "existing result", source: own, handle: says(oncehttp.Problem{Code: oncehttp.ProblemResultUnavailable})},
-		{code: "SHOP.closed", status: 418, source: "a code that nobody knows stays as it is", handle: says(oncehttp.Problem{Code: "SHOP.closed", Status: 418})},
+		{code: "SHOP.closed", status: 418, source: "an unknown code stays as it is", handle: says(oncehttp.Problem{Code: "SHOP.closed", Status: 418})},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
 			c.setup.Preset = playbook
@@ -126,15 +126,15 @@ func TestADeadlineOfTheHandler(t *testing.T) {
 // what does not exist is a mistake in the program.
 func TestCodesOfAPreset(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	text := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.Global(), Preset: refundplaybook.Preset()}}).String()
+	text := openapi.New(e, map[string]oncehttp.Config{"POST /x": {Principal: oncehttp.SharedPrincipal(), Preset: refundplaybook.Preset()}}).String()
 	if strings.Contains(text, string(oncehttp.ProblemMismatch)) || !strings.Contains(text, `"CONFLICT.idempotency.payload_mismatch"`) || !strings.Contains(text, "/problems/conflict/idempotency/payload-mismatch") ||
 		!strings.Contains(text, "One of: CONFLICT.idempotency.in_flight, CONFLICT.idempotency.payload_mismatch,") {
 		t.Error(text)
 	}
 	for code, name := range map[oncehttp.ProblemCode]oncehttp.ProblemCode{"CONFLICT.other": "x", oncehttp.ProblemMismatch: ""} {
-		preset := oncehttp.Default()
+		preset := oncehttp.DefaultPreset()
 		preset.Codes = map[oncehttp.ProblemCode]oncehttp.ProblemCode{code: name}
-		if p := panicOf(func() { oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.Global(), Preset: preset}) }); !strings.Contains(p, "\nTry: ") {
+		if p := panicOf(func() { oncehttp.Middleware(e, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: preset}) }); !strings.Contains(p, "\nTry: ") {
 			t.Errorf("%s: %q", code, p)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 type Verdict uint8
 
 const (
-	VerdictDiscard Verdict = iota // roll back and store nothing: a retry executes
-	VerdictStore                  // roll back, then store the answer: a retry replays it
-	VerdictCommit                 // commit the handler's writes and the answer together
+	VerdictDiscard    Verdict = iota // roll back and store nothing: a retry executes
+	VerdictAnswerOnly                // roll back, then store the answer: a retry replays it
+	VerdictCommit                    // commit the handler's writes and the answer together
 )
 
 // Preset is a dialect: everything in which APIs with idempotency keys differ, as
-// data. Take [Default], or one of the packages oncehttp/stripe and oncehttp/refundplaybook, and
+// data. Take [DefaultPreset], or one of the packages oncehttp/stripe and oncehttp/refundplaybook, and
 // change what differs.
 type Preset struct {
 	// Name of the dialect, for documentation.
@@ -86,17 +86,17 @@ type Preset struct {
 	WriteProblem func(http.ResponseWriter, Problem)
 }
 
-// Default returns the preset that is used if none is configured: POST and PATCH;
+// DefaultPreset returns the preset that is used if none is configured: POST and PATCH;
 // 2xx, 3xx and definitive 4xx are stored, the writes of a 4xx are not kept. A status
 // that says "not now" or "not you" (401, 403, 408, 409, 423, 425, 429, 5xx) is never
 // stored.
-func Default() *Preset {
+func DefaultPreset() *Preset {
 	return &Preset{
 		Name:       "default",
 		Methods:    []string{http.MethodPost, http.MethodPatch},
 		KeyHeaders: []string{wire.KeyHeader, "X-Idempotency-Key"},
 		Verdicts: map[int]Verdict{
-			2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,
+			2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly,
 			401: VerdictDiscard, 403: VerdictDiscard, 408: VerdictDiscard, 409: VerdictDiscard, 423: VerdictDiscard, 425: VerdictDiscard, 429: VerdictDiscard,
 		},
 		StatusHeader:    wire.StatusHeader,

@@ -19,11 +19,11 @@ import (
 // A dialect in the manner of an older payment API: POST only, 500 is an answer like
 // any other, mismatch is 400, errors have a shape of their own.
 func TestPresetOfAnotherDialect(t *testing.T) {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.Name = "another"
 	p.Methods = []string{"POST"}
 	p.KeyHeaders = []string{"request-id"}
-	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore, 429: oncehttp.VerdictDiscard}
+	p.Verdicts = map[int]oncehttp.Verdict{2: oncehttp.VerdictCommit, 4: oncehttp.VerdictAnswerOnly, 5: oncehttp.VerdictAnswerOnly, 429: oncehttp.VerdictDiscard}
 	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 400, oncehttp.ProblemKeyMissing: 428}
 	p.StatusHeader, p.RetentionHeader, p.ReplayedHeader = "", "", "original-Request"
 	p.Retain = 24 * time.Hour
@@ -59,7 +59,7 @@ func TestPresetOfAnotherDialect(t *testing.T) {
 
 // A dialect of the caller: reversals by DELETE, mismatch 409, JSON compared by value.
 func TestPresetWithCanonicalBody(t *testing.T) {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.Methods = append(p.Methods, "DELETE", "PUT", "GET")
 	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 409}
 	p.Route = func(*http.Request) string { return "everything" }
@@ -88,25 +88,25 @@ func TestPresetWithCanonicalBody(t *testing.T) {
 }
 
 func TestDefaultIsFresh(t *testing.T) {
-	oncehttp.Default().Verdicts[2] = oncehttp.VerdictDiscard
-	oncehttp.Default().Methods[0] = "GET"
-	if p := oncehttp.Default(); p.Verdicts[2] != oncehttp.VerdictCommit || p.Methods[0] != "POST" {
+	oncehttp.DefaultPreset().Verdicts[2] = oncehttp.VerdictDiscard
+	oncehttp.DefaultPreset().Methods[0] = "GET"
+	if p := oncehttp.DefaultPreset(); p.Verdicts[2] != oncehttp.VerdictCommit || p.Methods[0] != "POST" {
 		t.Errorf("%+v", p)
 	}
 }
 
 func TestInvalidConfig(t *testing.T) {
 	change := func(f func(*oncehttp.Preset)) oncehttp.Config {
-		p := oncehttp.Default()
+		p := oncehttp.DefaultPreset()
 		f(p)
-		return oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
+		return oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: p}
 	}
 	for name, cfg := range map[string]oncehttp.Config{
 		"no principal":      {},
-		"negative wait":     {Principal: oncehttp.Global(), Wait: -1},
-		"isolation":         {Principal: oncehttp.Global(), Isolation: store.Isolation(sql.LevelSerializable)},
-		"negative size":     {Principal: oncehttp.Global(), MaxStored: -1},
-		"no methods":        {Principal: oncehttp.Global(), Preset: &oncehttp.Preset{}},
+		"negative wait":     {Principal: oncehttp.SharedPrincipal(), Wait: -1},
+		"isolation":         {Principal: oncehttp.SharedPrincipal(), Isolation: store.Isolation(sql.LevelSerializable)},
+		"negative size":     {Principal: oncehttp.SharedPrincipal(), MaxStored: -1},
+		"no methods":        {Principal: oncehttp.SharedPrincipal(), Preset: &oncehttp.Preset{}},
 		"HEAD":              change(func(p *oncehttp.Preset) { p.Methods = []string{"POST", "HEAD"} }),
 		"no source of keys": change(func(p *oncehttp.Preset) { p.KeyHeaders = nil }),
 		"class 1":           change(func(p *oncehttp.Preset) { p.Verdicts[1] = oncehttp.VerdictCommit }),
@@ -135,7 +135,7 @@ func TestInvalidConfig(t *testing.T) {
 
 func TestDecideOnNoVerdict(t *testing.T) {
 	defer func() {
-		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: VerdictDiscard, VerdictStore or VerdictCommit") {
+		if p, ok := recover().(string); !ok || !strings.Contains(p, "Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit") {
 			t.Errorf("panics with %q", p)
 		}
 	}()
@@ -143,9 +143,9 @@ func TestDecideOnNoVerdict(t *testing.T) {
 	t.Error("no panic")
 }
 
-// A preset with RetryHeader says it of every problem, whoever writes them.
+// A preset with RetryHeader says it of every problem, also of one that the handler writes.
 func TestRetryHeaderOfProblems(t *testing.T) {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.RetryHeader = "should-retry"
 	s := start(t, setup{Config: oncehttp.Config{Preset: p}}, create)
 	if got := s.send("POST", "/", ""); got.status != 400 || got.header.Get("Should-Retry") != "false" {

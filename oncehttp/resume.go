@@ -132,7 +132,7 @@ func (x *Exchange) resumed(op once.Operation) once.Operation {
 // withTx is a handler that can be compared.
 type withTx struct{ http.HandlerFunc }
 
-// noClient takes an answer that nobody waits for. The handler's is held back until the commit, and then stored.
+// noClient takes an answer that no client waits for. The handler's is held back until the commit, and then stored.
 type noClient struct{}
 
 func (noClient) Header() http.Header         { return http.Header{} }

@@ -28,7 +28,7 @@ func sealer(t *testing.T) once.Encrypter {
 	return e
 }
 
-// resumable is a configuration of routes that can be resumed. Without a client nobody may ask who it is.
+// resumable is a configuration of routes that can be resumed. Without a client, Tenant must not be called.
 func resumable(t *testing.T, clients *atomic.Bool) oncehttp.Config {
 	t.Helper()
 	return oncehttp.Config{CaptureRequest: true, Principal: func(r *http.Request) string {
@@ -66,7 +66,7 @@ func TestResume(t *testing.T) {
 			runs := 0
 			handle := func(w http.ResponseWriter, r *http.Request, run *lease.Run) {
 				runs++
-				n, err := lease.Tx(r.Context(), run, mem, "order", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "n"), nil })
+				n, err := lease.InTx(r.Context(), run, mem, "order", func(_ context.Context, tx *memstore.Tx) (int, error) { return increment(tx, "n"), nil })
 				principal, ok := oncehttp.Principal(r.Context())
 				sent, _ := io.ReadAll(r.Body)
 				switch key, _ := oncehttp.Key(r.Context()); {

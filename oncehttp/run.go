@@ -81,7 +81,7 @@ func (r *run) answer() (once.Answer, error) {
 		return once.Answer{}, &notStoredError{rec.status}
 	}
 	r.storedStatus = wire.StatusStored
-	a := once.Answer{Rollback: r.verdict == VerdictStore}
+	a := once.Answer{Rollback: r.verdict == VerdictAnswerOnly}
 	if a.Result = (store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
 		r.storedStatus = wire.StatusOmitted
 		a.Result = store.Result{Kind: store.ResultOmitted, Status: rec.status}
@@ -139,12 +139,12 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 }
 
 // Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the
-// writes of a 402, [VerdictStore] makes a 409 final, [VerdictDiscard] lets a retry execute what
+// writes of a 402, [VerdictAnswerOnly] makes a 409 final, [VerdictDiscard] lets a retry execute what
 // looked like a success. Outside of the middleware it does nothing. It panics if v is none
 // of the three.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
-		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictStore or VerdictCommit", v))
+		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
 	}
 	if r, ok := runOf(ctx); ok {
 		r.note(func() { r.decided, r.verdict = true, v })
@@ -213,7 +213,7 @@ func (r *run) end(f *once.Failure) {
 	maps.Copy(header, r.outer)
 	*rec = recorder{plan: rec.plan, header: header, outerEncoding: rec.outerEncoding}
 	rec.plan.preset.WriteProblem(rec, failed(f))
-	r.decided, r.verdict = true, VerdictStore
+	r.decided, r.verdict = true, VerdictAnswerOnly
 	if f.CommitWrites {
 		r.verdict = VerdictCommit
 	}

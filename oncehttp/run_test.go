@@ -58,7 +58,7 @@ func TestKeyOfContext(t *testing.T) {
 func TestNested(t *testing.T) {
 	m, other := memstore.New(), memstore.New()
 	e, f := once.New(m, once.Config{}), once.New(other, once.Config{})
-	cfg := oncehttp.Config{Principal: oncehttp.Global()}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	var outer, inner *memstore.Tx
 	see := func(tx **memstore.Tx, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func TestNested(t *testing.T) {
 // nothing inside, what does not says so.
 func TestNestedBatch(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := oncehttp.Config{Principal: oncehttp.Global()}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	create := func(w http.ResponseWriter, _ *http.Request, b *once.Batch) {
 		b.Exec("insert", once.NewKey(), "1")
 		w.WriteHeader(http.StatusCreated)

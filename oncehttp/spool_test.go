@@ -31,7 +31,7 @@ func startSpooling(t *testing.T) *spooling {
 	s := &spooling{dir: t.TempDir()}
 	t.Setenv("TMPDIR", s.dir)
 	engine := once.New(memstore.New(), once.Config{Observer: once.Discard})
-	cfg := oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: 32 << 20, MaxMemory: 1 << 10}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), MaxRequest: 32 << 20, MaxMemory: 1 << 10}
 	h := func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 		s.runs++
 		s.open, s.names = s.files(t)
@@ -177,7 +177,7 @@ func TestABodyThatCannotBeKept(t *testing.T) {
 	if w := s.post(s.handler, "text/plain", bytes.NewReader(body), int64(len(body))); w.Code != 201 || s.runs != 1 {
 		t.Errorf("%d %s after %d runs", w.Code, w.Body, s.runs)
 	}
-	cfg := oncehttp.Config{Principal: oncehttp.Global(), MaxMemory: 1, FormField: "key"}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), MaxMemory: 1, FormField: "key"}
 	if p := panicOf(func() { oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), cfg) }); !strings.Contains(p, "MaxMemory") || !strings.Contains(p, "\nTry: ") {
 		t.Errorf("a form in a file: %q", p)
 	}

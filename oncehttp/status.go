@@ -13,15 +13,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ProblemNotFound is the code of a problem of [Status], with the status 404: nothing is known of the operation.
+// ProblemNotFound is the code of a problem of [StatusHandler], with the status 404: nothing is known of the operation.
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
-// Status serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
+// StatusHandler serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
 // or unknown. cfg is that of the route. of returns from the request for the state which operation it asks for: the part of the scope that
 // follows the principal (Config.Route; by default method and pattern of the route) and the key.
 //
 //	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
-//	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.Status(engine, cfg,
+//	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
 //		func(r *http.Request) (route, key string) { return "POST /refunds", r.PathValue("key") })))
 //
 // The answer to a GET is JSON:
@@ -39,8 +39,8 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 // 404. So does a client whose operation is executed at this moment by an engine without leases:
 // such an operation is known when it is done.
 //
-// Status panics if cfg is invalid or of is nil.
-func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
+// StatusHandler panics if cfg is invalid or of is nil.
+func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {
 		panic("oncehttp: Status: of is nil.\nTry: a function that takes the key out of the path.")
@@ -59,7 +59,7 @@ func Status[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (ro
 			return
 		}
 		route, key := of(r)
-		rec, err := e.Read(r.Context(), once.Operation{Scope: wire.Scope(principal, route), Key: key})
+		rec, err := e.ReadRecord(r.Context(), once.Operation{Scope: wire.Scope(principal, route), Key: key})
 		switch {
 		case once.CodeOf(err) == once.CodeUnavailable:
 			unavailable := p.problem(ProblemStoreUnavailable)

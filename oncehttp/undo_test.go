@@ -195,7 +195,7 @@ func TestUndoRouteNeedsItsHeader(t *testing.T) {
 					t.Errorf("%q was accepted", mistake)
 				}
 			}()
-			oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global(), Undoes: mistake})
+			oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Undoes: mistake})
 		}()
 	}
 }

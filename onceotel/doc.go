@@ -7,7 +7,7 @@
 //	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: outbox.Metrics(tel)})
 //	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("nats")})
 //	handle := onceotel.Handler(tel, in, apply, "nats") // for in.Handle, in.Run and natsbroker.Consume
-//	runner := saga.NewRunner(s, saga.Config{Observer: saga.Observers(saga.Metrics(tel), saga.Log(log))}, orders)
+//	runner := saga.NewRunner(s, saga.Config{Tracer: tel, Observer: saga.Observers(saga.Metrics(tel), saga.Log(log))}, orders)
 //	jobs := once.New(lease.New(s, lease.Config{Tracer: tel}), once.Config{Observer: tel})
 //	client := &http.Client{Transport: tel.Transport(&retryhttp.Transport{Keys: true})}
 //

@@ -21,7 +21,7 @@ func TestPhasesAreChildren(t *testing.T) {
 	var charge error
 	do := func() error {
 		_, err := once.Do(t.Context(), e, refund, func(ctx context.Context, run *lease.Run) (string, error) {
-			_, err := lease.Tx(ctx, run, s, "reserve", func(ctx context.Context, tx tx) (string, error) {
+			_, err := lease.InTx(ctx, run, s, "reserve", func(ctx context.Context, tx tx) (string, error) {
 				_, span := tel.provider.Tracer("driver").Start(ctx, "insert")
 				span.End()
 				return pay(ctx, tx)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/saga"
 )
 
 // name is the instrumentation scope.
@@ -51,6 +52,7 @@ type Telemetry struct {
 var (
 	_ once.Tracer  = (*Telemetry)(nil)
 	_ lease.Tracer = (*Telemetry)(nil)
+	_ saga.Tracer  = (*Telemetry)(nil)
 )
 
 // New returns a Telemetry. An error is one of the MeterProvider.

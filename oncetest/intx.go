@@ -10,7 +10,7 @@ import (
 )
 
 // InTx returns a store that keeps everything in tx, a transaction of the test: operations, leases, and the statements of an outbox. Nothing is committed,
-// and when the test rolls back nothing is left. Give it to an engine, and to lease.Tx and outbox.New, in place of s, which must be able to join a transaction.
+// and when the test rolls back nothing is left. Give it to an engine, and to lease.InTx and outbox.New, in place of s, which must be able to join a transaction.
 //
 // A transaction has one user at a time, so calls must follow each other. There are no faults: see [HTTP] for those.
 func InTx[TX any](s store.Store[TX], tx TX) interface {
@@ -38,12 +38,12 @@ type inTx[TX any] struct {
 }
 
 // Begin implements [store.Store].
-func (s *inTx[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *inTx[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	return s.joiner.Join(ctx, s.tx, opts)
 }
 
 // Join implements [store.Joiner].
-func (s *inTx[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *inTx[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	return s.joiner.Join(ctx, tx, opts)
 }
 

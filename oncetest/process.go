@@ -93,7 +93,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Store has the calls of a store pass the process: a test lets them fail, and has statements of the handler refused. Its tables, and those
-// beside them, are where the effects are counted. Give the engine, and lease.Tx, what Store returns.
+// beside them, are where the effects are counted. Give the engine, and lease.InTx, what Store returns.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()
@@ -115,13 +115,13 @@ type faultyStore[TX any] struct {
 func (s *faultyStore[TX]) Unwrap() any { return s.Faults }
 
 // Begin implements [store.Store].
-func (s *faultyStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *faultyStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	opts.Refuse = s.process.refuses
 	return s.Faults.Begin(ctx, opts)
 }
 
 // Join implements [store.Joiner].
-func (s *faultyStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *faultyStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	opts.Refuse = s.process.refuses
 	return s.Faults.Join(ctx, tx, opts)
 }

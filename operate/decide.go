@@ -8,10 +8,6 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Decision is what an operator has found out about an operation whose outcome is unknown: a [lease.Resolution], whose Who and Reason
-// are those of a [By].
-type Decision = lease.Resolution
-
 // Decided is what a decision does, or has done, for people and scripts.
 type Decided struct {
 	Resolved bool   `json:"resolved"` // false: a preview
@@ -39,7 +35,8 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 }
 
 // Decide writes a decision and its entry of the audit in one commit, as [lease.Resolve] describes. The same decision is not written twice.
-func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d Decision) error {
+// Who and Reason are those of by.
+func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err
 	}
@@ -52,7 +49,7 @@ func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d Decision) error
 }
 
 // CheckDecision returns the error that Decide would return now, and changes nothing.
-func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d Decision) error {
+func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolution) error {
 	ops, err := a.operations()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ var (
 // expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
 // It returns what was changed, in words; the audit has it in the same commit.
 //
-// A key that is itself somebody's data stays, because it is what keeps a retry from
+// A key that is itself personal data stays, because it is what keeps a retry from
 // executing: see Config.HashKeys. Nor is anything erased that the database keeps for
 // itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //
@@ -100,7 +100,7 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 			return "", err
 		}
 		const query = "update once_operation set kind = 2, head = ?, body = null, request = null, trace = null, point = null, data = null where scope = ? and KEY = ?"
-		if _, err := exec(query, op.mark(), op.Scope, op.Key); err != nil {
+		if _, err := exec(query, op.forgottenHead(), op.Scope, op.Key); err != nil {
 			return "", err
 		}
 		details = append(details, erased(op))
@@ -114,9 +114,9 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 	return detail, err
 }
 
-// mark is the stored header of op when its answer is forgotten: what has become of its
+// forgottenHead is the stored header of op when its answer is forgotten: what has become of its
 // writes is not part of the answer.
-func (op Operation) mark() []byte {
+func (op Operation) forgottenHead() []byte {
 	switch op.Effect {
 	case once.EffectApplied.String():
 		return nil

@@ -6,7 +6,7 @@
 //	page, err := op.Keys.List(ctx, operate.KeyFilter{State: "unknown"})
 //	...
 //	by := operate.By{Who: "ada", Reason: "ticket 4711"}
-//	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), operate.Decision{CallID: id, RunAgain: true})
+//	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), lease.Resolution{CallID: id, RunAgain: true})
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
 // All that changes something takes a [By], which is in the audit in the same commit. All lists
@@ -26,6 +26,7 @@ import (
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/webhook"
 )
 
 // By says who does something, and why. Both are required, and both are in the audit.
@@ -99,6 +100,7 @@ type Operator struct {
 	Inbox   *Inboxes
 	Letters *Letters
 	Sagas   *Sagas
+	Hooks   *Webhooks
 }
 
 // New returns the Operator of s, which has been migrated. It does not ask the database.
@@ -112,11 +114,13 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 		return inbox.New(once.New(s, once.Config{}), c), nil
 	}
 	keys := NewKeys(s, cfg.Caches...)
+	hooks := webhook.New(s, webhook.Config{Encrypter: cfg.Encrypter, PlainSecrets: cfg.Encrypter == nil})
 	return &Operator{
 		Keys:    keys,
 		Sagas:   &Sagas{keys, s, cfg.Encrypter},
 		Outbox:  &Outbox{box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
 		Inbox:   &Inboxes{db: s, consumer: consumer},
+		Hooks:   &Webhooks{s, func(by By) *webhook.Endpoints { return hooks.By(by.Who, by.Reason).Endpoints() }},
 		Letters: &Letters{deadletter.New(s, deadletter.Config{Encrypter: cfg.Encrypter})},
 	}
 }

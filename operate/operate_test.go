@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/saga"
@@ -28,7 +29,7 @@ func TestByIsRequired(t *testing.T) {
 		ctx := t.Context()
 		for name, change := range map[string]func() error{
 			"forget":        func() error { _, err := o.Keys.Forget(ctx, by, ForgetRequest{Scope: "s", Key: "k"}); return err },
-			"decide":        func() error { return o.Keys.Decide(ctx, by, store.ID{}, Decision{}) },
+			"decide":        func() error { return o.Keys.Decide(ctx, by, store.ID{}, lease.Resolution{}) },
 			"decide saga":   func() error { _, err := o.Sagas.Decide(ctx, by, saga.ID{}, saga.Decision{}); return err },
 			"forget saga":   func() error { _, err := o.Sagas.Forget(ctx, by, saga.ID{Key: "k"}, false); return err },
 			"pause":         func() error { return o.Outbox.Pause(ctx, by, "t", "") },

@@ -228,7 +228,7 @@ func (r *Relay) wait(times int, err error) time.Duration {
 	p := retry.Policy{ // waiting is no attempt: nothing gives it up, and it costs nothing
 		Attempts: math.MaxInt, Base: r.cfg.Policy.Base, Cap: r.cfg.Policy.Cap, Total: -1, Budget: &retry.Budget{Burst: -1},
 	}
-	wait, _ := p.Next(retry.Failure{Attempt: times, Class: retry.ClassTransient, After: min(after, maxAfter), Random: rand.Float64()})
+	wait, _ := p.Next(retry.FailedAttempt{Attempt: times, Class: retry.ClassTransient, After: min(after, maxAfter), Random: rand.Float64()})
 	return max(wait, minIdle)
 }
 
@@ -246,7 +246,7 @@ func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	if retry.IsPermanent(err) {
 		class = retry.ClassFinal
 	}
-	wait, stop := r.cfg.Policy.Next(retry.Failure{
+	wait, stop := r.cfg.Policy.Next(retry.FailedAttempt{
 		Attempt: int(f.attempts), Class: class, After: after, Elapsed: time.Since(f.since), Random: rand.Float64(),
 	})
 	if stop == retry.ReasonOverBudget { // which says nothing about the message

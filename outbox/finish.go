@@ -154,7 +154,7 @@ func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held [
 // removeIn is remove with one statement, or with some of the transaction tx. failed says that the messages may have failures.
 func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
 	listed, args := r.listed(ids)
-	still, more := hold.StillHeld(workName, "once_outbox.part", held)
+	still, more := hold.StillHeld(hold.Table, workName, "once_outbox.part", held)
 	where, args := listed+" and "+still, append(args, more...)
 	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
 	if r.db.Dialect() == sqlplane.PostgreSQL {
@@ -190,7 +190,7 @@ func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageI
 
 // removeFailures deletes the failures of messages.
 func (r *Relay) removeFailures(ids []messageID, held []hold.Part) store.Statement {
-	still, more := hold.StillHeld(workName, "once_outbox_failed.part", held)
+	still, more := hold.StillHeld(hold.Table, workName, "once_outbox_failed.part", held)
 	listed, args := r.listed(ids)
 	switch r.db.Dialect() {
 	case sqlplane.MySQL:
@@ -309,7 +309,7 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 		}
 		from.WriteString(") x" + join + " once_outbox o")
 	}
-	still, more := hold.StillHeld(workName, "o.part", held)
+	still, more := hold.StillHeld(hold.Table, workName, "o.part", held)
 	lock := ""
 	if r.db.Dialect() == sqlplane.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
 		lock = " for share of o" // a Skip that has not committed is waited for

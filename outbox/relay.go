@@ -123,7 +123,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	if cfg.Policy != nil {
 		policy = *cfg.Policy
 	}
-	if policy.Budget == nil { // that of the process is for calls that somebody waits for
+	if policy.Budget == nil { // that of the process is for calls that a client waits for
 		policy.Budget = &retry.Budget{Burst: -1}
 	}
 	cfg.Policy = &policy

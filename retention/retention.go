@@ -53,7 +53,7 @@ type Config struct {
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called after each batch and at the end of each pass, synchronously.
-	// Default: nobody looks.
+	// Default: none.
 	Observe func(Pass)
 }
 

@@ -76,7 +76,7 @@ func giveBack(used *atomic.Int64, n int64) {
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow decides on another attempt after f.
-func (b *Budget) allow(f *Failure) bool {
+func (b *Budget) allow(f *FailedAttempt) bool {
 	if f.Class == ClassUnknown && f.Silent != 0 && b.Burst >= 0 && b.others(f) >= crowd {
 		b.refused.Add(1)
 		return false

@@ -43,21 +43,21 @@ func TestBudgetPrices(t *testing.T) {
 	}
 	p := Policy{Budget: &Budget{Burst: 1}}
 	for i := range 10 {
-		if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != "" {
+		if _, stop := p.Next(FailedAttempt{Attempt: 1, Class: ClassUnseen}); stop != "" {
 			t.Errorf("re-send %d of what was never seen: %v", i+1, stop)
 		}
 	}
-	if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != ReasonOverBudget {
+	if _, stop := p.Next(FailedAttempt{Attempt: 1, Class: ClassUnseen}); stop != ReasonOverBudget {
 		t.Errorf("an eleventh one without a success: %v", stop)
 	}
 	p.Budget.Succeed()
-	if _, stop := p.Next(Failure{Attempt: 1, Class: ClassUnseen}); stop != "" {
+	if _, stop := p.Next(FailedAttempt{Attempt: 1, Class: ClassUnseen}); stop != "" {
 		t.Errorf("a success does not pay for one: %v", stop)
 	}
-	if _, stop := p.Next(Failure{Attempt: 2, Class: ClassUnseen}); stop != ReasonOverBudget {
+	if _, stop := p.Next(FailedAttempt{Attempt: 2, Class: ClassUnseen}); stop != ReasonOverBudget {
 		t.Errorf("the second one: %v", stop)
 	}
-	if _, stop := p.Next(Failure{Attempt: 3, Class: ClassInFlight}); stop != ReasonOverBudget {
+	if _, stop := p.Next(FailedAttempt{Attempt: 3, Class: ClassInFlight}); stop != ReasonOverBudget {
 		t.Errorf("asking after one's own work, where nothing succeeds: %v", stop)
 	}
 }
@@ -108,7 +108,7 @@ func TestBudgetFor(t *testing.T) {
 	}
 }
 
-// Whoever can name destinations cannot get a budget back that is spent.
+// A caller that can name destinations cannot get back a budget that is spent.
 func TestForgettingDoesNotRefill(t *testing.T) {
 	r := registry{most: 100}
 	victim := r.get("victim")

@@ -64,7 +64,7 @@ func (p *Policy) again(ctx context.Context, last error, fn func(context.Context,
 	}
 	failed := last // by the latest attempt; last is more telling if that was only cut off
 	for attempt := 1; ; attempt++ {
-		f := Failure{Attempt: attempt}
+		f := FailedAttempt{Attempt: attempt}
 		f.Class, f.After = Classify(failed)
 		if f.Class == ClassUnknown && timedOut(failed) {
 			f.Silent = -1
@@ -112,7 +112,7 @@ func timedOut(err error) bool {
 
 // decide says what follows f, and whether the caller's time is over sooner than Total,
 // which began at start.
-func (p *Policy) decide(ctx context.Context, f *Failure, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
+func (p *Policy) decide(ctx context.Context, f *FailedAttempt, start lazy.Moment) (wait time.Duration, stop Reason, sooner bool) {
 	if ctx.Err() != nil {
 		return 0, ReasonCancelled, false
 	}
@@ -132,7 +132,7 @@ func (p *Policy) decide(ctx context.Context, f *Failure, start lazy.Moment) (wai
 	return wait, stop, sooner
 }
 
-// left returns Failure.Deadline.
+// left returns FailedAttempt.Deadline.
 func left(ctx context.Context, elapsed time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

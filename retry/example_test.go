@@ -53,7 +53,7 @@ func ExampleError() {
 func ExamplePolicy_Next() {
 	policy := &retry.Policy{Base: 100 * time.Millisecond, Budget: &retry.Budget{Burst: 2}}
 	for attempt := 1; ; attempt++ {
-		wait, stop := policy.Next(retry.Failure{Attempt: attempt, Class: retry.ClassUnknown, Random: 0.5})
+		wait, stop := policy.Next(retry.FailedAttempt{Attempt: attempt, Class: retry.ClassUnknown, Random: 0.5})
 		if stop != "" {
 			fmt.Println(stop)
 			break

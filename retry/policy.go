@@ -46,8 +46,8 @@ type Policy struct {
 	Observe func(context.Context, Event)
 }
 
-// Failure is what [Policy.Next] decides on.
-type Failure struct {
+// FailedAttempt is what [Policy.Next] decides on.
+type FailedAttempt struct {
 	Attempt int // the one that has failed: 1, 2, ...
 	Class   Class
 	After   time.Duration // what the other side has asked for; 0: nothing
@@ -66,9 +66,9 @@ type Failure struct {
 // empty, neither. It reads no clock, draws no random numbers and does not wait, so that
 // a simulation runs what production runs. It takes the price of the next attempt from
 // the budget; [Budget.Succeed] after a success is left to the caller.
-func (p *Policy) Next(f Failure) (wait time.Duration, stop Reason) { return p.next(&f) }
+func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
-func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
+func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
 	switch {
 	case f.Class == ClassFinal:
 		return 0, ReasonPointless
@@ -90,7 +90,7 @@ func (p *Policy) next(f *Failure) (wait time.Duration, stop Reason) {
 // pause is random below a bound that doubles. What the other side asks for comes on
 // top of it entirely: jitter never makes an attempt earlier than allowed. Where many wait
 // for the same rate limit, they come back within up to a second.
-func (p *Policy) pause(f *Failure) time.Duration {
+func (p *Policy) pause(f *FailedAttempt) time.Duration {
 	if f.Class == ClassUnseen && f.Attempt == 1 {
 		return 0
 	}

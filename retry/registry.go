@@ -28,7 +28,7 @@ type registry struct {
 // Unicode is not the same as its form in ASCII (xn--).
 //
 // The process remembers 10,000 destinations. From then on each new one replaces another
-// and begins with nothing: it has to earn its first retry. So nobody gets a full budget
+// and begins with nothing: it has to earn its first retry. So a caller gets no full budget
 // by making others be forgotten.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 

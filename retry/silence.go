@@ -37,7 +37,7 @@ type silence struct {
 
 // Begin numbers an attempt before it is sent, at a moment on any clock that all who share
 // the budget have. It is for callers of [Policy.Next] that give attempts up after a time,
-// as package retryhttp does: they set [Failure.Silent], Begun and Now, and after a success
+// as package retryhttp does: they set [FailedAttempt.Silent], Begun and Now, and after a success
 // they call Answered instead of Succeed. Then a destination that answers none of many
 // requests gets no retry at all. [Do] numbers nothing, and knows timeouts by
 // context.DeadlineExceeded and os.ErrDeadlineExceeded.
@@ -57,13 +57,13 @@ func (b *Budget) Answered(number int64) {
 
 // others counts those that have fared like f, which was given up unanswered, at another
 // time. More than heed are not counted.
-func (s *silence) others(f *Failure) int64 {
+func (s *silence) others(f *FailedAttempt) int64 {
 	apart := (f.Now - f.Begun) / 2
 	return s.before(f, apart) + s.later(f, apart)
 }
 
 // before counts the intents that were given up so long before f.
-func (s *silence) before(f *Failure, apart time.Duration) (n int64) {
+func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failing := s.failing.Load()
@@ -84,7 +84,7 @@ func (s *silence) before(f *Failure, apart time.Duration) (n int64) {
 }
 
 // later counts the attempts that were begun so long after f, if none of them has succeeded.
-func (s *silence) later(f *Failure, apart time.Duration) (n int64) {
+func (s *silence) later(f *FailedAttempt, apart time.Duration) (n int64) {
 	if f.Silent < 0 || s.latest.Load() >= f.Silent {
 		return 0
 	}

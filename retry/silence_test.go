@@ -15,7 +15,7 @@ import (
 )
 
 // again reports whether p retries f.
-func again(t *testing.T, p *retry.Policy, f retry.Failure) bool {
+func again(t *testing.T, p *retry.Policy, f retry.FailedAttempt) bool {
 	t.Helper()
 	_, stop := p.Next(f)
 	if stop != "" && stop != retry.ReasonOverBudget {
@@ -32,7 +32,7 @@ func TestFailuresInARow(t *testing.T) {
 	now := time.Hour
 	silent := func(attempt int) bool {
 		now += 600 * ms
-		return again(t, p, retry.Failure{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now})
+		return again(t, p, retry.FailedAttempt{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now})
 	}
 	for round := range 2 {
 		for intent := range 3 {
@@ -65,7 +65,7 @@ func TestFailuresAtOnce(t *testing.T) {
 	give := func(attempt int, from time.Duration) (retried int) {
 		for i := range 100 {
 			now := from + time.Duration(i)*4*ms
-			if again(t, p, retry.Failure{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now}) {
+			if again(t, p, retry.FailedAttempt{Attempt: attempt, Silent: -1, Begun: now - time.Second, Now: now}) {
 				retried++
 			}
 		}
@@ -84,19 +84,19 @@ func TestLonelyFailure(t *testing.T) {
 	p := &retry.Policy{Budget: &retry.Budget{}}
 	for intent := range 2 {
 		for attempt := 1; attempt < 5; attempt++ {
-			if !again(t, p, retry.Failure{Attempt: attempt, Silent: p.Budget.Begin(0)}) {
+			if !again(t, p, retry.FailedAttempt{Attempt: attempt, Silent: p.Budget.Begin(0)}) {
 				t.Errorf("intent %d: attempt %d was the last", intent+1, attempt)
 			}
 		}
 	}
 }
 
-// What is known to be over at the other side is not in the way there, whoever else fails.
+// What is known to be over at the other side is not in the way there, whatever else fails.
 func TestCrowdsOfOtherClasses(t *testing.T) {
 	for _, class := range []retry.Class{retry.ClassTransient, retry.ClassThrottled, retry.ClassInFlight, retry.ClassUnseen} {
 		p := &retry.Policy{Budget: &retry.Budget{}}
 		for i := range 10 {
-			if !again(t, p, retry.Failure{Attempt: 1, Class: class}) {
+			if !again(t, p, retry.FailedAttempt{Attempt: 1, Class: class}) {
 				t.Errorf("%v: number %d is not retried", class, i+1)
 			}
 		}
@@ -132,7 +132,7 @@ type slowError struct{}
 func (slowError) Error() string        { return "slow" }
 func (slowError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// Nobody has answered the three before, and nobody will answer this one.
+// The three before had no answer, and this one will have none.
 func TestDoKnowsTimeouts(t *testing.T) {
 	synctest.Test(t, doKnowsTimeouts)
 }
@@ -166,8 +166,8 @@ func doKnowsTimeouts(t *testing.T) {
 func TestOnlyWhoAsksCounts(t *testing.T) {
 	b := &retry.Budget{}
 	for range 10 {
-		(&retry.Policy{Budget: b, Attempts: 1}).Next(retry.Failure{Attempt: 1, Silent: -1})
-		(&retry.Policy{Budget: b, Unsafe: true}).Next(retry.Failure{Attempt: 1, Silent: -1})
+		(&retry.Policy{Budget: b, Attempts: 1}).Next(retry.FailedAttempt{Attempt: 1, Silent: -1})
+		(&retry.Policy{Budget: b, Unsafe: true}).Next(retry.FailedAttempt{Attempt: 1, Silent: -1})
 	}
 	if n := b.State().Failing; n != 0 {
 		t.Errorf("%d count", n)
@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 		answered int // the number of the one that succeeded: 10 is the one that has failed
 		again    bool
 	}{
-		{"nobody else is there", 0, 0, true},
+		{"no other is there", 0, 0, true},
 		{"two are as silent", 2, 0, true},
 		{"three are", 3, 0, false},
 		{"many are", 30, 0, false},
@@ -204,16 +204,16 @@ func TestSilence(t *testing.T) {
 				b.Answered(int64(c.answered))
 				b.Answered(1) // an old one that was slow says nothing
 			}
-			if a := again(t, p, retry.Failure{Attempt: 1, Silent: 10, Now: time.Second}); a != c.again {
+			if a := again(t, p, retry.FailedAttempt{Attempt: 1, Silent: 10, Now: time.Second}); a != c.again {
 				t.Errorf("retried: %v", a)
 			}
 			if b.Succeed(); b.State().Failing != 0 {
 				t.Error("a success, and it fails still")
 			}
-			if !again(t, p, retry.Failure{Attempt: 1}) {
+			if !again(t, p, retry.FailedAttempt{Attempt: 1}) {
 				t.Error("one that was answered, with a failure, counts as silent")
 			}
-			if b.Burst = -1; !again(t, p, retry.Failure{Attempt: 1, Silent: 1}) {
+			if b.Burst = -1; !again(t, p, retry.FailedAttempt{Attempt: 1, Silent: 1}) {
 				t.Error("a budget without a limit has one")
 			}
 		})
@@ -236,7 +236,7 @@ func TestSilenceConcurrently(t *testing.T) {
 		b.Begin(time.Second)
 	}
 	p := &retry.Policy{Budget: b}
-	if !again(t, p, retry.Failure{Attempt: 1, Silent: 7999}) || again(t, p, retry.Failure{Attempt: 1, Silent: 8001}) {
+	if !again(t, p, retry.FailedAttempt{Attempt: 1, Silent: 7999}) || again(t, p, retry.FailedAttempt{Attempt: 1, Silent: 8001}) {
 		t.Error("the 8000th was answered, and none after it")
 	}
 }

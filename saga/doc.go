@@ -33,7 +33,7 @@
 //
 // # Turn and pivot
 //
-// When the flow returns a failure, a step was tried in vain, the deadline is over or somebody cancels, the saga turns. That is stored before, or with,
+// When the flow returns a failure, a step was tried in vain, the deadline is over or a caller cancels it, the saga turns. That is stored before, or with,
 // its first effect, and from then on the flow does not run. Steps are undone in the reverse of the order in which they have begun, each by its
 // name and with its stored input and result. A step that has failed has no effect, and is not undone. A call that is under way is
 // resolved first: made again under its key, asked for, or cancelled by its key. A step without an undo stays.

@@ -14,6 +14,7 @@ type Observer interface {
 type EventType string
 
 const (
+	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of it: then Step is its name
 	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; it is not told if the answer to that commit was lost
 	EventCompensated EventType = "compensated" // a saga has ended, and what had taken effect is undone; likewise
 	EventStuck       EventType = "stuck"       // a person decides about a saga; Err says why
@@ -33,7 +34,7 @@ type Event struct {
 	ID   ID
 	Err  error
 
-	Step    string // EventRetried: its name; "the flow" if that has failed by itself
+	Step    string // EventRetried, EventDefined: its name; "the flow" if that has failed by itself
 	StepKey string // that of DoKey
 	Undo    bool   // its undo has failed
 	Tries   int    // that have failed

@@ -21,11 +21,15 @@ type told struct {
 	mu     sync.Mutex
 	events []string
 	counts []string
+	zeros  []string
 }
 
 func (l *told) Observe(ctx context.Context, e saga.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.Type == saga.EventDefined {
+		return
+	}
 	if ctx.Err() != nil || e.Saga != "test" || e.ID != sagaID {
 		l.events = append(l.events, "an event of another saga, or at the end of its context")
 	}
@@ -48,7 +52,11 @@ func (l *told) Observe(ctx context.Context, e saga.Event) {
 func (l *told) Record(_ context.Context, m instrument.Measurement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.counts = append(l.counts, instrument.All[m.ID].Name+" "+strings.Join(m.Labels[:2], " "))
+	list := &l.counts
+	if m.Value == 0 {
+		list = &l.zeros
+	}
+	*list = append(*list, instrument.All[m.ID].Name+" "+strings.Join(m.Labels[:2], " "))
 }
 
 // ofUnreliable is a step that fails so often, and so does its undo.
@@ -64,7 +72,7 @@ func ofUnreliable(name string, does, undoes int) *saga.TxStep[*memstore.Tx, stri
 }
 
 // TestEvents: the observer of a runner is told what has become of a saga and of its steps, each once, and the counters are told without the keys
-// of steps. The counts of the runner are the same.
+// of steps, and begin at 0 with the runner. The counts of the runner are the same.
 func TestEvents(t *testing.T) {
 	no := failing("no", func() error { return &once.Failure{Code: "no"} })
 	for name, c := range map[string]struct {
@@ -104,6 +112,10 @@ func TestEvents(t *testing.T) {
 					return inOrder(ctx, in, c.then)
 				}, c.step, c.then)
 				r := g.runner(d)
+				zeros := []string{"once_saga_retries_total test the flow", "once_sagas_total test completed", "once_sagas_total test compensated", "once_sagas_total test stuck", "once_saga_retries_total test a"}
+				if len(all.zeros) != 6 || !slices.Equal(all.zeros[:5], zeros) {
+					g.Errorf("counters that begin: %q", all.zeros)
+				}
 				_, _ = saga.Do(g.Context(), r, d, sagaID, "") // its end is among the events
 				if !slices.Equal(all.events, c.events) || !slices.Equal(all.counts, c.counts) || r.Stats() != c.stats {
 					g.Errorf("%q\n%q\n%+v", all.events, all.counts, r.Stats())

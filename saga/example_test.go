@@ -90,7 +90,7 @@ func ExampleStart() {
 	// Output: parcel of 3 <nil>
 }
 
-// A step that waits for somebody reads a table and says Again. Whoever writes the table wakes the saga in the same transaction.
+// A step that waits for a person's answer reads a table and returns Again. The transaction that writes the answer also wakes the saga.
 func ExampleAgain() {
 	ctx := context.Background()
 	db := memstore.New()

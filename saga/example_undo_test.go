@@ -23,7 +23,7 @@ type transfer struct {
 // otherBank takes part in transfers: it serves deposits, and what undoes them.
 func otherBank() http.Handler {
 	engine := once.New(memstore.New(), once.Config{})
-	deposits := oncehttp.Config{Principal: oncehttp.Global()} // who asks, in a real service
+	deposits := oncehttp.Config{Principal: oncehttp.SharedPrincipal()} // who asks, in a real service
 	undos := deposits
 	undos.Undoes = "POST /deposits"
 

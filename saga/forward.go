@@ -111,6 +111,11 @@ func (r *run) begin(ctx context.Context, st *step, b *begun) error {
 	if st.kind == kindCall {
 		return r.call(ctx, st, b)
 	}
+	return r.traced(ctx, SpanStep, *b, func(ctx context.Context) error { return r.local(ctx, st, b) })
+}
+
+// local takes a step that commits with the record of the saga.
+func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
 	next := end{state: store.StateRunning}
@@ -233,7 +238,9 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		ctx = atmostonce.Mark(ctx)
 	}
 	var out json.RawMessage
-	err := protect(func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
+	err := r.traced(ctx, SpanStep, *b, func(ctx context.Context) error {
+		return protect(func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
+	})
 	if err == nil {
 		return r.answered(b, out)
 	}
@@ -339,7 +346,9 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 	defer cancel()
 	var out json.RawMessage
 	var finding lease.Finding
-	err = protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
+	err = r.traced(ctx, SpanCheck, *b, func(ctx context.Context) error {
+		return protect(func() (err error) { out, finding, err = st.check(ctx, r.key(*b)); return err })
+	})
 	switch {
 	case err != nil:
 		return false, errors.New(err.Error())

@@ -19,13 +19,16 @@ type ground struct {
 
 	db       *memstore.Store
 	observer saga.Observer
+	tracer   saga.Tracer
 }
 
-func newGround(t *testing.T) ground { return ground{t, memstore.New(), saga.Log(quiet)} }
+func newGround(t *testing.T) ground {
+	return ground{T: t, db: memstore.New(), observer: saga.Log(quiet)}
+}
 
 func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
-		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Observer: g.observer,
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Observer: g.observer, Tracer: g.tracer,
 	}, definitions...)
 }
 

@@ -6,7 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts how sagas have ended, and steps that were tried again. to is an onceprom.Metrics or an
+// Metrics returns an observer that counts how sagas have ended, and steps that were tried again. A counter is 0 from the start of the runner on, so that
+// the first stuck saga is an increase. to is an onceprom.Metrics or an
 // onceotel.Telemetry.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
@@ -14,7 +15,21 @@ type metrics struct{ to instrument.Recorder }
 
 // Observe implements [Observer].
 func (m metrics) Observe(ctx context.Context, e Event) {
+	begin := func(id instrument.ID, label string) {
+		zero := instrument.One(id, e.Saga, label)
+		zero.Value = 0
+		m.to.Record(ctx, zero)
+	}
 	switch e.Type { //nolint:exhaustive // the others are not counted
+	case EventDefined:
+		if e.Step != "" {
+			begin(instrument.SagaRetries, e.Step)
+			break
+		}
+		begin(instrument.SagaRetries, theFlow)
+		for _, how := range []EventType{EventCompleted, EventCompensated, EventStuck} {
+			begin(instrument.Sagas, string(how))
+		}
 	case EventCompleted, EventCompensated, EventStuck:
 		m.to.Record(ctx, instrument.One(instrument.Sagas, e.Saga, string(e.Type)))
 	case EventRetried: // a key of a step would be a series of its own

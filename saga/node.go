@@ -71,6 +71,9 @@ type Config struct {
 
 	// Observer is told what happens. Default: Log(nil).
 	Observer Observer
+
+	// Tracer is shown each run of a saga, and each step, undo and check in it. Default: none.
+	Tracer Tracer
 }
 
 // or returns v, or otherwise if v is zero.
@@ -157,8 +160,8 @@ func (n *node) backoff(tries int) time.Duration {
 }
 
 // begin returns a run of a saga that nothing is stored of yet: its start travels with its first commit.
-func (n *node) begin(d *definition, id store.ID, in json.RawMessage) *run {
-	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name}, n.cfg.Timeouts.Acquire)
+func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.RawMessage) *run {
+	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name, Trace: n.traceOf(ctx)}, n.cfg.Timeouts.Acquire)
 	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
 	if d.deadline > 0 {
 		r.saved.Deadline = time.Now().Add(d.deadline).UTC()
@@ -177,7 +180,7 @@ func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*ru
 	case d == nil || !rec.Idle():
 		return nil, errLost
 	}
-	own := n.heart.NewOwner(id, held.Claim{}, n.cfg.Timeouts.Acquire)
+	own := n.heart.NewOwner(id, held.Claim{Trace: rec.Trace}, n.cfg.Timeouts.Acquire)
 	next := store.Record{
 		State: store.StateRunning, Fence: rec.Fence + 1, Nonce: own.Nonce, Data: rec.Data, RecoveryPoint: rec.RecoveryPoint, CallStarted: rec.CallStarted,
 	}
@@ -218,12 +221,14 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 		return nil, true, err //nolint:wrapcheck // it is of the store
 	}
 	for _, e := range entries {
-		own := n.heart.NewOwner(e.ID, held.Claim{}, n.cfg.Timeouts.Acquire)
+		own := n.heart.NewOwner(e.ID, held.Claim{Trace: e.Trace}, n.cfg.Timeouts.Acquire)
 		own.Nonce = nonce
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
-			runs = append(runs, n.taken(ctx, e.ID, d, own, s))
+			r := n.taken(ctx, e.ID, d, own, s)
+			r.background = true
+			runs = append(runs, r)
 			continue
 		}
 		n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, n.leave(ctx, own, e))})

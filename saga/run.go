@@ -27,7 +27,10 @@ type run struct {
 	waits  bool  // the record may say that the saga waits: then there is a row about when
 	lost   error // a write may be applied later; nothing more is written
 
-	final *store.Record // of a saga that this run has ended
+	background bool // no caller waits for it
+
+	final  *store.Record // of a saga that this run has ended
+	became string        // with the last write: a state of StateOf
 
 	flow    sync.Mutex // locked while a step is under way
 	reached map[string]bool
@@ -49,6 +52,10 @@ func (r *run) execute(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.own.OnEnd(cancel)()
+	return r.tracedRun(ctx, r.toItsEnd)
+}
+
+func (r *run) toItsEnd(ctx context.Context) error {
 	for {
 		err := r.forward
 		if r.saved.Turn != nil {
@@ -214,7 +221,7 @@ func (r *run) tell(ctx context.Context, e Event) {
 func (r *run) change(e end) (c store.Change, err error) {
 	s := e.saved
 	s.Definition, s.Due = r.def.print, time.Time{}
-	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(), CallStarted: s.calling() != nil}}
+	c = store.Change{ID: r.id, Next: store.Record{State: e.state, Nonce: r.own.Nonce, RecoveryPoint: s.point(e.state == store.StateDone), CallStarted: s.calling() != nil}}
 	switch e.state { //nolint:exhaustive // no other is written
 	case store.StateRunning:
 		c.Lease = r.n.cfg.TTL
@@ -273,6 +280,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	}
 	r.saved, r.turned = e.saved, e.Turn != nil
 	r.holds, r.waits = e.state == store.StateRunning, e.state == store.StateWaiting
+	r.became = StateOf(e.state, next.Result.Kind)
 	if e.state != store.StateDone {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -57,6 +58,12 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 	n.transact = func(ctx context.Context, r *run, full string, fn func(ctx context.Context, tx any) (end, error)) error {
 		t := transaction[TX]{run: r, store: s, full: full, fn: fn}
 		return t.untilCommitted(ctx)
+	}
+	for _, name := range names {
+		n.tell(context.Background(), Event{Type: EventDefined, Saga: name})
+		for _, step := range slices.Sorted(maps.Keys(n.defs[name].steps)) {
+			n.tell(context.Background(), Event{Type: EventDefined, Saga: name, Step: step})
+		}
 	}
 	r := &Runner[TX]{node: n, store: s, writer: writer}
 	n.due = dueRecords{s, n.defs}
@@ -243,5 +250,6 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	case err != nil:
 		return err
 	}
+	r.background = true
 	return r.execute(ctx)
 }

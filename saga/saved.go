@@ -126,8 +126,11 @@ func (s saved) passedPivot() string {
 	return ""
 }
 
+// behindPivot begins what lists show of a saga that has passed its pivot and not ended. [Gauges] counts them by it.
+const behindPivot = "behind the pivot: "
+
 // point is what lists show.
-func (s saved) point() string {
+func (s saved) point(ended bool) string {
 	last := ""
 	if n := len(s.Steps); n > 0 {
 		last = s.Steps[n-1].full()
@@ -139,6 +142,10 @@ func (s saved) point() string {
 				return "undone " + b.full()
 			}
 		}
+		return last
+	}
+	if s.passedPivot() != "" && !ended {
+		return behindPivot + last
 	}
 	return last
 }

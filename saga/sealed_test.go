@@ -15,8 +15,12 @@ import (
 
 // sealedRunner is a runner whose records are encrypted under a key of this byte.
 func (g ground) sealedRunner(key byte, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+	return g.runnerWith(encrypterOf(g.T, key), keep, definitions...)
+}
+
+func (g ground) runnerWith(e once.Encrypter, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
-		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Every: time.Second, Retain: once.Forever, Observer: saga.Log(quiet), Encrypter: encrypterOf(g.T, key), KeepData: keep,
+		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Every: time.Second, Retain: once.Forever, Observer: saga.Log(quiet), Encrypter: e, KeepData: keep,
 	}, definitions...)
 }
 
@@ -130,6 +134,76 @@ func TestSealedElsewhere(t *testing.T) {
 		}
 		if v, err := run(g.sealedRunner('k', false, d), sagaID, time.Minute); v != "done" || err != nil {
 			g.Errorf("%q, %v", v, err)
+		}
+	})
+}
+
+// bothKeys encrypts under a new key, and decrypts what was encrypted under the old one, too.
+type bothKeys struct {
+	once.Encrypter
+	old once.Encrypter
+}
+
+func (b bothKeys) Decrypt(encrypted, label []byte) ([]byte, error) {
+	if plain, err := b.Encrypter.Decrypt(encrypted, label); err == nil {
+		return plain, nil
+	}
+	return b.old.Decrypt(encrypted, label)
+}
+
+// TestKeyRotation: a saga that was begun under an old key goes on at a node that knows both, which writes all of it under the new one. After that the
+// old key is not needed, neither for the next steps nor for undos, and it opens nothing. What has ended under the old key is read with both.
+func TestKeyRotation(t *testing.T) {
+	in(t, func(g ground) {
+		old, both, now := encrypterOf(t, 'k'), bothKeys{encrypterOf(t, 'n'), encrypterOf(t, 'k')}, encrypterOf(t, 'n')
+		stage, undone := 0, ""
+		a := saga.Tx("a", func(_ context.Context, _ *memstore.Tx, in string) (string, error) { return in + " result", nil }).
+			Undo(func(_ context.Context, _ *memstore.Tx, in, result string) error {
+				undone = in + ", " + result
+				return nil
+			})
+		waits := func(name string, until int) *saga.TxStep[*memstore.Tx, string, string] {
+			return saga.Tx(name, func(_ context.Context, _ *memstore.Tx, in string) (string, error) {
+				if stage < until {
+					return "", saga.Again(time.Second)
+				}
+				return in, nil
+			})
+		}
+		b, c := waits("b", 1), waits("c", 2)
+		short, no := saga.New("short", flowOf(a), a), failing("no", func() error { return &once.Failure{Code: "no", Message: "secret refusal"} })
+		long := saga.New("long", flowOf(a, b, c, no), a, b, c, no)
+		run := func(e once.Encrypter, d *saga.Definition[string, string], key string) (string, error) {
+			ctx, cancel := context.WithTimeout(g.Context(), 5*time.Second)
+			defer cancel()
+			return saga.Do(ctx, g.runnerWith(e, true, short, long), d, saga.ID{Tenant: "acme", Key: key}, "secret")
+		}
+		reads := func(when string, e once.Encrypter, want bool) {
+			t.Helper()
+			st, err := saga.StatusOf(g.Context(), g.db, sagaID, e)
+			if got := string(st.Input) == `"secret"`; got != want || (err == nil) != want {
+				t.Errorf("%s: it is read: %t, want %t: %v", when, got, want, err)
+			}
+		}
+		if v, err := run(old, short, "short"); v != "done" || err != nil {
+			t.Errorf("%q, %v", v, err)
+		}
+		if v, err := run(both, short, "short"); v != "done" || err != nil {
+			t.Errorf("it has ended under the old key: %q, %v", v, err)
+		}
+		for i, e := range []once.Encrypter{old, both} {
+			stage = i
+			if _, err := run(e, long, sagaID.Key); once.CodeOf(err) != once.CodeInFlight {
+				t.Error(err)
+			}
+			reads("the old key", old, i == 0)
+			reads("the new key", now, i == 1)
+			reads("both keys", both, true)
+		}
+		stage = 2
+		var f *once.Failure
+		if _, err := run(now, long, sagaID.Key); !errors.As(err, &f) || f.Message != "secret refusal" || undone != "secret, secret result" {
+			t.Errorf("%v, undone %q", err, undone)
 		}
 	})
 }

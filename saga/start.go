@@ -21,7 +21,7 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	if err != nil {
 		return nil, err
 	}
-	run := r.begin(h.def, h.id, h.in)
+	run := r.begin(ctx, h.def, h.id, h.in)
 	run.waits = true
 	c, err := run.change(end{saved: run.saved, state: store.StateWaiting})
 	if err != nil {
@@ -52,7 +52,7 @@ func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, O
 	if err != nil {
 		return out, err
 	}
-	h.run = r.begin(h.def, h.id, h.in)
+	h.run = r.begin(ctx, h.def, h.id, h.in)
 	return h.Result(ctx)
 }
 

@@ -85,7 +85,7 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 		r.saved.Turn, r.saved.Tries = nil, 0
 		return errDirection
 	}
-	return r.undo(ctx, st, b)
+	return r.traced(ctx, SpanUndo, b, func(ctx context.Context) error { return r.undo(ctx, st, b) })
 }
 
 // mark notes where a step is. That travels with the next commit.
@@ -151,7 +151,10 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case st.cancel != nil && !b.Pivot: // right in every case
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
-		if err := protect(func() error { return st.cancel(ctx, r.key(b), b.Input) }); err != nil {
+		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
+			return protect(func() error { return st.cancel(ctx, r.key(b), b.Input) })
+		})
+		if err != nil {
 			return err
 		}
 		return r.mark(b, stateUndone)
@@ -181,12 +184,14 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 			return err
 		}
 	}
-	err := protect(func() error {
-		out, err := st.call(ctx, r.key(b), b.Input)
-		if err != nil {
-			return err
-		}
-		return r.answered(&b, out)
+	err := r.traced(ctx, SpanStep, b, func(ctx context.Context) error {
+		return protect(func() error {
+			out, err := st.call(ctx, r.key(b), b.Input)
+			if err != nil {
+				return err
+			}
+			return r.answered(&b, out)
+		})
 	})
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		b.Failure = f

@@ -31,8 +31,8 @@ const (
 	lostApplied fault = "lost, applied"
 	lostLater   fault = "lost, applied later"
 	refused     fault = "refused"         // of a commit: a serialization failure; of a request: it is not sent
-	cancelled   fault = "cancel before"   // somebody cancels the saga before it
-	cancelledIn fault = "cancel within"   // somebody cancels the saga while the answer is on its way
+	cancelled   fault = "cancel before"   // the saga is cancelled before it
+	cancelledIn fault = "cancel within"   // the saga is cancelled while the answer is on its way
 	stopped     fault = "stopped before"  // for longer than the lease, while another node goes on
 	panics      fault = "panics"          // of a request: the function does
 	saysNo      fault = "says no"         // of a request
@@ -167,7 +167,7 @@ func (p *process) Swap(ctx context.Context, c store.Change) (store.Record, error
 	return p.write("swap to "+c.Next.State.String(), func() (store.Record, error) { return p.Store.Swap(context.WithoutCancel(ctx), c) }, func() {})
 }
 
-func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*memstore.Tx], store.Record, error) {
+func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*memstore.Tx], store.Record, error) {
 	if p.dead.Load() {
 		return nil, store.Record{}, errDead
 	}
@@ -179,14 +179,16 @@ func (p *process) Begin(ctx context.Context, opts store.BeginOptions) (store.Cla
 }
 
 type processTx struct {
-	store.Claim[*memstore.Tx]
+	store.Transaction[*memstore.Tx]
 
 	p *process
 }
 
 func (t *processTx) Commit(ctx context.Context, c store.Change) error {
-	_, err := t.p.write("commit", func() (store.Record, error) { return store.Record{}, t.Claim.Commit(context.WithoutCancel(ctx), c) },
-		func() { _ = t.Rollback(ctx) })
+	commit := func() (store.Record, error) {
+		return store.Record{}, t.Transaction.Commit(context.WithoutCancel(ctx), c)
+	}
+	_, err := t.p.write("commit", commit, func() { _ = t.Rollback(ctx) })
 	return err
 }
 
@@ -239,9 +241,9 @@ func (p *process) stop() {
 	p.dead.Store(false)
 }
 
-// cancel is done by somebody in a transaction of their own.
+// cancel cancels the saga in a transaction of its own.
 func (w *world) cancel() {
-	p := w.node("somebody", func() {})
+	p := w.node("canceller", func() {})
 	tx := w.db.BeginTx()
 	defer tx.Rollback()
 	err := p.r.Cancel(context.Background(), tx, sagaID, "changed their mind")

@@ -13,11 +13,11 @@ type (
 	}
 
 	// Joiner works inside a transaction that the caller has opened and will end.
-	// With a zero BeginOptions.ID it claims nothing. The Claim's Commit writes its Change but does not commit. Its Rollback undoes
+	// With a zero BeginOptions.ID it claims nothing. The Transaction's Commit writes its Change but does not commit. Its Rollback undoes
 	// what was done since Join and leaves the caller's transaction usable; Commit
 	// may follow it and then writes the record alone. No error of either is [KindLost].
 	Joiner[TX any] interface {
-		Join(ctx context.Context, tx TX, opts BeginOptions) (Claim[TX], Record, error)
+		Join(ctx context.Context, tx TX, opts BeginOptions) (Transaction[TX], Record, error)
 	}
 
 	// Checker says whether the store can work at all: that it is reached, and has its

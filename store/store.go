@@ -212,17 +212,17 @@ type Store[TX any] interface {
 	Operations
 
 	// Begin opens a transaction, claims the operation for as long as it lasts,
-	// and looks its record up, which is [StateAbsent]. If there is nothing to execute, Claim is nil, no
+	// and looks its record up, which is [StateAbsent]. If there is nothing to execute, Transaction is nil, no
 	// connection is held, and the record says why: Done, Unknown or Running
 	// (which includes "claimed by another transaction"). A server that cannot claim for all
 	// others, such as a standby, is [KindUnavailable], unless it has a Done record to return that
 	// need not be durable.
-	Begin(ctx context.Context, opts BeginOptions) (Claim[TX], Record, error)
+	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
-// Claim is an open transaction that holds the claim of one operation. Exactly one
+// Transaction is an open transaction that holds the claim of one operation. Exactly one
 // of Commit and Rollback is called, once.
-type Claim[TX any] interface {
+type Transaction[TX any] interface {
 	// Tx returns the transaction for the user's statements.
 	Tx() TX
 

@@ -1,4 +1,4 @@
-// Package webhook verifies and receives webhooks, each event applied once, and signs those that a service sends.
+// Package webhook verifies and receives webhooks, each event applied once, and sends those of a service to the endpoints of its tenants.
 //
 // # Receive
 //
@@ -28,11 +28,13 @@
 //
 // Secrets that are in a database, one for each tenant, go with httpbroker.ReceiverConfig.Verify: make the verifier there.
 //
-// # Sign
+// # Send
 //
-//	signer, err := webhook.NewSigner(secret, oldSecret)
-//	err = signer.Sign(request.Header, id, time.Now(), body)
+//	hooks := webhook.New(s, webhook.Config{Encrypter: e})
+//	endpoint, secret, err := hooks.Endpoints().Create(ctx, webhook.Endpoint{Tenant: "acme", URL: url, Types: []string{"refund.*"}})
+//	err = hooks.Send(ctx, tx, webhook.Event{Tenant: "acme", Type: "refund.succeeded", Data: body}) // commits with the refund
+//	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))                   // tenants manage their own endpoints
 //
-// Package ssrf in this folder guards the client that sends to addresses which others have chosen. There is no queue here: deliveries that outlive
-// a process are those of an outbox.
+// Each delivery is signed by the Standard scheme, under one ID in all attempts. [NewSigner] signs what a service sends by itself; package ssrf in this folder guards
+// the client that sends to addresses which others have chosen.
 package webhook

@@ -16,7 +16,7 @@ func Stripe(secrets ...string) *Verifier {
 	})
 }
 
-// GitHub returns a verifier of GitHub's webhooks (X-Hub-Signature-256). Neither the ID, which is that of the delivery, nor the type nor a time is signed: whoever has one
+// GitHub returns a verifier of GitHub's webhooks (X-Hub-Signature-256). Neither the ID, which is that of the delivery, nor the type nor a time is signed: a sender that has one
 // request can send it again under another ID, and inbox.Config.ReportSameBody tells. The type "ping" is that of a new webhook. GitHub does not try again by itself; a person
 // can, for 3 days, with the same ID.
 func GitHub(secrets ...string) *Verifier {

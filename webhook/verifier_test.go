@@ -28,7 +28,7 @@ func signedBy(tb testing.TB, body []byte, secrets ...string) http.Header {
 	return h
 }
 
-// TestSignerAndVerifier: what is signed with one or two keys of either kind is verified by whoever knows one of them, and by no one else.
+// TestSignerAndVerifier: what is signed with one or two keys of either kind is verified by a receiver that knows one of them, and by no other.
 func TestSignerAndVerifier(t *testing.T) {
 	private, public := NewKeyPair()
 	otherPrivate, otherPublic := NewKeyPair()

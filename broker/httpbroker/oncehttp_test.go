@@ -20,9 +20,9 @@ import (
 func TestReceiverWithOncehttp(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		var applied, requests atomic.Int64
-		preset := oncehttp.Default()
+		preset := oncehttp.DefaultPreset()
 		preset.QuotedKeys = strict
-		handler := oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global(), Preset: preset},
+		handler := oncehttp.Handler(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: preset},
 			func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				if err := tx.Insert("refund", "done"); err != nil {
 					oncehttp.Fail(w, r, err)

@@ -35,6 +35,7 @@ import (
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/breaker"
 	"github.com/oncelib/once/retry/retryhttp"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/sqlstore"
 )
 
@@ -169,6 +170,7 @@ func startRelay(t *testing.T, db, to string) (metrics string) {
 type otherProgram struct {
 	client   *http.Client
 	cached   *once.Engine[*sql.Tx]
+	sagas    *saga.Runner[*sql.Tx]
 	receiver *httptest.Server
 	metrics  *httptest.Server
 }
@@ -202,8 +204,9 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	t.Cleanup(func() { _ = attempts.Close(context.WithoutCancel(t.Context())) })
 	p := &otherProgram{cached: once.New(s, once.Config{Cache: 1 << 20, Observer: once.Observers(counted, attempts)})}
 	in := inbox.New(p.cached, inbox.Config{Consumer: "other", Observer: inbox.Metrics(counted)})
+	p.sagas = saga.NewRunner(s, saga.Config{Observer: saga.Metrics(counted)}, ofNoStep)
 	limiter := limit.New(limit.Config{Limit: 1})
-	sources = append(sources, in, attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
+	sources = append(sources, in, saga.Gauges(s), attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
 	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, message.Message) error { return nil }, httpbroker.ReceiverConfig{})))
 	t.Cleanup(p.receiver.Close)
@@ -222,6 +225,9 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	return p
 }
 
+// ofNoStep are sagas without a step.
+var ofNoStep = saga.New("order", func(saga.Context, string) (string, error) { return "", nil })
+
 func noBreakerOpen(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.BreakerOpen, Label: "service"}}, nil
 }
@@ -238,13 +244,14 @@ func (losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// pay charges and refunds at address, uses a key for another amount, and looks a result up that is in the cache.
+// pay charges and refunds at address, uses a key for another amount, runs a saga, and looks a result up that is in the cache.
 func (p *otherProgram) pay(ctx context.Context, address string) {
 	charge := p.post(ctx, address+"/charges", once.NewKey(), `{"amount":5000,"currency":"EUR","customer":"ada"}`)
 	key := once.NewKey()
 	for _, amount := range []int{1, 1, 2} {
 		p.post(ctx, address+"/refunds", key, fmt.Sprintf(`{"charge_id":%q,"amount":%d}`, charge, amount))
 	}
+	_, _ = saga.Do(ctx, p.sagas, ofNoStep, saga.ID{Key: key}, "")
 	_, _ = once.Do(ctx, p.cached, once.Operation{Name: "look-up", Scope: "other", Key: "k"}, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
 }
 

@@ -66,7 +66,7 @@ func (f finding) want(t *testing.T, when string, l level, says string) {
 	}
 }
 
-// TestDoctorOperations: what waits for somebody is counted, and the oldest is named.
+// TestDoctorOperations: what waits for a person is counted, and the oldest is named.
 func TestDoctorOperations(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {
@@ -110,7 +110,7 @@ func TestDoctorOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		insert("alive", "1", ago("1 hour"), ago("-1 hour"), "null") // none of these is anybody's trouble
+		insert("alive", "1", ago("1 hour"), ago("-1 hour"), "null") // none of these is trouble
 		insert("fresh", "2", ago("1 hour"), "null", ago("-1 hour"))
 		insert("gone", "2", ago("3 hour"), "null", ago("2 hour"))
 		found = examined(t, db)

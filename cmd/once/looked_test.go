@@ -13,7 +13,7 @@ import (
 )
 
 // TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
-// because somebody has the file, is told so, and looks all the same.
+// because another process has the file, is told so, and looks all the same.
 func TestLooked(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(t *testing.T, at string) {

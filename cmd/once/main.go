@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/archive"
 	"github.com/oncelib/once/cmd/once/internal/audit"
+	"github.com/oncelib/once/cmd/once/internal/check"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/deadletter"
 	"github.com/oncelib/once/cmd/once/internal/demo"
@@ -23,6 +24,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/saga"
 	"github.com/oncelib/once/cmd/once/internal/storm"
 	"github.com/oncelib/once/cmd/once/internal/sweep"
+	"github.com/oncelib/once/cmd/once/internal/webhook"
 )
 
 func main() {
@@ -35,9 +37,9 @@ func main() {
 // newEnv is the command line on the terminal. The overview has the nouns in this order.
 func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
-		demo.Noun, storm.Noun,
+		demo.Noun, check.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, journal.Noun, audit.Noun, archive.Noun,
 		relay.Noun, sweep.Noun,
 	}}
 }

@@ -35,7 +35,7 @@ func TestKeysShowNotStored(t *testing.T) {
 		}
 		attempts := attemptlog.New(s, attemptlog.Config{})
 		engine := once.New(s, once.Config{Observer: attempts})
-		cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: once.Forever}
+		cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Retain: once.Forever}
 		h := oncehttp.Middleware(engine, cfg)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if key, _ := oncehttp.Key(r.Context()); key == "conflict" {
 				w.WriteHeader(http.StatusConflict)

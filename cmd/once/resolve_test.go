@@ -311,7 +311,7 @@ func TestKeysResolveOverHTTP(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	w := &leasedWork{opened: open(t, url), t: t}
-	h := oncehttp.Handler(w.engine(), oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+	h := oncehttp.Handler(w.engine(), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Route: func(*http.Request) string { return "POST /x" }},
 		func(rw http.ResponseWriter, r *http.Request, run *lease.Run) {
 			_, err := w.handle(r.Context(), run)
 			oncehttp.Fail(rw, r, err)

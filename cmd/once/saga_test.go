@@ -133,7 +133,7 @@ func TestSagaCommands(t *testing.T) {
 	})
 }
 
-// finish goes on with sagas that somebody has decided about.
+// finish goes on with sagas that a person has decided about.
 func (o orders) finish(t *testing.T, want map[saga.ID]string) {
 	t.Helper()
 	in := map[string]string{"order-3": "unknown", "order-4": "undo fails", "order-6": "unknown"}

@@ -229,7 +229,7 @@ func TestServeWait(t *testing.T) {
 			deadline := time.Now().Add(30 * time.Second)
 			for n := 0; n == 0; { // until the first one waits for the table
 				if err := db.QueryRowContext(ctx, "select count(*) from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())").Scan(&n); err != nil || time.Now().After(deadline) {
-					t.Fatalf("nobody waits for the table: %v", err)
+					t.Fatalf("no session waits for the table: %v", err)
 				}
 			}
 			began := time.Now()

@@ -68,7 +68,7 @@ func TestTwoMountsAreTwoRoutes(t *testing.T) {
 			m := memstore.New()
 			charges := 0
 			root := chi.NewRouter()
-			mount(root, oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.Global()}), func(w http.ResponseWriter, r *http.Request) {
+			mount(root, oncehttp.Middleware(once.New(m, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()}), func(w http.ResponseWriter, r *http.Request) {
 				charges++
 				if err := oncehttp.Tx[*memstore.Tx](r.Context()).Put("charges", strconv.Itoa(charges)); err != nil {
 					t.Error(err)

@@ -19,7 +19,7 @@ type payout struct {
 }
 
 func (p *payout) work(ctx context.Context, run *lease.Run, asked Refund) (Refund, error) {
-	f, err := lease.Tx(ctx, run, p.store, "create", func(ctx context.Context, tx *sql.Tx) (Refund, error) {
+	f, err := lease.InTx(ctx, run, p.store, "create", func(ctx context.Context, tx *sql.Tx) (Refund, error) {
 		f := asked // a copy: a phase may run again, and Create sets the ID
 		err := in(ctx, p.orm, tx).Create(&f).Error
 		return f, err
@@ -33,7 +33,7 @@ func (p *payout) work(ctx context.Context, run *lease.Run, asked Refund) (Refund
 	if err != nil {
 		return f, err
 	}
-	return lease.Tx(ctx, run, p.store, "paid", func(ctx context.Context, tx *sql.Tx) (Refund, error) {
+	return lease.InTx(ctx, run, p.store, "paid", func(ctx context.Context, tx *sql.Tx) (Refund, error) {
 		paid := f
 		err := in(ctx, p.orm, tx).Model(&paid).Update("transfer", transfer).Error
 		return paid, err

@@ -77,7 +77,7 @@ func TestTrapsOfAPhase(t *testing.T) {
 	orm, s, jobs := openLeased(t)
 	phase := func(key string, work func(g *gorm.DB) error) error {
 		_, err := once.Do(t.Context(), jobs, once.Operation{Scope: "test", Key: key}, func(ctx context.Context, run *lease.Run) (int, error) {
-			return lease.Tx(ctx, run, s, "phase", func(ctx context.Context, tx *sql.Tx) (int, error) { return 0, work(in(ctx, orm, tx)) })
+			return lease.InTx(ctx, run, s, "phase", func(ctx context.Context, tx *sql.Tx) (int, error) { return 0, work(in(ctx, orm, tx)) })
 		})
 		return err
 	}

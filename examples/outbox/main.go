@@ -67,7 +67,7 @@ func newService(ctx context.Context, dsn, target string) (http.Handler, *outbox.
 	relay := box.Relay(httpbroker.Publisher(target, httpbroker.Config{}), outbox.RelayConfig{})
 	engine := once.New(s, once.Config{AfterCommit: relay.Wake}) // a commit wakes the relay
 
-	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, createRefund(box)), relay, nil
+	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, createRefund(box)), relay, nil
 }
 
 type refund struct {

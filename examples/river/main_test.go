@@ -53,7 +53,7 @@ func TestOneMail(t *testing.T) {
 	if err := client.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // somebody has asked three times
+	for range 3 { // the caller has asked three times
 		if _, err := client.Insert(ctx, Welcome{Customer: 42}, nil); err != nil {
 			t.Fatal(err)
 		}

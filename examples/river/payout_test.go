@@ -28,7 +28,7 @@ type losing struct {
 
 func (s *losing) Unwrap() any { return s.Store }
 
-func (s *losing) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
+func (s *losing) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	if s.down.Load() {
 		return nil, store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("the database is away")}
 	}
@@ -40,15 +40,15 @@ func (s *losing) Begin(ctx context.Context, opts store.BeginOptions) (store.Clai
 }
 
 type losingClaim struct {
-	store.Claim[pgx.Tx]
+	store.Transaction[pgx.Tx]
 
 	s *losing
 }
 
-func (c *losingClaim) Unwrap() any { return c.Claim }
+func (c *losingClaim) Unwrap() any { return c.Transaction }
 
 func (c *losingClaim) Commit(ctx context.Context, ch store.Change) error {
-	err := c.Claim.Commit(ctx, ch)
+	err := c.Transaction.Commit(ctx, ch)
 	if err == nil && c.s.commits.Add(1) == 1 {
 		c.s.down.Store(true)
 		return &store.Error{Kind: store.KindLost, Err: errors.New("the connection broke behind COMMIT")}

@@ -86,7 +86,7 @@ func backoff(failures int) time.Duration {
 	p := retry.Policy{ // it gives nothing up, and costs nothing
 		Attempts: failures + 1, Base: 100 * time.Millisecond, Cap: longestBackoff, Total: -1, Budget: &retry.Budget{Burst: -1},
 	}
-	wait, _ := p.Next(retry.Failure{Attempt: failures, Class: retry.ClassTransient, Random: rand.Float64()})
+	wait, _ := p.Next(retry.FailedAttempt{Attempt: failures, Class: retry.ClassTransient, Random: rand.Float64()})
 	return max(wait, 10*time.Millisecond)
 }
 

@@ -1,7 +1,7 @@
 // Package held is what the owner of a record does to keep it: leases and sagas share it.
 //
 // An owner writes under a fence, which each of its writes raises by one, and under a nonce of its own: a write applies only to the
-// record that the write before it has left. So each write is applied at most once, whoever has taken the record over meanwhile, and
+// record that the write before it has left. So each write is applied at most once, also if another owner has taken the record over meanwhile, and
 // however often it is sent. A heart renews the leases of all owners of a process.
 //
 // # How a lost commit is settled

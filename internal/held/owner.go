@@ -50,7 +50,7 @@ func (h *Heart) NewOwner(id store.ID, claim Claim, acquire time.Duration) *Owner
 	return o
 }
 
-// NewNonce returns one that nobody has.
+// NewNonce returns one that no other call has.
 func NewNonce() []byte {
 	nonce := make([]byte, 16)
 	rand.Read(nonce)

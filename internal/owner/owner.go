@@ -56,18 +56,13 @@ func (e *ReservedError) Error() string {
 // Range is a range of scopes in the order of their bytes: From and what follows it, before Before. "" is no bound.
 type Range struct{ From, Before string }
 
-// Ranges returns what may be listed in ctx: the scopes of the owner whose door it comes from, or else all that have no owner.
-func Ranges(ctx context.Context) (list []Range) {
+// Listed returns the range to list in ctx: the scopes of the owner whose door it comes from, or else all. [Check] refuses those in
+// it that belong to an owner.
+func Listed(ctx context.Context) Range {
 	if p, is := ctx.Value(entered{}).(Prefix); is {
-		return []Range{p.Scopes()}
+		return p.Scopes()
 	}
-	from := ""
-	for _, p := range all {
-		scopes := p.Scopes()
-		list = append(list, Range{from, scopes.From})
-		from = scopes.Before
-	}
-	return append(list, Range{From: from})
+	return Range{}
 }
 
 // Scopes returns the range of the scopes of p.

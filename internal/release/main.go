@@ -4,7 +4,7 @@
 //	go run ./internal/release tag v0.1.0                 a commit without replace directives, and the tags
 //
 // The go.mod files of the tree replace their siblings by folders, so that a change of two
-// modules is one commit. Nobody else can build such a module. In a release each of them
+// modules is one commit. Other users cannot build such a module. In a release each of them
 // requires its siblings at the version of the release.
 package main
 

@@ -17,7 +17,7 @@ import (
 
 const root = "github.com/oncelib/once"
 
-// unreleased are the modules that nobody outside of the tree imports.
+// unreleased are the modules that are not imported outside of the tree.
 var unreleased = []string{"bench", "bench/rivals", "examples", "internal/torture"}
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)

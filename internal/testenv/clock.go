@@ -27,7 +27,7 @@ func newClock(dir string, who identity) (env []string, err error) {
 	}, nil
 }
 
-// setClock replaces the file, so that nobody reads half of it.
+// setClock replaces the file, so that no reader sees half of it.
 func setClock(dir string, who identity, ahead time.Duration) error {
 	path := filepath.Join(dir, clockFile)
 	err := os.WriteFile(path+".new", fmt.Appendf(nil, "%+f\n", ahead.Seconds()), 0o600)

@@ -16,7 +16,7 @@ import (
 // isolatedEnv tells a process that it has mounts of its own, and for which test.
 const isolatedEnv = "ONCE_ISOLATED_TEST"
 
-// Isolated reports whether this process may mount a [Disk] that nobody else sees. If
+// Isolated reports whether this process may mount a [Disk] that no other process sees. If
 // not, it runs the calling test once more, in a process of its own that may, and makes
 // that one's verdict and output the test's:
 //

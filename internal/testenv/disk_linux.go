@@ -77,7 +77,7 @@ func (d *Disk) Fill(pages int64) error {
 		switch {
 		case err == nil:
 			at += more
-		case !errors.Is(err, syscall.ENOSPC): // somebody was faster: what is free is counted again
+		case !errors.Is(err, syscall.ENOSPC): // another process was faster: what is free is counted again
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort picks a port that nobody listens on, below the range from which the
+// freePort picks a port that no process listens on, below the range from which the
 // kernel takes the source ports of outgoing connections: a server that is down
 // for a moment must get its port back, and a client that dials a dead port in
 // that range may even be connected to itself.

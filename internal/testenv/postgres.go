@@ -72,7 +72,7 @@ func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error
 }
 
 // start picks a port and starts the server on it. Between the choice of a port and
-// its use, somebody else may take it.
+// its use, another process may take it.
 func (p *Postgres) start(ctx context.Context) (err error) {
 	for range 10 {
 		if p.port, err = freePort(); err != nil {

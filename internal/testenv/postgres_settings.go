@@ -55,7 +55,7 @@ func (p *Postgres) Set(ctx context.Context, name, value string) error {
 	return p.until(ctx, "select pg_conf_load_time() > '"+before+"'")
 }
 
-// until asks again and again, because replication tells nobody how far it is.
+// until asks again and again, because replication sends no signal of how far it is.
 func (p *Postgres) until(ctx context.Context, question string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -64,7 +64,7 @@ func freeze(pid int) ([]int, error) {
 
 // sweep kills the processes that work in a directory, as every process of a
 // PostgreSQL server does in its data directory. It finds the backends whose
-// postmaster was killed by somebody else.
+// postmaster was killed by another process.
 func sweep(dir string) error {
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
@@ -141,7 +141,7 @@ func losesChild(pid int) bool {
 }
 
 // waitGone waits for the end of a process that is not our child. A zombie counts
-// as gone: it holds nothing any more, and in a container nobody may reap it.
+// as gone: it holds nothing any more, and in a container it may never be reaped.
 func waitGone(pid int) error {
 	if err := poll(10*time.Second, func() bool {
 		now := status(pid)
@@ -152,7 +152,7 @@ func waitGone(pid int) error {
 	return nil
 }
 
-// poll is for what the kernel signals only to somebody else, such as the end of
+// poll is for what the kernel signals only to another process, such as the end of
 // a process that is not our child.
 func poll(patience time.Duration, done func() bool) error {
 	for deadline := time.Now().Add(patience); !done(); {

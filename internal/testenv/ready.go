@@ -60,7 +60,7 @@ func (e *startError) Error() string {
 	return fmt.Sprintf("testenv: the server ended before it was ready (%v); its log ends:\n%s", e.exit, e.log)
 }
 
-// portTaken reports whether somebody else got the port first.
+// portTaken reports whether another process got the port first.
 func portTaken(err error) bool {
 	var failed *startError
 	return errors.As(err, &failed) && strings.Contains(failed.log, "Address already in use")

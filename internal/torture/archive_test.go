@@ -65,8 +65,8 @@ type archiveSiege struct {
 	kills, twice int
 }
 
-// strike lets some operations expire, kills whoever archives them, and lets somebody
-// else finish. It reports whether it came to that.
+// strike lets some operations expire, kills the process that archives them, and lets another
+// finish. It reports whether it came to that.
 func (a *archiveSiege) strike(t *testing.T, call string, at int64) (killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

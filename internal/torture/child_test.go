@@ -77,7 +77,7 @@ func beChild(text string) int {
 }
 
 // input tells when the parent has sent something. When its end comes this process
-// exits: nobody outlives the tests.
+// exits: no child outlives the tests.
 func input(exit int) (sent <-chan struct{}) {
 	first := make(chan struct{})
 	go func() {

@@ -239,7 +239,7 @@ func TestCutMany(t *testing.T) {
 }
 
 // keepCutting loses a commit again and again, and returns what ends that. It counts
-// what the clients have finished: a network that cuts everything lets nobody finish.
+// what the clients have finished: a network that cuts everything lets no client finish.
 func (c *cutter) keepCutting(ctx context.Context, finished <-chan struct{}) (stop func()) {
 	ctx, stop = context.WithCancel(ctx)
 	random := rand.New(rand.NewPCG(seed(), 0))

@@ -92,7 +92,7 @@ func waitingForTheRow(t *testing.T, g *testDB) {
 			_, _ = tx.ExecContext(ctx, insert)
 		})
 	}
-	for status(t, g, "Innodb_row_lock_current_waits") < 8 { // what the server waits for, it tells nobody
+	for status(t, g, "Innodb_row_lock_current_waits") < 8 { // the server sends no signal when it waits
 	}
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)

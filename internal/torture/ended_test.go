@@ -33,7 +33,7 @@ func committers(store string) []committer {
 
 // TestEndedAndLost lets a handler commit by itself and begin another transaction, after
 // which the connection is lost before anything can be found out: with COMMIT, with its
-// answer, or with the ROLLBACK after a handler that has failed. Nobody may be told that
+// answer, or with the ROLLBACK after a handler that has failed. No caller may be told that
 // nothing was applied while what the handler has committed stands, nor execute again.
 func TestEndedAndLost(t *testing.T) {
 	testenv.Prove(t)

@@ -31,7 +31,7 @@ type forgetful[TX any] struct {
 
 func (s forgetful[TX]) Unwrap() any { return s.Store }
 
-func (s forgetful[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s forgetful[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	if txn != nil {
 		txn = forgetfulTxn[TX]{txn, s.f}
@@ -52,20 +52,20 @@ func (s forgetful[TX]) Swap(ctx context.Context, c store.Change) (store.Record, 
 }
 
 type forgetfulTxn[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 
 	f *forgetting
 }
 
-func (t forgetfulTxn[TX]) Unwrap() any { return t.Claim }
+func (t forgetfulTxn[TX]) Unwrap() any { return t.Transaction }
 
 func (t forgetfulTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	if !t.f.armed {
-		return t.Claim.Commit(ctx, c)
+		return t.Transaction.Commit(ctx, c)
 	}
 	end := t.Rollback
 	if t.f.applied {
-		end = func(ctx context.Context) error { return t.Claim.Commit(ctx, c) }
+		end = func(ctx context.Context) error { return t.Transaction.Commit(ctx, c) }
 	}
 	if err := end(ctx); err != nil {
 		return err

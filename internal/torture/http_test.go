@@ -19,7 +19,7 @@ const keyHeader = "Idempotency-Key"
 
 // HTTP implements system.
 func (r *rig[TX]) HTTP(attempt string, hook func(place string)) http.Handler {
-	cfg := oncehttp.Config{Principal: oncehttp.Global()}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	return oncehttp.Handler(r.engine, cfg, func(w http.ResponseWriter, req *http.Request, tx TX) {
 		done, err := work{key: req.Header.Get(keyHeader), attempt: attempt, hook: hook}.do(req.Context(), r.execer(tx))
 		if err != nil {

@@ -133,7 +133,7 @@ func (s *journalLoop) lay(kinds []string) {
 			}
 			s.kinds = append(s.kinds, fmt.Sprintf("%s %d", kind, at-1))
 			if at == 1 && !s.t.Failed() {
-				s.t.Errorf("vacuous: nobody was killed by %s, twice: %v", kind, twice)
+				s.t.Errorf("vacuous: no process was killed by %s, twice: %v", kind, twice)
 			}
 		}
 	}

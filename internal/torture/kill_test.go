@@ -44,7 +44,7 @@ func killClient(t *testing.T, store string) {
 }
 
 // killSQLite has living neighbours first, who share the dead one's memory, and then
-// nobody: the next process has to recover the file.
+// no process: the next one has to recover the file.
 func killSQLite(t *testing.T) {
 	g := newGround(t, harness.SQLite)
 	s := &killLoop{t: t, g: g, successor: g.open(t, setup{})}

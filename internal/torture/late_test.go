@@ -16,7 +16,7 @@ import (
 )
 
 // TestLate loses the connection after the server has got the commit, and before it
-// has begun to work on it: the session is stopped, as a busy machine might. Whoever
+// has begun to work on it: the session is stopped, as a busy machine might. A caller that
 // asks meanwhile must not be told that nothing was applied, because it will be.
 func TestLate(t *testing.T) {
 	testenv.Prove(t)
@@ -148,7 +148,7 @@ func (g gated) shut(ctx context.Context) (open func() error, err error) {
 	}, err
 }
 
-// waiting returns when somebody waits at the gate.
+// waiting returns when a call waits at the gate.
 func (g gated) waiting(ctx context.Context) error {
 	return g.until(ctx, `select exists (select from pg_locks join pg_database on oid = database
  where datname = current_database() and locktype = 'advisory' and classid = 1 and objid = 1 and not granted)`)

@@ -109,7 +109,7 @@ func (r *rival) begin(ctx context.Context) *sql.Tx {
 	return tx
 }
 
-// get runs a statement that waits for nobody, and reports whether that was not needed.
+// get runs a statement that waits for no other, and reports whether that was not needed.
 func (r *rival) get(ctx context.Context, tx *sql.Tx, statement string) bool {
 	if innodb(r.g.Kind) {
 		_, err := tx.ExecContext(ctx, statement)

@@ -202,7 +202,7 @@ func (n *nth) strike(ctx context.Context, at int, f fault, c course, over func()
 	return struck, n.g.truthful(ctx, cl, got)
 }
 
-// state asks until there is somebody to ask.
+// state asks until a server answers.
 func (n *nth) state(ctx context.Context, key string) (state, error) {
 	for {
 		s, err := n.g.state(ctx, key)

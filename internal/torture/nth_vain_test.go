@@ -167,7 +167,7 @@ func (v *vain) inFlight(ctx context.Context, at int, f fault) (struck bool, err 
 	return struck, v.settles(ctx, c)
 }
 
-// settles asks until there is the answer of whoever was earlier.
+// settles asks until there is the answer of the earlier one.
 func (v *vain) settles(ctx context.Context, c *client) error {
 	got, err := c.insist(ctx)
 	if err != nil {

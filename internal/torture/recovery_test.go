@@ -56,7 +56,7 @@ func (l *lagging) askedStandby(before faultnet.Stats) bool {
 
 // TestAStandbyDoesNotSettle loses the answer to a COMMIT that was applied. When the client
 // asks what became of it, only a standby is there, which does not have it and on which
-// nobody has the claim.
+// no session has the claim.
 func TestAStandbyDoesNotSettle(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestAServerThatCameBack: operations find a pool full of connections that broke while
-// nobody used them, and go on as if nothing had been.
+// they were not used, and go on as if nothing had been.
 func TestAServerThatCameBack(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()

@@ -40,7 +40,7 @@ func retry(ctx context.Context, c *client, synced bool, without ...string) (*ans
 		err      error
 	}
 	replies, limit := make(chan reply), patience
-	if synced { // nobody is answered
+	if synced { // no client is answered
 		limit = 2 * impatient
 	}
 	asked := 0

@@ -24,7 +24,7 @@ type sufferer struct {
 	Told    string
 }
 
-// constancy is how often somebody asks before he does what an operator does: he closes the
+// constancy is how often a client asks before it does what an operator does: he closes the
 // store and opens it again.
 const constancy = 4
 

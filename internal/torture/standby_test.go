@@ -25,7 +25,7 @@ var settings = map[string]bool{"local": false, "synced": true}
 
 // TestReplaysSurviveAFailover: with Config.Synced nothing is missing after a failover
 // that was acknowledged before; and without, something is, or this test shows nothing.
-// The nodes have a cache, which must know of no commit that nobody was told of.
+// The nodes have a cache, which must know of no commit that no caller was told of.
 func TestReplaysSurviveAFailover(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 )
 
 // TestStopSQLite stops a process at every named point, some of them inside of its
-// transaction, which has the lock of the file. Nobody can take that away from it: the
+// transaction, which has the lock of the file. No other process can take that away from it: the
 // others are told to come back, each as soon as it has waited for its busy_timeout and no
 // later for their being many. When the process goes on, or is killed, all is well.
 func TestStopSQLite(t *testing.T) {
@@ -95,7 +95,7 @@ func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Si
 	return true, errors.Join(err, e)
 }
 
-// locked asks whether somebody has the lock of the file.
+// locked reports whether a process has the lock of the file.
 func (s *stuck) locked(ctx context.Context) (bool, error) {
 	conn, err := s.g.db.Conn(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *stuck) crowd(ctx context.Context, key string) error {
 		s.longest = max(s.longest, took[i])
 	}
 	if s.longest > many*s.busy { // as if one had come after the other
-		return fmt.Errorf("somebody has waited for %v", s.longest)
+		return fmt.Errorf("a request has waited for %v", s.longest)
 	}
 	return nil
 }

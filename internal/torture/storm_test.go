@@ -207,7 +207,7 @@ func (w *stormer) ask(ctx context.Context, n int) error {
 // conflict asks for something else with a key that is taken. That never executes.
 func (w *stormer) conflict(ctx context.Context, op once.Operation, inFlight bool) error {
 	op.Fingerprint = once.FingerprintOf([]byte("something else"))
-	op.Wait, op.Attempt.Number = 0, 0 // who has not looked may meet somebody else who has not
+	op.Wait, op.Attempt.Number = 0, 0 // a call that has not looked may meet another that has not
 	got, _, err := w.s.Another().Do(ctx, op, work{key: op.Key, attempt: "conflict"})
 	switch code := once.CodeOf(err); {
 	case code == once.CodeMismatch && once.EffectOf(err) == once.EffectNotApplied:

@@ -26,7 +26,7 @@ type hasty[TX any] struct {
 
 func (s hasty[TX]) Unwrap() any { return s.Store }
 
-func (s hasty[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s hasty[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	if txn != nil {
 		txn = hastyTxn[TX]{txn, s.retain}
@@ -35,15 +35,15 @@ func (s hasty[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Cla
 }
 
 type hastyTxn[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 	retain time.Duration
 }
 
-func (t hastyTxn[TX]) Unwrap() any { return t.Claim }
+func (t hastyTxn[TX]) Unwrap() any { return t.Transaction }
 
 func (t hastyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	c.Retain = t.retain
-	return t.Claim.Commit(ctx, c)
+	return t.Transaction.Commit(ctx, c)
 }
 
 // TestSweepUnderFire lets requests go on while everything that they store expires at

@@ -51,7 +51,7 @@ type system interface {
 type setup struct {
 	dsn    string
 	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
-	hook   func(place string)                                                   // nil: nobody counts
+	hook   func(place string)                                                   // nil: not counted
 	engine once.Config
 
 	sqlstore sqlstore.Config

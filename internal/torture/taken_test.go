@@ -13,7 +13,7 @@ import (
 )
 
 // TestTaken makes the primary key decide, by going behind the claim: the handler has
-// run, and only the insert of its record finds out that somebody else was faster.
+// run, and only the insert of its record finds out that another caller was faster.
 // The handler's writes are undone and the other's answer is returned, at every
 // isolation level.
 func TestTaken(t *testing.T) {
@@ -38,8 +38,8 @@ func TestTaken(t *testing.T) {
 	})
 }
 
-// meddler writes the record of somebody else's operation without asking for the
-// claim, as nobody should.
+// meddler writes the record of another's operation without asking for the
+// claim, as no caller should.
 type meddler struct {
 	g     *testDB
 	level level

@@ -113,7 +113,7 @@ func executed(attempt string) state { return state{Charges: 1, Entries: 1, Keys:
 // declined is the state after a final failure.
 func declined() state { return state{Keys: 1} }
 
-// until returns when a query says so: what the server waits for, it tells nobody.
+// until returns when a query says so: the server sends no signal when it waits.
 func (g *testDB) until(ctx context.Context, query string) error {
 	for holds := false; !holds; {
 		if err := g.db.QueryRowContext(ctx, query).Scan(&holds); err != nil {

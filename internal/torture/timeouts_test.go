@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestTimeouts: what is stuck is told so within its bound, and holds up nobody for
+// TestTimeouts: a call that is stuck gets an error within its bound, and holds up no other for
 // longer than that.
 func TestTimeouts(t *testing.T) {
 	testenv.Prove(t)
@@ -102,7 +102,7 @@ func timeouts[TX any](t *testing.T, g *testDB, r *rig[TX]) {
 		empty(t, op.Key)
 	})
 
-	// As somebody does who alters it. SQLite has no such lock, only that of the file.
+	// As a session does that alters it. SQLite has no such lock, only that of the file.
 	if !oneWriter(g.Kind) {
 		t.Run("table", func(t *testing.T) {
 			conn, err := g.db.Conn(t.Context())

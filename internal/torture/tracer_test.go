@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// tracer is a strace that spoils system calls of somebody else.
+// tracer is a strace that spoils system calls of another process.
 type tracer struct {
 	cmd    *exec.Cmd
 	pid    int

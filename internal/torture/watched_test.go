@@ -15,7 +15,7 @@ type watched[TX any] struct {
 
 func (s watched[TX]) Unwrap() any { return s.Store }
 
-func (s watched[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s watched[TX]) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	s.hook("before begin")
 	txn, rec, err := s.Store.Begin(ctx, ask)
 	s.hook("after begin")
@@ -30,7 +30,7 @@ func (s watched[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 }
 
 // Join implements [store.Joiner].
-func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](s.Store)
 	if !ok {
 		return nil, store.Record{}, errors.New("the store cannot join")
@@ -41,7 +41,7 @@ func (s watched[TX]) Join(ctx context.Context, tx TX, ask store.BeginOptions) (s
 	return s.wrap(txn), rec, err
 }
 
-func (s watched[TX]) wrap(txn store.Claim[TX]) store.Claim[TX] {
+func (s watched[TX]) wrap(txn store.Transaction[TX]) store.Transaction[TX] {
 	if txn == nil {
 		return nil
 	}
@@ -49,15 +49,15 @@ func (s watched[TX]) wrap(txn store.Claim[TX]) store.Claim[TX] {
 }
 
 type watchedTxn[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 	hook func(string)
 }
 
-func (t watchedTxn[TX]) Unwrap() any { return t.Claim }
+func (t watchedTxn[TX]) Unwrap() any { return t.Transaction }
 
 func (t watchedTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	t.hook("before commit")
-	err := t.Claim.Commit(ctx, c)
+	err := t.Transaction.Commit(ctx, c)
 	if store.KindOf(err) == store.KindTaken {
 		t.hook("taken")
 	}
@@ -67,7 +67,7 @@ func (t watchedTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 
 func (t watchedTxn[TX]) Rollback(ctx context.Context) error {
 	t.hook("before rollback")
-	err := t.Claim.Rollback(ctx)
+	err := t.Transaction.Rollback(ctx)
 	t.hook("after rollback")
 	return err
 }

@@ -254,4 +254,4 @@ func (p *route) rules() object {
 }
 
 // verdicts are the words for them in documents.
-var verdicts = [...]string{oncehttp.VerdictDiscard: "forget", oncehttp.VerdictStore: "store", oncehttp.VerdictCommit: "commit"}
+var verdicts = [...]string{oncehttp.VerdictDiscard: "forget", oncehttp.VerdictAnswerOnly: "store", oncehttp.VerdictCommit: "commit"}

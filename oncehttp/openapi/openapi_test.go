@@ -22,7 +22,7 @@ import (
 // of the service.
 func ExampleNew() {
 	engine := once.New(memstore.New(), once.Config{})
-	cfg := oncehttp.Config{Principal: oncehttp.Global(), Retain: 48 * time.Hour}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Retain: 48 * time.Hour}
 	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /charges/{id}/refunds": cfg})
 
 	mux := http.NewServeMux()
@@ -54,17 +54,17 @@ func panicOf(f func()) (text string) {
 
 func TestDocument(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	cfg := oncehttp.Config{Principal: oncehttp.Global()}
-	other := oncehttp.Default()
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
+	other := oncehttp.DefaultPreset()
 	other.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: 400}
 	other.WriteProblem = oncehttp.WriteProblem
 	other.Methods = append(other.Methods, "DELETE")
-	quoted := oncehttp.Default()
+	quoted := oncehttp.DefaultPreset()
 	quoted.QuotedKeys = true
 	doc := openapi.New(e, map[string]oncehttp.Config{
 		"example.com/a/{id}/{rest...}": cfg,
-		"POST /b/{$}":                  {Principal: oncehttp.Global(), Optional: true, Preset: quoted, FormField: "once"},
-		"DELETE /c":                    {Principal: oncehttp.Global(), Preset: other},
+		"POST /b/{$}":                  {Principal: oncehttp.SharedPrincipal(), Optional: true, Preset: quoted, FormField: "once"},
+		"DELETE /c":                    {Principal: oncehttp.SharedPrincipal(), Preset: other},
 	})
 	w := httptest.NewRecorder()
 	doc.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -152,7 +152,7 @@ func at(v any, path ...any) any {
 // and what a problem tells of retries.
 func TestDocumentOfDialects(t *testing.T) {
 	route := func(*http.Request) string { return "r" }
-	own := oncehttp.Default()
+	own := oncehttp.DefaultPreset()
 	own.Route = route
 	for name, c := range map[string]struct {
 		cfg     oncehttp.Config
@@ -167,7 +167,7 @@ func TestDocumentOfDialects(t *testing.T) {
 		"own":       {oncehttp.Config{Preset: own}, "[caller custom]", `"`, ""},
 		"playbook":  {oncehttp.Config{Preset: refundplaybook.Preset()}, "[caller route]", `"`, ""},
 	} {
-		c.cfg.Principal = oncehttp.Global()
+		c.cfg.Principal = oncehttp.SharedPrincipal()
 		op := documented(t, c.cfg)
 		if got := fmt.Sprint(at(op, "x-idempotency", "scope")); got != c.scope {
 			t.Errorf("%s: scope %s", name, got)
@@ -186,13 +186,13 @@ func TestDocumentOfDialects(t *testing.T) {
 }
 
 func TestDocumentOfForms(t *testing.T) {
-	cfg := oncehttp.Config{Principal: oncehttp.Global(), FormField: "once"}
+	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), FormField: "once"}
 	schema := []any{"requestBody", "content", "multipart/form-data", "schema"}
 	op := documented(t, cfg)
 	if form := at(op, schema...); at(form, "properties", "once", "maxLength") != float64(once.MaxKey) || at(form, "required") != nil {
 		t.Errorf("%v", form)
 	}
-	cfg.Preset = oncehttp.Default()
+	cfg.Preset = oncehttp.DefaultPreset()
 	cfg.Preset.KeyHeaders = nil
 	if form := at(documented(t, cfg), schema...); fmt.Sprint(at(form, "required")) != "[once]" {
 		t.Errorf("without headers: %v", form)
@@ -201,7 +201,7 @@ func TestDocumentOfForms(t *testing.T) {
 
 // TestDocumentOfAnUndo: the key is in a header of its own, and the answer says whether there was something to undo.
 func TestDocumentOfAnUndo(t *testing.T) {
-	op := documented(t, oncehttp.Config{Principal: oncehttp.Global(), Undoes: "POST /deposits", FormField: "once", Optional: true})
+	op := documented(t, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Undoes: "POST /deposits", FormField: "once", Optional: true})
 	key, _ := at(op, "parameters").([]any)
 	if len(key) == 0 || at(key[0], "name") != "Once-Undoes" || at(key[0], "required") != true || !strings.Contains(fmt.Sprint(key[0]), "POST /deposits") || op["requestBody"] != nil {
 		t.Errorf("%v", op)
@@ -215,7 +215,7 @@ func TestDocumentOfAnUndo(t *testing.T) {
 func TestHosts(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	cfg := func(bytes int64) oncehttp.Config {
-		return oncehttp.Config{Principal: oncehttp.Global(), MaxRequest: bytes}
+		return oncehttp.Config{Principal: oncehttp.SharedPrincipal(), MaxRequest: bytes}
 	}
 	for _, host := range []string{"", "a.example"} {
 		doc := openapi.New(e, map[string]oncehttp.Config{"POST " + host + "/x": cfg(3), host + "/x": cfg(4)}).String()
@@ -245,14 +245,14 @@ func TestHosts(t *testing.T) {
 // the document invalid.
 func TestPaths(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	query := oncehttp.Default()
+	query := oncehttp.DefaultPreset()
 	query.Methods = []string{"POST", "QUERY", "post"}
-	one := oncehttp.Config{Principal: oncehttp.Global()}
+	one := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	doc := openapi.New(e, map[string]oncehttp.Config{
 		"POST /a/{id}/b/{item}":        one,
 		"PATCH /a/{order}/b/{part...}": one,
 		"POST /a/{order}":              one,
-		"/c":                           {Principal: oncehttp.Global(), Preset: query},
+		"/c":                           {Principal: oncehttp.SharedPrincipal(), Preset: query},
 	}).String()
 	var d struct {
 		Paths map[string]map[string]map[string]any

@@ -16,7 +16,7 @@ import (
 // ask for another one are told so by a header.
 func ExamplePreset() {
 	engine := once.New(memstore.New(), once.Config{})
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: refundplaybook.Preset()},
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: refundplaybook.Preset()},
 		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprint(w, "refunded")

@@ -36,7 +36,7 @@ import (
 // A 409 of a handler is not stored and its writes are rolled back: a handler that records
 // what the provider has told it calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
 func Preset() *oncehttp.Preset {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.Name = "refund-playbook"
 	p.Methods = append(p.Methods, http.MethodDelete)
 	p.Problems = map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusConflict, oncehttp.ProblemTimeout: http.StatusGatewayTimeout}

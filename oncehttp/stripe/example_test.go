@@ -19,7 +19,7 @@ func ExampleV1() {
 	dialect := stripe.V1()
 	dialect.Retain = 48 * time.Hour // a preset is data: change what differs
 
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: dialect, Optional: true},
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: dialect, Optional: true},
 		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 			w.WriteHeader(http.StatusInternalServerError) // final, too: that is how this dialect has it
 		})
@@ -40,7 +40,7 @@ func ExampleV1() {
 func ExampleV2() {
 	engine := once.New(memstore.New(), once.Config{})
 	runs := 0
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: stripe.V2()},
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: stripe.V2()},
 		func(w http.ResponseWriter, _ *http.Request, _ *memstore.Tx) {
 			if runs++; runs == 1 {
 				w.WriteHeader(http.StatusInternalServerError)

@@ -30,7 +30,7 @@ func V1() *oncehttp.Preset {
 		KeyHeaders: []string{"Idempotency-Key"},
 		OpaqueKeys: true,
 		Verdicts: map[int]oncehttp.Verdict{
-			2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictStore, 5: oncehttp.VerdictStore,
+			2: oncehttp.VerdictCommit, 3: oncehttp.VerdictCommit, 4: oncehttp.VerdictAnswerOnly, 5: oncehttp.VerdictAnswerOnly,
 			401: oncehttp.VerdictDiscard, 403: oncehttp.VerdictDiscard, 408: oncehttp.VerdictDiscard, 409: oncehttp.VerdictDiscard, 423: oncehttp.VerdictDiscard, 425: oncehttp.VerdictDiscard, 429: oncehttp.VerdictDiscard,
 		},
 		Problems:       map[oncehttp.ProblemCode]int{oncehttp.ProblemMismatch: http.StatusBadRequest, oncehttp.ProblemConflict: http.StatusTooManyRequests},

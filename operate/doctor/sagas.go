@@ -15,7 +15,7 @@ import (
 var sagaChecks = []check{
 	{name: "saga_table", ask: askSagaTable},
 	{"saga_stuck", askStuckSagas, "OnceUnknownOutcomes"},
-	{name: "saga_due", ask: askDueSagas},
+	{"saga_due", askDueSagas, "OnceSagasOverdue"},
 }
 
 const ofSagas = "scope like 'saga/%'"

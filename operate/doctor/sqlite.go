@@ -62,7 +62,7 @@ func askJournal(ctx context.Context, p *examination) (Finding, error) {
 	case "wal":
 		return fine("WAL"), err
 	}
-	return warn(mode+": a replay waits for whoever writes", try), err
+	return warn(mode+": a replay waits for a transaction that writes", try), err
 }
 
 func askSynchronous(ctx context.Context, p *examination) (Finding, error) {

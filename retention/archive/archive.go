@@ -7,7 +7,7 @@
 //
 // An archive is a directory of segments, gzipped lines of JSON, and a manifest that
 // lists them with their sums. A segment is written under another name, flushed to the
-// disk, renamed, and listed; only then may its rows be deleted. Whoever is killed on the
+// disk, renamed, and listed; only then may its rows be deleted. A process that is killed on the
 // way loses nothing: what was not listed is still in the database, or is listed when the
 // archive is opened again.
 //

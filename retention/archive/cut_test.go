@@ -16,7 +16,7 @@ import (
 
 // TestPowerCut takes the power away at the N-th change of the disk, N = 1, 2, ... until a
 // sweep survives, and with it what was not flushed, or some of it. What the sweeper has
-// deleted is then in the archive, whole, before anybody has mended it; and a sweep after
+// deleted is then in the archive, whole, before it is mended; and a sweep after
 // the restart, whose power may go again, loses nothing either.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()

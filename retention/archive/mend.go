@@ -72,7 +72,7 @@ func (w *Writer) listed() (names map[string]bool, text []byte, err error) {
 	return names, text, nil
 }
 
-// replace writes the manifest anew. After an error of the disk nobody knows which of the
+// replace writes the manifest anew. After an error of the disk it is unknown which of the
 // old file's bytes are on it, whatever a second attempt to flush them says.
 func (w *Writer) replace(text []byte) error {
 	f, err := w.fs.create(w.path(manifestName + temporary))

@@ -207,7 +207,7 @@ func (f *flaky) restart(t *testing.T, l luck, from, to string) {
 		}
 		for above := filepath.Dir(path); above != from; above = filepath.Dir(above) {
 			if names[above] == nil {
-				within = "" // nobody finds it
+				within = "" // the file is not found
 			}
 		}
 		switch {

@@ -9,7 +9,7 @@ import (
 type batch struct {
 	payloads [][]byte
 	opened   []*entry
-	flush    bool // somebody waits until they are on the disk
+	flush    bool // a caller waits until they are on the disk
 	done     bool
 	err      error
 }
@@ -26,7 +26,7 @@ func (b *batch) add(r *record) error {
 	return nil
 }
 
-// flush returns when b is on the disk. Whoever comes first writes what all have brought
+// flush returns when b is on the disk. The first caller writes what all have brought
 // meanwhile.
 func (f *File) flush(b *batch) error {
 	f.writing.Lock()
@@ -38,7 +38,7 @@ func (f *File) flush(b *batch) error {
 	return b.err
 }
 
-// drain writes what nobody waits for, unless somebody is writing: that one does it then.
+// drain writes frames that no caller waits for, unless another goroutine is writing, which then includes them.
 func (f *File) drain() {
 	for f.pending() && f.writing.TryLock() {
 		f.commit()
@@ -52,7 +52,7 @@ func (f *File) pending() bool {
 	return len(f.next.payloads) > 0 && !f.next.flush
 }
 
-// commit writes the next batch, and flushes it if somebody waits for that. f.writing is
+// commit writes the next batch, and flushes it if a caller waits for that. f.writing is
 // held.
 func (f *File) commit() {
 	f.mu.Lock()
@@ -102,7 +102,7 @@ func (f *File) put(b *batch) error {
 	return nil
 }
 
-// mark writes down that all has been flushed. What there is no room for is missed by nobody
+// mark writes down that all has been flushed. A mark that there is no room for is missed by nothing
 // but rot, and written over by what comes next.
 func (f *File) mark() {
 	m := f.salt.frame(nil, f.size, f.flushed, nil)
@@ -200,7 +200,7 @@ func (f *File) replace(text []byte) (file, error) {
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	// From here on nobody knows which of the two files a crash will leave.
+	// From here on a crash may leave either of the two files.
 	if err = f.disk.rename(f.path+".tmp", f.path); err == nil {
 		err = f.disk.syncDir(f.path)
 	}

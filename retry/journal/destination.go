@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// Most requests to a host that can end without having been in the journal. Nobody pays for
+// Most requests to a host that can end without having been in the journal. No budget pays for
 // them: the client may be the wrong one.
 const maxStrays = 10
 
@@ -19,7 +19,7 @@ type destination struct {
 	queued bool
 	busy   int // requests under way
 	room   int // how many there may be
-	most   int // what its budget pays for at once; 0: nobody knows
+	most   int // what its budget pays for at once; 0: unknown
 	earned int // answers since it was found out
 
 	failing bool // one has failed

@@ -103,7 +103,7 @@ func (f faultyFile) Sync() error { return f.d.do("sync", f.file.Sync) }
 
 // TestFaults makes the N-th operation on the disk fail, N = 1, 2, ... until a client
 // survives. What Begin has returned for is in the file; a flush that has failed ends all
-// work; and whoever opens the journal afterwards can work, and finds what was open.
+// work; and a process that opens the journal afterwards can work, and finds what was open.
 func TestFaults(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range []struct{ stays, after bool }{{}, {after: true}, {stays: true}, {stays: true, after: true}} {

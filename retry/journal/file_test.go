@@ -132,7 +132,7 @@ func TestOutcomes(t *testing.T) {
 	f = mustOpen(t, path)
 	again := mustBegin(t, f, "2")
 	if err := f.End(t.Context(), again, ProofUntouched); err != nil || !again.Again {
-		t.Fatal(again, err) // whoever was killed may have had an effect
+		t.Fatal(again, err) // the process that was killed may have had an effect
 	}
 	wantOpen(t, path, "2", "3", "5", "6")
 	list, err := f.List(t.Context())

@@ -20,12 +20,12 @@ import (
 //	length (4) | durable (8) | sum of the head (4) | sum of the payload (4) | payload
 //
 // durable is how much of the file had been flushed when the frame was written. So damage
-// before the largest durable is in what somebody relied upon. Behind it a crash may have
+// before the largest durable is in frames that a caller relied upon. Behind it a crash may have
 // left anything: frames of which a part has not reached the disk, even before others that
 // have.
 //
 // A frame without a payload is a mark: it is written when the batch before it has been
-// flushed, and before anybody is told, so that damage in the last batch is known from a
+// flushed, and before a caller is told, so that damage in the last batch is known from a
 // write that was torn. No mark can say so that is written together with its batch: of one
 // write the disk may have the end and not the beginning. It is not flushed by itself. If
 // the power fails before the system writes it to the disk, or if it is damaged as well,
@@ -100,7 +100,7 @@ var errNone = errors.New("journal: this is no journal, or its beginning is damag
 // crash can have left it, and refuses it elsewhere.
 func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
 	if len(file) == 0 {
-		return damage, nil // as somebody's mktemp has made it
+		return damage, nil // as mktemp makes it
 	}
 	if len(file) >= len("once journal ") && bytes.HasPrefix(file, []byte("once journal ")) && !bytes.HasPrefix(file, []byte(magic)) {
 		return damage, fmt.Errorf("journal: the file is of another version: %q. Try: the release of once that has written it", file[:min(len(file), 14)])

@@ -145,7 +145,7 @@ func TestTheLastBatchIsMarked(t *testing.T) {
 	if _, err := Open(path+"2", Config{}); err == nil || !strings.Contains(err.Error(), "flushed") || !strings.Contains(err.Error(), "Try: ") {
 		t.Errorf("a lost intent is not seen: %v", err)
 	}
-	torn := slices.Clone(killed[:records[1]]) // nobody was told, and nothing was sent
+	torn := slices.Clone(killed[:records[1]]) // no caller was told, and nothing was sent
 	torn[records[1]-3] ^= 1
 	table, damage, err := readTable(torn)
 	if got := keysOf(table.intents()); err != nil || !slices.Equal(got, []string{"a"}) || damage.Bytes == 0 {
@@ -174,7 +174,7 @@ func TestFilesWithoutMarks(t *testing.T) {
 }
 
 // TestOutOfOrder: a crash of the machine can leave a later record and not an earlier one
-// if nobody had flushed either. What is whole is kept.
+// if neither was flushed. What is whole is kept.
 func TestOutOfOrder(t *testing.T) {
 	path := newPath(t)
 	f := mustOpen(t, path)
@@ -222,7 +222,7 @@ func TestABodyIsNoRecord(t *testing.T) {
 
 // TestRefused: what is no journal is not overwritten.
 func TestRefused(t *testing.T) {
-	for _, text := range []string{"precious", "once journal 2\n\x00 and more, which nobody understands here", magic} {
+	for _, text := range []string{"precious", "once journal 2\n\x00 and more, which this version does not understand", magic} {
 		path := newPath(t)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ type result struct {
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
-	if errors.Is(e.err, ErrGone) { // nobody has to look after it any more
+	if errors.Is(e.err, ErrGone) { // it needs no attention any more
 		e.err, m.outcome = nil, ProofAnswered
 	}
 	e.trusted, e.outcome = m.trusted, m.outcome
@@ -178,7 +178,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 // End is j.End for transports.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep || o == ProofUntouched { // of whoever was there before nothing is known
+		if m.keep || o == ProofUntouched { // of earlier senders nothing is known
 			o = ProofNone
 		}
 		m.outcome = o

@@ -27,7 +27,7 @@ type Options struct {
 
 // Resumed is how a call of [Resume] has ended.
 type Resumed struct {
-	Closed int // their outcome is known now, or somebody else has closed them
+	Closed int // their outcome is known now, or another process has closed them
 	Open   int // it is not: they can be resumed again
 	Left   int // of those, what was not sent, because its host is failing: resume it later
 	Held   int // they wait for a person

@@ -95,7 +95,7 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
 		_, err = t.exec(ctx, "delete from once_intent where id = ?", in.ID)
-	case ProofUntouched: // and nobody else has begun or planned it
+	case ProofUntouched: // and no other process has begun or planned it
 		_, err = t.exec(ctx, "delete from once_intent where id = ? and calls = 1", in.ID)
 	case ProofExpired:
 		_, err = t.exec(ctx, "update once_intent set held = ? where id = ? and held = ''", "its key has expired", in.ID)

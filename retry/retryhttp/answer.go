@@ -123,7 +123,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	case resp.StatusCode != http.StatusConflict:
 	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
 		class = retry.ClassInFlight
-	case keyed && (p.again || named): // of whoever else
+	case keyed && (p.again || named): // of some other request
 		class = retry.ClassInFlight
 	}
 	if class == retry.ClassFinal && again {

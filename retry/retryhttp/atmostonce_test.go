@@ -24,7 +24,7 @@ var bodies = map[string]func() io.Reader{
 	"empty":   func() io.Reader { return strings.NewReader("") },
 	"NoBody":  func() io.Reader { return http.NoBody },
 	"nil":     func() io.Reader { return nil },
-	"unnamed": func() io.Reader { return io.MultiReader() }, // empty, and of a length that nobody knows
+	"unnamed": func() io.Reader { return io.MultiReader() }, // empty, and of unknown length
 }
 
 // endings of the first request, by protocol.

@@ -196,7 +196,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	if total := c.total(); (total < 0 || elapsed < total) && c.free(&a) {
 		return 0, ""
 	}
-	f := retry.Failure{Attempt: c.tries(), Class: a.class, After: a.after, Elapsed: elapsed, Random: rand.Float64()}
+	f := retry.FailedAttempt{Attempt: c.tries(), Class: a.class, After: a.after, Elapsed: elapsed, Random: rand.Float64()}
 	var late interface{ Timeout() bool }
 	if errors.As(a.err, &late) && late.Timeout() {
 		f.Silent, f.Begun, f.Now = a.number, a.begun, time.Duration(lazy.Now())

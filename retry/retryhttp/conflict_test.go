@@ -81,9 +81,9 @@ func TestConflicts(t *testing.T) {
 // in the header is the caller's and not changed.
 func TestQuotedKeys(t *testing.T) {
 	engine := once.New(memstore.New(), once.Config{})
-	preset := oncehttp.Default()
+	preset := oncehttp.DefaultPreset()
 	preset.QuotedKeys = true
-	strict := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global(), Preset: preset})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	strict := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: preset})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s := &served{base: func(_ int, r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		strict.ServeHTTP(w, r)

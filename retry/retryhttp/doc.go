@@ -67,7 +67,7 @@
 // # What net/http does behind one's back
 //
 // [http.Transport] repeats a POST that has an Idempotency-Key by itself when a kept-alive
-// connection dies, and nobody counts that. Over HTTP/2 it repeats any request that the server has
+// connection dies, which is not counted. Over HTTP/2 it repeats any request that the server has
 // refused, or has reset with PROTOCOL_ERROR, which does not prove that the server has not looked at it. Here it
 // cannot: attempts have no GetBody; if there is no body either, the name of the key's header is spelt in lower case, which
 // is the same to a server, and an attempt that net/http begins again over HTTP/2 is ended. So each

@@ -26,7 +26,7 @@ func (c *call) resume(expires time.Time) {
 	c.expires, c.noted = expires, expires
 	c.mu.Unlock()
 	switch {
-	case c.t.Dialect.Retain > 0 && expires.IsZero(): // the plan of somebody who did not know
+	case c.t.Dialect.Retain > 0 && expires.IsZero(): // the plan of a process that did not know
 		c.advertised(c.t.Dialect.Retain)
 	case c.t.Dialect.Retain > 0 || expires.IsZero():
 		c.expire(c.t.retention())

@@ -46,8 +46,8 @@ func (c *call) record(k Key) error {
 	}, &intent{doubt: !k.Since.IsZero()})
 }
 
-// follow begins the intent of the call that was redirected here once more, because nobody
-// can know there whether it will be followed.
+// follow begins the intent of the call that was redirected here once more, because it is
+// unknown there whether it will be followed.
 func (c *call) follow(from *intent) error {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 		i.Again = asked.Again // that it is there already says nothing
 	}
 	if i.Again {
-		c.first = max(2, c.first) // nobody knows how many attempts there were
+		c.first = max(2, c.first) // the number of attempts is unknown
 	}
 	if got.Again || i.follows {
 		c.since = got.Since
@@ -235,7 +235,7 @@ func settles(resp *http.Response) bool {
 		http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed,
 		http.StatusRequestEntityTooLarge, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusTooEarly,
 		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
-		return false // refused before anybody has looked at the key, perhaps
+		return false // perhaps refused before the key was looked up
 	}
 	return true
 }

@@ -53,7 +53,7 @@ func TestMadeKeysAreNotJournaled(t *testing.T) {
 	}
 }
 
-// TestALoginPageSettlesNothing: a redirect by whoever stands in front of the server, and
+// TestALoginPageSettlesNothing: a redirect by a proxy in front of the server, and
 // the page that it leads to, leave the intent open, until the server itself has answered.
 func TestALoginPageSettlesNothing(t *testing.T) {
 	var pages, refunds int
@@ -96,7 +96,7 @@ func TestALoginPageSettlesNothing(t *testing.T) {
 	}
 }
 
-// TestRedirectsThatAreNotFollowed: whatever the reason is, nobody has the intent any more,
+// TestRedirectsThatAreNotFollowed: whatever the reason is, the intent has no owner any more,
 // and it can be resumed and resolved.
 func TestRedirectsThatAreNotFollowed(t *testing.T) {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -194,7 +194,7 @@ func TestFollowedIntent(t *testing.T) {
 }
 
 // TestTheTimeInTheJournal: a resumed intent has the time that it was written down with. The
-// default of whoever resumes it says nothing, and a shorter time that was set is obeyed,
+// default of the process that resumes it does not count, and a shorter time that was set is obeyed,
 // but not written down; for a plan without a time it is.
 func TestTheTimeInTheJournal(t *testing.T) {
 	const none = time.Duration(0)

@@ -58,7 +58,7 @@ func declared(h http.Header) bool {
 }
 
 // keyOf returns the key of req, the name of the header that holds it if it is there
-// already, and whether it was made here: nobody else knows it then.
+// already, and whether it was made here: no other process knows it then.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {

@@ -35,7 +35,7 @@ func (c *counter) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// descriptors returns how many files this process has open, -1 where nobody tells.
+// descriptors returns how many files this process has open, -1 where that is unknown.
 func descriptors() int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

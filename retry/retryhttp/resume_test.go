@@ -89,7 +89,7 @@ func TestResumeIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestResumeOfUnreachable: the same where there is nobody.
+// TestResumeOfUnreachable: the same where no server answers.
 func TestResumeOfUnreachable(t *testing.T) {
 	for name, use := range map[string]bool{"with the journal": true, "without": false} {
 		f, _ := newJournal(t)

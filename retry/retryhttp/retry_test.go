@@ -31,7 +31,7 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("%v, %v", err, retryhttp.GivenUp(resp))
 	}
 	if retryhttp.GivenUp(nil) != nil || retryhttp.GivenUp(answer(503)) != nil {
-		t.Error("given up by nobody")
+		t.Error("given up by neither")
 	}
 }
 
@@ -185,7 +185,7 @@ func TestWithOnceHTTP(t *testing.T) {
 	engine := once.New(store, once.Config{})
 	executed := 0
 	var attempts []int
-	inner := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.Global()})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	inner := oncehttp.Middleware(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		executed++
 		_, _ = io.WriteString(w, "refunded")
 	}))

@@ -16,8 +16,8 @@ type sending struct {
 	lazy.Context
 
 	limit atomic.Int64 // a [lazy.Moment]; Never: the header is there, has all the time, or has the timer
-	mu    sync.Mutex   // of whoever changes these
-	timer *time.Timer  // nil: nobody has waited
+	mu    sync.Mutex   // guards the fields below
+	timer *time.Timer  // nil: no caller has waited
 
 	watch watch
 
@@ -45,7 +45,7 @@ func (s *sending) look(waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.limit.Load() == int64(lazy.Never): // somebody was faster
+	case s.limit.Load() == int64(lazy.Never): // another goroutine was faster
 	case left <= 0:
 		s.Cancel(errSlow)
 	default:

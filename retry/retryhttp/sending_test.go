@@ -37,8 +37,8 @@ func newModel(parent context.Context, limit time.Duration) *model {
 }
 
 // A sending is what it would be if it were made at once, whatever is done to it, to what it
-// is derived from and to what is derived from it. Only of time that runs out nobody is told
-// who does not look.
+// is derived from and to what is derived from it. Only the end of its time
+// is not seen before it is looked at.
 func TestSendingIsAsMadeAtOnce(t *testing.T) {
 	seed := rand.Uint64()
 	asleep, ends := map[bool]int{}, map[string]int{}
@@ -52,7 +52,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 			ours.limit.Store(int64(lazy.Now().Add(limit)))
 			std := newModel(parent, limit)
 			all := [2][]context.Context{{ours}, {std}}
-			over := false // answered, or ended: whether that was in time nobody asks
+			over := false // answered, or ended: whether that was in time is not asked
 			var steps []string
 			look := func() {
 				synctest.Wait()
@@ -65,7 +65,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 			for range r.IntN(12) {
 				synctest.Wait()
 				if !over {
-					_ = ours.Err() // somebody looks before something else can end it
+					_ = ours.Err() // looked at before something else can end it
 				}
 				switch op := r.IntN(9); {
 				case op == 0:
@@ -119,7 +119,7 @@ func TestSendingIsAsMadeAtOnce(t *testing.T) {
 		})
 	}
 	if asleep[false] == 0 || asleep[true] == 0 {
-		t.Error("somebody always waited")
+		t.Error("a caller always waited")
 	}
 	for _, want := range []string{"<nil>", "context canceled", "cause 1", errSlow.Error(), errLost.Error()} {
 		if ends[want] == 0 {

@@ -30,7 +30,7 @@ func late(failure func() (*http.Response, error)) base {
 	}
 }
 
-// What nobody answers is not sent again if the later ones are not answered either: not by
+// A request without an answer is not sent again if the later ones are not answered either: not by
 // who has many requests under way. Who has only one has all its attempts.
 func TestNobodyIsAnswered(t *testing.T) {
 	for _, c := range []struct {

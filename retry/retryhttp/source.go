@@ -15,7 +15,7 @@ type source struct {
 	first io.ReadCloser // the caller's; nil once it is used
 	again func() (io.ReadCloser, error)
 	tape  *tape      // of a body that is recorded; nil: it is not
-	mu    sync.Mutex // nobody has promised that GetBody may run twice at once
+	mu    sync.Mutex // GetBody need not be safe to run twice at once
 }
 
 // A body of a known length up to this is kept if the caller cannot give it again.

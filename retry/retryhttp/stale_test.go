@@ -219,7 +219,7 @@ func TestTraceOfTheCaller(t *testing.T) {
 }
 
 // A connection that was dead before net/http had written the header has carried nothing: the request is sent
-// again, also if it must not be sent twice. Once the header was written, nobody knows.
+// again, also if it must not be sent twice. Once the header was written, it is unknown.
 func TestDeadBeforeTheHeader(t *testing.T) {
 	for wrote, want := range map[bool]int{false: 2, true: 1} {
 		sent, netHTTP := 0, new(http.Transport)

@@ -36,7 +36,7 @@ func (t *tape) play(ctx context.Context) io.ReadCloser {
 	return &playing{tape: t, ctx: ctx, closed: make(chan struct{})}
 }
 
-// release closes the body if nobody needs it any more.
+// release closes the body if no reader needs it any more.
 func (t *tape) release() {
 	if t.users.Add(-1) == 0 {
 		t.source.Close()

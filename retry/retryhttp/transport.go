@@ -24,7 +24,7 @@ type Transport struct {
 	// Keys says that requests which are neither safe nor idempotent by their method, and
 	// have no idempotency key, are to be given one. Do not set it for servers that do
 	// not know idempotency keys: there a repeated request takes effect twice. A key that
-	// was made lasts for one call: whoever calls again gets another one. So what has one
+	// was made lasts for one call: the next call gets another one. So what has one
 	// is not in the Journal.
 	Keys bool
 

@@ -42,7 +42,7 @@ type watch struct {
 	looked   atomic.Bool  // net/http has begun to look for a connection
 	conns    atomic.Int32 // that it has taken for the attempt
 	kept     atomic.Bool  // the latest one had been used before
-	idle     atomic.Bool  // and nobody else was using it
+	idle     atomic.Bool  // and no other request was using it
 	http2    atomic.Bool
 	wrote    atomic.Bool // the whole header of the request, to any connection
 	answered atomic.Bool // its first byte is there
@@ -148,7 +148,7 @@ const maxStale, manyStale = 100, 8
 
 // free reports whether what follows a is no retry but the same attempt on another
 // connection. Over HTTP/2 all requests of a connection lose it together, and others may
-// have begun on it before it had answered anybody: the one that found it idle is free,
+// have begun on it before it had answered any of them: the one that found it idle is free,
 // the others pay what those pay that were not seen, and only once.
 func (c *call) free(a *answer) bool {
 	if !a.stale || c.stale == maxStale || c.nested {

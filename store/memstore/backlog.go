@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
@@ -18,23 +17,12 @@ func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	add := func(c *upkeep.Count, since time.Time) {
-		c.Number = min(c.Number+1, upkeep.MaxBacklog)
-		c.Oldest = max(c.Oldest, now.Sub(since))
-	}
 	for _, r := range s.rows {
-		switch r.rec.State {
-		case store.StateRunning:
-			add(&b.Running, r.rec.Since)
-		case store.StateWaiting:
-			add(&b.Waiting, r.rec.Since)
-		case store.StateUnknown:
-			add(&b.Unknown, r.rec.Since)
-		case store.StateDone:
-			if r.expired(now) {
-				add(&b.Expired, r.until)
-			}
-		case store.StateAbsent:
+		switch {
+		case r.rec.State != store.StateDone:
+			b.Add(r.rec.State, r.rec.Name, 1, now.Sub(r.rec.Since))
+		case r.expired(now):
+			b.Add(store.StateDone, "", 1, now.Sub(r.until))
 		}
 	}
 	return b, nil

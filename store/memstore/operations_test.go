@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// The store is what one without transactions is, if nobody sees more of it.
+// The store is what one without transactions is, if its users see no more of it.
 func TestConformanceOfOperations(t *testing.T) {
 	storetest.RunOperations(t, harness().Operations())
 }

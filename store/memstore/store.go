@@ -93,7 +93,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 }
 
 // Begin implements [store.Store].
-func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*Tx], store.Record, error) {
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
@@ -114,7 +114,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 }
 
 // Join implements [store.Joiner].
-func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (store.Claim[*Tx], store.Record, error) {
+func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}

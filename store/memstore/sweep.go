@@ -34,7 +34,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	return swept, nil
 }
 
-// expired returns the oldest rows that nobody claims.
+// expired returns the oldest rows that are not claimed.
 func (s *Store) expired(req upkeep.Sweep) (found []pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

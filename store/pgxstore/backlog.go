@@ -13,9 +13,6 @@ var _ upkeep.Backlogger = (*Store)(nil)
 
 // Backlog implements [upkeep.Backlogger], by two indexes. A standby counts what it has.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
-	_, err = s.apart(ctx, pipeline{{sql: dialect.Backlog(sqlplane.PostgreSQL), each: func(row pgx.Rows) (err error) {
-		b, err = dialect.ScanBacklog(row)
-		return err
-	}}})
+	_, err = s.apart(ctx, pipeline{{sql: dialect.Backlog(sqlplane.PostgreSQL), each: func(row pgx.Rows) error { return dialect.AddBacklog(&b, row) }}})
 	return b, err
 }

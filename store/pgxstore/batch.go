@@ -29,7 +29,7 @@ type batchTxn struct {
 var _ ability.Deferred = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
-func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
 	case ordinary(c):
-		queueClaimed(&b, c)
+		queueUnclaimed(&b, c)
 	default:
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
@@ -84,7 +84,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	}
 	conn := t.conn.Conn()
 	stop := context.AfterFunc(ctx, func() { giveUp(conn.PgConn()) })
-	defer stop()                                                          // if somebody's tracer panics
+	defer stop()                                                          // if a tracer panics
 	br, err := t.s.sendPrepared(ctx, context.WithoutCancel(ctx), conn, b) // giveUp ends it
 	if err != nil {
 		if !stop() {
@@ -94,7 +94,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	}
 	failed, tag, err := results(context.WithoutCancel(ctx), br, b)
 	if !stop() {
-		_ = conn.Close(ctx) // the request to cancel may yet come, and is not for whoever is next
+		_ = conn.Close(ctx) // the request to cancel may yet come, and must not hit the next user of the connection
 		if err == nil {
 			failed, err = len(b), ctx.Err() // as in results: it may have ended the wait for the standby
 		}
@@ -153,7 +153,7 @@ func unsent(conn *pgx.Conn, err error, appended bool) error {
 }
 
 // checkBatchWrites refuses what could end the transaction in the middle of its pipeline, where
-// nobody looks before the end: COMMIT, and CALL and DO, whose code may commit where there
+// no answer is read before the end: COMMIT, and CALL and DO, whose code may commit where there
 // was no BEGIN. A text of several statements the server refuses by itself, unless pgx is
 // to use the simple protocol.
 func checkBatchWrites(writes []store.Statement, simple bool) error {

@@ -57,7 +57,7 @@ func (l *lossy) truthful(t *testing.T, point string, op once.Operation, r once.R
 	}
 }
 
-// nobody answers there.
+// no server answers there.
 const nobody = "127.0.0.1:1"
 
 // TestBatchIsCut cuts the connection at every byte of the batch and of its answer, and has
@@ -177,7 +177,7 @@ func cutEverywhere(t *testing.T, configure func(*pgxpool.Config), heals bool, ru
 	}
 	for _, m := range must {
 		if l.told[m] == 0 {
-			t.Errorf("vacuous: nobody was %s", m)
+			t.Errorf("vacuous: none was %s", m)
 		}
 	}
 }
@@ -242,11 +242,11 @@ func TestBatchThatFailsAfterALateOne(t *testing.T) {
 // held keeps its first batch on the way.
 type held struct {
 	store.Store[pgx.Tx]
-	txn    store.Claim[pgx.Tx]
+	txn    store.Transaction[pgx.Tx]
 	change store.Change
 }
 
-func (h *held) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
+func (h *held) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	txn, rec, err := h.Store.Begin(ctx, ask)
 	if h.txn == nil && txn != nil {
 		h.txn = txn
@@ -258,11 +258,11 @@ func (h *held) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[p
 func (h *held) deliver(ctx context.Context) error { return h.txn.Commit(ctx, h.change) }
 
 type slow struct {
-	store.Claim[pgx.Tx]
+	store.Transaction[pgx.Tx]
 	h *held
 }
 
-func (s slow) Unwrap() any { return s.Claim }
+func (s slow) Unwrap() any { return s.Transaction }
 
 func (s slow) Commit(_ context.Context, c store.Change) error {
 	s.h.change = c

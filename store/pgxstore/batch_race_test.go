@@ -95,7 +95,7 @@ func TestBatchRace(t *testing.T) {
 	}
 }
 
-// TestBatchAtABusyKey: whoever holds the claim elsewhere is not waited for by the database.
+// TestBatchAtABusyKey: the database does not wait for a transaction that holds the claim elsewhere.
 func TestBatchAtABusyKey(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -326,7 +326,7 @@ func TestBatchTimeouts(t *testing.T) {
 }
 
 // TestBatchOutlivesTheTables: a table that has changed under prepared statements costs
-// nobody an error, nor do statements that somebody has dropped.
+// no caller an error, nor do statements that were dropped by hand.
 func TestBatchOutlivesTheTables(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestBatchGivesUp: a batch that is stuck behind a lock when its time is over is ended by the
-// server, which says so, and no connection is left with somebody else's cancellation.
+// server, which says so, and no connection is left with the cancellation of another request.
 func TestBatchGivesUp(t *testing.T) {
 	for mode, configure := range modes {
 		t.Run(mode, func(t *testing.T) {

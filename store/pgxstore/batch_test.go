@@ -118,7 +118,7 @@ func batchIsOneRoundTrip(t *testing.T, configure func(*pgxpool.Config)) {
 		}},
 		{"executed, serializable", 1, func() error { o := op(); o.Isolation = store.Serializable; return executed(o) }},
 		{"replayed here", 1, func() error { _, err := once.DoBatch(ctx, e, done, declare("again")); return err }},
-		{"replayed elsewhere", 3, func() error { // the last of them while nobody waits
+		{"replayed elsewhere", 3, func() error { // the last of them while no caller waits
 			r, err := once.DoBatch(ctx, once.New(other, once.Config{}), done, declare("again"))
 			if !r.Replayed {
 				err = errors.Join(err, errors.New("executed"))

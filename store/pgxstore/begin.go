@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claim is what the first round trip has brought.
-type claim struct {
+// lookup is what the first round trip has brought.
+type lookup struct {
 	id       store.ID  // zero: nothing is claimed
 	start    time.Time // of the transaction
 	granted  bool
@@ -26,7 +26,7 @@ type claim struct {
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
-func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
+func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	opts.First = opts.First && opts.StaleAfter.IsZero()
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	handed := false
 	answer := awaitAnswer(conn.Conn(), answerTime(opts.Timeouts))
 	defer func() {
-		if !handed { // somebody's tracer has panicked
+		if !handed { // a tracer has panicked
 			_ = answer.stop(nil)
 			conn.Release()
 		}
@@ -48,12 +48,12 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	s.queueName(&b, opts.ID)
 	queueClaim(ctx, &b, opts, read)
 	br := s.send(ctx, conn.Conn(), b)
-	c, err := readClaim(br, b, opts.ID)
+	c, err := readLookup(br, b, opts.ID)
 	if e := br.Close(); err == nil {
 		err = e
 	}
 	err = answer.stop(err)
-	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts)}, claim: c}
+	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts)}, seen: c}
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	t.shared.refusal = opts.Refuse
 	handed = true
@@ -121,8 +121,8 @@ func queueBounds(b *pipeline, statement time.Duration, t store.Timeouts) {
 	}
 }
 
-// readClaim reads the answers to sent, which claims id.
-func readClaim(br pgx.BatchResults, sent pipeline, id store.ID) (c claim, err error) {
+// readLookup reads the answers to sent, which claims id.
+func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err error) {
 	c.id = id
 	for i := 0; i < len(sent) && err == nil; i++ {
 		switch sent[i].sql {
@@ -179,7 +179,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	}
 	probed := false
 	defer func() {
-		if !probed { // or somebody's tracer has panicked
+		if !probed { // or a tracer has panicked
 			conn.Release()
 		}
 	}()
@@ -228,7 +228,7 @@ const abandonTime = 5 * time.Second
 // abandon rolls back, cancelled or not, and gives the connection back. A pool
 // drops a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
-	defer t.conn.Release() // also if somebody's tracer panics
+	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
 	if t.conn.Conn().PgConn().TxStatus() != 'I' {
@@ -247,7 +247,7 @@ func (t *txn) closed() {
 // the server has restarted since it was last used, is replaced: what begins a
 // transaction applies nothing, so that it can be sent again. Those that lie idle in
 // the pool may be broken, too.
-func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Claim[pgx.Tx], rec store.Record, err error) {
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // TestBudget: the time that a caller has becomes the statement_timeout of its
-// transaction, never beyond what the session had, and never for anybody else.
+// transaction, never beyond what the session had, and never for other users of the connection.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestIsolationIsTheOperations(t *testing.T) {
 }
 
 // TestExpiredSparesTheLiving: what clears the way for a new record must never hit one
-// that still counts, whoever else has been faster.
+// that still counts, also if another caller was faster.
 func TestExpiredSparesTheLiving(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

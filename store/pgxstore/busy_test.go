@@ -37,7 +37,10 @@ func TestALockedTableIsNoOutage(t *testing.T) {
 			_, err := s.Swap(ctx, store.Change{ID: id, Next: store.Record{State: store.StateDone, Fence: 1}})
 			return err
 		},
-		"Renew":      func() error { _, err := s.Renew(ctx, []store.Hold{{ID: id, Fence: 1}}, 1e9); return err },
+		"Renew": func() error {
+			_, err := s.Unwrap().(store.Renewer).Renew(ctx, []store.Hold{{ID: id, Fence: 1}}, 1e9)
+			return err
+		},
 		"Sweep":      func() error { _, err := s.Sweep(ctx, upkeep.Sweep{Limit: 1}); return err },
 		"Unfinished": func() error { _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 1}); return err },
 		"Join": func() error {

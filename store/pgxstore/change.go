@@ -24,18 +24,20 @@ func ordinary(c store.Change) bool {
 		c.Expect.Fence == 0 && !c.KeepRequest && len(c.Held) == 0 && c.StaleAfter.IsZero()
 }
 
-// queueChange queues the record of c in a transaction that claimed describes.
-func queueChange(b *pipeline, c store.Change, claimed *claim) {
+// queueChange queues the record of c in a transaction that found describes.
+func queueChange(b *pipeline, c store.Change, found *lookup) {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
-	case c.ID == claimed.id && ordinary(c):
-		if claimed.row.expired {
+	case c.ID == found.id && ordinary(c):
+		if found.row.expired {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
-		queueDone(b, c, claimed.start)
+		queueDone(b, c, found.start)
+	case keeps(c) && len(c.Held) == 0:
+		b.refusing(store.KindTaken, pgsql.SwapKeepSame, append(keepArgs(c), found.start)...)
 	default:
-		b.refusing(store.KindEnded, pgsql.SameTransaction, claimed.start)
-		if c.ID == claimed.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
+		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
+		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
 			c.ID, c.StaleAfter = store.ID{}, time.Time{} // it is absent, and stays so
 		}
 		queueSwap(b, c)
@@ -47,8 +49,8 @@ func queueDone(b *pipeline, c store.Change, start time.Time) {
 	queueInsert(b, store.KindEnded, pgsql.InsertDone, pgsql.InsertDoneRequest, c, start)
 }
 
-// queueClaimed queues the same by whom nothing has claimed.
-func queueClaimed(b *pipeline, c store.Change) {
+// queueUnclaimed queues the same for a transaction that holds no claim: the insert itself claims.
+func queueUnclaimed(b *pipeline, c store.Change) {
 	queueInsert(b, store.KindTaken, pgsql.InsertClaim, pgsql.InsertClaimRequest, c, pgsql.LockID(c.ID))
 }
 
@@ -93,6 +95,19 @@ func queueHeld(b *pipeline, holds []store.Hold) {
 	}
 }
 
+// keeps reports whether c is a step of an operation that goes on.
+func keeps(c store.Change) bool {
+	return c.KeepRequest && c.Expect.Fence != 0 && c.Next.State != store.StateAbsent
+}
+
+func keepArgs(c store.Change) []any {
+	n, expect := c.Next, c.Expect
+	return []any{
+		c.ID.Scope, c.ID.Key, int64(n.State), n.Fence, n.Nonce, int64(n.Result.Status), int64(n.Result.Kind), head.Encode(&n.Result), n.Result.Body,
+		n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain), expect.Fence, expect.LeaseExpired, expect.Nonce,
+	}
+}
+
 func queueRecord(b *pipeline, c store.Change) {
 	n, expect := c.Next, c.Expect
 	key := []any{c.ID.Scope, c.ID.Key}
@@ -108,8 +123,8 @@ func queueRecord(b *pipeline, c store.Change) {
 	case expect.Fence == 0:
 		b.queue(pgsql.Expired, key...)
 		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
-	case c.KeepRequest:
-		b.refusing(store.KindTaken, pgsql.SwapKeep, slices.Concat(key, who, result, lease, expected)...)
+	case keeps(c):
+		b.refusing(store.KindTaken, pgsql.SwapKeep, keepArgs(c)...)
 	default:
 		b.refusing(store.KindTaken, pgsql.SwapUpdate, slices.Concat(key, who, asked, result, origin, lease, expected)...)
 	}

@@ -47,13 +47,17 @@ func TestAChangeInAnotherTransaction(t *testing.T) {
 	traced.ID.Key, traced.Next.Trace = "traced", "00-1-1-01"
 	taken := running("held")
 	taken.Expect.Fence, taken.Next.Fence = 1, 2
+	kept := taken
+	kept.KeepRequest, kept.Next.Trace = true, ""
+	late := kept
+	late.Expect.Fence, late.Next.Fence = 7, 8
 	for name, c := range map[string]store.Change{
-		"done": finished, "done and traced": traced, "running": running("running"), "taken over": taken,
+		"kept": kept, "kept, of another owner": late, "done": finished, "done and traced": traced, "running": running("running"), "taken over": taken,
 		"released":  {ID: held.ID, Expect: store.Expect{Fence: 1}},
 		"only held": {Held: []store.Hold{holdOf(held)}},
 	} {
 		for _, claims := range []bool{true, false} {
-			opts := store.BeginOptions{}
+			opts := store.BeginOptions{First: c.KeepRequest}
 			if claims && c.Expect.Fence == 0 {
 				opts.ID = c.ID
 			}
@@ -116,7 +120,7 @@ func waiting(t *testing.T, pool *pgxpool.Pool, n int) {
 	patience := time.Now().Add(15 * time.Second)
 	for count(t, pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") < n {
 		if time.Now().After(patience) {
-			t.Fatal("nobody waits")
+			t.Fatal("no caller waits")
 		}
 		<-time.After(time.Millisecond)
 	}

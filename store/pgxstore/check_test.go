@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// TestMissingTables: that nobody has migrated is found at start, and otherwise by the first
+// TestMissingTables: that the database is not migrated is found at start, and otherwise by the first
 // operation, whatever its path, as an error that says what to do.
 func TestMissingTables(t *testing.T) {
 	ctx := t.Context()

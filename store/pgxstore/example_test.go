@@ -26,7 +26,7 @@ func ExampleStore_Warm() { //nolint:testableexamples // there is no server in th
 		})
 		engine := once.New(s, once.Config{Observer: once.Observers(pool, once.Log(slog.Default()))})
 		protect := oncehttp.Middleware(engine, oncehttp.Config{
-			Principal: oncehttp.Global(),
+			Principal: oncehttp.SharedPrincipal(),
 			Gate:      limit.New(limit.Config{Capacity: pool}),
 		})
 		return protect(refunds), nil

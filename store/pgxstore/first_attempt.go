@@ -16,7 +16,7 @@ import (
 
 // firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
 // of the handler: it would run whatever a look-up said, and that saves a round trip. The
-// claim fails if somebody else has it, and the server then skips the statement.
+// claim fails if another transaction has it, and the server then skips the statement.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
@@ -25,13 +25,13 @@ type firstAttempt struct {
 }
 
 // beginFirst does no more than get a connection.
-func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Claim[pgx.Tx], error) {
+func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	t := &txn{s: s, conn: conn, claim: claim{id: opts.ID}}
-	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.claim.start}}
+	t := &txn{s: s, conn: conn, seen: lookup{id: opts.ID}}
+	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.seen.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
 	t.shared.refusal = opts.Refuse
@@ -115,11 +115,20 @@ func (e unsentError) Unwrap() error { return e.error }
 
 // begin is BEGIN and the bounds.
 func (f *firstAttempt) begin() pipeline {
+	b := f.unbounded()
+	queueBounds(&b, f.budget(), f.opts.Timeouts)
+	return b
+}
+
+func (f *firstAttempt) unbounded() pipeline {
 	b := make(pipeline, 0, 4)
 	b.queue(beginText[f.opts.Isolation])
 	f.s.queueName(&b, f.opts.ID)
-	queueBounds(&b, budgetUntil(f.deadline, f.opts.Timeouts.Statement), f.opts.Timeouts)
 	return b
+}
+
+func (f *firstAttempt) budget() time.Duration {
+	return budgetUntil(f.deadline, f.opts.Timeouts.Statement)
 }
 
 // prepare prepares what is to travel with the claim, if that is new to the connection. It waits for
@@ -202,12 +211,13 @@ func (f *firstAttempt) sendAlone(ctx context.Context, conn *pgx.Conn) error {
 
 // claim is BEGIN, the bounds and the claim, if there is an operation to claim.
 func (f *firstAttempt) claim() pipeline {
-	b := f.begin()
-	if f.opts.ID.IsZero() {
-		b.queue(pgsql.StartFirst)
-	} else {
-		b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	if f.opts.ID.IsZero() { // one statement less: a step of a lease or a saga has few others
+		b := f.unbounded()
+		b.queue(pgsql.BoundsStart, pgsql.Bound(f.budget()), pgsql.Bound(f.opts.Timeouts.Lock), pgsql.Bound(f.opts.Timeouts.Idle))
+		return b
 	}
+	b := f.begin()
+	b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
 	return b
 }
 
@@ -315,7 +325,7 @@ func (r *firstRows) Values() ([]any, error) {
 	return values, err
 }
 
-// Close may be called again, also when the connection is somebody else's.
+// Close may be called again, also when the connection belongs to another goroutine.
 func (r *firstRows) Close() {
 	if r.closed {
 		return

@@ -160,7 +160,7 @@ func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpo
 	}
 }
 
-// TestAClaimThatWasPutOff is somebody else's: nothing of the handler's gets to the
+// TestAClaimThatWasPutOff is held by another transaction: nothing of the handler's gets to the
 // database, and whatever it makes of that, the caller is told that it is in flight, or gets
 // the other one's answer.
 func TestAClaimThatWasPutOff(t *testing.T) {
@@ -326,7 +326,7 @@ func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 	}
 }
 
-// TestRowsOfAnEarlierHandler cannot disturb whoever has the connection now.
+// TestRowsOfAnEarlierHandler cannot disturb the present user of the connection.
 func TestRowsOfAnEarlierHandler(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })

@@ -204,7 +204,7 @@ func (m meanwhile) Value() (driver.Value, error) {
 	return int64(1), nil
 }
 
-// TestNothingRunsBeforeTheTransactionIsOpen, also while somebody opens it, or has failed to.
+// TestNothingRunsBeforeTheTransactionIsOpen, also while another goroutine opens it, or has failed to.
 func TestNothingRunsBeforeTheTransactionIsOpen(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
@@ -334,6 +334,32 @@ func TestAFirstStatementIsBounded(t *testing.T) {
 		unit := wait(name, bounds, false)
 		if took := wait(name, bounds, true); took > unit*9/5 { // one bound, and not one for each of two steps
 			t.Errorf("%s: a first statement waits for %v, an ordinary one for %v", name, took, unit)
+		}
+	}
+}
+
+// TestBoundsOfAStep: a transaction that claims nothing, and whose BEGIN travels with its first statement, has each of its bounds. A bound that is not set
+// leaves that of the session.
+func TestBoundsOfAStep(t *testing.T) {
+	t.Parallel()
+	s := pgxstore.New(openPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "9s" }), pgxstore.Config{})
+	for want, bounds := range map[string]store.Timeouts{
+		"7s 5s 3s": {Statement: 7 * time.Second, Lock: 5 * time.Second, Idle: 3 * time.Second},
+		"0 9s 3s":  {Idle: 3 * time.Second},
+		"7s 9s 0":  {Statement: 7 * time.Second, Lock: 11 * time.Second},
+		"0 9s 0":   {},
+	} {
+		txn, _, err := s.Begin(t.Context(), store.BeginOptions{First: true, Timeouts: bounds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		const all = "select current_setting('statement_timeout') || $1 || current_setting('lock_timeout') || $1 || current_setting('idle_in_transaction_session_timeout')"
+		if err := txn.Tx().QueryRow(t.Context(), all, " ").Scan(&got); err != nil || got != want {
+			t.Errorf("the bounds are %s, want %s: %v", got, want, err)
+		}
+		if err := txn.Rollback(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -55,7 +55,7 @@ var (
 		"a statement was under way when the handler returned, so that its connection was closed. Try: wait for goroutines before the handler returns")
 )
 
-// cut closes the socket of a connection that somebody else is using. Nothing is sent: pgx ends
+// cut closes the socket of a connection that another goroutine is using. Nothing is sent: pgx ends
 // what is under way with an error and asks the server to cancel it.
 func cut(conn *pgconn.PgConn) { _ = conn.Conn().Close() }
 

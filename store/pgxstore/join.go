@@ -25,7 +25,7 @@ const (
 
 // Join implements [store.Joiner]: one round trip for savepoint, claim and look-up,
 // one for the record. The claim is held until the caller's transaction ends.
-func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (store.Claim[pgx.Tx], store.Record, error) {
+func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)
 	}
@@ -46,11 +46,11 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched) // no budget: it would outlive the operation
 	br := caller.SendBatch(ctx, b.batch())
-	var c claim
+	var c lookup
 	_, err := br.Exec()
 	set := err == nil
 	if set {
-		c, err = readClaim(br, b[1:], opts.ID)
+		c, err = readLookup(br, b[1:], opts.ID)
 	}
 	if e := br.Close(); err == nil {
 		err = e
@@ -67,7 +67,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		}
 		return nil, store.Record{}, down(err)
 	}
-	j := &joined{caller: caller, claim: c, claims: claimsOf(caller.Conn(), c.start), user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements.Load()}
+	j := &joined{caller: caller, seen: c, claims: claimsOf(caller.Conn(), c.start), user: &tx{Tx: caller, outer: outer, root: root}, before: root.statements.Load()}
 	var refused error
 	rec := c.row.live()
 	switch {
@@ -137,7 +137,7 @@ func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
 type joined struct {
 	caller pgx.Tx
 	user   *tx
-	claim  claim
+	seen   lookup
 	claims *claims
 	holds  bool  // one of claims
 	before int64 // statements
@@ -210,7 +210,7 @@ func (j *joined) undo(ctx context.Context) error {
 }
 
 // unfit is unfit of a transaction. The connection of a caller who is not ours is not looked
-// at: if the handler has ended that transaction, it may be somebody else's by now. What
+// at: if the handler has ended that transaction, it may belong to another goroutine by now. What
 // Commit sends finds that out.
 func (j *joined) unfit() error {
 	if _, ours := j.caller.(*session); ours {
@@ -245,7 +245,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	j.user.over.Store(true)
-	if j.claim.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0 { // the record takes a lock, too
+	if j.seen.id.IsZero() && !c.ID.IsZero() && c.Expect.Fence == 0 { // the record takes a lock, too
 		if err := j.hold(); err != nil {
 			if !j.undone {
 				_ = j.undo(ctx)
@@ -257,7 +257,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	if j.undone {
 		b.queue(savepoint)
 	}
-	queueChange(&b, c, &j.claim)
+	queueChange(&b, c, &j.seen)
 	tail := j.user.tail
 	if j.user.outer != nil {
 		tail = nil // it travels with the outer commit

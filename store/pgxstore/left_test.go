@@ -181,8 +181,7 @@ func leaveBehind(t *testing.T, pool *pgxpool.Pool, run func(context.Context, pgx
 	}
 }
 
-// TestAJoinThatLeavesAStatementBehind: the caller's transaction does not commit, whoever it
-// belongs to, because what the join has written could not be undone.
+// TestAJoinThatLeavesAStatementBehind: a transaction does not commit, the caller's or the engine's, because what the join has written could not be undone.
 func TestAJoinThatLeavesAStatementBehind(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)

@@ -75,7 +75,6 @@ var (
 	_ store.Classifier     = (*Store)(nil)
 	_ store.Checker        = (*Store)(nil)
 	_ sqlplane.SQL[pgx.Tx] = (*Store)(nil)
-	_ store.Renewer        = (*Store)(nil)
 	_ upkeep.Lister        = (*Store)(nil)
 )
 

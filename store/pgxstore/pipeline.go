@@ -22,7 +22,7 @@ type pipeline []statement
 type statement struct {
 	sql  string
 	args []any
-	rows bool                 // somebody reads them, and what they consist of
+	rows bool                 // a caller reads them, and what they consist of
 	each func(pgx.Rows) error // reads each of them, if set
 
 	appended bool // by a Runner: its tables are those of a capability
@@ -92,8 +92,8 @@ var own = map[string]bool{
 	pgsql.Budget: true, pgsql.Bounds: true, pgsql.Name: true,
 	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
 	pgsql.SweepLightly: true, pgsql.Sweep: true,
-	pgsql.Start: true, pgsql.StartFirst: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
-	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
+	pgsql.Start: true, pgsql.BoundsStart: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
+	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapKeepSame: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
@@ -300,7 +300,7 @@ func (r pipelineResults) Close() error {
 	return err
 }
 
-// close also ends a connection on which somebody has dropped our prepared statements:
+// close also ends a connection on which a handler has dropped our prepared statements:
 // pgx goes on believing in them.
 func (r pipelineResults) close() error {
 	err := r.all.Close()

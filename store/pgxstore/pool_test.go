@@ -27,7 +27,7 @@ func TestPoolProtection(t *testing.T) {
 	pool := limit.NewPool(limit.PoolConfig{Limit: places, Acquire: 20 * time.Millisecond, Window: 300 * time.Millisecond})
 	probe := make(chan struct{})
 	handler := oncehttp.Handler(once.New(pgxstore.New(db, pgxstore.Config{}), once.Config{Observer: once.Observers(pool, once.Warnings)}),
-		oncehttp.Config{Principal: oncehttp.Global(), Gate: limit.New(limit.Config{Capacity: pool, Queue: -1, Wait: time.Minute})},
+		oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Gate: limit.New(limit.Config{Capacity: pool, Queue: -1, Wait: time.Minute})},
 		func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 			if r.Header.Get("Probe") != "" {
 				probe <- struct{}{}

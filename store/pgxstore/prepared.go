@@ -83,7 +83,7 @@ func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) 
 	return sd, nil
 }
 
-// forgetOwn has pgx asked again: whoever has the connection may call DeallocateAll, which only
+// forgetOwn has pgx asked again: a handler that has the connection may call DeallocateAll, which only
 // pgx knows of.
 func (p *preparedCache) forgetOwn() { clear(p.own) }
 
@@ -160,7 +160,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 				if st.sql, st.args, err = r.RewriteQuery(ctx, conn, st.sql, st.args[1:]); err != nil {
 					return nil, err
 				}
-				t[i] = st // for the tracer, and for whoever looks up what has failed
+				t[i] = st // for the tracer, and to look up what has failed
 			}
 		}
 		sd, err := p.get(ctx, conn, st.sql)
@@ -178,7 +178,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 			bare.Fields = nil
 			sd = &bare
 		}
-		// b keeps the formats of results. Nobody reads any but those of the last statement.
+		// b keeps the formats of results. Only those of the last statement are read.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
 	return &b, nil
@@ -203,7 +203,7 @@ func outdated(pe *pgconn.PgError) bool {
 }
 
 // explained adds what to do if err says that a prepared statement is missing, or that its name
-// is taken. Where nobody has dropped statements by hand, only a pooler does that.
+// is taken. Unless statements were dropped by hand, only a pooler does that.
 func explained(err error) error {
 	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {
 		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if a pooler in transaction mode is in between", err)

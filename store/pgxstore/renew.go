@@ -11,11 +11,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Renew implements [store.Renewer] with one round trip for 100 leases. A row that somebody
-// else has locked, such as a commit that demands that it is held, is waited for.
-func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
+// Renew implements [store.Renewer] with one round trip for 100 leases. A row that another
+// transaction has locked, such as a commit that demands that it is held, is waited for.
+func (a abilities) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	for some := range slices.Chunk(holds, pgsql.RenewAtOnce) {
-		_, err := s.apart(ctx, pipeline{{sql: pgsql.Renew, args: []any{pgsql.Holds(some), millis(lease)}, each: func(row pgx.Rows) error {
+		_, err := a.s.apart(ctx, pipeline{{sql: pgsql.Renew, args: []any{pgsql.Holds(some), millis(lease)}, each: func(row pgx.Rows) error {
 			var h store.Hold
 			err := row.Scan(&h.ID.Scope, &h.ID.Key, &h.Fence, &h.Nonce)
 			renewed = append(renewed, h)

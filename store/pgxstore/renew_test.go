@@ -38,7 +38,7 @@ func TestRenewalsNeverDeadlock(t *testing.T) {
 		}
 		group.Go(func() {
 			for range 10 {
-				if renewed, err := s.Renew(t.Context(), mine, time.Hour); err != nil || len(renewed) != len(mine) {
+				if renewed, err := s.Unwrap().(store.Renewer).Renew(t.Context(), mine, time.Hour); err != nil || len(renewed) != len(mine) {
 					t.Errorf("%d of %d renewed, %v", len(renewed), len(mine), err)
 				}
 			}

@@ -9,11 +9,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-var _ sqlplane.Reserver = (*Store)(nil)
+var _ sqlplane.Reserver = abilities{}
 
 // Reserve implements [sqlplane.Reserver] with a pool of one connection and the same settings.
-func (s *Store) Reserve() (own sqlplane.Database, release func(), err error) {
-	cfg := s.pool.Config()
+func (a abilities) Reserve() (own sqlplane.Database, release func(), err error) {
+	cfg := a.s.pool.Config()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = 1, 0, 0
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {

@@ -25,7 +25,7 @@ func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 }
 
 // endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
-// that decides, for whoever looks at what is sent.
+// that decides, for code that looks at what is sent.
 const endLookUp = "commit"
 
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
@@ -40,7 +40,7 @@ func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 // lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
 // record is found out by a probe, which the server does not watch. The probe would wait for
 // the holder of the claim, so without the claim the record is read.
-func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
+func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
 		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
@@ -56,7 +56,7 @@ func (c *claim) lookWatched(ctx context.Context, caller pgx.Tx, opts store.Begin
 }
 
 // probe reports whether there is no record, and then asks once more whether it is too late.
-func (c *claim) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
+func (c *lookup) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
 	var b pipeline
 	b.queue("savepoint once_probe")
 	b.queue(pgsql.Probe, opts.ID.Scope, opts.ID.Key)

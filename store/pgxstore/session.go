@@ -24,7 +24,7 @@ type session struct {
 	first   *firstAttempt // BEGIN and claim that are not sent yet
 	refused error         // why it is not open
 	large   pgx.Tx        // what large objects belong to
-	over    bool          // conn may be somebody else's
+	over    bool          // conn may belong to another goroutine
 
 	answerTime time.Duration // for a statement of the handler; 0: no bound
 }
@@ -159,7 +159,7 @@ func (s *session) end(ctx context.Context, sql string) error {
 	}
 	_, err := s.conn.Exec(ctx, sql)
 	if err != nil {
-		_ = s.conn.Close(ctx) // in a state that nobody knows
+		_ = s.conn.Close(ctx) // in an unknown state
 	}
 	s.closed()
 	return err

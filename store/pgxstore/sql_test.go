@@ -91,7 +91,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 			return err
 		}},
 		{"Renew", 1, func(ctx context.Context) error {
-			renewed, err := s.Renew(ctx, []store.Hold{holdOf(leased)}, time.Hour)
+			renewed, err := s.Unwrap().(store.Renewer).Renew(ctx, []store.Hold{holdOf(leased)}, time.Hour)
 			if len(renewed) != 1 {
 				t.Errorf("%d renewed", len(renewed))
 			}

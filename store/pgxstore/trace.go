@@ -56,7 +56,7 @@ func (t queryTrace) end(tag pgconn.CommandTag, err error) {
 	}
 }
 
-// batchTrace is a pipeline that a tracer has been told of; nil: nobody traces batches.
+// batchTrace is a pipeline that a tracer has been told of; nil: batches are not traced.
 type batchTrace struct {
 	tracer  pgx.BatchTracer
 	ctx     context.Context //nolint:containedctx // the tracer's, for the rest of the call

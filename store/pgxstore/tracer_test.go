@@ -43,7 +43,7 @@ func (s *spans) count(err error) {
 	}
 }
 
-// TestNoErrorsWhereNothingFails: whoever traces pgx would see an error in every
+// TestNoErrorsWhereNothingFails: a user who traces pgx would see an error in every
 // operation, and learn to overlook them.
 func TestNoErrorsWhereNothingFails(t *testing.T) {
 	t.Parallel()

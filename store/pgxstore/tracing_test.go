@@ -144,7 +144,7 @@ func reason(err error) string {
 	return "failed"
 }
 
-// check fails the test if starts and ends do not match. A rollback for which nobody waits
+// check fails the test if starts and ends do not match. A rollback that no caller waits for
 // may still be under way.
 func (r *recorder) check(t *testing.T) {
 	t.Helper()

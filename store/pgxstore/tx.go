@@ -96,7 +96,7 @@ func (t *tx) admit(sql string) error {
 }
 
 // ended reports whether t, or what it is a part of, is over. The connection may then
-// be somebody else's.
+// belong to another goroutine.
 func (t *tx) ended() bool {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
 		if l.over.Load() {

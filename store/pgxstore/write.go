@@ -19,6 +19,7 @@ type abilities struct{ s *Store }
 var (
 	_ upkeep.Writer[pgx.Tx]    = abilities{}
 	_ upkeep.Taker             = abilities{}
+	_ store.Renewer            = abilities{}
 	_ ability.DeadlockDetector = abilities{}
 )
 

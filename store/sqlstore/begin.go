@@ -17,7 +17,7 @@ import (
 )
 
 // Begin opens a guarded transaction, claims and looks up.
-func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	if opts.Timeouts.Acquire == 0 || s.dialect.name == sqlplane.SQLite { // SQLite runs in this process: no server can be silent
 		return s.beginOn(ctx, opts)
 	}
@@ -36,7 +36,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 }
 
 // beginOn begins as the database of the store needs it.
-func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Claim[*sql.Tx], rec store.Record, err error) {
+func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Transaction[*sql.Tx], rec store.Record, err error) {
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)
 	} else {
@@ -48,7 +48,7 @@ func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun sto
 	return begun, rec, err
 }
 
-func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	if s.dialect.name == sqlplane.SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
 		if rec, err := s.readBeforeBegin(ctx, opts); err != nil || rec.State == store.StateDone {
 			return nil, rec, err
@@ -70,7 +70,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
 	}
-	ahead := t.claim.row
+	ahead := t.seen.row
 	if t.tx == nil { // the look-up before the transaction has found a result
 		return nil, ahead.live(), t.found(ctx, opts, ahead.live())
 	}
@@ -81,7 +81,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		err = t.setTimeouts(ctx, opts.Timeouts)
 	}
 	if err == nil && !opts.ID.IsZero() {
-		t.claim, err = s.dialect.claim(s.ownContext(ctx), t.tx, opts)
+		t.seen, err = s.dialect.claim(s.ownContext(ctx), t.tx, opts)
 	}
 	switch {
 	case err != nil:
@@ -91,19 +91,19 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Claim
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
-	case t.claim.watched && !s.looksAhead(opts):
+	case t.seen.watched && !s.looksAhead(opts):
 		_ = t.end()
 		s.watched.Store(true)
 		return s.begin(ctx, opts)
-	case t.claim.watched:
-		t.claim.row = ahead
+	case t.seen.watched:
+		t.seen.row = ahead
 	}
 	if opts.ID.IsZero() {
 		t.writeIfEnded(opts.IfEnded)
 		t.began()
 		return t, store.Record{}, nil
 	}
-	rec, free := t.claim.verdict()
+	rec, free := t.seen.verdict()
 	if !free {
 		return nil, rec, t.found(ctx, opts, rec)
 	}
@@ -135,7 +135,7 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 }
 
 // verdict returns whether the operation is free to be executed, or else the record in its way.
-func (c *claim) verdict() (rec store.Record, free bool) {
+func (c *lookup) verdict() (rec store.Record, free bool) {
 	rec = c.row.live()
 	switch {
 	case rec.State != store.StateAbsent:
@@ -158,7 +158,7 @@ func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error)
 	}
 	return s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
 		if s.looksAhead(opts) {
-			if err = t.lookAhead(own, opts); err != nil || t.claim.row.live().State == store.StateDone {
+			if err = t.lookAhead(own, opts); err != nil || t.seen.row.live().State == store.StateDone {
 				return err
 			}
 		}

@@ -69,7 +69,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	case t.id.IsZero():
 		return t.swapRecord(ctx, c)
 	}
-	if t.claim.row.expired {
+	if t.seen.row.expired {
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 	if isAtomic(c) {
 		n := c.Next
 		_, err := t.tx.ExecContext(ctx, t.s.dialect.insert, c.ID.Scope, c.ID.Key, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind),
-			head.Encode(&n.Result), n.Result.Body, millis(c.Retain), t.claim.start, n.Request, text(n.Trace), text(n.Name))
+			head.Encode(&n.Result), n.Result.Body, millis(c.Retain), t.seen.start, n.Request, text(n.Trace), text(n.Name))
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == sqlplane.PostgreSQL {
-		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.claim.start); err != nil {
+		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.seen.start); err != nil {
 			return t.recordFailed(err)
 		}
 	}

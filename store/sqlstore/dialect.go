@@ -23,23 +23,23 @@ var (
 type database struct {
 	name sqlplane.Dialect
 
-	read       string                                                            // scope, key; not of sqlplane.PostgreSQL
-	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error              // what the transaction may wait for; nil if the database knows no such thing
-	claim      func(context.Context, *sql.Tx, store.BeginOptions) (claim, error) // claims and looks up
-	expired    string                                                            // scope, key
-	insert     string                                                            // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
-	swapInsert string                                                            // scope, key, lock, fields...
-	swapUpdate string                                                            // scope, key, fields..., expectation...
-	swapKeep   string                                                            // as swapUpdate, without fingerprint, request, trace and name
-	swapDelete string                                                            // scope, key, expectation...
-	synced     string                                                            // makes the commit of who has only read wait for the standby; "" if there are none
-	lock       string                                                            // held while migrating; "" if a transaction excludes others by itself
-	classify   func(error) (kind store.Kind, taken, known bool)                  // what a statement's error means; taken: if it was the record's
-	undefined  func(error) bool                                                  // a table or column is not there
+	read       string                                                             // scope, key; not of sqlplane.PostgreSQL
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // what the transaction may wait for; nil if the database knows no such thing
+	claim      func(context.Context, *sql.Tx, store.BeginOptions) (lookup, error) // claims and looks up
+	expired    string                                                             // scope, key
+	insert     string                                                             // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
+	swapInsert string                                                             // scope, key, lock, fields...
+	swapUpdate string                                                             // scope, key, fields..., expectation...
+	swapKeep   string                                                             // as swapUpdate, without fingerprint, request, trace and name
+	swapDelete string                                                             // scope, key, expectation...
+	synced     string                                                             // makes the commit of who has only read wait for the standby; "" if there are none
+	lock       string                                                             // held while migrating; "" if a transaction excludes others by itself
+	classify   func(error) (kind store.Kind, taken, known bool)                   // what a statement's error means; taken: if it was the record's
+	undefined  func(error) bool                                                   // a table or column is not there
 }
 
-// claim is what looking up has brought.
-type claim struct {
+// lookup is what looking up has brought.
+type lookup struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
 	locked  bool // MySQL: a lock of another transaction was in the way

@@ -29,7 +29,7 @@ func (s *Store) joinName() string {
 // after a statement error it commits only if a rollback to an older savepoint has
 // undone it. The claim is held until the transaction ends. Without an operation there is
 // only a savepoint.
-func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	j := &joined{s: s, caller: caller, guard: new(sqlguard.Txn), id: opts.ID, name: s.joinName()}
 	if err := j.savepoint(j.guard.Join(ctx)); err != nil {
 		return nil, store.Record{}, s.down(err)
@@ -51,7 +51,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		_ = j.undo(ctx) // what went wrong is in err
 		return nil, store.Record{}, s.down(err)
 	}
-	rec, free := j.claim.verdict()
+	rec, free := j.seen.verdict()
 	if !free {
 		var err error
 		if s.dialect.name == sqlplane.PostgreSQL {
@@ -117,8 +117,8 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 		return j.claimMySQL(ctx, opts)
 	}
 	if j.s.dialect.name == sqlplane.PostgreSQL {
-		if j.claim, err = claimPostgres(ctx, j.caller, opts); err == nil && j.claim.watched {
-			err = j.claim.lookWatched(ctx, j.caller, opts.ID)
+		if j.seen, err = claimPostgres(ctx, j.caller, opts); err == nil && j.seen.watched {
+			err = j.seen.lookWatched(ctx, j.caller, opts.ID)
 		}
 		return err
 	}
@@ -128,7 +128,7 @@ func (j *joined) look(ctx context.Context, opts store.BeginOptions) (err error) 
 	_, err = j.caller.ExecContext(ctx, j.s.dialect.expired, opts.ID.Scope, opts.ID.Key)
 	addLockWait(opts.Waits, began)
 	if err == nil {
-		j.claim, err = j.s.dialect.claim(ctx, j.caller, opts)
+		j.seen, err = j.s.dialect.claim(ctx, j.caller, opts)
 	}
 	return err
 }
@@ -140,7 +140,7 @@ type joined struct {
 	guard         *sqlguard.Txn
 	id            store.ID
 	name          string // of the savepoint
-	claim         claim
+	seen          lookup
 	ownStatements int  // those of the store, before the handler's
 	inHandler     bool // the transaction belongs to another handler, which this join is inside of
 	begun         bool // the handler has the transaction, or has had it
@@ -221,7 +221,7 @@ func (j *joined) undo(ctx context.Context) error {
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	j.takeBack()
 	defer j.guard.Refuse(j.guard.Exempt())
-	t := txn{s: j.s, id: j.id, tx: j.caller, guard: j.guard, claim: j.claim}
+	t := txn{s: j.s, id: j.id, tx: j.caller, guard: j.guard, seen: j.seen}
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {
 			return j.s.failed(err, false)
@@ -235,7 +235,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	case j.s.dialect.name == sqlplane.MySQL: // the claim's row was undone as well
 		err = j.reclaimMySQL(ctx)
 	case j.s.dialect.name == sqlplane.SQLite: // and there, that look has deleted an expired record
-		t.claim.row.expired = true
+		t.seen.row.expired = true
 	}
 	if err == nil {
 		err = t.write(ctx, c)

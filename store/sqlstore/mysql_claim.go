@@ -94,13 +94,13 @@ const maxVanished = 10
 
 // vanished reports whether there was something in the way which no longer is: a row that
 // has expired, a claim that was given up.
-func (c *claim) vanished() bool { return !c.granted && c.row.live().State == store.StateAbsent }
+func (c *lookup) vanished() bool { return !c.granted && c.row.live().State == store.StateAbsent }
 
 var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
 
 // claimAtOnce looks the operation up and claims it in one compound statement of MariaDB,
 // which leaves the transaction open if it has the claim. Who has not got it looks again.
-func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how string) (c claim, err error) {
+func (t *txn) claimAtOnce(ctx, own context.Context, opts store.BeginOptions, how string) (c lookup, err error) {
 	word, err := t.compound(ctx, t.s.mysqlCompound(opts, how), &c.row)
 	if isLocked(err) { // of an update that finds its place in an index locked, MariaDB tells no handler of the compound
 		word = wordLocked

@@ -29,7 +29,7 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 	for tries := 1; ; tries++ {
 		found, err := lookUp(ctx, j.caller, look)
 		if err == nil && found.live().State != store.StateAbsent {
-			j.claim.row = found
+			j.seen.row = found
 			return nil
 		}
 		if err == nil {
@@ -37,9 +37,9 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 			if found.expired {
 				how = mysqlReclaim
 			}
-			j.claim.granted, err = claimed(j.caller.ExecContext(ctx, noWait(fill(how, id...))))
+			j.seen.granted, err = claimed(j.caller.ExecContext(ctx, noWait(fill(how, id...))))
 		}
-		if j.claim.granted || err == nil {
+		if j.seen.granted || err == nil {
 			return nil
 		}
 		if !isLocked(err) && !is(err, mysqlDuplicate) {
@@ -83,11 +83,11 @@ func (j *joined) serializable() bool {
 
 // reclaimMySQL repeats a claim that was undone, with all that the handler has done.
 func (j *joined) reclaimMySQL(ctx context.Context) error {
-	j.claim = claim{}
+	j.seen = lookup{}
 	switch err := j.claimMySQL(ctx, store.BeginOptions{ID: j.id}); {
 	case err != nil:
 		return j.s.failed(err, true)
-	case !j.claim.granted:
+	case !j.seen.granted:
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
 	return nil

@@ -92,7 +92,7 @@ func (s *Store) unlock(id store.ID) string { return fill(mysqlUnlock, s.lockName
 
 // claimByLock is claimAtOnce for MySQL. A row that has expired is claimed like one on MariaDB, so that no
 // sweeper deletes it meanwhile.
-func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ string) (c claim, err error) {
+func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ string) (c lookup, err error) {
 	c.row = row{Record: store.Record{State: store.StateRunning}} // in the transaction that has the lock
 	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
 	if err != nil {
@@ -119,7 +119,7 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 		return c, err
 	}
 	if !found.expired {
-		return claim{granted: true}, nil
+		return lookup{granted: true}, nil
 	}
 	err = t.setTimeouts(ctx, opts.Timeouts) // the update waits for its place in an index, if that is locked
 	if err == nil {
@@ -129,7 +129,7 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 		t.hasRow, err = claimed(t.tx.ExecContext(ctx, fill(mysqlReclaim, opts.ID.Scope, opts.ID.Key)))
 	}
 	if err == nil && t.hasRow {
-		return claim{granted: true, row: found}, nil
+		return lookup{granted: true, row: found}, nil
 	}
 	undo := t.tx.Rollback()
 	t.tx = nil
@@ -139,7 +139,7 @@ func (t *txn) claimByLock(ctx, own context.Context, opts store.BeginOptions, _ s
 	case err != nil && !isLocked(err):
 		return c, errors.Join(err, undo)
 	}
-	return claim{locked: err != nil}, undo // a sweeper has the row, or has had it
+	return lookup{locked: err != nil}, undo // a sweeper has the row, or has had it
 }
 
 // letGo lets go of the lock of an operation, if the session has it, or drops the connection.
@@ -165,7 +165,7 @@ func (j *joined) claimByLock(ctx context.Context, opts store.BeginOptions) error
 		j.guard.DoNotAfter(unlock)
 	}
 	if err != nil || !locked {
-		j.claim.row = found
+		j.seen.row = found
 		return err
 	}
 	id := []any{opts.ID.Scope, opts.ID.Key}
@@ -174,7 +174,7 @@ func (j *joined) claimByLock(ctx context.Context, opts store.BeginOptions) error
 		if found.expired {
 			how = mysqlReclaim
 		}
-		if j.claim.granted, err = claimed(j.caller.ExecContext(ctx, fill(how, id...))); j.claim.granted {
+		if j.seen.granted, err = claimed(j.caller.ExecContext(ctx, fill(how, id...))); j.seen.granted {
 			return nil
 		}
 		if err != nil && !isLocked(err) && !is(err, mysqlDuplicate) {
@@ -195,7 +195,7 @@ func (j *joined) claimByLock(ctx context.Context, opts store.BeginOptions) error
 				return err
 			}
 		case err != nil, found.live().State != store.StateAbsent:
-			j.claim.row = found
+			j.seen.row = found
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error
 		ctx, cancel = context.WithTimeout(ctx, bound)
 		defer cancel()
 	}
-	t.claim.row, err = lookPostgres(ctx, t.conn, opts)
+	t.seen.row, err = lookPostgres(ctx, t.conn, opts)
 	switch {
 	case errors.Is(err, pgsql.ErrRecovery):
 		dropConn(t.conn)
@@ -65,7 +65,7 @@ func checkRecovery(recovery bool, r row, opts store.BeginOptions) error {
 	return nil
 }
 
-func claimPostgres(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
+func claimPostgres(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 	var recovery bool
 	from := tx.QueryRowContext(ctx, pgsql.Claim, opts.ID.Scope, opts.ID.Key, pgsql.LockID(opts.ID))
 	if c.row, err = scan(from, &c.start, &c.granted, &recovery, &c.watched); err == nil {
@@ -77,7 +77,7 @@ func claimPostgres(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c 
 // lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
 // record is found out by a probe, which the server does not watch. The probe would wait for
 // the holder of the claim, so without the claim the record is read.
-func (c *claim) lookWatched(ctx context.Context, tx *sql.Tx, id store.ID) error {
+func (c *lookup) lookWatched(ctx context.Context, tx *sql.Tx, id store.ID) error {
 	if c.granted {
 		absent, err := probe(ctx, tx, id)
 		if err != nil || absent {
@@ -112,7 +112,7 @@ func probe(ctx context.Context, tx *sql.Tx, id store.ID) (absent bool, err error
 
 // beginPostgres begins again when its connection led to a standby: the pool may have another
 // one, or make one to the primary.
-func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (store.Claim[*sql.Tx], store.Record, error) {
+func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
 	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, opts)
 		if !errors.Is(err, pgsql.ErrRecovery) {

@@ -46,7 +46,7 @@ const (
 var sqlite = database{
 	name: sqlplane.SQLite,
 	read: sqliteRead,
-	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c claim, err error) {
+	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
 		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
 		if errors.Is(err, sql.ErrNoRows) {

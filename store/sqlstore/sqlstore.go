@@ -36,13 +36,13 @@
 //
 // No parameter of the data source name is required. interpolateParams=true saves two
 // round trips of every statement of yours that has arguments. Sessions must be in
-// autocommit mode and not read uncommitted, which [New] checks. Nobody waits for a
+// autocommit mode and not read uncommitted, which [New] checks. No session waits for a
 // claim, so that claims never deadlock, and a replay locks nothing. Tables must be
 // InnoDB's, yours as well: what is written to others is not rolled back. If that is found out,
 // the operation is in doubt, and recorded as unknown; once doctor names them.
 //
 // A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
-// the connection: it is closed, so that nobody else gets the session. SET STATEMENT and
+// the connection: it is closed, so that no other operation gets the session. SET STATEMENT and
 // variables of the user are free.
 //
 // On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
@@ -73,7 +73,7 @@
 // once.Config.Synced refuses replays from such servers; besides it adds nothing here: no
 // statement but COMMIT waits for a replica.
 // With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
-// (MySQL: rpl_semi_sync_source_wait_point) nobody sees a commit that a replica has not
+// (MySQL: rpl_semi_sync_source_wait_point) no reader sees a commit that a replica has not
 // received, so that what is replayed survives a failover to it; with AFTER_COMMIT, MariaDB's
 // default, it may not. After rpl_semi_sync_master_timeout replication is asynchronous.
 package sqlstore

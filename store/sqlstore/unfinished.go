@@ -13,7 +13,7 @@ import (
 var _ upkeep.Lister = (*Store)(nil)
 
 // mysqlUnfinished uses that the index ends with the primary key. A transaction that has claimed an
-// operation has a row, too, which nobody else sees. The second part is a row with stateReplica.
+// operation has a row, too, which no other transaction sees. The second part is a row with stateReplica.
 const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
 	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
 	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or state = ?) and (? or scope < ?)" +

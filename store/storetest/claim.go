@@ -78,9 +78,9 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 	t.Run("Plain", func(t *testing.T) { // no operation, no record
 		id := newID()
-		for i, end := range []func(store.Claim[TX]) error{
-			func(txn store.Claim[TX]) error { return txn.Rollback(bounded(t)) },
-			func(txn store.Claim[TX]) error { return txn.Commit(bounded(t), store.Change{}) },
+		for i, end := range []func(store.Transaction[TX]) error{
+			func(txn store.Transaction[TX]) error { return txn.Rollback(bounded(t)) },
+			func(txn store.Transaction[TX]) error { return txn.Commit(bounded(t), store.Change{}) },
 		} {
 			txn := u.begin(t, store.ID{})
 			u.write(t, txn, id.Key)
@@ -188,9 +188,9 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	if u.End == nil {
 		return // the store's TX cannot do it
 	}
-	for name, end := range map[string]func(txn store.Claim[TX], id store.ID) error{
-		"Commit":   func(txn store.Claim[TX], id store.ID) error { return txn.Commit(bounded(t), done(id, "r")) },
-		"Rollback": func(txn store.Claim[TX], _ store.ID) error { return txn.Rollback(bounded(t)) },
+	for name, end := range map[string]func(txn store.Transaction[TX], id store.ID) error{
+		"Commit":   func(txn store.Transaction[TX], id store.ID) error { return txn.Commit(bounded(t), done(id, "r")) },
+		"Rollback": func(txn store.Transaction[TX], _ store.ID) error { return txn.Rollback(bounded(t)) },
 	} {
 		id := newID()
 		txn := u.begin(t, id)

@@ -52,7 +52,7 @@ type Plan struct {
 	Later int
 
 	// Rival does at CommitTaken and SwapTaken what the faster one does. By
-	// default nobody was, and the error is false.
+	// default it does nothing, and the error is false.
 	Rival func(context.Context)
 }
 
@@ -217,7 +217,7 @@ func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error)
 }
 
 // Begin implements [store.Store].
-func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	switch {
 	case f.down(BeginDown):
 		return nil, store.Record{}, injected(store.KindUnavailable)
@@ -227,13 +227,13 @@ func (f *Faults[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 	f.reached()
 	txn, rec, err := f.s.Begin(ctx, opts)
 	if txn != nil {
-		txn = &faultyTxn[TX]{Claim: txn, f: f}
+		txn = &faultyTxn[TX]{Transaction: txn, f: f}
 	}
 	return txn, rec, err
 }
 
 // Join implements [store.Joiner], if the store below does.
-func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, ok := store.As[store.Joiner[TX]](f.s)
 	if !ok {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.New("storetest: the store below cannot join")}
@@ -243,19 +243,19 @@ func (f *Faults[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (
 	}
 	txn, rec, err := j.Join(ctx, tx, opts)
 	if txn != nil {
-		txn = &faultyTxn[TX]{Claim: txn, f: f, joined: true}
+		txn = &faultyTxn[TX]{Transaction: txn, f: f, joined: true}
 	}
 	return txn, rec, err
 }
 
 type faultyTxn[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 	f      *Faults[TX]
 	joined bool // the caller's transaction: it holds its claims on, and its commit is not here
 	gone   bool // the connection
 }
 
-func (t *faultyTxn[TX]) Unwrap() any { return t.Claim }
+func (t *faultyTxn[TX]) Unwrap() any { return t.Transaction }
 
 func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	var kind store.Kind
@@ -271,16 +271,16 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 	case !t.joined && f.pass(CommitLostUndone):
 		kind = store.KindLost
 	case !t.joined && f.pass(CommitLostApplied):
-		if err := t.Claim.Commit(context.WithoutCancel(ctx), c); err != nil {
+		if err := t.Transaction.Commit(context.WithoutCancel(ctx), c); err != nil {
 			return err
 		}
 		return injected(store.KindLost)
 	case !t.joined && f.pass(CommitLostLater):
-		return f.later(func() { _ = t.Claim.Commit(context.WithoutCancel(ctx), c) })
+		return f.later(func() { _ = t.Transaction.Commit(context.WithoutCancel(ctx), c) })
 	default:
-		return t.Claim.Commit(ctx, c)
+		return t.Transaction.Commit(ctx, c)
 	}
-	if err := t.Claim.Rollback(context.WithoutCancel(ctx)); err != nil {
+	if err := t.Transaction.Rollback(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	if kind == store.KindTaken && !t.joined {
@@ -291,10 +291,10 @@ func (t *faultyTxn[TX]) Commit(ctx context.Context, c store.Change) error {
 
 func (t *faultyTxn[TX]) Rollback(ctx context.Context) error {
 	if !t.f.down(RollbackDown) {
-		return t.Claim.Rollback(ctx)
+		return t.Transaction.Rollback(ctx)
 	}
 	t.gone = true
-	if err := t.Claim.Rollback(context.WithoutCancel(ctx)); err != nil {
+	if err := t.Transaction.Rollback(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	return injected(store.KindUnavailable)

@@ -10,7 +10,7 @@ import (
 )
 
 // testHeld proves that a Change applies only while its holder holds the other operations, and
-// that no more is asked of those: a lease that is over is held until somebody takes it over.
+// that no more is asked of those: a lease that is over is held until another owner takes it over.
 func testHeld(t *testing.T, o *operations) {
 	if o.oneRecord {
 		c := change(newID(), store.Expect{}, store.Record{State: store.StateRunning, Fence: 1})

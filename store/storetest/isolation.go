@@ -16,7 +16,7 @@ func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 		id := newID()
 		err := error(&store.Error{Kind: store.KindRetry})
 		for run := 0; run < 20 && store.KindOf(err) == store.KindRetry; run++ { // the other cases are concurrent
-			var txn store.Claim[TX]
+			var txn store.Transaction[TX]
 			if txn, _, err = u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: level}); err == nil {
 				u.write(t, txn, id.Key)
 				err = txn.Commit(bounded(t), done(id, "r"))
@@ -32,13 +32,13 @@ func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// others is how long a handler waits for a write of somebody else, which waits for it in
+// others is how long a handler waits for a write of another transaction, which waits for it in
 // vain where reads lock.
 var others = map[store.Isolation]time.Duration{
 	store.ReadCommitted: time.Minute, store.RepeatableRead: 5 * time.Second, store.Serializable: 300 * time.Millisecond,
 }
 
-// testLevel lets a handler read a value twice, and somebody else change it in between,
+// testLevel lets a handler read a value twice, and another transaction change it in between,
 // however the transaction was opened.
 func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	t.Helper()
@@ -87,7 +87,7 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 			}
 			second, err := u.Get(ctx, tx, key)
 			if sees := second == next; sees != (level == store.ReadCommitted) || !sees && second != first {
-				t.Errorf("isolation %d, %s: the value is %q, then %q; somebody else has made it %q (and waits: %t)", level, how, first, second, next, waits)
+				t.Errorf("isolation %d, %s: the value is %q, then %q; another transaction has made it %q (and waits: %t)", level, how, first, second, next, waits)
 			}
 			return err
 		})
@@ -124,7 +124,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	for _, id := range ids {
 		u.set(t, id.Key, "before")
 	}
-	var txns [2]store.Claim[TX]
+	var txns [2]store.Transaction[TX]
 	for i, id := range ids {
 		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, Isolation: store.Serializable})
 		if err == nil && txn != nil {
@@ -146,7 +146,7 @@ func (u *suite[TX]) skew(t *testing.T) (errs [2]error) {
 	return errs
 }
 
-// set is somebody else's transaction.
+// set is another transaction.
 func (u *suite[TX]) set(t *testing.T, key, value string) {
 	t.Helper()
 	if _, err := u.peer.Swap(bounded(t), store.Change{Writes: []store.Statement{u.Set(key, value)}}); err != nil {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -184,8 +185,8 @@ func renewMany(t *testing.T, o *operations) {
 	}
 }
 
-// renewOverlapping has holders renew the same operations in opposite order: nobody waits for ever,
-// and nobody fails.
+// renewOverlapping has holders renew the same operations in opposite order: none waits for ever,
+// and none fails.
 func renewOverlapping(t *testing.T, o *operations) {
 	var list []store.Hold
 	for range 60 {
@@ -466,10 +467,18 @@ func testBacklog(t *testing.T, o *operations) {
 	o.advance(t, 4*time.Hour)
 	put(store.StateDone, 0, time.Hour)
 	o.swap(t, store.Change{ID: lapsed, Expect: store.Expect{Fence: fence}, Next: stored(store.StateDone)})
+	nameless, other := stored(store.StateUnknown), stored(store.StateWaiting)
+	nameless.Name, other.Name = "", "other"
+	o.swap(t, store.Change{ID: newID(), Next: nameless})
+	o.swap(t, store.Change{ID: newID(), Next: other})
 	if o.claim != nil {
 		defer o.claim(t, newID())()
 	}
-	want("expired", upkeep.Count{Number: 2, Oldest: 4 * time.Hour}, upkeep.Count{Number: 1, Oldest: 5 * time.Hour}, upkeep.Count{Number: 2, Oldest: 5 * time.Hour}, upkeep.Count{Number: 2, Oldest: 3 * time.Hour})
+	got, err := b.Backlog(bounded(t))
+	if names := map[string]upkeep.Named{"stored name": {Running: 2, Waiting: 1, Unknown: 2}, "": {Unknown: 1}, "other": {Waiting: 1}}; err != nil || !maps.Equal(got.Names, names) {
+		t.Errorf("by name: %+v, %v, want %+v", got.Names, err, names)
+	}
+	want("expired", upkeep.Count{Number: 2, Oldest: 4 * time.Hour}, upkeep.Count{Number: 2, Oldest: 5 * time.Hour}, upkeep.Count{Number: 3, Oldest: 5 * time.Hour}, upkeep.Count{Number: 2, Oldest: 3 * time.Hour})
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Backlog(dead); store.KindOf(err) != store.KindUnavailable {

@@ -136,7 +136,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 }
 
 // judge says what is false about the outcome of a call, "" if it is true. Before
-// is whether the operation was done by somebody else.
+// is whether the operation was done by another caller.
 func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) string {
 	applied := rec.State == store.StateDone
 	want := 0

@@ -58,7 +58,7 @@ func (h *holder) step(next store.State, data []byte) {
 			continue
 		case store.KindTaken:
 			if !bytes.Equal(rec.Nonce, c.Next.Nonce) {
-				continue // a false alarm: nobody else changes it
+				continue // a false alarm: no other caller changes it
 			}
 		default:
 			if err != nil {

@@ -66,7 +66,7 @@ type Harness[TX any] struct {
 	OneLevel bool
 
 	// Set is a statement that gives key a value, whether it had one or not, and Get reads
-	// it. READ COMMITTED must see what somebody else has set since it read before,
+	// it. READ COMMITTED must see what another transaction has set since it read before,
 	// REPEATABLE READ must not, and two SERIALIZABLE transactions that have each read what
 	// the other one sets must not both commit. Needed unless there is one level.
 	Set func(key, value string) store.Statement
@@ -173,12 +173,12 @@ func (u *suite[TX]) parallel(t *testing.T) {
 }
 
 // begin opens a transaction that must be granted.
-func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Claim[TX] {
+func (u *suite[TX]) begin(t *testing.T, id store.ID) store.Transaction[TX] {
 	t.Helper()
 	return u.granted(t, store.BeginOptions{ID: id})
 }
 
-func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Claim[TX] {
+func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Transaction[TX] {
 	t.Helper()
 	txn, rec, err := u.s.Begin(bounded(t), opts)
 	if err != nil || txn == nil {
@@ -187,7 +187,7 @@ func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Claim[T
 	return txn
 }
 
-// busy asks for a claim that somebody else holds.
+// busy asks for a claim that another transaction holds.
 func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	t.Helper()
 	ctx := bounded(t)
@@ -207,7 +207,7 @@ func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	}
 }
 
-func (u *suite[TX]) write(t *testing.T, txn store.Claim[TX], key string) {
+func (u *suite[TX]) write(t *testing.T, txn store.Transaction[TX], key string) {
 	t.Helper()
 	if err := u.Write(bounded(t), txn.Tx(), key); err != nil {
 		t.Fatal("Write:", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testSweep proves that what has expired goes, and nothing else, whoever else is at
+// testSweep proves that what has expired goes, and nothing else, also while other sweepers are at
 // work. The store is its own: its time jumps.
 func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	if _, ok := store.As[upkeep.Sweeper](u.s); !ok {

@@ -19,13 +19,13 @@ func testUntil[TX any](t *testing.T, u *suite[TX]) {
 	u.swap(t, c)
 	u.swap(t, known)
 	u.Advance(t, u.s, 2*time.Minute)
-	asks := map[string]func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error){
-		"Begin": func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+	asks := map[string]func(t *testing.T, opts store.BeginOptions) (store.Transaction[TX], store.Record, error){
+		"Begin": func(t *testing.T, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 			return u.s.Begin(bounded(t), opts)
 		},
 	}
 	if u.joins {
-		asks["Join"] = func(t *testing.T, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+		asks["Join"] = func(t *testing.T, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 			j, _ := store.As[store.Joiner[TX]](u.s)
 			tx, end := u.Own(t, u.s)
 			defer func() { _ = end(false) }() // nothing is expected to be granted

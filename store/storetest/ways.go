@@ -97,7 +97,7 @@ func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
 }
 
 // joined joins the caller's transaction, which must be granted.
-func (u *suite[TX]) joined(t *testing.T, own caller[TX], id store.ID) store.Claim[TX] {
+func (u *suite[TX]) joined(t *testing.T, own caller[TX], id store.ID) store.Transaction[TX] {
 	t.Helper()
 	j, _ := store.As[store.Joiner[TX]](u.s)
 	txn, rec, err := j.Join(bounded(t), own.tx, store.BeginOptions{ID: id})

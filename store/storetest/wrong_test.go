@@ -114,6 +114,7 @@ var wrongs = map[string]wrong{
 	}},
 	"lists what is held":  {caught: "Lease/Unfinished", held: true},
 	"counts no age":       {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Unknown.Oldest = 0 }},
+	"counts no names":     {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Names = nil }},
 	"counts what is kept": {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Expired.Number++ }},
 	"lists what runs": {caught: "Lease/Unfinished", list: func(list []upkeep.Entry) []upkeep.Entry {
 		return slices.DeleteFunc(list, func(e upkeep.Entry) bool { return e.State != store.StateRunning })

@@ -3,6 +3,8 @@ package upkeep
 import (
 	"context"
 	"time"
+
+	"github.com/oncelib/once/store"
 )
 
 // MaxBacklog is how many operations a [Backlogger] counts at most: a count reads them all.
@@ -20,6 +22,37 @@ type Backlog struct {
 	Waiting Count // for their next owner; since they were first written
 	Unknown Count // nothing tells their outcome; since they were first written
 	Expired Count // their retention is over and they are not swept yet; since it was over
+
+	Names map[string]Named // those that are not done, by Operation.Name
+}
+
+// Named is how many operations of a name are not done.
+type Named struct{ Running, Waiting, Unknown int }
+
+// Add counts n operations in a state, the oldest for that long. StateDone is for those that have expired.
+func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
+	named := b.Names[name]
+	count := &b.Expired
+	switch state {
+	case store.StateRunning:
+		count = &b.Running
+		named.Running += n
+	case store.StateWaiting:
+		count = &b.Waiting
+		named.Waiting += n
+	case store.StateUnknown:
+		count = &b.Unknown
+		named.Unknown += n
+	case store.StateAbsent, store.StateDone:
+	}
+	count.Number, count.Oldest = min(count.Number+n, MaxBacklog), max(count.Oldest, oldest)
+	if named == (Named{}) {
+		return
+	}
+	if b.Names == nil {
+		b.Names = make(map[string]Named)
+	}
+	b.Names[name] = named
 }
 
 // Count is a number of operations, and for how long the oldest of them has been so, by the clock of the store.

@@ -49,7 +49,7 @@ type Swept struct {
 	More bool      // there may be more: ask again
 	Mark time.Time // for Sweep.After
 
-	// Held is for how long nobody else could write, where a store knows that it was less
+	// Held is for how long other transactions could not write, where a store knows that it was less
 	// than the whole time. Zero: all of it.
 	Held time.Duration
 }

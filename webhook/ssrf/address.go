@@ -33,7 +33,7 @@ var special = prefixes(
 	"3fff::/20", "for documentation",
 )
 
-// metadata are addresses at which clouds give secrets to whoever asks from a machine of theirs.
+// metadata are addresses at which clouds give secrets to any request from one of their machines.
 var metadata = prefixes(
 	"169.254.169.254/32", "AWS, Azure, Google Cloud and others",
 	"169.254.169.253/32", "AWS, DNS",

@@ -1,4 +1,4 @@
-// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks: it connects to public addresses only, so that nobody can have a
+// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks: it connects to public addresses only, so that no user can have a
 // service send requests into its own network, or ask a cloud for its secrets (server-side request forgery).
 //
 //	guard := &ssrf.Guard{}

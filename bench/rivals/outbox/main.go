@@ -6,11 +6,8 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,28 +15,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/bench/rivals/frame"
 )
 
-func main() {
-	out := flag.String("o", "", "file to write; default: standard output")
-	quick := flag.Bool("quick", false, "few and short rounds")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	text, err := report(ctx, *quick)
-	stop()
-	switch {
-	case err != nil:
-	case *out == "":
-		fmt.Print(text)
-	default:
-		err = os.WriteFile(*out, []byte(text), 0o600)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { frame.Main("few and short rounds", report) }
 
 const clients = 16
 
@@ -49,10 +28,8 @@ func report(ctx context.Context, quick bool) (_ string, err error) {
 	if quick {
 		r = race{rounds: 5, slice: 100 * time.Millisecond}
 	}
-	before := load()
-	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{Settings: map[string]string{
-		"fsync": "on", "synchronous_commit": "on", "shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "off",
-	}})
+	before := frame.Load()
+	pg, err := frame.Postgres(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -92,13 +69,6 @@ func report(ctx context.Context, quick bool) (_ string, err error) {
 
 const drainRounds = 5
 
-// load is how many processes want to run on the machine, as an average of a minute.
-func load() string {
-	b, _ := os.ReadFile("/proc/loadavg") // not there: not told
-	first, _, _ := strings.Cut(string(b), " ")
-	return first
-}
-
 func write(r race, field []*producer, relays []*drainer, before string) string {
 	var w strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -111,7 +81,7 @@ func write(r race, field []*producer, relays []*drainer, before string) string {
 	p("300 bytes. **once** also keeps an idempotency key and the answer, and gives each event a number of its key without gaps;")
 	p("so does **by hand**, without idempotency. The libraries store a job or a message, without numbers of a key, with their")
 	p("default settings. Contestants take turns in slices of %s, %d rounds; ratios are those of one round: median [least .. most].", r.slice, r.rounds)
-	p("Load average of the machine: %s before and %s after the run.", before, load())
+	p("Load average of the machine: %s before and %s after the run.", before, frame.Load())
 	p("")
 	p("| | transactions a second | against by hand | against River InsertTx | against watermill-sql |")
 	p("|---|---|---|---|---|")

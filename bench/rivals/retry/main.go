@@ -6,38 +6,19 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/bench/rivals/frame"
 	"github.com/oncelib/once/retry/retryhttp/roundtrippertest"
 )
 
-func main() {
-	out := flag.String("o", "", "file to write; default: standard output")
-	quick := flag.Bool("quick", false, "a short look at the speed, without the checks")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	text, err := report(ctx, *quick)
-	stop()
-	switch {
-	case err != nil:
-	case *out == "":
-		fmt.Print(text)
-	default:
-		err = os.WriteFile(*out, []byte(text), 0o600)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { frame.Main("a short look at the speed, without the checks", report) }
 
 // report is the whole file.
 func report(ctx context.Context, quick bool) (string, error) {

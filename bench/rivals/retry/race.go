@@ -35,7 +35,7 @@ func (r race) run(field []*runner) error {
 	for round := range r.rounds {
 		for i := range field {
 			if round%2 == 1 {
-				i = len(field) - 1 - i // nobody always follows the same neighbour
+				i = len(field) - 1 - i // none always follows the same neighbour
 			}
 			runtime.GC() // each pays for its own garbage
 			took, err := field[i].stint(field[i].n)

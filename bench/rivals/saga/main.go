@@ -7,11 +7,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,28 +17,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/bench/rivals/frame"
 	"github.com/oncelib/once/internal/testenv"
 )
 
-func main() {
-	out := flag.String("o", "", "file to write; default: standard output")
-	quick := flag.Bool("quick", false, "few and short rounds")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	text, err := report(ctx, *quick)
-	stop()
-	switch {
-	case err != nil:
-	case *out == "":
-		fmt.Print(text)
-	default:
-		err = os.WriteFile(*out, []byte(text), 0o600)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { frame.Main("few and short rounds", report) }
 
 const clients = 16
 
@@ -86,10 +66,8 @@ func report(ctx context.Context, quick bool) (_ string, err error) {
 	if quick {
 		rounds, slice = 3, 300*time.Millisecond
 	}
-	before := load()
-	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{Settings: map[string]string{
-		"fsync": "on", "synchronous_commit": "on", "shared_buffers": "1GB", "max_wal_size": "16GB", "checkpoint_timeout": "1h", "autovacuum": "off", "max_connections": "200",
-	}})
+	before := frame.Load()
+	pg, err := frame.Postgres(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -138,13 +116,6 @@ func openPool(ctx context.Context, pg *testenv.Postgres, database string) (*pgxp
 	return pool, err
 }
 
-// load is how many processes want to run on the machine, as an average of a minute.
-func load() string {
-	b, _ := os.ReadFile("/proc/loadavg") // not there: not told
-	first, _, _ := strings.Cut(string(b), " ")
-	return first
-}
-
 func write(field []*contestant, rounds int, slice time.Duration, before string) string {
 	var w strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -157,7 +128,7 @@ func write(field []*contestant, rounds int, slice time.Duration, before string) 
 	p("stored in the same commit. **DBOS** runs each step by RunAsTransaction on the pool of its system database; it has no undo. **River**: the")
 	p("worker of a step commits its insert, the end of its job and the job of the next step; it fetches at most every millisecond, the least that")
 	p("it accepts, and has no result of a step and no undo. Neither is made for this alone: both have much that is not measured here.")
-	p("Sums over %d alternating slices of %s. Load average of the machine: %s before and %s after the run.", rounds, slice, before, load())
+	p("Sums over %d alternating slices of %s. Load average of the machine: %s before and %s after the run.", rounds, slice, before, frame.Load())
 	p("")
 	p("| | sagas a second | of the transactions by hand | saga.Do against it |")
 	p("|---|---|---|---|")

@@ -1,6 +1,6 @@
 // Command twocommit is a rival in the benchmark: the charge service behind the usual
 // idempotency middleware, written by hand on net/http. The key is committed before the work
-// and the answer after it; a crash in between leaves a key that nobody can judge. It says
+// and the answer after it; a crash in between leaves a key whose outcome is unknown. It says
 // its address on a line and ends with its standard input.
 package main
 

@@ -19,12 +19,12 @@ type Irrevocable interface {
 	Irrevocable()
 }
 
-// Counter is a store.Claim that knows how many statements the user has run in the transaction.
+// Counter is a store.Transaction that knows how many statements the user has run in the transaction.
 type Counter interface {
 	Statements() int
 }
 
-// Deferred is a store.Claim for BeginOptions.Batch that has claimed nothing yet and looked nothing
+// Deferred is a store.Transaction for BeginOptions.Batch that has claimed nothing yet and looked nothing
 // up. Its Tx is not there. Its Commit claims, without waiting; its error is store.KindTaken if
 // a record or a claim is in the way, and store.KindStale after BeginOptions.StaleAfter. When one was store.KindLost,
 // that the operation is absent and can be claimed does not prove that it stays so.
@@ -32,7 +32,7 @@ type Deferred interface {
 	Deferred()
 }
 
-// Expiring is a store.Claim that may be ended by its store while the handler still has it.
+// Expiring is a store.Transaction that may be ended by its store while the handler still has it.
 type Expiring interface {
 	// Ended returns a channel that is closed when the store has ended the claim: nothing was
 	// applied, and the operation can be claimed again. It is nil if the store never does.

@@ -2,7 +2,7 @@ package fairqueue
 
 import "time"
 
-// MaxAfter is the longest time after which anybody is told to come back. Not all do, so
+// MaxAfter is the longest time after which a caller is told to come back. Not all do, so
 // what lies further ahead is not known.
 const MaxAfter = time.Minute
 
@@ -19,7 +19,7 @@ func (q *Queue) ahead(t *tenant) int {
 }
 
 // gap returns the time between two ends of service, when all places are taken. While
-// nobody gets done, it grows: something is stuck, and what was measured before is no
+// none is done, it grows: something is stuck, and what was measured before is no
 // longer true.
 func (q *Queue) gap(now time.Duration) time.Duration {
 	mean := q.mean

@@ -17,7 +17,7 @@ type Config struct {
 	Limit    int           // served at the same time
 	Capacity Capacity      // instead of Limit
 	Queue    int           // waiting at the same time
-	Wait     time.Duration // that anybody waits
+	Wait     time.Duration // the longest that a request waits
 }
 
 // Queue is who is served and who waits.
@@ -25,23 +25,23 @@ type Queue struct {
 	Config
 
 	running, waiting int
-	tenants          map[string]*tenant // who has somebody running or waiting
-	order            []*tenant          // who has somebody waiting, next one first
+	tenants          map[string]*tenant // those with a request that runs or waits
+	order            []*tenant          // those with a request that waits, next one first
 	spare            *tenant
 
 	mean     time.Duration // of what was served lately
-	progress time.Duration // when somebody was last served, or could have been at once
-	promised time.Duration // the last moment at which somebody was told to come back
+	progress time.Duration // when a request was last served, or could have been at once
+	promised time.Duration // the last moment at which a caller was told to come back
 }
 
-// Ticket is somebody who is served.
+// Ticket is a request that is served.
 type Ticket struct {
 	tenant  *tenant
 	began   time.Duration
 	release func(useful bool)
 }
 
-// Waiter is somebody who waits.
+// Waiter is a request that waits.
 type Waiter struct {
 	// Call is called once: when it is his turn, with the zero Refusal, or when he has
 	// to go. It must not call the queue.
@@ -52,7 +52,7 @@ type Waiter struct {
 	queued bool
 }
 
-// Why somebody is sent away.
+// Why a request is refused.
 type Why uint8
 
 const (
@@ -71,7 +71,7 @@ type Refusal struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*tenant{}} }
 
-// Enter serves somebody at once, if nobody waits and there is room.
+// Enter serves a request at once, if none waits and there is room.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	if q.waiting > 0 {
 		return Ticket{}, false
@@ -84,9 +84,9 @@ func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	return q.start(now, q.tenant(name), release), true
 }
 
-// Wait puts w into the queue, if his turn is likely to come within Config.Wait and he
-// is likely to be served within budget (0: any time). Somebody else may have to go for
-// him: the last one of whoever has the most waiting.
+// Wait puts w into the queue, if its turn is likely to come within Config.Wait and it
+// is likely to be served within budget (0: any time). Another may have to go for
+// it: the last one of the tenant that has the most waiting.
 func (q *Queue) Wait(now time.Duration, name string, budget time.Duration, w *Waiter) Refusal {
 	t := q.tenant(name)
 	defer q.drop(t)
@@ -170,7 +170,7 @@ func (q *Queue) start(now time.Duration, t *tenant, release func(bool)) Ticket {
 }
 
 // acquire takes a place. One there always is: else those who wait would do so for ever
-// when nobody is left whose end would wake them.
+// when no request is left whose end would wake them.
 func (q *Queue) acquire() (release func(bool), ok bool) {
 	if q.Capacity != nil {
 		release, ok = q.Capacity.Acquire()

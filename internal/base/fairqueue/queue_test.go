@@ -11,8 +11,8 @@ import (
 
 const ms = time.Millisecond
 
-// Whatever happens, nobody is called twice or forgotten, and no place stays empty while
-// somebody waits.
+// Whatever happens, no waiter is called twice or forgotten, and no place stays empty while
+// one waits.
 func TestRandomHistories(t *testing.T) {
 	var displaced, late, quit int
 	for seed := range uint64(300) {
@@ -98,7 +98,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// A free place goes to the tenant with the fewest running, whoever has more waiting, and
+// A free place goes to the tenant with the fewest running, whichever has more waiting, and
 // then they take turns.
 func TestTurns(t *testing.T) {
 	for limit, want := range map[int]string{1: "habhabhhhh", 2: "ahbhbhhhha"} {
@@ -134,7 +134,7 @@ func TestOnePlaceThereAlwaysIs(t *testing.T) {
 	q := fairqueue.New(fairqueue.Config{Capacity: none{}, Queue: 1, Wait: time.Hour})
 	ticket, ok := q.Enter(0, "")
 	if !ok {
-		t.Fatal("nobody is served at all")
+		t.Fatal("none is served at all")
 	}
 	called := false
 	if r := q.Wait(0, "", 0, &fairqueue.Waiter{Call: func(fairqueue.Refusal) { called = true }}); r.Why != fairqueue.Admitted {

@@ -12,6 +12,10 @@ const (
 	ExpiredOperations    = "once_expired_operations"
 	ExpiredOldestAge     = "once_expired_oldest_age_seconds"
 
+	NamedUnfinishedOperations = "once_named_unfinished_operations"
+	NamedWaitingOperations    = "once_named_waiting_operations"
+	NamedUnknownOperations    = "once_named_unknown_operations"
+
 	OutboxMessages        = "once_outbox_messages"
 	OutboxReadyOldestAge  = "once_outbox_ready_oldest_age_seconds"
 	OutboxTopics          = "once_outbox_topics"
@@ -21,6 +25,12 @@ const (
 	InboxParkedMessages   = "once_inbox_parked_messages"
 	InboxParkedOldestAge  = "once_inbox_parked_oldest_age_seconds"
 	DeadLetters           = "once_dead_letters"
+
+	SagasDue                  = "once_sagas_due"
+	SagasDueOldestAge         = "once_sagas_due_oldest_age_seconds"
+	SagasStuck                = "once_sagas_stuck"
+	SagasBehindPivot          = "once_sagas_behind_pivot"
+	SagasBehindPivotOldestAge = "once_sagas_behind_pivot_oldest_age_seconds"
 
 	ConsumerReadyMessages      = "once_consumer_ready_messages"
 	ConsumerReadyOldestAge     = "once_consumer_ready_oldest_age_seconds"

@@ -1,4 +1,4 @@
-// Package lazy has a context that is made when somebody waits for its end. Most are over
+// Package lazy has a context that is made when a goroutine waits for its end. Most are over
 // before, and to make them is the better part of what they cost.
 package lazy
 
@@ -11,9 +11,9 @@ import (
 
 // Context is what context.WithDeadline returns for Parent and Until, or, if that is Never,
 // what context.WithCancelCause returns. To others it looks like one whose timer can be
-// late: if time runs out while nobody looks, it may be what happens next that ends it.
+// late: if time runs out while no goroutine looks, it may be what happens next that ends it.
 //
-// Whoever makes it calls Cancel in the end.
+// Its maker calls Cancel in the end.
 type Context struct {
 	Parent context.Context //nolint:containedctx // it is a context
 	Until  Moment

@@ -14,7 +14,7 @@ type keyOfTest struct{}
 
 var errOwn = errors.New("a cause of its own")
 
-// Nobody looked in time, so it ends when it is cancelled: also for who looks later.
+// It was not looked at in time, so it ends when it is cancelled, also for a later look.
 func TestNobodyLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancelCause(t.Context())
@@ -52,7 +52,7 @@ func TestStartsNothing(t *testing.T) {
 	}
 }
 
-// All of it may be asked and ended at any time, and whoever waits is told.
+// All of it may be asked and ended at any time, and every waiter is told.
 func TestIsSafe(t *testing.T) {
 	for n := range 1000 {
 		parent, cancel := context.WithCancelCause(t.Context())
@@ -95,7 +95,7 @@ func TestIsSafe(t *testing.T) {
 	}
 }
 
-// What nobody waits for is one allocation.
+// A context that no goroutine waits for is one allocation.
 func TestAllocatesOnce(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -54,7 +54,7 @@ func (w *twins) both(r *rand.Rand, do func(side int, ctx context.Context)) {
 	}
 }
 
-// late has somebody look if time is over, before something else can end it: without, it
+// late looks if time is over, before something else can end it: without, it
 // may say that this was first, as one whose timer is late does.
 func (w *twins) late() {
 	if w.ours.Until.Over() {

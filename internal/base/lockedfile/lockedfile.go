@@ -1,5 +1,5 @@
 // Package lockedfile opens files that one process at a time may have open. The lock is on
-// the file itself, and not on one beside it that somebody may remove; it ends with the
+// the file itself, and not on one beside it that may be removed; it ends with the
 // process.
 package lockedfile
 

@@ -141,7 +141,7 @@ func TestTooManyWait(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if full(100) {
-			t.Error("nobody waits any more")
+			t.Error("no caller waits any more")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

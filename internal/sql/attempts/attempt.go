@@ -3,7 +3,7 @@ package attempts
 import "time"
 
 // Attempt is one call of an operation and how it has ended: a row of the attempt log. It has
-// neither the key nor the text of an error: both may contain data of anybody.
+// neither the key nor the text of an error: both may contain personal data.
 type Attempt struct {
 	ID    [16]byte  // of this attempt alone
 	Ended time.Time // by the clock of this process; what is stored is as long before the database's now

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"cmp"
 	"crypto/rand"
 	"slices"
 	"sync"
@@ -9,14 +10,18 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
+// Table is the default of Config.Table.
+const Table = "once_hold"
+
 // Config of a Holder.
 type Config struct {
+	Table string        // of the parts; that of the nodes has _node after its name. Default: once_hold, of package outbox
 	Work  string        // such as "outbox"; parts of different works have nothing to do with each other
 	Parts int           // 0 to Parts-1, at most 1000; the same in all processes
 	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it
 	Node  string        // of this process, for people: random letters are added, so that a restarted process is another node
 
-	// Failed is told each error of the database. Run goes on. Default: nobody is told.
+	// Failed is told each error of the database. Run goes on. Default: none.
 	Failed func(error)
 }
 
@@ -50,9 +55,10 @@ type heldPart struct {
 	leaving bool // it is let go as soon as it is not in use
 }
 
-// New returns a Holder that holds nothing until it runs. The database needs the tables once_hold and once_hold_node.
+// New returns a Holder that holds nothing until it runs. The database needs its two tables.
 func New(db sqlplane.Database, cfg Config) *Holder {
 	const longest = 200 // of a name; the column has room for 255 bytes
+	cfg.Table = cmp.Or(cfg.Table, Table)
 	name := cfg.Node[:min(len(cfg.Node), longest)]
 	return &Holder{
 		cfg: cfg, db: db, node: name + "-" + rand.Text()[:8],

@@ -28,7 +28,7 @@ func (h *Holder) Run(ctx context.Context, changed func()) error {
 	h.telling.Unlock()
 	r := &runner{
 		Holder: h,
-		table:  table{db: db, work: h.cfg.Work, node: h.node, ttl: h.cfg.TTL, patience: max(h.cfg.TTL/3, time.Second)},
+		table:  table{db: db, name: h.cfg.Table, work: h.cfg.Work, node: h.node, ttl: h.cfg.TTL, patience: max(h.cfg.TTL/3, time.Second)},
 		every:  min(h.cfg.TTL/3, time.Second),
 	}
 	for ctx.Err() == nil {
@@ -145,7 +145,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 		}
 	}
 	surplus := counts[r.node] - share(r.cfg.Parts, counts, r.node)
-	idle := r.mark(surplus)
+	idle := r.chooseLeaving(surplus)
 	r.tell()
 	switch {
 	case len(idle) > 0:
@@ -158,8 +158,8 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 	return false, nil
 }
 
-// mark chooses the parts that leave, so many that surplus is gone after some looks, and returns those that can be let go now.
-func (r *runner) mark(surplus int) (idle []Part) {
+// chooseLeaving chooses the parts that leave, so many that surplus is gone after some looks, and returns those that can be let go now.
+func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaving := min(surplus, max(1, r.cfg.Parts/8))

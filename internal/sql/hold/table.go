@@ -11,10 +11,11 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// table is the tables once_hold and once_hold_node, for one node. Each of its methods is one statement, and one round trip.
+// table is the tables of parts and of nodes, for one node. Statements call them once_hold and once_hold_node. Each of its methods is one statement, and one round trip.
 // All times are those of the database.
 type table struct {
 	db       sqlplane.Database
+	name     string // of the table of parts
 	work     string
 	node     string
 	ttl      time.Duration
@@ -46,10 +47,15 @@ type nodeTTL struct {
 // fromNow is the argument of AGO for the time when what is renewed now expires.
 func (t *table) fromNow() int64 { return -t.ttl.Microseconds() }
 
+// text returns query with the names of the tables, in the SQL of the database.
+func (t *table) text(query string) string {
+	return dialect.Text(t.db.Dialect(), strings.ReplaceAll(query, Table, t.name))
+}
+
 func (t *table) exec(ctx context.Context, query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
-	_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(t.db.Dialect(), query), Args: args})
+	_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.text(query), Args: args})
 	return err
 }
 
@@ -68,7 +74,7 @@ func (t *table) renew(ctx context.Context, leaving bool) error {
 func (t *table) look(ctx context.Context) (v view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
-	query := dialect.Text(t.db.Dialect(), `select part, node, fence, 0, 0, 0, NOW, NOW from once_hold where work = ?
+	query := t.text(`select part, node, fence, 0, 0, 0, NOW, NOW from once_hold where work = ?
  union all
  select -1, node, 0, leaving, case when expires > NOW then 1 else 0 end, coalesce(ttl, 0), expires, NOW from once_hold_node where work = ?`)
 	err = t.db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{t.work, t.work}}, func(row sqlplane.Row) error {
@@ -126,7 +132,7 @@ func (t *table) take(ctx context.Context, parts []Part) error {
 }
 
 // letGo makes parts of this node free. Their fences stay: until another node takes such a part, a late
-// statement of this one harms nobody.
+// statement of this one does no harm.
 func (t *table) letGo(ctx context.Context, parts []Part) error {
 	return t.exec(ctx, `update once_hold set node = '' where node = ? and work = ? and (part = ? and fence = ?`+
 		strings.Repeat(` or part = ? and fence = ?`, len(parts)-1)+`)`, append([]any{t.node}, fenced(t.work, parts)...)...)

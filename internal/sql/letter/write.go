@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/base/keyname"
@@ -105,17 +106,19 @@ type Except struct {
 
 // Due returns letters whose redrive time has come, at most limit, the oldest time first.
 func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, limit int, except Except) (list []Letter, err error) {
-	due := "select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead'"
+	var due strings.Builder
+	due.WriteString("select " + Columns + " from once_deadletter where origin = ? and consumer = ? and redrive_at <= NOW and state = 'dead'")
 	args := []any{origin, consumer}
 	for _, uid := range except.UIDs {
-		due += " and uid <> ?"
+		due.WriteString(" and uid <> ?")
 		args = append(args, uid)
 	}
 	for _, id := range except.Keys {
-		due += " and not (source = ? and topic = ? and KEY = ?)"
+		due.WriteString(" and not (source = ? and topic = ? and KEY = ?)")
 		args = append(args, id.Source, id.Topic, id.Key)
 	}
-	err = db.Pool().Query(ctx, statement(db.Dialect(), due+" order by redrive_at, uid limit ?", append(args, int64(limit))...), func(row sqlplane.Row) error {
+	due.WriteString(" order by redrive_at, uid limit ?")
+	err = db.Pool().Query(ctx, statement(db.Dialect(), due.String(), append(args, int64(limit))...), func(row sqlplane.Row) error {
 		l, err := Scan(row)
 		list = append(list, l)
 		return err

@@ -32,11 +32,17 @@ const (
 
 	// SwapKeep is SwapUpdate for Change.KeepRequest, without fingerprint, request, trace and name: the record is in
 	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
-	SwapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
+	SwapKeep = swapKeep + `select 1 / count(*)::int from u`
+
+	// SwapKeepSame is SameTransaction and SwapKeep in one statement. In any transaction but the one that began at $18, its error is that of a number
+	// which is too large, whatever the record is. The planner would compute a sum of constants, and fail always.
+	SwapKeepSame = swapKeep + `select case when now() <> $18 then 2147483647 + (1 + count(*)::int) else 1 / count(*)::int end from u`
+
+	swapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
  point = $10, calling = $11, data = $12,
  lease_until = clock_timestamp() + $13 * interval '1 ms', expires_at = clock_timestamp() + $14 * interval '1 ms'
  where scope = $1 and key = $2 and state <> 2 and fence = $15 and (not $16 or (state = 1 and lease_until <= clock_timestamp()))
- and (coalesce(length($17::bytea), 0) = 0 or claim = $17) returning 1) select 1 / count(*)::int from u`
+ and (coalesce(length($17::bytea), 0) = 0 or claim = $17) returning 1) `
 
 	// SwapDelete has what is expected in $3 to $5.
 	SwapDelete = `with u as (delete from once_operation

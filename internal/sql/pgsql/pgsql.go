@@ -38,6 +38,10 @@ var Budget = `select ` + tighten("statement_timeout", "$1")
 // Bounds is Budget with a bound for locks and one for an idle transaction. A bound of "0" changes nothing.
 var Bounds = Budget + `, ` + tighten("lock_timeout", "$2") + `, ` + tighten("idle_in_transaction_session_timeout", "$3")
 
+// BoundsStart is Bounds and LockOrFail, where there is nothing to claim. concat evaluates all that it is given.
+var BoundsStart = `select now(), concat(` + tighten("statement_timeout", "$1") + `, ` + tighten("lock_timeout", "$2") + `, ` +
+	tighten("idle_in_transaction_session_timeout", "$3") + `) is not null`
+
 // Name sets the application_name until the transaction ends.
 const Name = `select set_config('application_name', $1, true)`
 
@@ -110,9 +114,6 @@ const (
 
 	// Start tells a transaction from another one on the same connection.
 	Start = `select now()`
-
-	// StartFirst is LockOrFail where there is nothing to claim.
-	StartFirst = `select now(), true`
 
 	// Expired removes a record that counts as absent.
 	Expired = `delete from once_operation where scope = $1 and key = $2 and state = 2 and expires_at <= now()`
@@ -197,6 +198,7 @@ const (
 	Deadlock        = "40P01"
 	UniqueViolation = "23505"
 	DivisionByZero  = "22012"
+	OutOfRange      = "22003" // see SwapKeepSame
 	InvalidText     = "22P02"
 	PlanChanged     = NotSupported
 	UndefinedTable  = "42P01"
@@ -210,7 +212,7 @@ const (
 )
 
 // ErrRecovery is what is wrong with a server that is in recovery. It is as good as down: its
-// locks exclude nobody on the primary, and its records are late.
+// locks exclude no session on the primary, and its records are late.
 var ErrRecovery = errors.New("the server is in recovery: it is a standby, which can neither claim an operation nor tell that it is absent. Try: target_session_attrs=read-write in the connection string")
 
 // StandbyRefuses reports whether an error may be that of a standby, which neither writes

@@ -8,7 +8,7 @@ import (
 )
 
 // Statements of the sweeper. They run at READ COMMITTED: at any other level a row
-// that somebody else has just deleted is an error.
+// that another session has just deleted is an error.
 const (
 	// Sweep deletes $1 expired operations, of those that expired at $2 or later, and
 	// returns how many those were and the latest of their times, or $2. Rows that are

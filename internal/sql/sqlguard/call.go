@@ -30,8 +30,8 @@ func (c *conn) begin(ctx context.Context, t *Txn, query string) (within context.
 		return nil, k, err
 	}
 	if !owns(ctx) { // once's own statements are short and are not interrupted
-		if c.tx != nil && c.tx.part != nil {
-			ctx = c.tx.part.Context(ctx, query)
+		if c.tx != nil && c.tx.group != nil {
+			ctx = c.tx.group.Context(ctx, query)
 		}
 		ctx, k.statement = k.watch.Statement(ctx)
 	}

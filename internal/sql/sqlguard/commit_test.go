@@ -146,7 +146,7 @@ func TestRollbackThatFails(t *testing.T) {
 }
 
 // TestRollbackFindsNothing: after a failed statement SQLite may have rolled back
-// by itself, which is fine; without one somebody else ended the transaction.
+// by itself, which is fine; without one another session ended the transaction.
 func TestRollbackFindsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -78,8 +78,8 @@ func (c *conn) enter(ctx context.Context, query string) (*Txn, error) {
 
 // admit decides whether a statement of the open transaction may reach the database.
 func (c *conn) admit(ctx context.Context, t *Txn, cmd command, query string) error {
-	if c.tx != nil && c.tx.part != nil && cmd.name == PartSavepoint {
-		return t.refuse(query, errPart)
+	if c.tx != nil && c.tx.group != nil && cmd.name == GroupSavepoint {
+		return t.refuse(query, errSavepoint)
 	}
 	c.noteRollback(ctx, t)
 	if err := t.admit(cmd, query); err != nil {

@@ -45,7 +45,7 @@ var wrapped = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[driver.RowsColumnTypePrecisionScale]():   reflect.TypeFor[*rows](),
 }
 
-// unwrapped are the other types of the package, and why they need nobody in
+// unwrapped are the other types of the package, and why they need no wrapper in
 // front of the driver.
 var unwrapped = map[string]string{
 	"Driver":         "handed out as it is",
@@ -80,7 +80,7 @@ func TestEveryInterfaceIsHandled(t *testing.T) {
 	for _, name := range names {
 		if _, ok := unwrapped[name]; !ok && !handled[name] {
 			t.Errorf("driver.%s is not handled. Try: implement it in front of the driver with an answer that is neutral"+
-				" where the driver does not, or say in this test why nobody misses it", name)
+				" where the driver does not, or say in this test why it is not missed", name)
 		}
 	}
 	if len(names) < len(wrapped) {

@@ -10,12 +10,12 @@ import (
 
 // transaction is one open transaction of a connection.
 type transaction struct {
-	conn *conn
-	base driver.Tx       // nil if the guard sent BEGIN itself
-	txn  *Txn            // nil while it is not guarded
-	ctx  context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
-	part Part            // nil if it is committed by itself
-	done bool
+	conn  *conn
+	base  driver.Tx       // nil if the guard sent BEGIN itself
+	txn   *Txn            // nil while it is not guarded
+	ctx   context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
+	group GroupTx         // nil if it is committed by itself
+	done  bool
 
 	isolation sql.IsolationLevel // that was asked for
 }
@@ -51,7 +51,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		}
 	}
 	t.isolation = sql.IsolationLevel(opts.Isolation)
-	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, part: partOf(ctx), isolation: t.isolation}
+	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, group: groupTxOf(ctx), isolation: t.isolation}
 	return c.tx, nil
 }
 
@@ -67,7 +67,7 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.
 		}
 		return nil, err
 	}
-	if p := partOf(ctx); p != nil {
+	if p := groupTxOf(ctx); p != nil {
 		if begun, err := p.Begin(ctx, Session{c}); begun || err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (tx *transaction) Commit() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
-	defer tx.endPart()
+	defer tx.endInGroup()
 	defer tx.doAfter()
 	t := tx.txn
 	if t == nil {
@@ -164,7 +164,7 @@ func (tx *transaction) Commit() error {
 	}
 	if err := tx.commit(); err != nil {
 		failed := newCommitError(tx.conn.dialect, err)
-		if tx.part != nil { // the COMMIT for all parts is yet to come
+		if tx.group != nil { // the COMMIT for all members is yet to come
 			failed = &CommitError{Err: err}
 		}
 		t.fatal = t.fatal || endsTransaction(err)
@@ -182,8 +182,8 @@ func (tx *transaction) commit() error {
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
 	switch {
-	case tx.part != nil:
-		return tx.part.Commit(Session{c})
+	case tx.group != nil:
+		return tx.group.Commit(Session{c})
 	case tx.base == nil && c.dialect == MySQL:
 		return c.series(ctx, tx.closing()...)
 	case tx.base == nil:
@@ -224,7 +224,7 @@ func (tx *transaction) Rollback() error {
 	if !tx.end() {
 		return sql.ErrTxDone
 	}
-	defer tx.endPart()
+	defer tx.endInGroup()
 	defer tx.doAfter()
 	c := tx.conn
 	if tx.txn == nil {
@@ -264,7 +264,7 @@ func (tx *transaction) rollback() error {
 	switch {
 	case tx.base != nil && (c.dialect != MySQL || len(t.records()) == 0):
 		return tx.base.Rollback()
-	case tx.part != nil && tx.part.Rollback(Session{c}):
+	case tx.group != nil && tx.group.Rollback(Session{c}):
 		return nil
 	}
 	ctx, cancel := c.dialect.tail(tx.ctx)
@@ -302,9 +302,9 @@ func (tx *transaction) end() bool {
 	return true
 }
 
-// endPart says that COMMIT or ROLLBACK has come to its end.
-func (tx *transaction) endPart() {
-	if tx.part != nil {
-		tx.part.Ended()
+// endInGroup says that COMMIT or ROLLBACK has come to its end.
+func (tx *transaction) endInGroup() {
+	if tx.group != nil {
+		tx.group.Ended()
 	}
 }

@@ -140,7 +140,7 @@ func TestTailIgnoresTheCaller(t *testing.T) {
 
 // TestEndIsFinal drives the driver's transaction directly, as a pool that hands
 // out logical connections may: a second end must not reach the database, where
-// the connection may belong to somebody else by now.
+// the connection may belong to another goroutine by now.
 func TestEndIsFinal(t *testing.T) {
 	t.Parallel()
 	for _, d := range []Dialect{PostgreSQL, MySQL, SQLite} {

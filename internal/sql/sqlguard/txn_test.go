@@ -28,7 +28,7 @@ func TestForbidCommit(t *testing.T) {
 	wantCalls(t, f, "exec COMMIT")
 }
 
-// TestViews: whoever joins a transaction that is guarded already sees through
+// TestViews: code that joins a transaction that is guarded already sees through
 // the guard that is there, as often as they like.
 func TestViews(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ func (g *groups) begin(ctx context.Context, ask store.BeginOptions, alone bool, 
 	}
 	var err error
 	began := time.Now()
-	m.Tx, err = g.conn.BeginTx(m.Guard.PartOf(own, m.part), nil)
+	m.Tx, err = g.conn.BeginTx(m.Guard.InGroup(own, m.txn), nil)
 	addLockWait(ask.Waits, began)
 	if shortened {
 		err = errors.Join(err, g.f.restoreBusyTimeout(g.conn, m.Tx))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestLineKeepsItsOrder: each follows the one before at once, whoever has left meanwhile.
+// TestLineKeepsItsOrder: each follows the one before at once, also if others have left meanwhile.
 func TestLineKeepsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{busyTimeout: time.Hour}
@@ -50,7 +50,7 @@ func TestLineKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// TestLineHasPatience: nobody waits for longer than he said.
+// TestLineHasPatience: no waiter waits for longer than it said.
 func TestLineHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{busyTimeout: time.Hour}
@@ -61,7 +61,7 @@ func TestLineHasPatience(t *testing.T) {
 		}
 		l.next()
 		if err := l.wait(t.Context(), 0, false); err != nil {
-			t.Error("nobody has the turn:", err)
+			t.Error("the turn is free:", err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Member is the part of one operation in a group.
+// Member is one operation in a group.
 type Member struct {
 	Conn  *sql.Conn // of the group: a member does not close it
 	Tx    *sql.Tx
@@ -24,7 +24,7 @@ type Member struct {
 	groups           *groups
 	group            *group
 	id               store.ID
-	part             *part
+	txn              *memberTx
 	cancelStatements context.CancelFunc
 	turnOver         bool
 	wantsCommit      bool
@@ -32,7 +32,7 @@ type Member struct {
 
 func newMember(g *groups, first bool) *Member {
 	bound, cancel := context.WithCancel(context.Background())
-	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, part: newPart(first, bound), cancelStatements: cancel}
+	return &Member{Conn: g.conn, Guard: new(sqlguard.Txn), groups: g, txn: newMemberTx(first, bound), cancelStatements: cancel}
 }
 
 // join makes m a member of g, for a limited time. When the time is over m is rolled back and
@@ -50,7 +50,7 @@ func (m *Member) join(g *group, ask store.BeginOptions) {
 // limit is how long m may take. Those behind it wait for twice as long at least.
 func (m *Member) limit() time.Duration {
 	most := m.groups.f.busyTimeout / 2
-	if !m.part.first {
+	if !m.txn.first {
 		most = min(most, maxGuest)
 	}
 	return most
@@ -65,14 +65,14 @@ func (m *Member) leave(wantsCommit bool) {
 		return
 	}
 	m.turnOver, m.wantsCommit = true, wantsCommit
-	<-m.part.over
+	<-m.txn.over
 	m.cancelStatements()
-	m.group.closed = m.group.closed || m.part.pragma.Load()
+	m.group.closed = m.group.closed || m.txn.pragma.Load()
 	switch {
-	case m.part.gone.Load():
+	case m.txn.gone.Load():
 		m.groups.end(errRolledBack)
 		m.groups.closeConn()
-	case m.part.first && !wantsCommit: // it was the only one so far
+	case m.txn.first && !wantsCommit: // it was the only one so far
 		m.groups.end(nil)
 		m.groups.closeConn()
 	}
@@ -130,7 +130,7 @@ func (m *Member) limitReached(limit error) error {
 	switch {
 	case errors.As(limit, &timeout) && !timeout.Whole():
 		return &store.Error{Kind: store.KindBusy, Err: limit}
-	case m.part.first:
+	case m.txn.first:
 		return &store.Error{Kind: store.KindBusy, Err: errTooLong}
 	}
 	m.groups.runAlone(m.id)

@@ -60,7 +60,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "forgetting an answer forgets that its writes were rolled back",
-		Edits: []Edit{{In: "(Operation).mark", Old: "return head.Encode(&store.Result{RolledBack: true})", New: "return nil"}},
+		Edits: []Edit{{In: "(Operation).forgottenHead", Old: "return head.Encode(&store.Result{RolledBack: true})", New: "return nil"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestKeysShowTellsWhatStands"}},
 	},
 	{

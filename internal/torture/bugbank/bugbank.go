@@ -127,6 +127,8 @@ func All() []Mutant {
 		consumerMutants,
 		pushMutants,
 		webhookMutants,
+		hooksMutants,
+		hookrelayMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,

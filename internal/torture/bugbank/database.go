@@ -72,7 +72,7 @@ if i`}},
 		Tests: isolation("InnoDB$/^MariaDB"),
 	},
 	{
-		Name:  "nobody is told the isolation of an operation",
+		Name:  "the isolation of an operation is not told",
 		Edits: []Edit{{In: "(*call).claim", Old: "Isolation: c.op.Isolation,", New: ""}},
 		Tests: isolation("$/^PostgreSQL,_sqlstore"),
 	},

@@ -78,7 +78,7 @@ var deadletterMutants = []Mutant{
 	},
 	{
 		Name:  "a letter that died after a person has looked is discarded",
-		Edits: []Edit{{In: "(*letterFilter).resolve", Old: "f.Before, err = cli.Instant(", New: "_, err = cli.Instant("}},
+		Edits: []Edit{{In: "(*Between).Read", Old: "*before, err = instant(", New: "_, err = instant("}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDeadletterBefore$/^SQLite$"}},
 	},
 }

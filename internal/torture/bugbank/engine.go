@@ -15,7 +15,7 @@ applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 switch {`,
 			New: `rec, err := c.e.store.Read(ctx, ch.ID)
 applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
-var again store.Claim[TX]
+var again store.Transaction[TX]
 switch {
 case err == nil && rec.State == store.StateAbsent:
 	return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, lost), again: true}`,
@@ -23,7 +23,7 @@ case err == nil && rec.State == store.StateAbsent:
 		Tests: []Killer{history},
 	},
 	{
-		Name: "settling takes somebody else's record for its own",
+		Name: "settling takes the record of another call for its own",
 		Edits: []Edit{{
 			In:  "(*call).settle",
 			Old: "rec.State == store.StateDone && applied:",
@@ -50,7 +50,7 @@ case err == nil && rec.State == store.StateAbsent:
 		Tests: in("", "TestSettleWhatWasDoneAgain"),
 	},
 	{
-		Name: "settling takes the claim of a COMMIT on its way for somebody else's",
+		Name: "settling takes the claim of a COMMIT on its way for that of another call",
 		Edits: []Edit{{
 			In:  "(*call).settle",
 			Old: "rec.State == store.StateDone:",

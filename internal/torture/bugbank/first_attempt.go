@@ -15,7 +15,7 @@ return nil`}},
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
-		Name:  "a claim that was put off and is somebody else's is a failure",
+		Name:  "a claim that was put off and is held by another is a failure",
 		Edits: []Edit{{In: "(*call).runFailed", Old: "return c.storeFailed(conflict, r.undo)", New: "err = errors.Join(err, r.undo)"}},
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},

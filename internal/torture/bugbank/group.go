@@ -25,12 +25,12 @@ if m.group.err != nil {`, New: "if false {"}},
 	},
 	{
 		Name:  "deferred constraints are left to the COMMIT of the group",
-		Edits: []Edit{{In: "(*part).Commit", Old: "case open:", New: "case open && p.over == nil:"}},
+		Edits: []Edit{{In: "(*memberTx).Commit", Old: "case open:", New: "case open && p.over == nil:"}},
 		Tests: group("TestGroupConstraintsDoNotMix"),
 	},
 	{
 		Name:  "a member that fails stays in its group",
-		Edits: []Edit{{In: "(*part).Rollback", Old: "err := s.Run(ctx, undoPart)", New: "var err error"}},
+		Edits: []Edit{{In: "(*memberTx).Rollback", Old: "err := s.Run(ctx, undoMember)", New: "var err error"}},
 		Tests: group("TestGroupMembersHurtNobody"),
 	},
 	{
@@ -45,7 +45,7 @@ if m.group.err != nil {`, New: "if false {"}},
 	},
 	{
 		Name:  "a setting of one member is in force for the next",
-		Edits: []Edit{{In: "(*Member).leave", Old: "m.group.closed = m.group.closed || m.part.pragma.Load()", New: ""}},
+		Edits: []Edit{{In: "(*Member).leave", Old: "m.group.closed = m.group.closed || m.txn.pragma.Load()", New: ""}},
 		Tests: group("TestGroupMembersHurtNobody"),
 	},
 	{

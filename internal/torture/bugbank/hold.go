@@ -57,7 +57,7 @@ var holdMutants = []Mutant{
 	},
 	{
 		Name:  "a part is taken between the check of its fence and the change",
-		Edits: []Edit{{In: "StillHeld", Old: "order by part FOR SHARE)", New: "order by part)"}},
+		Edits: []Edit{{In: "hold.Locked", Old: "order by part FOR SHARE", New: "order by part"}},
 		Tests: onHold("TestStillHeld$/^pgxstore"),
 	},
 	{

@@ -36,7 +36,7 @@ o := c.proven()`}},
 		Tests: in("retry/retryhttp", "TestRedirectsThatAreNotFollowed"),
 	},
 	{
-		Name:  "a key that nobody knows is journaled",
+		Name:  "a key that the caller does not know is journaled",
 		Edits: []Edit{{In: "(*Transport).begin", Old: "c.keyed && !made &&", New: "c.keyed && (made || !made) &&"}},
 		Tests: in("retry/retryhttp", "TestMadeKeysAreNotJournaled"),
 	},

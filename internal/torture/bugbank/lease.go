@@ -102,7 +102,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "work is done although a call of it did not end",
-		Edits: []Edit{{In: "lease.(claim).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
+		Edits: []Edit{{In: "lease.(runTx).Commit", Old: "case r.saved.Call != nil: return r.park(ctx, errCallPending)", New: ""}},
 		Tests: onLease("TestSwallowedCall"),
 	},
 	{
@@ -197,7 +197,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	},
 	{
 		Name:  "a program that ends without a phase that has ended is not warned",
-		Edits: []Edit{{In: "lease.(claim).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
+		Edits: []Edit{{In: "lease.(runTx).Commit", Old: `r.tellUnreached(ctx, "")`, New: ""}},
 		Tests: onLease("TestRenamedPhasesAreTold"),
 	},
 	{

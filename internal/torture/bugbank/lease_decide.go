@@ -13,7 +13,7 @@ var decideMutants = []Mutant{
 		Tests: onLease("TestResolveNamesTheCall"),
 	},
 	{
-		Name:  "somebody who repeats a decision is told that it cannot be written",
+		Name:  "a repeated decision is told that it cannot be written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: "if s.Was[i].Sum == how.CallID {"}},
 		Tests: onLease("TestResolve"),
 	},
@@ -49,7 +49,7 @@ var decideMutants = []Mutant{
 	},
 	{
 		Name:  "the phases of an operation that has ended are forgotten",
-		Edits: []Edit{{In: "lease.(claim).Commit", Old: "end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()", New: "end.Next.Data = r.id, r.own.Nonce, nil"}},
+		Edits: []Edit{{In: "lease.(runTx).Commit", Old: "end.Next.Data = r.id, r.own.Nonce, r.saved.ended().encode()", New: "end.Next.Data = r.id, r.own.Nonce, nil"}},
 		Tests: onLease("TestPhasesAndACall"),
 	},
 	{

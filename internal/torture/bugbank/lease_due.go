@@ -9,17 +9,22 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "the backlog counts what is done and kept",
-		Edits: []Edit{{In: "dialect.backlog", Old: `"expires_at <= NOW order by expires_at limit "`, New: `"expires_at <> NOW order by expires_at limit "`}},
+		Edits: []Edit{{In: "dialect.backlog", Old: `"expires_at <= NOW order by expires_at"`, New: `"expires_at <> NOW order by expires_at"`}},
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{
-		Name:  "the age of what is unknown is that of what runs",
-		Edits: []Edit{{In: "dialect.ScanBacklog", Old: "&b.Unknown: unknown", New: "&b.Unknown: running"}},
+		Name:  "the age of the oldest is that of the youngest",
+		Edits: []Edit{{In: "upkeep.(*Backlog).Add", Old: "max(count.Oldest, oldest)", New: "min(count.Oldest, oldest)"}},
+		Tests: onSQLite("Lease$/^Backlog$"),
+	},
+	{
+		Name:  "operations of several names count under one of them",
+		Edits: []Edit{{In: "dialect.backlog", Old: `" group by state, name union all`, New: `" group by state union all`}},
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{
 		Name:  "what waits counts as running",
-		Edits: []Edit{{In: "memstore.(*Store).Backlog", Old: "add(&b.Waiting, r.rec.Since)", New: "add(&b.Running, r.rec.Since)"}},
+		Edits: []Edit{{In: "upkeep.(*Backlog).Add", Old: "count = &b.Waiting", New: "count = &b.Running"}},
 		Tests: onLease("TestStoppedWorkWaits"),
 	},
 	{
@@ -54,13 +59,18 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer takes operations whose name it does not know",
-		Edits: []Edit{{In: "lease.(*completing).look", Old: "!c.knows(e) ||", New: ""}},
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "!c.knows(e) ||", New: ""}},
 		Tests: onLease("TestCompleterLeavesTheRestAlone"),
 	},
 	{
 		Name:  "a Completer looks at the operations of sagas",
-		Edits: []Edit{{In: "lease.(*completing).round", Old: "After: store.ID{Scope: scopes.From}, Before: scopes.Before", New: "After: store.ID{Scope: scopes.From[:0]}, Before: scopes.Before[:0]"}},
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "owner.Check(ctx, e.Scope) != nil", New: "false"}},
 		Tests: onLease("TestCompleterLeavesTheRestAlone"),
+	},
+	{
+		Name:  "a Completer reads all operations of sagas, page by page",
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "page.After = store.ID{Scope: owner.Of(e.Scope).Scopes().Before}", New: ""}},
+		Tests: onLease("TestCompleterLooksOnce"),
 	},
 	{
 		Name:  "a person decides about a saga without its steps",

@@ -39,7 +39,7 @@ var leaseKillMutants = []Mutant{
 	},
 	{
 		Name:  "a phase that was committed is executed again by the next owner",
-		Edits: []Edit{{In: "lease.Tx", Old: "p, ok := r.saved.find(phase); ok {", New: "p, ok := r.saved.find(phase); ok && p.Failure != nil {"}},
+		Edits: []Edit{{In: "lease.InTx", Old: "p, ok := r.saved.find(phase); ok {", New: "p, ok := r.saved.find(phase); ok && p.Failure != nil {"}},
 		Tests: onLeases("TestChangedProgram$/^SQLite"),
 	},
 	{

@@ -90,12 +90,12 @@ var leasedMutants = []Mutant{
 	},
 	{
 		Name:  "the state of an operation is told to another tenant",
-		Edits: []Edit{{In: "oncehttp.Status", Old: "Scope: wire.Scope(principal, route)", New: `Scope: wire.Scope("acme", route)`}},
+		Edits: []Edit{{In: "oncehttp.StatusHandler", Old: "Scope: wire.Scope(principal, route)", New: `Scope: wire.Scope("acme", route)`}},
 		Tests: in("oncehttp", "TestStatus"),
 	},
 	{
 		Name:  "work whose owner has died in a call is told as running",
-		Edits: []Edit{{In: "once.(*Engine).Read", Old: "rec.State = store.StateUnknown", New: "rec.State = store.StateRunning"}},
+		Edits: []Edit{{In: "once.(*Engine).ReadRecord", Old: "rec.State = store.StateUnknown", New: "rec.State = store.StateRunning"}},
 		Tests: in("", "TestRead"),
 	},
 	{

@@ -33,7 +33,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestIdleDuplicate", Hangs: true}},
 	},
 	{
-		Name:  "a sweeper keeps the file while somebody waits for it",
+		Name:  "a sweeper keeps the file while a request waits for it",
 		Edits: []Edit{{In: "(*Store).sweepPart", Old: "done.tried >= sqliteLeast && s.file.Waiting()", New: "done.tried >= sqliteMost && s.file.Waiting()"}},
 		Tests: group("TestSweepStandsInLine"),
 	},

@@ -24,7 +24,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "a first attempt has no name in the log of the server",
-		Edits: []Edit{{In: "pgxstore.(*firstAttempt).begin", Old: "f.s.queueName(&b, f.opts.ID)", New: ""}},
+		Edits: []Edit{{In: "pgxstore.(*firstAttempt).unbounded", Old: "f.s.queueName(&b, f.opts.ID)", New: ""}},
 		Tests: []Killer{{Module: "store/pgxstore", Package: "", Test: "TestEveryTransactionIsNamed"}},
 	},
 	{

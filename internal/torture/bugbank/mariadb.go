@@ -123,7 +123,7 @@ var mariadbMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorEngines"}},
 	},
 	{
-		Name:  "what may have committed was not applied if nobody can be asked",
+		Name:  "what may have committed was not applied if no server can be asked",
 		Edits: []Edit{{In: "(*call).runFailed", Old: `case !known && store.KindOf(r.undo) == store.KindLost:`, New: `case !known && store.KindOf(r.undo) == store.KindLost && txn.joined:`}},
 		Tests: mariadbSQL("TestCommittedFromBelowAndLost"),
 	},

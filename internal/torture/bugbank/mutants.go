@@ -19,7 +19,7 @@ var everywhere = []Mutant{
 		Name: "the key is committed before the effect",
 		Edits: []Edit{{
 			In: "pgxstore.(*txn).Commit",
-			Old: `queueChange(&b, c, &t.claim)
+			Old: `queueChange(&b, c, &t.seen)
 queueWrites(&b, t.user.tail, c.Writes)`,
 			New: "if !c.ID.IsZero() {\n\tearly, n := new(pgx.Batch), c.Next\n\tearly.Queue(`insert into once_operation (scope, key, claim, status, kind, body) values ($1, $2, $3, $4, $5, $6)`, c.ID.Scope, c.ID.Key, n.Nonce, n.Result.Status, n.Result.Kind, n.Result.Body)\n\tother, err := pgx.ConnectConfig(ctx, t.conn.Conn().Config())\n\tif err != nil {\n\t\treturn err\n\t}\n\tif err := other.SendBatch(ctx, early).Close(); err != nil {\n\t\treturn err\n\t}\n\t_ = other.Close(ctx)\n}\nqueueWrites(&b, t.user.tail, c.Writes)",
 		}},
@@ -29,10 +29,10 @@ queueWrites(&b, t.user.tail, c.Writes)`,
 		Name: "the effect is committed before the key",
 		Edits: []Edit{{
 			In: "pgxstore.(*txn).Commit",
-			Old: `queueChange(&b, c, &t.claim)
+			Old: `queueChange(&b, c, &t.seen)
 queueWrites(&b, t.user.tail, c.Writes)
 b.queue(commit)`,
-			New: "queueWrites(&b, t.user.tail, c.Writes)\nb.queue(commit)\nb.queue(`begin`)\nqueueChange(&b, c, &t.claim)\nb.queue(commit)",
+			New: "queueWrites(&b, t.user.tail, c.Writes)\nb.queue(commit)\nb.queue(`begin`)\nqueueChange(&b, c, &t.seen)\nb.queue(commit)",
 		}, {
 			In:  "InsertDone",
 			Old: "`insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)\n values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int)`",
@@ -188,14 +188,14 @@ if !sleep`,
 	{
 		Name: "401 is stored",
 		Edits: []Edit{{
-			In:  "Default",
+			In:  "DefaultPreset",
 			Old: "401: VerdictDiscard,",
 			New: "",
 		}},
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{
-		Name: "Set-Cookie is stored and replayed to whoever asks",
+		Name: "Set-Cookie is stored and replayed to every caller",
 		Edits: []Edit{{
 			In:  "neverStored",
 			Old: `"Set-Cookie"`,

@@ -18,6 +18,16 @@ var pgxChangeMutants = []Mutant{
 		Tests: in("store/pgxstore", "TestAChangeInAnotherTransaction"),
 	},
 	{
+		Name:  "the step of an operation is written by the transaction after the handler's",
+		Edits: []Edit{{In: "pgsql.SwapKeepSame", Old: "when now() <> $18 then", New: "when now() < $18 then"}},
+		Tests: in("store/pgxstore", "TestAChangeInAnotherTransaction"),
+	},
+	{
+		Name:  "a step of an operation waits for locks without a bound",
+		Edits: []Edit{{In: "pgsql.BoundsStart", Old: `concat(`, New: `coalesce(`}},
+		Tests: in("store/pgxstore", "TestBoundsOfAStep"),
+	},
+	{
 		Name:  "what is appended is sent in the order of the handler",
 		Edits: []Edit{{In: "pgxstore.queueWrites", Old: "sqlplane.InLockOrder(writes)", New: "writes"}},
 		Tests: in("store/pgxstore", "TestAppendedInAJoin"),

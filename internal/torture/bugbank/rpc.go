@@ -13,7 +13,7 @@ var rpcMutants = []Mutant{
 		Tests: []Killer{{Module: "onceconnect", Test: "TestLongPrincipal"}},
 	},
 	{
-		Name:  "nobody is asked which RPCs are too large to be stored",
+		Name:  "the limit is not asked which RPCs are too large to be stored",
 		Edits: []Edit{{In: "rpc.encode", Old: "len(a.Body)) > most {", New: "len(a.Body)) > 1<<20 {"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestMaxStored"}},
 	},

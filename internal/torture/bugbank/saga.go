@@ -285,6 +285,29 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestEvents$/^completed$"),
 	},
 	{
+		Name:  "a saga that has ended is behind its pivot for ever",
+		Edits: []Edit{{In: "dialect.UnfinishedUnder", Old: "expires_at is null and state <> 2 and scope >=", New: "scope >="}, {In: "saga.(*run).change", Old: "s.point(e.state == store.StateDone)", New: "s.point(false)"}},
+		Tests: onSagas("TestGauges$/^SQLite$"),
+	},
+	{
+		Name:  "sagas that wait until a later time are due",
+		Edits: []Edit{{In: "saga.countDue", Old: "where name = ? and due_at <= NOW", New: "where name = ?"}},
+		Tests: onSagas("TestGauges$/^SQLite$"),
+	},
+	{
+		Name:  "the first saga that is stuck is no increase",
+		Edits: []Edit{{In: "saga.(metrics).Observe", Old: "EventCompleted, EventCompensated, EventStuck} {", New: "EventCompleted, EventCompensated} {"}},
+		Tests: onSaga("TestEvents$/^completed$"),
+	},
+	{
+		Name: "what was decrypted under an old key is stored as it was",
+		Edits: []Edit{
+			{In: "saga.(saved).open", Old: "s.Sealed, s.Input = nil, x.Input", New: "s.Input = x.Input"},
+			{In: "saga.(saved).seal", Old: "if e == nil {", New: "if e == nil || s.Sealed != nil {"},
+		},
+		Tests: onSaga("TestKeyRotation"),
+	},
+	{
 		Name:  "the doctor does not see that no runner runs",
 		Edits: []Edit{{In: "doctor.askDueSagas", Old: "late > overdueBound", New: "late < 0"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfSagas"}},

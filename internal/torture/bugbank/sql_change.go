@@ -44,7 +44,7 @@ var sqlChangeMutants = []Mutant{
 	},
 	{
 		Name:  "a declined join meets the expired record that it has deleted",
-		Edits: []Edit{{In: "sqlstore.(*joined).Commit", Old: `t.claim.row.expired = true`, New: `t.claim.row.expired = false`}},
+		Edits: []Edit{{In: "sqlstore.(*joined).Commit", Old: `t.seen.row.expired = true`, New: `t.seen.row.expired = false`}},
 		Tests: mariadbSQL("TestJoinReplacesAnExpiredFailure$/^SQLite"),
 	},
 	{

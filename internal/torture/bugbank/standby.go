@@ -54,7 +54,7 @@ var standbys = []Mutant{
 		Name: "the look-up is watched at SERIALIZABLE, on database/sql",
 		Edits: []Edit{
 			{In: "sqlstore.(*Store).looksAhead", Old: "return s.dialect.name == sqlplane.PostgreSQL &&", New: "return false &&"},
-			{In: "sqlstore.(*Store).begin", Old: "case t.claim.watched && !s.looksAhead(opts):", New: "case false:"},
+			{In: "sqlstore.(*Store).begin", Old: "case t.seen.watched && !s.looksAhead(opts):", New: "case false:"},
 			{In: "pgsql.Claim", Old: " and key = $2 and not (", New: " and key = $2 or false and ("},
 		},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL,_sqlstore"),
@@ -66,22 +66,22 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "a join is watched at SERIALIZABLE, on pgx",
-		Edits: []Edit{{In: "pgxstore.(*claim).lookWatched", Old: "if c.granted {", New: "if false {"}},
+		Edits: []Edit{{In: "pgxstore.(*lookup).lookWatched", Old: "if c.granted {", New: "if false {"}},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^pgxstore$"),
 	},
 	{
 		Name:  "a join is watched at SERIALIZABLE, on database/sql",
-		Edits: []Edit{{In: "sqlstore.(*claim).lookWatched", Old: "if c.granted {", New: "if false {"}},
+		Edits: []Edit{{In: "sqlstore.(*lookup).lookWatched", Old: "if c.granted {", New: "if false {"}},
 		Tests: failover("TestUnrelatedKeysDoNotConflict$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "a join at SERIALIZABLE takes any record for absent",
-		Edits: []Edit{{In: "pgxstore.(*claim).lookWatched", Old: "if err != nil || absent {", New: "if err != nil || true || absent {"}},
+		Edits: []Edit{{In: "pgxstore.(*lookup).lookWatched", Old: "if err != nil || absent {", New: "if err != nil || true || absent {"}},
 		Tests: failover("TestJoinAtSerializable$/^pgxstore$"),
 	},
 	{
 		Name:  "a join at SERIALIZABLE waits for the holder of the claim",
-		Edits: []Edit{{In: "pgxstore.(*claim).lookWatched", Old: "if c.granted {", New: "if true {"}},
+		Edits: []Edit{{In: "pgxstore.(*lookup).lookWatched", Old: "if c.granted {", New: "if true {"}},
 		Tests: failover("TestJoinAtSerializable$/^pgxstore$"),
 	},
 	{

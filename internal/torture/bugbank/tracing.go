@@ -94,4 +94,19 @@ var tracingMutants = []Mutant{
 		Edits: []Edit{{In: "onceotel.attributesOf", Old: "semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(req.Method)", New: "semconv.HTTPRequestMethodOther"}},
 		Tests: onceotel("TestMethods"),
 	},
+	{
+		Name:  "the step of a saga does not get the context of its span",
+		Edits: []Edit{{In: "saga.(*run).traced", Old: "ctx, end := r.n.cfg.Tracer.SagaSpan", New: "_, end := r.n.cfg.Tracer.SagaSpan"}},
+		Tests: onSaga("TestTracerSeesEachRun"),
+	},
+	{
+		Name:  "a saga that was taken over has lost the trace of its start",
+		Edits: []Edit{{In: "saga.(*node).takeOver", Old: "held.Claim{Trace: rec.Trace}", New: "held.Claim{}"}},
+		Tests: onSaga("TestTracerSeesNodes"),
+	},
+	{
+		Name:  "a node runs sagas in its own trace",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).SagaSpan", Old: "options = append(options, trace.WithNewRoot())", New: ""}},
+		Tests: onceotel("TestSagasAreSeen"),
+	},
 }

@@ -10,7 +10,7 @@ var transactionMutants = []Mutant{
 		Tests: in("store/pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
 	},
 	{
-		Name:  "nobody hears that a pooler is in between",
+		Name:  "it is not told that a pooler is in between",
 		Edits: []Edit{{In: "pgxstore.explained", Old: "pe != nil && (pe.Code", New: "pe != nil && false && (pe.Code"}},
 		Tests: in("store/pgxstore", "TestATransactionPoolerRunsNoOtherStatement"),
 	},

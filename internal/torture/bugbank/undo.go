@@ -1,13 +1,13 @@
 package bugbank
 
-// undoMutants break what a participant of somebody else's saga promises: see once.Undo.
+// undoMutants break what a participant in the saga of another service promises: see once.Undo.
 var undoMutants = []Mutant{
 	{
 		Name: "the undo of what was not executed leaves nothing behind",
 		Edits: []Edit{{
 			In:  "once.(*Engine).void",
 			Old: "rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (Answer, error) { return Answer{Result: voided.Result()}, nil })",
-			New: "rec, err := e.Read(ctx, op)\nif rec.State == store.StateAbsent {\n\trec.Result = voided.Result()\n}",
+			New: "rec, err := e.ReadRecord(ctx, op)\nif rec.State == store.StateAbsent {\n\trec.Result = voided.Result()\n}",
 		}},
 		Tests: in("", "TestUndoBeforeItWasDone"),
 	},

@@ -54,12 +54,12 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "500 is stored",
-		Edits: []Edit{{In: "Default", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore, 5: VerdictStore,"}},
+		Edits: []Edit{{In: "DefaultPreset", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly, 5: VerdictAnswerOnly,"}},
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{
 		Name:  "the writes of a 4xx are kept",
-		Edits: []Edit{{In: "Default", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictStore,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictCommit,"}},
+		Edits: []Edit{{In: "DefaultPreset", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictCommit,"}},
 		Tests: in("oncehttp", "TestVerdicts"),
 	},
 	{

@@ -103,7 +103,7 @@ var webhookMutants = []Mutant{
 		Tests: in("webhook/ssrf", "TestAllowPrefixes"),
 	},
 	{
-		Name:  "addresses of IPv6 that nobody has are public",
+		Name:  "addresses of IPv6 that are not assigned are public",
 		Edits: []Edit{{In: "ssrf.(*Guard).CheckAddr", Old: "a.Is6() && !global.Contains(a)", New: "a.Is6() && a.IsPrivate()"}},
 		Tests: in("webhook/ssrf", "TestAddresses"),
 	},

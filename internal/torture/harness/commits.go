@@ -8,13 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Commits is a tracer of pgx that counts commits, whether they travel alone or with other statements.
-type Commits struct{ n atomic.Int64 }
+// Commits is a tracer of pgx that counts commits and all statements, whether they travel alone or with others.
+type Commits struct{ n, all atomic.Int64 }
 
 // Count is how many there were.
 func (c *Commits) Count() int64 { return c.n.Load() }
 
+// Statements is how many statements there were.
+func (c *Commits) Statements() int64 { return c.all.Load() }
+
 func (c *Commits) see(sql string) {
+	c.all.Add(1)
 	if strings.EqualFold(sql, "commit") {
 		c.n.Add(1)
 	}

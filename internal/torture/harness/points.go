@@ -32,7 +32,7 @@ func (s *Points[TX]) Swap(ctx context.Context, c store.Change) (store.Record, er
 }
 
 // Begin implements store.Store.
-func (s *Points[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *Points[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	s.At("begin")
 	c, rec, err := s.Store.Begin(ctx, opts)
 	if c == nil {
@@ -45,18 +45,18 @@ func (s *Points[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.
 func (s *Points[TX]) On(tx TX) sqlplane.Runner { return pointRunner{s.Store.On(tx), s.At} }
 
 type pointClaim[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 
 	at func(point string)
 }
 
 // Unwrap lets the other abilities of the claim be found.
-func (c *pointClaim[TX]) Unwrap() any { return c.Claim }
+func (c *pointClaim[TX]) Unwrap() any { return c.Transaction }
 
 func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	c.at("commit")
 	defer c.at("committed")
-	return c.Claim.Commit(ctx, ch)
+	return c.Transaction.Commit(ctx, ch)
 }
 
 type pointRunner struct {

@@ -87,7 +87,7 @@ func workOnce(ctx context.Context, db sqlplane.Database, h *hold.Holder, g *gate
 // unit is a unit of work on a part: it notes who has done it, and counts a wrong if a later holder has
 // done one before, or another node one with the same fence.
 func unit(db sqlplane.Database, node string, part hold.Part) store.Statement {
-	condition, args := hold.StillHeld(work, "part", []hold.Part{part})
+	condition, args := hold.StillHeld(hold.Table, work, "part", []hold.Part{part})
 	return statement(db, "update job set wrong = wrong + case when fence > ? or fence = ? and node <> ? then 1 else 0 end, n = n + 1, fence = ?, node = ? where part = ? and "+condition,
 		append([]any{part.Fence, part.Fence, node, part.Fence, node, part.Number}, args...)...)
 }

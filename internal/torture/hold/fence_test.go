@@ -28,7 +28,7 @@ func TestStillHeld(t *testing.T) {
 		}
 		held := []hold.Part{{Number: 2, Fence: 7}, {Number: 0, Fence: 7}}
 		done := func(id int, parts []hold.Part) store.Statement {
-			condition, args := hold.StillHeld("w", "part", parts)
+			condition, args := hold.StillHeld(hold.Table, "w", "part", parts)
 			return statement(db, "delete from job where id = ? and "+condition, append([]any{id}, args...)...)
 		}
 		take := statement(db, "update once_hold set node = 'b', fence = fence + 1 where work = 'w' and part = 2")

@@ -55,7 +55,7 @@ func TestUse(t *testing.T) {
 // changeHeld changes the rows of those of parts that are still held, and returns how many they are.
 func changeHeld(t *testing.T, db sqlplane.Database, parts []hold.Part) int64 {
 	t.Helper()
-	condition, args := hold.StillHeld(work, "n", parts)
+	condition, args := hold.StillHeld(hold.Table, work, "n", parts)
 	run(t, db.Pool(), statement(db, "create table if not exists probe (n integer primary key, touched integer)"))
 	for _, p := range parts {
 		run(t, db.Pool(), statement(db, "insert into probe (n, touched) values (?, 0) KEEP(n)", p.Number))

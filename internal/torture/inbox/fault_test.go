@@ -24,7 +24,7 @@ type flow struct {
 
 func (f flow) String() string { return fmt.Sprintf("order %d batch %d", f.order, f.batch) }
 
-var flows = []flow{{inbox.Once, 1}, {inbox.Once, 20}, {inbox.InOrder, 1}, {inbox.InOrder, 20}, {inbox.LatestVersion, 1}, {inbox.LatestVersion, 4}}
+var flows = []flow{{inbox.AnyOrder, 1}, {inbox.AnyOrder, 20}, {inbox.InOrder, 1}, {inbox.InOrder, 20}, {inbox.LatestVersion, 1}, {inbox.LatestVersion, 4}}
 
 // everyPoint runs a scenario with the N-th point failing, N = first, first + step, ... until no point is left: messages are
 // delivered, two become dead letters, and are redriven after the fix.

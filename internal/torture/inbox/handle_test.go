@@ -77,7 +77,7 @@ func TestFailures(t *testing.T) {
 }
 
 func testFailures[TX any](t *testing.T, g *ground[TX]) {
-	for _, order := range []inbox.Order{inbox.Once, inbox.InOrder, inbox.LatestVersion} {
+	for _, order := range []inbox.Order{inbox.AnyOrder, inbox.InOrder, inbox.LatestVersion} {
 		in, told := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(order), Order: order, Policy: &retry.Policy{Attempts: 3, Base: time.Hour, Cap: time.Hour, Total: -1}})
 		key := fmt.Sprintf("k%d", order)
 		fn := g.failing(named(key + "-1"))
@@ -102,7 +102,7 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 			t.Errorf("told %+v", dead)
 		}
 		o, err := in.Handle(t.Context(), ordered(key, 2), fn)
-		want(t, o, err, map[inbox.Order]inbox.Outcome{inbox.Once: inbox.Applied, inbox.InOrder: inbox.Parked, inbox.LatestVersion: inbox.Applied}[order])
+		want(t, o, err, map[inbox.Order]inbox.Outcome{inbox.AnyOrder: inbox.Applied, inbox.InOrder: inbox.Parked, inbox.LatestVersion: inbox.Applied}[order])
 	}
 	g.wantBooked(t, "k0-2", "k2-2")
 	if n := g.letters(t); n != 3 {

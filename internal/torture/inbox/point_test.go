@@ -25,7 +25,7 @@ var errInjected = errors.New("injected")
 func unavailable() error { return &store.Error{Kind: store.KindUnavailable, Err: errInjected} }
 func lost() error        { return &store.Error{Kind: store.KindLost, Err: errInjected} }
 
-func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	if s.at("begin") != nil {
 		return nil, store.Record{}, unavailable()
 	}
@@ -40,7 +40,7 @@ func (s *pointStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (st
 	return &pointClaim[TX]{c, s, false}, rec, err
 }
 
-func (s *pointStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *pointStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	j, _ := store.As[store.Joiner[TX]](s.Store)
 	if s.at("join") != nil {
 		poison(ctx, s.Store.On(tx))
@@ -54,13 +54,13 @@ func (s *pointStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOption
 }
 
 type pointClaim[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 
 	s      *pointStore[TX]
 	joined bool
 }
 
-func (c *pointClaim[TX]) Unwrap() any { return c.Claim }
+func (c *pointClaim[TX]) Unwrap() any { return c.Transaction }
 
 func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	if c.s.at("commit") != nil {
@@ -71,7 +71,7 @@ func (c *pointClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 		}
 		return unavailable()
 	}
-	err := c.Claim.Commit(ctx, ch)
+	err := c.Transaction.Commit(ctx, ch)
 	if err == nil && !c.joined && c.s.at("committed") != nil {
 		return lost()
 	}

@@ -24,7 +24,7 @@ func TestSameMessageAtOnce(t *testing.T) {
 }
 
 func testSameMessageAtOnce[TX any](t *testing.T, g *ground[TX]) {
-	for _, order := range []inbox.Order{inbox.Once, inbox.InOrder, inbox.LatestVersion} {
+	for _, order := range []inbox.Order{inbox.AnyOrder, inbox.InOrder, inbox.LatestVersion} {
 		in, _ := g.inbox(t, inbox.Config{Order: order})
 		key := string(rune('a' + order))
 		o, err := in.Handle(t.Context(), ordered(key, 1), g.book) // so that the position exists

@@ -23,7 +23,7 @@ func TestRoundTrips(t *testing.T) {
 		keyed bool
 		batch int
 		most  int64
-	}{{inbox.Once, false, 1, 4}, {inbox.InOrder, true, 1, 4}, {inbox.LatestVersion, true, 1, 4}, {inbox.Once, false, 10, 13}, {inbox.InOrder, true, 10, 13}} {
+	}{{inbox.AnyOrder, false, 1, 4}, {inbox.InOrder, true, 1, 4}, {inbox.LatestVersion, true, 1, 4}, {inbox.AnyOrder, false, 10, 13}, {inbox.InOrder, true, 10, 13}} {
 		in, _ := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(c), Order: c.order})
 		var trips int64
 		seq = 0

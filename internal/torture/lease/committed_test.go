@@ -152,11 +152,11 @@ func TestPhaseThatCannotBeRolledBack(t *testing.T) {
 			_, err := once.Do(t.Context(), once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard}), operation(key),
 				func(ctx context.Context, r *lease.Run) (string, error) {
 					if late {
-						if _, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
+						if _, err := lease.InTx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
 							return "", err
 						}
 					}
-					return lease.Tx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+					return lease.InTx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
 						_, err := tx.ExecContext(ctx, "insert into kept values (?)", key)
 						return "", errors.Join(err, errPhase)
 					})
@@ -188,7 +188,7 @@ func TestLongProcedure(t *testing.T) {
 		over := make(chan struct{})
 		do := func(key string, then func(ctx context.Context, r *lease.Run) error) {
 			_, err := once.Do(t.Context(), e, operation(key), func(ctx context.Context, r *lease.Run) (string, error) {
-				_, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil })
+				_, err := lease.InTx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil })
 				begins <- struct{}{}
 				return "", errors.Join(err, then(ctx, r))
 			})
@@ -199,7 +199,7 @@ func TestLongProcedure(t *testing.T) {
 			return ctx.Err()
 		})
 		go do("long", func(ctx context.Context, r *lease.Run) error {
-			_, err := lease.Tx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+			_, err := lease.InTx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
 				_, err := tx.ExecContext(ctx, "insert into effect values ('long', 'book', '')")
 				if err == nil {
 					_, err = tx.ExecContext(ctx, "call waits()")
@@ -244,11 +244,11 @@ func TestProcedureOfALateOwner(t *testing.T) {
 			_, err := once.Do(t.Context(), once.New(lease.New(s, lease.Config{TTL: patience}), once.Config{Observer: once.Discard}), operation(key),
 				func(ctx context.Context, r *lease.Run) (string, error) {
 					if late {
-						if _, err := lease.Tx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
+						if _, err := lease.InTx(ctx, r, s, "reserve", func(context.Context, *sql.Tx) (string, error) { return "", nil }); err != nil {
 							return "", err
 						}
 					}
-					return lease.Tx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+					return lease.InTx(ctx, r, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
 						rec, err := s.Read(ctx, idOf(key))
 						must(t, err)
 						other := store.Change{ID: idOf(key), Lease: patience, Expect: store.Expect{Fence: rec.Fence}, Next: store.Record{State: store.StateRunning, Fence: rec.Fence + 1, Nonce: []byte("of another owner")}}
@@ -279,7 +279,7 @@ func (c committed) check(t *testing.T, s *sqlstore.Store, heir program, cut func
 	says := c.String()
 	e := once.New(lease.New(s, lease.Config{TTL: ttl}), once.Config{Encrypter: encrypter(), Observer: once.Discard})
 	writes := func(ctx context.Context, r *lease.Run, phase string, then func(*sql.Tx) error) error {
-		_, err := lease.Tx(ctx, r, s, phase, func(ctx context.Context, tx *sql.Tx) (string, error) {
+		_, err := lease.InTx(ctx, r, s, phase, func(ctx context.Context, tx *sql.Tx) (string, error) {
 			_, err := tx.ExecContext(ctx, "insert into effect values (?, ?, '')", says, phase)
 			return "", errors.Join(err, then(tx))
 		})

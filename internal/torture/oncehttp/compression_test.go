@@ -34,7 +34,7 @@ func TestCompressionOutside(t *testing.T) {
 	for name, compress := range compressors {
 		for _, accepted := range [][]string{{"gzip", "identity", "gzip", "deflate"}, {"identity", "gzip", "identity"}, {"deflate", "gzip", "identity"}, {"", "gzip"}} {
 			runs := 0
-			protect := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.Global()})
+			protect := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})
 			server := httptest.NewServer(compress(protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				runs++
 				if err := oncehttp.Tx[*memstore.Tx](r.Context()).Put("refund", "1"); err != nil {

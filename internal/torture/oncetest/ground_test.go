@@ -261,7 +261,7 @@ func order() message.Message {
 
 // keyed is a handler behind the middleware.
 func (g *program[TX]) keyed(h func(w http.ResponseWriter, r *http.Request, tx TX)) http.Handler {
-	return oncehttp.Handler(g.engine, oncehttp.Config{Principal: oncehttp.Global()}, h)
+	return oncehttp.Handler(g.engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, h)
 }
 
 // refund is the ordinary work.

@@ -17,7 +17,7 @@ type refusing[TX any] struct {
 	asked, at int
 }
 
-func (s *refusing[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *refusing[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	opts.Refuse = func() bool {
 		s.asked++
 		return s.asked == s.at

@@ -63,7 +63,7 @@ func right[TX any]() []stranger[TX] {
 		{name: "leaves a charge unknown where nothing dedupes", leased: true, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			jobs := once.New(lease.New(g.s, lease.Config{}), once.Config{Observer: once.Discard})
 			r, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
-				if _, err := lease.Tx(ctx, run, g.s, "reserve", func(ctx context.Context, tx TX) (int, error) { return 5, g.refund(ctx, tx) }); err != nil {
+				if _, err := lease.InTx(ctx, run, g.s, "reserve", func(ctx context.Context, tx TX) (int, error) { return 5, g.refund(ctx, tx) }); err != nil {
 					return "", err
 				}
 				return lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (string, error) { return "charged", g.charge(ctx, key, "5") }, lease.CallPolicy{})

@@ -287,7 +287,7 @@ func wrongByHand[TX any]() []stranger[TX] {
 func (g *program[TX]) phases(ctx context.Context, op once.Operation, body string, charge func(ctx context.Context, key, body string) error) (any, error) {
 	jobs := once.New(lease.New(g.s, lease.Config{}), once.Config{Observer: once.Discard})
 	r, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
-		if _, err := lease.Tx(ctx, run, g.s, "reserve", func(ctx context.Context, tx TX) (int, error) { return 5, g.refund(ctx, tx) }); err != nil {
+		if _, err := lease.InTx(ctx, run, g.s, "reserve", func(ctx context.Context, tx TX) (int, error) { return 5, g.refund(ctx, tx) }); err != nil {
 			return "", err
 		}
 		_, err := lease.Call(ctx, run, "charge", func(ctx context.Context, key string) (string, error) { return "charged", charge(ctx, key, body) },
@@ -295,7 +295,7 @@ func (g *program[TX]) phases(ctx context.Context, op once.Operation, body string
 		if err != nil {
 			return "", err
 		}
-		return lease.Tx(ctx, run, g.s, "book", func(ctx context.Context, tx TX) (string, error) {
+		return lease.InTx(ctx, run, g.s, "book", func(ctx context.Context, tx TX) (string, error) {
 			return "booked", g.exec(ctx, tx, "insert into audit (what) values ('booked')")
 		})
 	})

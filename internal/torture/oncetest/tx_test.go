@@ -62,7 +62,7 @@ func nothingLeft[TX any](t *testing.T, s harness.Store[TX]) {
 func allInTx[TX any](t *testing.T, c conn[TX], tx TX) {
 	in := oncetest.InTx(store.Store[TX](c.store), tx)
 	engine, box := once.New(store.Store[TX](in), once.Config{Observer: once.Discard}), outbox.New(in, outbox.Config{})
-	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, func(w http.ResponseWriter, r *http.Request, tx TX) {
+	h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, func(w http.ResponseWriter, r *http.Request, tx TX) {
 		err := c.exec(r.Context(), tx, "insert into refund (account, amount) values (?, ?)", "acme", 5)
 		if err == nil {
 			err = box.Add(r.Context(), tx, order())
@@ -112,7 +112,7 @@ func leased[TX any](t *testing.T, c conn[TX], in store.Store[TX], tx TX) {
 	op, runs := once.Operation{Scope: "jobs", Key: "1"}, 0
 	do := func() error {
 		_, err := once.Do(t.Context(), jobs, op, func(ctx context.Context, r *lease.Run) (string, error) {
-			if _, err := lease.Tx(ctx, r, in, "book", func(ctx context.Context, tx TX) (int, error) {
+			if _, err := lease.InTx(ctx, r, in, "book", func(ctx context.Context, tx TX) (int, error) {
 				runs++
 				return 1, c.exec(ctx, tx, "insert into audit (what) values ('booked')")
 			}); err != nil {

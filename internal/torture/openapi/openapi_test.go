@@ -82,21 +82,21 @@ func schemas(t *testing.T, text string) {
 // Every kind of Config gives a document that is valid.
 func TestDocumentsAreValid(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	own := oncehttp.Default()
+	own := oncehttp.DefaultPreset()
 	own.Methods = []string{"POST", "PUT", "DELETE"}
 	own.WriteProblem = oncehttp.WriteProblem
 	own.Body = func(_ string, body []byte) []byte { return body }
 	own.StatusHeader, own.RetentionHeader = "", ""
 	routes := map[string]oncehttp.Config{
-		"POST /refunds": {Principal: oncehttp.Global()},
-		"/orders/{id}":  {Principal: oncehttp.Global(), Optional: true},
-		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.Global(), Preset: quoted(), FormField: "once"},
-		"POST api.example.com/{$}":                 {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }},
-		"PUT /prices/{id}":                         {Principal: oncehttp.Global(), Preset: own},
+		"POST /refunds": {Principal: oncehttp.SharedPrincipal()},
+		"/orders/{id}":  {Principal: oncehttp.SharedPrincipal(), Optional: true},
+		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.SharedPrincipal(), Preset: quoted(), FormField: "once"},
+		"POST api.example.com/{$}":                 {Principal: oncehttp.SharedPrincipal(), Key: func(*http.Request) (string, error) { return "", nil }},
+		"PUT /prices/{id}":                         {Principal: oncehttp.SharedPrincipal(), Preset: own},
 	}
-	presets := []*oncehttp.Preset{oncehttp.Default(), stripe.V1(), stripe.V2(), refundplaybook.Preset()}
+	presets := []*oncehttp.Preset{oncehttp.DefaultPreset(), stripe.V1(), stripe.V2(), refundplaybook.Preset()}
 	for _, p := range presets {
-		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.Global(), Preset: p}
+		routes["/"+p.Name+"/refunds/{id}"] = oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Preset: p}
 	}
 	doc := openapi.New(e, routes)
 	validatorOf(t, doc)
@@ -238,7 +238,7 @@ func TestTheMiddlewareKeepsItsWord(t *testing.T) {
 
 // quoted is the preset that takes quoted keys only.
 func quoted() *oncehttp.Preset {
-	p := oncehttp.Default()
+	p := oncehttp.DefaultPreset()
 	p.QuotedKeys = true
 	return p
 }

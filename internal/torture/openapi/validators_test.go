@@ -21,22 +21,22 @@ import (
 
 // services are the documents that the validators of the npm world judge, by name.
 func services() map[string]*openapi.Document {
-	queries := oncehttp.Default()
+	queries := oncehttp.DefaultPreset()
 	queries.Methods = []string{"POST", "QUERY", "REPORT"}
-	plain := oncehttp.Config{Principal: oncehttp.Global()}
+	plain := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	routes := map[string]map[string]oncehttp.Config{
 		"nothing":       {},
-		"default":       {"POST /refunds": plain, "/orders/{id}": {Principal: oncehttp.Global(), Optional: true}},
+		"default":       {"POST /refunds": plain, "/orders/{id}": {Principal: oncehttp.SharedPrincipal(), Optional: true}},
 		"root":          {"POST /{$}": plain},
 		"rest":          {"POST /files/{path...}": plain},
 		"two-templates": {"POST /orders/{id}/items/{item}": plain, "PATCH /orders/{order}/items/{part}": plain, "POST /orders/{order}": plain},
-		"other-methods": {"/reports": {Principal: oncehttp.Global(), Preset: queries}, "REPORT /reports/{id}": {Principal: oncehttp.Global(), Preset: queries}},
-		"strict-form":   {"POST /orders/{id}": {Principal: oncehttp.Global(), Preset: quoted(), FormField: "once"}},
-		"own-key":       {"POST api.example.com/hooks": {Principal: oncehttp.Global(), Key: func(*http.Request) (string, error) { return "", nil }}},
-		"retention":     {"POST /orders": {Principal: oncehttp.Global(), Retain: time.Hour, Wait: time.Second}},
+		"other-methods": {"/reports": {Principal: oncehttp.SharedPrincipal(), Preset: queries}, "REPORT /reports/{id}": {Principal: oncehttp.SharedPrincipal(), Preset: queries}},
+		"strict-form":   {"POST /orders/{id}": {Principal: oncehttp.SharedPrincipal(), Preset: quoted(), FormField: "once"}},
+		"own-key":       {"POST api.example.com/hooks": {Principal: oncehttp.SharedPrincipal(), Key: func(*http.Request) (string, error) { return "", nil }}},
+		"retention":     {"POST /orders": {Principal: oncehttp.SharedPrincipal(), Retain: time.Hour, Wait: time.Second}},
 	}
 	for _, p := range []*oncehttp.Preset{stripe.V1(), stripe.V2(), refundplaybook.Preset()} {
-		routes[p.Name] = map[string]oncehttp.Config{"/refunds/{id}": {Principal: oncehttp.Global(), Preset: p}}
+		routes[p.Name] = map[string]oncehttp.Config{"/refunds/{id}": {Principal: oncehttp.SharedPrincipal(), Preset: p}}
 	}
 	e := once.New(memstore.New(), once.Config{})
 	docs := map[string]*openapi.Document{}

@@ -38,7 +38,7 @@ func (g *testDB) done(tb testing.TB, cfg once.Config, scope, key string) once.Op
 	return op
 }
 
-// leased makes an operation that somebody works on, or whose outcome nobody knows.
+// leased makes an operation that an owner works on, or whose outcome is unknown.
 func (g *testDB) leased(tb testing.TB, scope, key string, state store.State) {
 	tb.Helper()
 	_, err := g.store.Swap(context.Background(), store.Change{
@@ -117,7 +117,7 @@ func TestForgottenOverHTTP(t *testing.T) {
 	on(t, func(t *testing.T, g *testDB) {
 		executed := 0
 		engine := once.New(g.store, once.Config{Cache: 1 << 20})
-		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global(), Route: func(*http.Request) string { return "POST /x" }},
+		h := oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Route: func(*http.Request) string { return "POST /x" }},
 			func(w http.ResponseWriter, _ *http.Request, _ *sql.Tx) {
 				executed++
 				fmt.Fprint(w, personal)

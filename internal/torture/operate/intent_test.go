@@ -160,7 +160,7 @@ func service(t *testing.T) (url string, effects func() []string) {
 	var mu sync.Mutex
 	var made []string
 	engine := once.New(memstore.New(), once.Config{})
-	server := httptest.NewServer(oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.Global()}, func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
+	server := httptest.NewServer(oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, func(w http.ResponseWriter, r *http.Request, _ *memstore.Tx) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()

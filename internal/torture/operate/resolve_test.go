@@ -12,7 +12,7 @@ import (
 )
 
 // TestResolveNothingHalf fails every call that a decision makes of the driver, before and after it was done, until there is none left:
-// the decision and its entry of the audit are there or not, together. Who repeats the command then has decided once.
+// the decision and its entry of the audit are there or not, together. If the command is then repeated, it is decided once.
 func TestResolveNothingHalf(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()

@@ -106,7 +106,7 @@ func TestAddNeedsAGuard(t *testing.T) {
 	})
 }
 
-// TestEncrypted: neither payload nor headers are in the database, and without the key nobody reads them.
+// TestEncrypted: neither payload nor headers are in the database, and without the key they cannot be read.
 func TestEncrypted(t *testing.T) {
 	testenv.Both(t)
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])

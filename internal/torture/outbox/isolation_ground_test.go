@@ -152,7 +152,7 @@ type street struct {
 	mixed    int // calls with messages of several topics
 
 	ending sync.Once
-	ended  chan struct{} // whoever hangs gives up
+	ended  chan struct{} // a destination that hangs gives up
 }
 
 func topicKind(topic string) string { kind, _, _ := strings.Cut(topic, "-"); return kind }

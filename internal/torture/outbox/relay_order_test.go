@@ -154,7 +154,7 @@ func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestRelayFence: a relay whose parts were taken while it was publishing removes nothing, and notes no failure: whoever
+// TestRelayFence: a relay whose parts were taken while it was publishing removes nothing, and notes no failure: the relay that
 // holds the parts delivers again.
 func TestRelayFence(t *testing.T) {
 	testenv.Both(t)

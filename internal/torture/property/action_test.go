@@ -85,7 +85,7 @@ func (w *world) call(t *rapid.T) {
 			inside += g.left
 		}
 	}
-	if inside > 1 { // whoever waits already must be alike, see group
+	if inside > 1 { // the calls that wait already must be alike, see group
 		return
 	}
 	g := &group{node: n, ops: []once.Operation{w.drawOperation(t, o)}, raw: oneIn(t, 2, "raw")}

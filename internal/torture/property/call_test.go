@@ -62,7 +62,7 @@ type call struct {
 	lost    bool      // the answer to a COMMIT or Swap
 	unsure  bool      // a ROLLBACK had no answer
 	asked   bool      // the store; a follower need not
-	alone   bool      // nobody on its node has asked for the same when it began
+	alone   bool      // no other call on its node asked for the same when it began
 	durable bool      // it has read a record durably
 	over    bool      // it has been told
 	txn     *gatedTxn // the last one

@@ -29,14 +29,14 @@ func (d *database) held(ctx context.Context, id store.ID) bool {
 	return err == nil && rec.State == store.StateAbsent && slices.Contains(d.unseen, id)
 }
 
-func (d *database) Begin(ctx context.Context, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (d *database) Begin(ctx context.Context, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 	if d.held(ctx, ask.ID) {
 		return nil, store.Record{State: store.StateRunning}, nil
 	}
 	return d.Store.Begin(ctx, ask)
 }
 
-func (d *database) Join(ctx context.Context, user tx, ask store.BeginOptions) (store.Claim[tx], store.Record, error) {
+func (d *database) Join(ctx context.Context, user tx, ask store.BeginOptions) (store.Transaction[tx], store.Record, error) {
 	if d.held(ctx, ask.ID) {
 		return nil, store.Record{State: store.StateRunning}, nil
 	}

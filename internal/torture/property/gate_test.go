@@ -26,7 +26,7 @@ const (
 // order is what a call that waits shall meet.
 type order struct {
 	fault  fault
-	rival  bool   // at a Taken: somebody was really faster
+	rival  bool   // at a Taken: another call was really faster
 	ending ending // of a handler
 	commit bool   // the caller's transaction, after a Join
 }
@@ -52,9 +52,9 @@ func (w *world) pass(c *call, at place) order {
 	return <-g.open
 }
 
-// ghost is what nobody on this side of the network holds any more.
+// ghost is a claim that no call on this side of the network holds any more.
 type ghost struct {
-	txn    store.Claim[tx]
+	txn    store.Transaction[tx]
 	caller tx            // a transaction of a caller of Join
 	swap   bool          // no transaction, a Swap
 	change *store.Change // what may still be applied; nil: it can only be rolled back
@@ -124,7 +124,7 @@ func (s *gated) Swap(ctx context.Context, ch store.Change) (rec store.Record, er
 	return rec, err
 }
 
-func (s *gated) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
+func (s *gated) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
 	w, c := s.n.w, callOf(ctx)
 	o := w.pass(c, atBegin)
 	defer w.lock()()
@@ -146,7 +146,7 @@ func (s *gated) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Cl
 	if txn == nil {
 		return nil, rec, err
 	}
-	t.Claim = txn
+	t.Transaction = txn
 	w.claim(t.op)
 	if o.fault == beginGhost {
 		w.meet(string(o.fault))
@@ -157,7 +157,7 @@ func (s *gated) Begin(ctx context.Context, ask store.BeginOptions) (txn store.Cl
 	return t, rec, err
 }
 
-func (s *gated) Join(ctx context.Context, user tx, ask store.BeginOptions) (txn store.Claim[tx], rec store.Record, err error) {
+func (s *gated) Join(ctx context.Context, user tx, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
 	w, c := s.n.w, callOf(ctx)
 	o := w.pass(c, atJoin)
 	defer w.lock()()
@@ -173,5 +173,5 @@ func (s *gated) Join(ctx context.Context, user tx, ask store.BeginOptions) (txn 
 		w.claim(op)
 		c.claims = append(c.claims, op)
 	}
-	return &gatedTxn{Claim: txn, s: s, c: c, op: op, joined: true}, rec, err
+	return &gatedTxn{Transaction: txn, s: s, c: c, op: op, joined: true}, rec, err
 }

@@ -16,7 +16,7 @@ func (w *world) judge(c *call) error {
 	case c.broken != nil:
 		return fmt.Errorf("panic: %v", c.broken)
 	case c.node.dead:
-		return nil // nobody has listened
+		return nil // no client has listened
 	}
 	for _, a := range c.answers {
 		w.tellf("group %d is told: %s %q %t %v", c.seq, a.op.id.Key, a.name, a.replayed, a.err)
@@ -59,7 +59,7 @@ func (w *world) judgeOne(c *call, a *answer) error {
 	}
 	r := w.runs[a.name]
 	if r == nil {
-		return fmt.Errorf("the answer %q is nobody's", a.name)
+		return fmt.Errorf("the answer %q belongs to no run", a.name)
 	}
 	w.forbid(a, r, "another answer was given")
 	holds := a.op.said(c, func(v *version) bool {
@@ -76,7 +76,7 @@ func (w *world) judgeOne(c *call, a *answer) error {
 			w.meet(metCancelledApplied)
 		}
 	case c.node.synced && !c.joins && c.asked && !c.durable:
-		return fmt.Errorf("run %s is replayed, and nobody has asked for a durable record", r.name)
+		return fmt.Errorf("run %s is replayed, and no call has asked for a durable record", r.name)
 	default:
 		w.meet(metReplayed)
 		if !c.asked {
@@ -124,7 +124,7 @@ func (w *world) judgeError(c *call, a *answer, last *run) error {
 	case code == once.CodeMismatch && !a.op.said(c, func(v *version) bool {
 		return len(v.rec.Fingerprint) > 0 && len(a.fp) > 0 && !bytes.Equal(v.rec.Fingerprint, a.fp)
 	}):
-		return fmt.Errorf("%w: nobody has asked for anything else", a.err)
+		return fmt.Errorf("%w: no call has asked for anything else", a.err)
 	case code == once.CodeAborted && (last == nil || last.ending != swallowing):
 		return fmt.Errorf("%w: nothing was swallowed", a.err)
 	case code == once.CodeInvalid, code == once.CodeNoResult, code == once.CodeStale:

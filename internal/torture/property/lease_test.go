@@ -24,8 +24,8 @@ type holder struct {
 	call  bool // an external call was begun
 }
 
-// lease lets somebody do something to a leased operation, in one Swap: who holds it,
-// who once held it, or who finds it.
+// lease does something to a leased operation, in one Swap, as its holder, as an
+// earlier holder, or as a process that finds it.
 func (w *world) lease(t *rapid.T) {
 	o := pick(t, "operation", w.ops)
 	of := slices.DeleteFunc(slices.Clone(w.holders), func(h *holder) bool { return h.o != o })

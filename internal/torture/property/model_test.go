@@ -165,7 +165,7 @@ func nameIn(res store.Result) (name string) {
 	return name
 }
 
-// kept reports whether rec is one that has expired, and that whoever had lost the answer to
+// kept reports whether rec is one that has expired, and that a caller that had lost the answer to
 // its commit has kept anew, though others may have come and gone meanwhile.
 func (o *operation) kept(r *run, rec store.Record) bool {
 	return r != nil && r.by != nil && r.by.lost && slices.ContainsFunc(o.past, func(v *version) bool {

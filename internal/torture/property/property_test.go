@@ -56,7 +56,7 @@ func history(t *rapid.T, met tally) []string {
 const enough = 300
 
 // drain lets everything come to its end without any more faults. What is still on its
-// way arrives at once, or when nobody waits for it any more.
+// way arrives at once, or when no caller waits for it any more.
 func (w *world) drain(late bool) {
 	for range enough {
 		for len(w.ghosts) > 0 && !late {

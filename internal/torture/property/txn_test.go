@@ -8,7 +8,7 @@ import (
 
 // gatedTxn is a transaction of a node, or a join inside of its caller's.
 type gatedTxn struct {
-	store.Claim[tx]
+	store.Transaction[tx]
 	s      *gated
 	c      *call
 	op     *operation
@@ -17,11 +17,11 @@ type gatedTxn struct {
 	gone   bool // its connection, or its handler has ended it: what follows cannot fail in another way
 }
 
-func (t *gatedTxn) Unwrap() any { return t.Claim }
+func (t *gatedTxn) Unwrap() any { return t.Transaction }
 
 // leave lets the server find out what becomes of the transaction.
 func (t *gatedTxn) leave(ch *store.Change) {
-	g := &ghost{txn: t.Claim, change: ch}
+	g := &ghost{txn: t.Transaction, change: ch}
 	if t.claims {
 		g.frees = []*operation{t.op}
 	}
@@ -60,7 +60,7 @@ func (t *gatedTxn) Commit(ctx context.Context, ch store.Change) (err error) {
 		t.leave(&ch)
 		return lost()
 	}
-	t.s.strike(o, ch.ID, func() { err = t.Claim.Commit(ctx, ch) })
+	t.s.strike(o, ch.ID, func() { err = t.Transaction.Commit(ctx, ch) })
 	t.c.lost = t.c.lost || store.KindOf(err) == store.KindLost
 	t.ended()
 	return err
@@ -83,7 +83,7 @@ func (t *gatedTxn) Rollback(ctx context.Context) (err error) {
 	case o.fault == rollbackLate: // its transaction is the caller's
 		o.fault = none
 	}
-	t.s.strike(o, t.op.id, func() { err = t.Claim.Rollback(ctx) })
+	t.s.strike(o, t.op.id, func() { err = t.Transaction.Rollback(ctx) })
 	t.gone = store.KindOf(err) == store.KindUnavailable
 	t.c.unsure = t.c.unsure || t.gone
 	t.ended()

@@ -173,7 +173,7 @@ func (w *world) rival(id store.ID) {
 	r := w.leased(w.operation(id), nil)
 	ch := done(r, store.Expect{}, "a rival, 16 byte")
 	if _, err := w.db.Swap(w.ctx, *ch); err != nil {
-		delete(w.runs, r.name) // somebody was there already
+		delete(w.runs, r.name) // another run was there already
 		return
 	}
 	w.meet(metRival)

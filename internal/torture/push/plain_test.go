@@ -14,9 +14,9 @@ import (
 func TestPlainPosts(t *testing.T) {
 	t.Parallel()
 	g := newSQLite(t)
-	plain := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
+	plain := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer plain.Close()
-	tenants := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{
+	tenants := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{
 		Source: func(r *http.Request, m message.Message) string { return r.Header.Get("Tenant") + "/" + m.Source },
 	}))
 	defer tenants.Close()

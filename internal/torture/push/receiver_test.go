@@ -213,7 +213,7 @@ func TestReceiverDrains(t *testing.T) {
 	t.Parallel()
 	g := newSQLite(t)
 	begun, release := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), func(ctx context.Context, tx *sql.Tx, m message.Message) error {
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		close(begun)
 		<-release
 		return g.book(ctx, tx, m)
@@ -238,7 +238,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	d := harness.Migrated(t, harness.SQLite, migrations, effects)
 	s, db := harness.OpenSQL(t, d)
 	g := groundOn(d, s)
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	p := httpbroker.Publisher(server.URL, httpbroker.Config{})
 	m := event("refunds", "", 0)
@@ -251,7 +251,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	}
 	s, _ = harness.OpenSQL(t, d)
 	g = groundOn(d, s)
-	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), g.book, httpbroker.ReceiverConfig{}))
+	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer again.Close()
 	if tries := send(t, httpbroker.Publisher(again.URL, httpbroker.Config{}), m); tries != 1 {
 		t.Errorf("%d tries", tries)

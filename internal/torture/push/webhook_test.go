@@ -29,7 +29,7 @@ func TestWebhooks(t *testing.T) {
 		return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 	}
 	fails := true
-	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.Once), func(ctx context.Context, tx *sql.Tx, m message.Message) error {
+	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		if m.Type == "contact.failing" && fails {
 			return errors.New("not now")
 		}

@@ -114,7 +114,7 @@ func (s *stopStore[TX]) Swap(ctx context.Context, c store.Change) (store.Record,
 	return rec, err
 }
 
-func (s *stopStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Claim[TX], store.Record, error) {
+func (s *stopStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 	c, rec, err := s.Store.Begin(ctx, opts)
 	if c == nil {
 		return c, rec, err
@@ -123,16 +123,16 @@ func (s *stopStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (sto
 }
 
 type stopClaim[TX any] struct {
-	store.Claim[TX]
+	store.Transaction[TX]
 
 	s *stopStore[TX]
 }
 
-func (c *stopClaim[TX]) Unwrap() any { return c.Claim }
+func (c *stopClaim[TX]) Unwrap() any { return c.Transaction }
 
 func (c *stopClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	c.s.at("commit")
-	err := c.Claim.Commit(ctx, ch)
+	err := c.Transaction.Commit(ctx, ch)
 	c.s.at("committed")
 	c.s.wrote(ch.Next.State, err)
 	return err

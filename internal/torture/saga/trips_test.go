@@ -58,13 +58,13 @@ func TestTrips(t *testing.T) {
 	r := saga.NewRunner(db, saga.Config{TTL: patience}, inTx, inBatch) // no heartbeat
 	n := 0
 	for _, c := range []struct {
-		name           string
-		trips, commits int64
-		run            func(key string) error
+		name                       string
+		trips, commits, statements int64
+		run                        func(key string) error
 	}{
-		{"Do", 6, 3, func(key string) error { _, err := saga.Do(t.Context(), r, inTx, idOf(key), key); return err }},
-		{"Do, batches", 3, 3, func(key string) error { _, err := saga.Do(t.Context(), r, inBatch, idOf(key), key); return err }},
-		{"started in the caller's transaction, run by the starter", 3 + 2*3, 4, func(key string) error {
+		{"Do", 6, 3, 17, func(key string) error { _, err := saga.Do(t.Context(), r, inTx, idOf(key), key); return err }},
+		{"Do, batches", 3, 3, 13, func(key string) error { _, err := saga.Do(t.Context(), r, inBatch, idOf(key), key); return err }},
+		{"started in the caller's transaction, run by the starter", 3 + 2*3, 4, 24, func(key string) error {
 			tx, err := pool.Begin(t.Context())
 			if err != nil {
 				return err
@@ -77,15 +77,15 @@ func TestTrips(t *testing.T) {
 			return err
 		}},
 	} {
-		var trips, committed int64
+		var trips, committed, statements int64
 		for range 3 { // the first times fill pgx's statement cache
 			n++
-			before, committedBefore := wire.Counts().RoundTrips, commits.Count()
+			before, committedBefore, statementsBefore := wire.Counts().RoundTrips, commits.Count(), commits.Statements()
 			must(t, c.run(fmt.Sprint("order ", n)))
-			trips, committed = wire.Counts().RoundTrips-before, commits.Count()-committedBefore
+			trips, committed, statements = wire.Counts().RoundTrips-before, commits.Count()-committedBefore, commits.Statements()-statementsBefore
 		}
-		if trips > c.trips || committed != c.commits {
-			t.Errorf("%s: %d round trips and %d commits, want at most %d and %d", c.name, trips, committed, c.trips, c.commits)
+		if trips > c.trips || committed != c.commits || statements > c.statements {
+			t.Errorf("%s: %d round trips, %d commits and %d statements, want at most %d, %d and %d", c.name, trips, committed, statements, c.trips, c.commits, c.statements)
 		}
 	}
 }

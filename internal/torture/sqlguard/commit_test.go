@@ -66,7 +66,7 @@ func TestBusyAtCommit(t *testing.T) {
 	g.leaves(t, 0, 0)
 }
 
-// TestKilledBeforeCommit: the connection dies with nobody looking.
+// TestKilledBeforeCommit: the connection dies unseen.
 func TestKilledBeforeCommit(t *testing.T) {
 	t.Parallel()
 	g := postgres(t)

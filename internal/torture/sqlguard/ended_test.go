@@ -89,7 +89,7 @@ func TestAbortedUnderneath(t *testing.T) {
 	g.leaves(t, 0, 0)
 }
 
-// TestJoin arms the guard for a transaction that somebody else has begun.
+// TestJoin arms the guard for a transaction that another caller has begun.
 func TestJoin(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()

@@ -48,7 +48,7 @@ func fullInStatement(t *testing.T, g *testDB, _ *testenv.Disk) {
 	g.leaves(t, 0, 0)
 }
 
-// fullInCommit lets somebody else fill the disk, so that COMMIT has no room for
+// fullInCommit lets another process fill the disk, so that COMMIT has no room for
 // what is still in memory.
 func fullInCommit(t *testing.T, g *testDB, disk *testenv.Disk) {
 	t.Helper()

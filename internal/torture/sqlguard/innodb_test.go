@@ -199,7 +199,7 @@ func (g *testDB) rolledBackAfter(t *testing.T, db *sql.DB, txn *sqlguard.Txn, st
 	return left
 }
 
-// TestCommitInAProcedure is seen by nobody before it has happened. It is found out, also
+// TestCommitInAProcedure cannot be seen before it has happened. It is found out, also
 // where another transaction has been begun.
 func TestCommitInAProcedure(t *testing.T) {
 	testenv.Both(t)

@@ -114,7 +114,7 @@ func lite(t testing.TB, options string) *testDB {
 	return liteAt(t, t.TempDir(), "wal", options)
 }
 
-// liteAt opens a file whose transactions are deferred unless somebody says
+// liteAt opens a file whose transactions are deferred unless the URL says
 // otherwise.
 func liteAt(t testing.TB, dir, journal, options string) *testDB {
 	t.Helper()

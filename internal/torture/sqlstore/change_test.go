@@ -499,7 +499,7 @@ func TestWaits(t *testing.T) {
 
 // waitsOfSQLite runs where no time passes but that which is waited for.
 func waitsOfSQLite(t *testing.T, c *crowd) {
-	begin := func(w *waits.Waits) store.Claim[*sql.Tx] {
+	begin := func(w *waits.Waits) store.Transaction[*sql.Tx] {
 		txn, _, err := c.s.Begin(context.Background(), store.BeginOptions{ID: store.ID{Scope: "waits", Key: once.NewKey()}, Waits: w})
 		if err != nil {
 			t.Fatal(err)

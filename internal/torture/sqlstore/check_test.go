@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// TestMissingTables: New finds that nobody has migrated, and an operation finds a table that
+// TestMissingTables: New finds that the database is not migrated, and an operation finds a table that
 // has gone since, as an error that says what to do.
 func TestMissingTables(t *testing.T) {
 	testenv.Both(t)

@@ -27,7 +27,7 @@ type crowd struct {
 	waiting func(others int) // returns when so many wait for their turn
 }
 
-// pass lets time pass, for which nobody waits in a bubble.
+// pass lets time pass, which in a bubble takes no real time.
 func pass(d time.Duration) { <-time.After(d) }
 
 // The guard's own statements, which tell what a group was.

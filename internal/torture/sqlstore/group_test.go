@@ -21,7 +21,7 @@ import (
 )
 
 // TestGroupSharesOneCommit: those who wait for each other flush once, and one who is
-// alone waits for nobody.
+// alone does not wait.
 func TestGroupSharesOneCommit(t *testing.T) {
 	inCrowd(t, func(c *crowd) {
 		began := time.Now()
@@ -112,7 +112,7 @@ func TestGroupEnds(t *testing.T) {
 	})
 }
 
-// TestGroupAnswersAfterTheCommit: nothing that anybody is told precedes the COMMIT that
+// TestGroupAnswersAfterTheCommit: no caller is answered before the COMMIT that
 // makes it true.
 func TestGroupAnswersAfterTheCommit(t *testing.T) {
 	inCrowd(t, func(c *crowd) {
@@ -135,7 +135,7 @@ func TestGroupAnswersAfterTheCommit(t *testing.T) {
 		wait := c.start(all...)
 		synctest.Wait()
 		if !reached {
-			t.Fatal("vacuous: nobody commits")
+			t.Fatal("vacuous: there is no COMMIT")
 		}
 		for i, m := range all {
 			if m.ended {

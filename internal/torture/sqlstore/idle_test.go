@@ -97,7 +97,7 @@ var late = map[string]func(ctx context.Context, tx *sql.Tx) error{
 	"it panics":  func(context.Context, *sql.Tx) error { panic("late") },
 }
 
-// TestIdle: a handler that hangs keeps nobody from the file or from the connection for
+// TestIdle: a handler that hangs keeps no other from the file or from the connection for
 // longer than Timeouts.Idle, and when it goes on it does nothing; a retry executes.
 func TestIdle(t *testing.T) {
 	for name, then := range late {
@@ -201,8 +201,8 @@ func TestIdleDuplicate(t *testing.T) {
 	})
 }
 
-// TestIdleIsNot: what takes long without being idle, or when its COMMIT has begun, is not
-// ended; nor is anybody who sets no limit.
+// TestIdleIsNot: a transaction that takes long without being idle, or whose COMMIT has begun, is not
+// ended; nor is one of a store that sets no limit.
 func TestIdleIsNot(t *testing.T) {
 	slow := func(text string, reached *int) func(string) error {
 		return func(got string) error {
@@ -254,7 +254,7 @@ func TestIdleIsNot(t *testing.T) {
 	})
 }
 
-// TestIdleRows: a result that nobody reads is no work.
+// TestIdleRows: a result that is not read is no work.
 func TestIdleRows(t *testing.T) {
 	everywhere(t, func(c *crowd) {
 		var got error

@@ -309,8 +309,8 @@ func loseDeadlock(ctx context.Context, t *testing.T, db *sql.DB, tx *sql.Tx) err
 	return err
 }
 
-// TestASessionThatAHandlerHasChangedEnds: nobody gets it after the handler, whether it commits or
-// fails, and whoever opened the transaction. Other operations keep their connection.
+// TestASessionThatAHandlerHasChangedEnds: it is not used again after the handler, whether it commits or
+// fails, and whether or not the engine opened the transaction. Other operations keep their connection.
 func TestASessionThatAHandlerHasChangedEnds(t *testing.T) {
 	testenv.Prove(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {

@@ -96,8 +96,8 @@ func TestInnoDBSweepsAtOnce(t *testing.T) {
 	})
 }
 
-// TestInnoDBSweepsAround: what others have locked stays, is waited for by nobody, and
-// goes the next time.
+// TestInnoDBSweepsAround: rows that others have locked stay, no sweeper waits for them, and they
+// are deleted by a later sweep.
 func TestInnoDBSweepsAround(t *testing.T) {
 	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {

@@ -242,7 +242,7 @@ func TestInnoDBRoundTrips(t *testing.T) {
 }
 
 // TestCommittedFromBelow: a procedure commits, and may begin again. What it has committed
-// stands, with a row that says "unknown": the caller is told that nobody knows, and the
+// stands, with a row that says "unknown": the caller is told that the outcome is unknown, and the
 // operation never runs again.
 func TestCommittedFromBelow(t *testing.T) {
 	testenv.Both(t)
@@ -307,7 +307,7 @@ func TestCommittedFromBelow(t *testing.T) {
 }
 
 // TestCommittedFromBelowAndLost: ROLLBACK is not answered, and the database cannot be asked. If
-// the handler has run what may have committed, nobody can say that nothing was applied.
+// the handler has run what may have committed, no error can say that nothing was applied.
 func TestCommittedFromBelowAndLost(t *testing.T) {
 	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
@@ -345,7 +345,7 @@ func TestCommittedFromBelowAndLost(t *testing.T) {
 				return err
 			}
 			err := do(func() error {
-				proxy.SetUpstream("127.0.0.1:1") // nobody is there
+				proxy.SetUpstream("127.0.0.1:1") // no server is there
 				proxy.CutAll()
 				return failed
 			})

@@ -156,7 +156,7 @@ func TestSweepStandsInLine(t *testing.T) {
 					c.exec(fmt.Sprintf("insert into once_operation (scope, key, claim, since, expires_at) values ('s', 'k%02d', x'%02x', 0, %d)", i, i, 1000+i))
 				}
 				var requests sync.WaitGroup
-				var log []string // who has had the file; whoever has it writes
+				var log []string // the holders of the file, in order; the holder writes
 				deleted, came := 0, 0
 				request := func() {
 					m := newMember(fmt.Sprint("request-", came))

@@ -141,7 +141,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 					t.Errorf("%v; asked %d times", err, trigger.Count())
 				}
 				if what != "rollback" && once.EffectOf(err) == once.EffectApplied {
-					t.Errorf("nobody can know that: %v", err)
+					t.Errorf("that cannot be known: %v", err)
 				}
 			})
 		}

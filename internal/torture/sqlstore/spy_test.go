@@ -10,7 +10,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// spy is SQLite's driver, and whoever sees and bends what passes it.
+// spy is SQLite's driver, with a hook that sees and changes what passes it.
 type spy struct {
 	dsn string
 

@@ -137,7 +137,7 @@ func TestNoBusyTimeoutIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownDriverIsRefused: nobody guesses a dialect.
+// TestUnknownDriverIsRefused: no dialect is guessed.
 func TestUnknownDriverIsRefused(t *testing.T) {
 	if _, err := sqlstore.Open("oracle", ""); err == nil || !strings.Contains(err.Error(), "Try: sqlstore.OpenDB") {
 		t.Error(err)

@@ -140,7 +140,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 			}
 		}
 
-		// Limits change, and nobody has to start the service again.
+		// Limits change, and the service need not be started again.
 		admin, _ := open("")
 		limit := func(n int) { run(t, admin, fmt.Sprintf("set global max_allowed_packet = %d", n)) }
 		do := func(db *sql.DB, e *once.Engine[*sql.Tx], key string, size int) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/upkeep"
 )
 
@@ -123,9 +124,10 @@ func TestGaugesAreBounded(t *testing.T) {
  select 'billing', 's', 't', 'k', i, '', '', x'', x'', x'', 0, '', 0 from n`)
 	g.exec(t, more+`insert into once_deadletter (uid, origin, consumer, source, event_id, payload_hash, topic, key, seq, event_type, headers, payload, encrypted, trace, class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason)
  select 'u' || i, 'inbox', 'c', 's', 'e' || i, x'', 't', 'k', 0, '', x'', x'', 0, '', '', '', '', 1, 1, 1, 'dead', '', '' from n`)
+	g.exec(t, more+"insert into once_saga_due (scope, key, due_at, name) select 'saga/', 'k' || i, 0, 's' || (i % 3) from n")
 	e := once.New(g.store, once.Config{Observer: once.Discard})
-	got := read(t, outbox.New(g.store, outbox.Config{}), inbox.New(e, inbox.Config{Consumer: "billing"}), deadletter.New(g.store, deadletter.Config{}))
-	for _, name := range []string{gaugename.OutboxMessages, gaugename.OutboxFailingMessages, gaugename.OutboxBlockedKeys, gaugename.InboxParkedMessages, gaugename.DeadLetters} {
+	got := read(t, outbox.New(g.store, outbox.Config{}), inbox.New(e, inbox.Config{Consumer: "billing"}), deadletter.New(g.store, deadletter.Config{}), saga.Gauges(g.store))
+	for _, name := range []string{gaugename.SagasDue, gaugename.OutboxMessages, gaugename.OutboxFailingMessages, gaugename.OutboxBlockedKeys, gaugename.InboxParkedMessages, gaugename.DeadLetters} {
 		if got[name] != upkeep.MaxBacklog {
 			t.Errorf("%s is %v, want %d", name, got[name], upkeep.MaxBacklog)
 		}

@@ -16,13 +16,14 @@ import (
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 )
 
 func TestMain(m *testing.M) { harness.Main[life](m) }
 
-var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations}
+var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations, saga.Migrations}
 
 // ground is a new, migrated database with a table for the effects of handlers.
 type ground[TX any] struct{ store harness.Store[TX] }

@@ -110,7 +110,7 @@ func (l life) lived(t *testing.T) (list []told, last map[string]float64) {
 }
 
 // TestKilledProcessLosesNoCounters: a process is killed at each point of an operation, and its successor is given all
-// operations again. What both have counted as executed, and one that the database holds and nobody has counted, are the effects. The one is
+// operations again. What both have counted as executed, and one that the database holds and neither has counted, are the effects. The one is
 // explained: the successor has replayed an operation of which the dead process had not told before the last scrape.
 func TestKilledProcessLosesNoCounters(t *testing.T) {
 	testenv.Both(t)

@@ -29,7 +29,7 @@ var journalChecks = []Check{
 
 var errNoJournal = errors.New("it has no journal")
 
-// killedAndResumed kills a client: nothing that it does reaches anybody from the moment at
+// killedAndResumed kills a client: nothing that it does has an effect from the moment at
 // which its request has arrived, and the next one finds the files of that moment.
 func (l *lab) killedAndResumed() error {
 	if l.candidate.NewWithJournal == nil {

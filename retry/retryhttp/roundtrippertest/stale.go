@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 )
 
-// staleChecks are about kept-alive connections that have died, and nobody was told: a NAT
+// staleChecks are about kept-alive connections that have died without a sign: a NAT
 // or a load balancer has forgotten them. The next request on one is answered with a reset.
 var staleChecks = []Check{
 	{"StaleConnection", "a keyed POST succeeds although the kept-alive connection has died", func(l *lab) error { return l.stale(1, false) }},

@@ -139,7 +139,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if _, err := operate.OpenArchive(args[0]); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that somebody uses
+	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that is in use
 	if err != nil {
 		return fmt.Errorf("%w. Try: a file that does not exist", err)
 	}

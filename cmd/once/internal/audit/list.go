@@ -4,6 +4,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -50,19 +51,14 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return db.Failed("read", err)
 	}
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("such entries")
-	}
-	t := tabwriter.NewWriter(m.Stdout, 0, 0, 2, ' ', 0)
+	return cli.ShowPage(m, c.output, p, "such entries", printList)
+}
+
+func printList(w io.Writer, list []operate.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "ID\tAT\tWHO\tACTION\tSCOPE\tKEY HASH\tREASON\tDETAIL\n")
-	for _, e := range p.Items {
+	for _, e := range list {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.At.Format(cli.Milliseconds), words.Shown(e.Who), e.Action, words.Shown(e.Scope), e.KeyHash, words.Shown(e.Reason), words.Shown(e.Detail))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return m.More(p.Next)
+	return t.Flush()
 }

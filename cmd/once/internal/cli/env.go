@@ -49,7 +49,7 @@ func Alone(e Entry, group string) Noun { return Noun{e.Name, e.Brief, group, []E
 // Entry is one command.
 type Entry struct {
 	Name   string // its words: "keys show"
-	Args   string // its arguments: "KEY"
+	Args   string // its arguments: "KEY", or "KEY..." for any number
 	Brief  string // one line
 	Help   string // all the rest
 	Quick  bool   // it reads a little: --timeout bounds all of it, and otherwise only the connection

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/user"
@@ -15,8 +16,29 @@ import (
 // Milliseconds is the form of times in logs.
 const Milliseconds = "2006-01-02T15:04:05.000Z07:00"
 
-// Instant reads the value of a flag: a time, or how long before now it was.
-func Instant(flag, s string, now time.Time) (time.Time, error) {
+// Between is the flags --since and --before.
+type Between struct{ Since, Before string }
+
+// Flags adds them.
+func (b *Between) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&b.Since, "since", "", "only from this `TIME` on, or so long ago at most")
+	fs.StringVar(&b.Before, "before", "", "only before this `TIME`, or longer ago")
+}
+
+// Read sets since and before, and returns the time by the clock of the database.
+func (b *Between) Read(ctx context.Context, db *DB, since, before *time.Time) (now time.Time, err error) {
+	if now, err = db.Keys.Now(ctx); err != nil {
+		return now, db.Failed("read", err)
+	}
+	if *since, err = instant("--since", b.Since, now); err != nil {
+		return now, err
+	}
+	*before, err = instant("--before", b.Before, now)
+	return now, err
+}
+
+// instant reads the value of a flag: a time, or how long before now it was.
+func instant(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}

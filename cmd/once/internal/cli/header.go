@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// HeaderFlag adds the flag --header to a command that sends requests.
-func HeaderFlag(fs *pflag.FlagSet, header http.Header, usage string) {
-	fs.Func("header", usage, func(line string) error { return addHeader(header, line) })
+// HeaderFlag adds a flag with headers, such as --header, to a command that sends requests.
+func HeaderFlag(fs *pflag.FlagSet, name string, header http.Header, usage string) {
+	fs.Func(name, usage, func(line string) error { return addHeader(header, line) })
 }
 
-// addHeader adds a line of the flag --header, or those of a file that it names.
+// addHeader adds a line of such a flag, or those of a file that it names.
 func addHeader(header http.Header, line string) error {
 	text, isFile := strings.CutPrefix(line, "@")
 	if isFile {

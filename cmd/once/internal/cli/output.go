@@ -87,12 +87,21 @@ func WriteList[T any](w io.Writer, f Form, page any, items []T) error {
 	return nil
 }
 
-// WritePage writes a page of a list in the form f.
-func WritePage[T any](w io.Writer, f Form, p operate.Page[T]) error {
+// ShowPage writes a page in the form f, which table does for a person, and says how to ask for the next one. what is the plural of its items.
+func ShowPage[T any](m *Env, f Form, p operate.Page[T], what string, table func(io.Writer, []T) error) error {
 	if p.Items == nil {
 		p.Items = []T{} // JSON has an empty list, not null
 	}
-	return WriteList(w, f, p, p.Items)
+	if f != Table {
+		return WriteList(m.Stdout, f, p, p.Items)
+	}
+	if len(p.Items) == 0 {
+		return m.Empty(what)
+	}
+	if err := table(m.Stdout, p.Items); err != nil {
+		return err
+	}
+	return m.More(p.Next)
 }
 
 // WindowFlags adds the flags --limit and --after of all lists.

@@ -102,7 +102,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if want := len(strings.Fields(e.Args)); len(args) > want {
+		if want := len(strings.Fields(e.Args)); len(args) > want && !strings.HasSuffix(e.Args, "...") {
 			return Usage(fmt.Sprintf("once %s does not know what to do with %q", e.Name, args[want]), "once "+e.Name+" --help")
 		}
 		if err := m.configure(fs); err != nil {

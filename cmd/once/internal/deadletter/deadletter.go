@@ -53,7 +53,7 @@ func notDead(db *cli.DB, uid string) error {
 type letterFilter struct {
 	operate.LetterFilter
 
-	since, before string
+	between cli.Between
 }
 
 func (f *letterFilter) Flags(fs *pflag.FlagSet) {
@@ -66,20 +66,13 @@ func (f *letterFilter) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
 	fs.StringVar(&f.Class, "class", "", "only of this `CLASS`, such as permanent or exhausted")
 	fs.StringVar(&f.Cause, "cause", "", "only of this `CAUSE`, as the list has it")
-	fs.StringVar(&f.since, "since", "", "only those that died at this `TIME` or later, or so long ago at most")
-	fs.StringVar(&f.before, "before", "", "only those that died before this `TIME`, or longer ago")
+	fs.StringVar(&f.between.Since, "since", "", "only those that died at this `TIME` or later, or so long ago at most")
+	fs.StringVar(&f.between.Before, "before", "", "only those that died before this `TIME`, or longer ago")
 }
 
 // resolve reads --since and --before. It returns the time by the clock of the database.
 func (f *letterFilter) resolve(ctx context.Context, db *cli.DB) (now time.Time, err error) {
-	if now, err = db.Keys.Now(ctx); err != nil {
-		return now, db.Failed("read", err)
-	}
-	if f.Since, err = cli.Instant("--since", f.since, now); err != nil {
-		return now, err
-	}
-	f.Before, err = cli.Instant("--before", f.before, now)
-	return now, err
+	return f.between.Read(ctx, db, &f.Since, &f.Before)
 }
 
 // bound has a preview count what died until now, and returns the flags that have the same letters changed: letters
@@ -99,7 +92,7 @@ func (f *letterFilter) again() string {
 	var flags strings.Builder
 	for _, c := range [...]struct{ name, value string }{
 		{"origin", f.Origin}, {"consumer", f.Consumer}, {"source", f.Source}, {"event", f.EventID}, {"topic", f.Topic}, {"key", f.Key}, {"type", f.Type}, {"class", f.Class}, {"cause", f.Cause},
-		{"since", f.since}, {"before", f.before},
+		{"since", f.between.Since}, {"before", f.between.Before},
 	} {
 		if c.value != "" {
 			flags.WriteString(" --" + c.name + " " + words.Quoted(c.value))

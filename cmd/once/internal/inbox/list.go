@@ -53,16 +53,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("keys that wait for a message")
-	}
-	if err := printGaps(m.Stdout, p.Items); err != nil {
-		return err
-	}
-	if err := m.More(p.Next); err != nil {
+	if err := cli.ShowPage(m, c.output, p, "keys that wait for a message", printGaps); err != nil || c.output != cli.Table {
 		return err
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.Dead }); i >= 0 {

@@ -17,7 +17,7 @@ var resolveEntry = cli.Entry{
 it: from the server's records, not from the age of the intent.
 
   --as applied       it has taken effect: do not ask for it again
-  --as not-applied   it has not, and cannot any more: whoever still wants it asks with a
+  --as not-applied   it has not, and cannot any more: a caller that still wants it asks with a
                      new key
 
 Without --yes nothing is changed. As long as its key has not expired, prefer once journal resume: it sends the request again
@@ -65,7 +65,7 @@ func (c *resolve) Run(ctx context.Context, m *cli.Env, args []string) (err error
 	}
 	advice := "It has taken effect: do not ask for it again."
 	if c.as == "not-applied" {
-		advice = "It has not taken effect: whoever still wants it asks with a new key."
+		advice = "It has not taken effect: a caller that still wants it asks with a new key."
 	}
 	fmt.Fprintf(m.Stdout, "%s is closed as %s. %s\n", intent, c.as, advice)
 	return nil

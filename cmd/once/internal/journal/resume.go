@@ -54,7 +54,7 @@ func (c *resume) Flags(fs *pflag.FlagSet) {
 	c.output.Flag(fs)
 	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
 	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
-	cli.HeaderFlag(fs, c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
+	cli.HeaderFlag(fs, "header", c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
 }
 
 func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {

@@ -79,8 +79,8 @@ func (d *decision) check(try string) error {
 }
 
 // resolution is the decision in the words of package lease.
-func (d *decision) resolution(op operate.Operation) (how operate.Decision, err error) {
-	how = operate.Decision{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
+func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err error) {
+	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
 	case d.callResult != "":
 		how.CallValue, err = valueOf("--call-result", d.callResult, "JSON, as the call would have returned it")

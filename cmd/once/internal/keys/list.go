@@ -32,9 +32,10 @@ operations are read that the other flags leave: give --scope, and --since if you
 }
 
 type list struct {
-	db, since, before, who, hash string
-	output                       cli.Form
-	filter                       operate.KeyFilter
+	db, who, hash string
+	output        cli.Form
+	between       cli.Between
+	filter        operate.KeyFilter
 }
 
 func (c *list) Flags(fs *pflag.FlagSet) {
@@ -43,8 +44,7 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.filter.Scope, "scope", "", "only in this `SCOPE`")
 	fs.StringVar(&c.filter.ScopePrefix, "scope-prefix", "", "only in scopes that begin with `TEXT`")
 	fs.StringVar(&c.filter.Name, "name", "", "only of this `NAME`, such as \"POST /refunds\"")
-	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
-	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
+	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	fs.StringVar(&c.hash, "hash", "", "only the key with this `HASH`, as logs have it: 16 hexadecimal digits")
 	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
@@ -68,14 +68,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	now, err := db.Keys.Now(ctx)
-	if err != nil {
-		return db.Failed("read", err)
-	}
-	if c.filter.Since, err = cli.Instant("--since", c.since, now); err != nil {
-		return err
-	}
-	if c.filter.Before, err = cli.Instant("--before", c.before, now); err != nil {
+	if _, err := c.between.Read(ctx, db, &c.filter.Since, &c.filter.Before); err != nil {
 		return err
 	}
 	p, err := c.list(ctx, db)
@@ -83,16 +76,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return db.Failed("read", err)
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("such operations")
-	}
-	if err := printList(m.Stdout, p.Items); err != nil {
-		return err
-	}
-	return m.More(p.Next)
+	return cli.ShowPage(m, c.output, p, "such operations", printList)
 }
 
 var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")
@@ -110,7 +94,7 @@ func (c *list) list(ctx context.Context, db *cli.DB) (p operate.Page[operate.Ope
 func (c *list) filters() string {
 	var b strings.Builder
 	for _, f := range [][2]string{
-		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"name", c.filter.Name}, {"since", c.since}, {"before", c.before}, {"hash", c.hash},
+		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"name", c.filter.Name}, {"since", c.between.Since}, {"before", c.between.Before}, {"hash", c.hash},
 	} { // not --after, which has a key in it
 		if f[1] != "" {
 			fmt.Fprintf(&b, " --%s %s", f[0], words.Quoted(f[1]))

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// meaning of a state, for somebody who was woken up by it.
+// meaning of a state, for a person who was woken up by it.
 func meaning(op operate.Operation, p lease.Progress) string {
 	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
 	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")

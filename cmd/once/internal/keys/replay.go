@@ -58,7 +58,7 @@ func (c *replay) Flags(fs *pflag.FlagSet) {
 	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
 	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` at the same moment")
 	fs.IntVar(&c.times, "times", 1, "do so `N` times, one after the other")
-	cli.HeaderFlag(fs, c.header, "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines")
+	cli.HeaderFlag(fs, "header", c.header, "a `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with such lines")
 	c.output.Flag(fs)
 }
 

@@ -161,7 +161,7 @@ func (c *resolve) resolve(ctx context.Context, m *cli.Env, db *cli.DB, v operate
 }
 
 // decide writes the decision, or without --yes only checks it.
-func (c *resolve) decide(ctx context.Context, db *cli.DB, op operate.Operation, how operate.Decision) error {
+func (c *resolve) decide(ctx context.Context, db *cli.DB, op operate.Operation, how lease.Resolution) error {
 	if !c.yes {
 		return db.Keys.CheckDecision(ctx, op.ID(), how)
 	}

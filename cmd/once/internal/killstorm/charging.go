@@ -80,12 +80,12 @@ func NewCharging(cfg ChargingConfig) (*Charging, error) {
 	c := &Charging{cfg: cfg, leases: lease.New(cfg.Store, lease.Config{TTL: leaseTTL}), key: encrypter, handler: http.NewServeMux()}
 	engine := once.New(c.leases, once.Config{Encrypter: encrypter})
 	protect := oncehttp.Config{
-		Principal: oncehttp.Global(), Route: func(*http.Request) string { return ordersRoute }, CaptureRequest: true,
+		Principal: oncehttp.SharedPrincipal(), Route: func(*http.Request) string { return ordersRoute }, CaptureRequest: true,
 		StatusURL: func(_ *http.Request, key string) string { return statusPath + key },
 	}
 	c.resume = oncehttp.Resume(engine, protect, c.order)
 	c.handler.Handle(ordersRoute, oncehttp.Handler(engine, protect, c.order))
-	c.handler.Handle("GET "+statusPath+"{key}", oncehttp.Status(engine, protect, func(r *http.Request) (route, key string) { return ordersRoute, r.PathValue("key") }))
+	c.handler.Handle("GET "+statusPath+"{key}", oncehttp.StatusHandler(engine, protect, func(r *http.Request) (route, key string) { return ordersRoute, r.PathValue("key") }))
 	c.handler.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	return c, nil
 }
@@ -117,7 +117,7 @@ func (c *Charging) execute(r *http.Request, run *lease.Run) (charge string, err 
 	}
 	ctx := r.Context()
 	write := func(phase, query string, args ...any) error {
-		_, err := lease.Tx(ctx, run, c.cfg.Store, phase, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		_, err := lease.InTx(ctx, run, c.cfg.Store, phase, func(ctx context.Context, tx *sql.Tx) (int, error) {
 			_, err := tx.ExecContext(ctx, dialect.Text(c.cfg.Store.Dialect(), query), args...)
 			return 0, err
 		})

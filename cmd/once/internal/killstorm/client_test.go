@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeter: whoever waits for a number gets it, or is told that it did not come.
+// TestMeter: a caller that waits for a number gets it, or is told that it did not come.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	m := newMeter()

@@ -37,7 +37,7 @@ func (f *Fleet) start(ctx context.Context, s *Storm, fail context.CancelCauseFun
 	return nil
 }
 
-// ask has a client do a job. If the job is doomed, so is the client, and somebody else's
+// ask has a client do a job. If the job is doomed, so is the client, and the job of another
 // may be.
 func (f *Fleet) ask(ctx context.Context, j job) (*flight, error) {
 	return f.all[(j.Order+j.Sender)%len(f.all)].ask(ctx, j)

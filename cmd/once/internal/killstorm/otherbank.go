@@ -13,7 +13,7 @@ import (
 // NewOtherBank returns the second bank, which takes part in the sagas of the first one: it takes deposits, and takes them back.
 func NewOtherBank(s *sqlstore.Store) http.Handler {
 	engine := once.New(s, once.Config{})
-	deposits := oncehttp.Config{Principal: oncehttp.Global(), Wait: bankPatience}
+	deposits := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Wait: bankPatience}
 	undos := deposits
 	undos.Undoes = "POST " + depositsPath
 	mux := http.NewServeMux()

@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once"
 )
 
-// order is one refund that somebody wants, and what happens to it on the way.
+// order is one refund that a customer wants, and what happens to it on the way.
 type order struct {
 	index  int
 	key    string // the same for every attempt
@@ -66,7 +66,7 @@ type fate uint8
 
 const (
 	deliver fate = iota // the answer arrives
-	drop                // the service answers, and nobody gets it
+	drop                // the service answers, and the answer is lost
 	hangUp              // the client closes as soon as it has sent
 	cutOff              // half of the request arrives, then the client is gone
 	doom                // the request arrives, and its client waits for its own death

@@ -65,7 +65,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 		case len(right) == 0:
 			r.Lost++
 		case answered && !slices.Contains(right, resultID(told)):
-			r.Lost++ // somebody has a receipt for a refund that does not exist
+			r.Lost++ // a customer has a receipt for a refund that does not exist
 		}
 		if !answered {
 			r.Reasons = append(r.Reasons, fmt.Sprintf("no client has learned how %s ended", o.key))

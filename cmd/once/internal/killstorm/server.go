@@ -66,7 +66,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	died := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended matters to nobody: we kill it
+		_ = cmd.Wait() // how it ended does not matter: we kill it
 		close(died)
 	}()
 	s.cmd, s.died = cmd, died

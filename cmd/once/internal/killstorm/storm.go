@@ -11,7 +11,7 @@ import (
 
 // Config of a storm. Every field but Log and Progress is required.
 type Config struct {
-	Orders  int    // refunds that somebody wants
+	Orders  int    // refunds that are wanted
 	Clients int    // that work at the same time, in the processes of Fleet
 	Kills   int    // of the service
 	Seed    uint64 // of what is thrown
@@ -178,7 +178,7 @@ func (s *Storm) each(ctx context.Context, work func(*order)) {
 }
 
 // encore waits for kills to be done. A kill waits for a request to hit, so if
-// nobody has anything left to ask, the order at index is asked for again.
+// no client has anything left to ask, the order at index is asked for again.
 func (s *Storm) encore(ctx context.Context, index, kills int) {
 	const stalled = 500 * time.Millisecond
 	for sender := 1 << 5; !s.done.wait(ctx, kills, stalled) && ctx.Err() == nil; sender++ {

@@ -15,7 +15,7 @@ import (
 
 // wire sends one request on one connection, and so knows how often it has sent
 // what. http.Transport does not: a keyed POST whose kept-alive connection dies it
-// sends again by itself, and nobody counts that.
+// sends again by itself, and that is not counted.
 type wire struct {
 	address string // host:port
 	tenant  string
@@ -73,7 +73,7 @@ func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, erro
 		return answer{}, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm waits for nobody
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm waits for no peer
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}

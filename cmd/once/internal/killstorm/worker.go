@@ -63,7 +63,7 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	ctx, cancel := context.WithCancel(ctx)
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
-	defer cancel() // the end of the input with jobs under way is that of whoever gave them
+	defer cancel() // the end of the input with jobs under way is the end of the process that gave them
 	for lines := json.NewDecoder(in); ; {
 		var j job
 		if err := lines.Decode(&j); errors.Is(err, io.EOF) {
@@ -81,7 +81,7 @@ func (w *Worker) do(ctx context.Context, j job) {
 	if err := w.ask(ctx, j); err != nil {
 		e.Error = err.Error()
 	}
-	_ = w.tell.write(e) // if nobody reads this any more, nobody needs it
+	_ = w.tell.write(e) // if the reader is gone, the event is not needed
 }
 
 func (w *Worker) ask(ctx context.Context, j job) error {

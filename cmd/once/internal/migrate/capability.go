@@ -15,10 +15,11 @@ import (
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/webhook"
 )
 
 // Capabilities are those of this release that have tables.
-var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations}
+var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
 

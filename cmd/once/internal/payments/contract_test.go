@@ -180,7 +180,7 @@ func TestAuthentication(t *testing.T) {
 	})
 }
 
-// TestTenants: nobody sees, refunds, voids or replays what is another's.
+// TestTenants: no tenant sees, refunds, voids or replays a payment of another.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{}, func(t *testing.T, s service) {

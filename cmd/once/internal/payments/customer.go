@@ -64,7 +64,7 @@ func putCustomer(r *http.Request, tx queries) (answer, error) {
 		where tenant = $1 and id = $2 and version = $5 - 1`,
 		tenant, c.ID, c.Name, c.Email, c.version, c.UpdatedAt)
 	if err == nil && n == 0 {
-		err = notTheLast(changed) // somebody was faster between the two statements
+		err = notTheLast(changed) // another request was faster between the two statements
 	}
 	return answer{status: http.StatusOK, etag: c.etag(), body: c}, err
 }

@@ -112,7 +112,7 @@ func (s service) send(tenant, method, path, body string, header ...string) reply
 
 func (s service) get(tenant, path string) reply { s.Helper(); return s.send(tenant, "GET", path, "") }
 
-// post sends a request that nobody has sent before.
+// post sends a request for the first time.
 func (s service) post(tenant, path, body string) reply {
 	s.Helper()
 	return s.postAs(tenant, fmt.Sprintf("key-%d", s.n.Add(1)), path, body)

@@ -82,7 +82,7 @@ func bodyTooLarge(most int) *problem {
 }
 
 // shared is a problem that package oncehttp answers with too. A client cannot tell
-// who has noticed it, so it is the same problem: in particular nobody has looked
+// who has noticed it, so it is the same problem: in particular it was not looked up
 // whether the key has been used before, and so a new one is not called safe.
 func shared(status int, code oncehttp.ProblemCode, title, detail string) *problem {
 	p := refusal(status, code, detail)

@@ -42,7 +42,7 @@ type Config struct {
 }
 
 // action is one endpoint: it reads r, writes through tx, and returns the answer,
-// or a *problem, or an error that is nobody's business but the operator's. It does
+// or a *problem, or an error that only the operator may see. It does
 // not know on which database it runs, nor what a key is.
 type action func(r *http.Request, tx queries) (answer, error)
 

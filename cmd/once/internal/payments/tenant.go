@@ -21,7 +21,7 @@ func asTenant(r *http.Request, name string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), tenantKey{}, name))
 }
 
-// credentials are those of the one header that has them. Of two nobody knows which one a
+// credentials are those of the one header that has them. Of two it is unknown which one a
 // proxy in front has judged: there are none.
 func credentials(r *http.Request) string {
 	if lines := r.Header.Values("Authorization"); len(lines) == 1 {
@@ -30,7 +30,7 @@ func credentials(r *http.Request) string {
 	return ""
 }
 
-// authenticate is the outermost layer: nobody without a name gets as far as the
+// authenticate is the outermost layer: no request without a name gets as far as the
 // keys. The token is the tenant's name, as nothing here is worth stealing; a real
 // service puts its own check in this place.
 func authenticate(next http.Handler) http.Handler {

@@ -22,10 +22,11 @@ Sagas that have ended are listed until their record expires (saga.Config.Retain)
 }
 
 type list struct {
-	db, tenant, since, before string
-	fs                        *pflag.FlagSet
-	output                    cli.Form
-	filter                    operate.SagaFilter
+	db, tenant string
+	fs         *pflag.FlagSet
+	output     cli.Form
+	between    cli.Between
+	filter     operate.SagaFilter
 }
 
 func (c *list) Flags(fs *pflag.FlagSet) {
@@ -34,8 +35,7 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: stuck, waiting, running, completed or compensated")
 	fs.StringVar(&c.filter.Definition, "saga", "", "only of the definition with this `NAME`")
 	fs.StringVar(&c.tenant, "tenant", "", "only of this `TENANT`")
-	fs.StringVar(&c.since, "since", "", "only from this `TIME` on, or so long ago at most")
-	fs.StringVar(&c.before, "before", "", "only before this `TIME`, or longer ago")
+	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
 }
@@ -57,28 +57,12 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	defer db.Close()
-	now, err := db.Keys.Now(ctx)
-	if err != nil {
-		return db.Failed("read", err)
-	}
-	if c.filter.Since, err = cli.Instant("--since", c.since, now); err != nil {
-		return err
-	}
-	if c.filter.Before, err = cli.Instant("--before", c.before, now); err != nil {
+	if _, err := c.between.Read(ctx, db, &c.filter.Since, &c.filter.Before); err != nil {
 		return err
 	}
 	p, err := db.Sagas.List(ctx, c.filter)
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	if c.output != cli.Table {
-		return cli.WritePage(m.Stdout, c.output, p)
-	}
-	if len(p.Items) == 0 {
-		return m.Empty("such sagas")
-	}
-	if err := printList(m.Stdout, p.Items); err != nil {
-		return err
-	}
-	return m.More(p.Next)
+	return cli.ShowPage(m, c.output, p, "such sagas", printList)
 }

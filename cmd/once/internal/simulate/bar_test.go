@@ -108,7 +108,7 @@ func TestRecoveryOfTheClientAlone(t *testing.T) {
 	}
 }
 
-// One failure among successes is still retried, with an answer or in silence, whoever calls
+// One failure among successes is still retried, with an answer or in silence, whichever client calls
 // how often.
 func TestIsolatedFailures(t *testing.T) {
 	testenv.Prove(t)

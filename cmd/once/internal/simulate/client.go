@@ -19,7 +19,7 @@ type client struct {
 	sent func() // an attempt
 }
 
-// intent is something that somebody wants done once.
+// intent is something that a client wants done once.
 type intent struct {
 	of    *process
 	start time.Duration
@@ -104,7 +104,7 @@ func (c *client) succeeded(i *intent, number int64) {
 
 // failed lets the policy decide what follows.
 func (c *client) failed(i *intent, class retry.Class, after time.Duration, silent int64, began time.Duration) {
-	f := retry.Failure{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Silent: silent, Begun: began, Now: c.now, Random: rigid}
+	f := retry.FailedAttempt{Attempt: i.tries, Class: class, After: after, Elapsed: c.now - i.start, Silent: silent, Begun: began, Now: c.now, Random: rigid}
 	if !c.policy.rigid {
 		f.Random = c.random.Float64()
 	}

@@ -66,7 +66,7 @@ func Presets() []Scenario {
 		{
 			Name: "slow", Title: "A slow dependency",
 			Story: "Every request takes 100 ms, and for twenty seconds six times as long: longer than the 400 ms " +
-				"that clients wait. Nothing fails but their patience, and each retry is work for nobody.",
+				"that clients wait. Nothing fails but their patience, and each retry is work for no client.",
 			Clients: 20, Rate: 700, Timeout: 400 * ms, Workers: 120, Service: 100 * ms,
 			Length: 120 * sec, From: 30 * sec, To: 50 * sec, Slower: 6,
 		},

@@ -22,7 +22,7 @@ import (
 
 // reply is what a service answers to an attempt.
 type reply struct {
-	delay time.Duration // a minute: more than anybody waits
+	delay time.Duration // a minute: longer than any client waits
 	class retry.Class
 	after time.Duration
 }

@@ -125,7 +125,7 @@ func TestLimitsOfMetadata(t *testing.T) {
 	})
 }
 
-// TestAChargeIsRefusedUnderItsKey: a charge is declared before anybody has looked whether its
+// TestAChargeIsRefusedUnderItsKey: a charge is declared before the database is asked whether its
 // key was used, and what is wrong with it is not told in place of that.
 func TestAChargeIsRefusedUnderItsKey(t *testing.T) {
 	t.Parallel()

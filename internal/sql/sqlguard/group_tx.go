@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Part makes a guarded transaction of SQLite one of several that follow each other on one
+// GroupTx makes a guarded transaction of SQLite one of several that follow each other on one
 // connection and are committed together, by [Session.Commit]. It says what takes the place of
 // BEGIN, COMMIT and ROLLBACK.
-type Part interface {
+type GroupTx interface {
 	// Begin runs in place of BEGIN, which is sent if it reports false.
 	Begin(ctx context.Context, s Session) (begun bool, err error)
 
@@ -25,21 +25,21 @@ type Part interface {
 	Ended()
 }
 
-// PartSavepoint is a name that statements in a [Part] may not use: it is for the savepoint
-// with which a Part begins.
-const PartSavepoint = "once_part"
+// GroupSavepoint is a name that statements in a [GroupTx] may not use: it is for the savepoint
+// with which one begins.
+const GroupSavepoint = "once_part"
 
-var errPart = errors.New("refused, because the savepoint of that name is once's own. Try: another name")
+var errSavepoint = errors.New("refused, because the savepoint of that name is once's own. Try: another name")
 
-type partKey struct{}
+type groupTxKey struct{}
 
-// PartOf is Context for a transaction that is a [Part].
-func (t *Txn) PartOf(ctx context.Context, p Part) context.Context {
-	return context.WithValue(t.Context(ctx), partKey{}, p)
+// InGroup is Context for a transaction that is a [GroupTx].
+func (t *Txn) InGroup(ctx context.Context, p GroupTx) context.Context {
+	return context.WithValue(t.Context(ctx), groupTxKey{}, p)
 }
 
-func partOf(ctx context.Context) Part {
-	p, _ := ctx.Value(partKey{}).(Part)
+func groupTxOf(ctx context.Context) GroupTx {
+	p, _ := ctx.Value(groupTxKey{}).(GroupTx)
 	return p
 }
 
@@ -71,7 +71,7 @@ func (s Session) Driver() any { return s.conn.base }
 // Abandon rolls back what may be open, and has the pool drop the connection if it cannot.
 func (s Session) Abandon(ctx context.Context) { s.conn.abandon(Own(ctx)) }
 
-// Commit commits the transactions that were parts. The error is a *[CommitError], and there is
+// Commit commits the transactions of a group. The error is a *[CommitError], and there is
 // no transaction any more.
 func (s Session) Commit(ctx context.Context) error {
 	err := s.Run(ctx, "COMMIT")

@@ -20,7 +20,7 @@ type txn struct {
 	conn          *sql.Conn
 	tx            *sql.Tx
 	guard         *sqlguard.Txn
-	claim         claim
+	seen          lookup
 	ownStatements int // those of the store, before the handler's
 	cancel        context.CancelFunc
 	restore       string        // gives the session its bounds back; "": they have not changed

@@ -23,7 +23,7 @@ type txn struct {
 	raw    session
 	user   tx
 	shared shared
-	claim  claim
+	seen   lookup
 }
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
@@ -34,7 +34,7 @@ func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
 // another transaction, and what it undoes is not what the handler has written.
 func (t *txn) Rollback(ctx context.Context) error {
-	defer t.conn.Release() // also if somebody's tracer panics
+	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
 		return &store.Error{Kind: store.KindUnavailable, Err: errUnderWay}
 	}
@@ -47,7 +47,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.abandon(ctx)
 		return t.raw.refused
 	}
-	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.claim.start.IsZero() {
+	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() {
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
 		t.closed()
@@ -67,7 +67,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		return rolledBack(false, err)
 	}
 	t.closed()
-	return rolledBack(!now.Equal(t.claim.start), nil)
+	return rolledBack(!now.Equal(t.seen.start), nil)
 }
 
 // end keeps the handler out. If a call of it is under way, the connection is taken out of the
@@ -112,7 +112,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	b := make(pipeline, 0, 4)
-	queueChange(&b, c, &t.claim) // first, so that a duplicate is known before any other write
+	queueChange(&b, c, &t.seen) // first, so that a duplicate is known before any other write
 	queueWrites(&b, t.user.tail, c.Writes)
 	b.queue(commit)
 	conn := t.conn.Conn()

@@ -10,22 +10,22 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claim is what the engine has of a run: it ends the run, which the handler cannot.
-type claim struct{ run *Run }
+// runTx is what the engine has of a run: it ends the run, which the handler cannot.
+type runTx struct{ run *Run }
 
 var (
-	_ store.Claim[*Run] = claim{}
-	_ ability.Expiring  = claim{}
+	_ store.Transaction[*Run] = runTx{}
+	_ ability.Expiring        = runTx{}
 )
 
-// Tx implements [store.Claim].
-func (c claim) Tx() *Run { return c.run }
+// Tx implements [store.Transaction].
+func (c runTx) Tx() *Run { return c.run }
 
 // Ended implements [ability.Expiring].
-func (c claim) Ended() <-chan struct{} { return c.run.own.Ended() }
+func (c runTx) Ended() <-chan struct{} { return c.run.own.Ended() }
 
 // OnEnd implements [ability.Expiring].
-func (c claim) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
+func (c runTx) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 
 // stands reports whether something of the work is there for a later run: a phase, a call or a void key.
 func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
@@ -49,8 +49,8 @@ var (
 	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
 )
 
-// Commit implements [store.Claim]: the result, and what the last call has returned, in one commit.
-func (c claim) Commit(ctx context.Context, end store.Change) error {
+// Commit implements [store.Transaction]: the result, and what the last call has returned, in one commit.
+func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	r := c.run
 	lost, taken := r.own.Close()
 	if !r.phase.TryLock() {
@@ -92,9 +92,9 @@ func (r *Run) lostTo(err error) error {
 	return &store.Error{Kind: store.KindTaken, Err: err}
 }
 
-// Rollback implements [store.Claim]. What phases have committed stands: the operation can be taken over at once.
+// Rollback implements [store.Transaction]. What phases have committed stands: the operation can be taken over at once.
 // If a call was begun that cannot be made again, its outcome is unknown.
-func (c claim) Rollback(ctx context.Context) error {
+func (c runTx) Rollback(ctx context.Context) error {
 	r := c.run
 	_, taken := r.own.Close()
 	if !r.phase.TryLock() { // the lease ends by itself, and what is stored then decides
@@ -137,7 +137,7 @@ func (r *Run) park(ctx context.Context, cause error) error {
 		next = store.Change{ID: r.id}
 	}
 	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that somebody has begun
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that another owner has begun
 	}
 	return standing
 }

@@ -9,44 +9,44 @@ import (
 	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
-// part is the transaction of a member. The first one begins the group, and its ROLLBACK ends
+// memberTx is the transaction of a member. The first one begins the group, and its ROLLBACK ends
 // it. Each other one is a savepoint. COMMIT of either leaves the group open, after it has made
 // sure that no deferred constraint is violated.
-type part struct {
+type memberTx struct {
 	first bool
 
-	// bound ends the part's statements when it is over. The contexts with which they are
+	// bound ends the member's statements when it is over. The contexts with which they are
 	// run end only those that read: to interrupt one that writes, SQLite rolls back all of
 	// the transaction, which is the whole group.
-	bound context.Context //nolint:containedctx // of the part, which has no other
+	bound context.Context //nolint:containedctx // of the member, which has no other
 
 	over   chan struct{} // closed when COMMIT or ROLLBACK has come to its end
 	gone   atomic.Bool   // it has taken the group with it: there is no transaction any more
 	pragma atomic.Bool   // it has run a PRAGMA; some are in force until COMMIT
 }
 
-var _ sqlguard.Part = (*part)(nil)
+var _ sqlguard.GroupTx = (*memberTx)(nil)
 
 const (
-	setPart     = "SAVEPOINT " + sqlguard.PartSavepoint
-	undoPart    = "ROLLBACK TO " + sqlguard.PartSavepoint
-	releasePart = "RELEASE " + sqlguard.PartSavepoint
+	setMember     = "SAVEPOINT " + sqlguard.GroupSavepoint
+	undoMember    = "ROLLBACK TO " + sqlguard.GroupSavepoint
+	releaseMember = "RELEASE " + sqlguard.GroupSavepoint
 )
 
-func newPart(first bool, bound context.Context) *part { //nolint:revive // the bound is not the call's context
-	return &part{first: first, bound: bound, over: make(chan struct{})}
+func newMemberTx(first bool, bound context.Context) *memberTx { //nolint:revive // the bound is not the call's context
+	return &memberTx{first: first, bound: bound, over: make(chan struct{})}
 }
 
-// Begin implements [sqlguard.Part].
-func (p *part) Begin(ctx context.Context, s sqlguard.Session) (begun bool, err error) {
+// Begin implements [sqlguard.GroupTx].
+func (p *memberTx) Begin(ctx context.Context, s sqlguard.Session) (begun bool, err error) {
 	if p.first {
 		return false, nil
 	}
-	return true, s.Run(ctx, setPart)
+	return true, s.Run(ctx, setMember)
 }
 
-// Context implements [sqlguard.Part].
-func (p *part) Context(ctx context.Context, query string) context.Context {
+// Context implements [sqlguard.GroupTx].
+func (p *memberTx) Context(ctx context.Context, query string) context.Context {
 	reads, pragma := sqlguard.SQLiteEffects(query)
 	if pragma {
 		p.pragma.Store(true)
@@ -64,8 +64,8 @@ func (p *part) Context(ctx context.Context, query string) context.Context {
 	return sqlguard.KeepPrepared(ctx)
 }
 
-// Commit implements [sqlguard.Part].
-func (p *part) Commit(s sqlguard.Session) error {
+// Commit implements [sqlguard.GroupTx].
+func (p *memberTx) Commit(s sqlguard.Session) error {
 	switch open, err := violatesDeferred(s); {
 	case err != nil:
 		return err
@@ -74,19 +74,19 @@ func (p *part) Commit(s sqlguard.Session) error {
 	case p.first:
 		return nil
 	}
-	return s.Run(context.Background(), releasePart)
+	return s.Run(context.Background(), releaseMember)
 }
 
-// Rollback implements [sqlguard.Part]. A failed statement may have rolled back the whole group
+// Rollback implements [sqlguard.GroupTx]. A failed statement may have rolled back the whole group
 // before.
-func (p *part) Rollback(s sqlguard.Session) (rolledBack bool) {
+func (p *memberTx) Rollback(s sqlguard.Session) (rolledBack bool) {
 	if p.first {
 		return false
 	}
 	ctx := context.Background()
-	err := s.Run(ctx, undoPart)
+	err := s.Run(ctx, undoMember)
 	if err == nil {
-		err = s.Run(ctx, releasePart)
+		err = s.Run(ctx, releaseMember)
 	}
 	if err != nil {
 		p.gone.Store(true)
@@ -95,8 +95,8 @@ func (p *part) Rollback(s sqlguard.Session) (rolledBack bool) {
 	return true
 }
 
-// Ended implements [sqlguard.Part].
-func (p *part) Ended() { close(p.over) }
+// Ended implements [sqlguard.GroupTx].
+func (p *memberTx) Ended() { close(p.over) }
 
 // boundedContext ends with one context and has the values of another.
 type boundedContext struct {

@@ -1,0 +1,149 @@
+// Package check is the command once check.
+package check
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/check/probe"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/request"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// Noun is once check.
+var Noun = cli.Alone(entry, cli.GroupTry)
+
+var entry = cli.Entry{
+	Name: "check", Args: "FILE.http | -- curl...", Brief: "does an HTTP API keep its idempotency keys?",
+	Help: `Sends one request to a running HTTP API again and again, as clients do that retry, race, die and make
+mistakes, and says where a key does not protect them. The API may be written in any language. The request
+is a curl command behind --, or a FILE with the ending .http. It takes effect about twenty times.
+
+  once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
+
+Without --effects it tells two effects from one by the answers, which must differ for two keys. --effects
+is a URL, or behind ! a command, that answers with one number: how many there are.
+
+  once check --effects '!psql -Atc "select count(*) from charge"' charge.http
+
+It asks this machine only. Another one must be named with --i-own-this, and gets at most 5 requests a second.
+--plan shows what would be sent, and sends nothing. No redirect is followed, and no proxy is used.
+
+The exit code is 0 without a violation or a deviation, 1 with one, and 2 if nothing can be told.`,
+	Make: func() cli.Runner { return new(check) },
+}
+
+type check struct {
+	preset, keyHeader, effects, other string
+	owned                             []string
+	as                                http.Header
+	after                             time.Duration
+	plan                              bool
+	output                            cli.Form
+}
+
+func (c *check) Flags(fs *pflag.FlagSet) {
+	c.as = http.Header{}
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(presets(), " or "))
+	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
+	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
+	cli.HeaderFlag(fs, "as", c.as, "`'NAME: VALUE'` or @FILE: the credentials of another caller")
+	fs.StringVar(&c.other, "other", "", "another `BODY` that the API takes (default: with the first number one higher)")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "send to this `HOST`, too: its data may be spoilt")
+	fs.DurationVar(&c.after, "after", 0, "retry once more after this `TIME`, such as 24h")
+	fs.BoolVar(&c.plan, "plan", false, "show what would be sent, and send nothing")
+	c.output.Flag(fs)
+}
+
+func presets() (names []string) {
+	for _, p := range probe.Presets {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
+	cfg, err := c.config(args)
+	if err != nil {
+		return err
+	}
+	p, err := probe.New(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	if c.plan {
+		return c.printPlan(m, p)
+	}
+	_, requests, effects := p.Plan()
+	fmt.Fprintf(m.Stderr, "%s: at most %d requests, of which about %d take effect, and more if keys are not kept.\n", cfg.Request.Place(), requests, effects)
+	report, err := p.Run(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return usage(err)
+	}
+	if err := c.print(m, report); err != nil {
+		return err
+	}
+	switch {
+	case !report.Passed():
+		return cli.ErrSaid
+	case report.Blind:
+		return cli.Usage("two keys get the same bytes, so that nothing tells one effect from two: this is no pass", "--effects with a URL or a command that counts")
+	}
+	return nil
+}
+
+// usage marks an error: nothing was found out, which is not the same as a mistake of the API.
+func usage(err error) error {
+	what, try := words.Advice(err.Error())
+	return cli.Usage(what, words.Either(try != "", try, "once check --help"))
+}
+
+// config reads the command line.
+func (c *check) config(args []string) (cfg probe.Config, err error) {
+	r, err := read(args)
+	if err != nil {
+		return cfg, usage(err)
+	}
+	i := slices.Index(presets(), c.preset)
+	if i < 0 {
+		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(presets(), ", or --preset "))
+	}
+	if c.after < 0 {
+		return cfg, cli.Usage(fmt.Sprintf("--after %v is over", c.after), "--after 24h")
+	}
+	cfg = probe.Config{Request: r, KeyHeader: c.keyHeader, Preset: probe.Presets[i], Owned: c.owned, After: c.after}
+	if c.other != "" {
+		cfg.Other = []byte(c.other)
+	}
+	if len(c.as) > 0 {
+		cfg.As = c.as
+	}
+	cfg.Effects, err = counter(c.effects, c.owned)
+	return cfg, err
+}
+
+// read reads the request: a curl command, or a file.
+func read(args []string) (*request.Request, error) {
+	switch {
+	case len(args) == 0:
+		return nil, cli.Usage("which request?", `once check -- curl http://localhost:8080/charges --json '{"amount":5000}'`)
+	case len(args) == 1 && strings.HasSuffix(args[0], ".http"):
+		text, err := os.ReadFile(args[0])
+		if err != nil {
+			return nil, fmt.Errorf("%w. Try: an .http file that you may read", err)
+		}
+		return request.ParseFile(text)
+	}
+	return request.ParseCurl(args)
+}

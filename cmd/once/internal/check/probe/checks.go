@@ -1,0 +1,293 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// check is one thing that clients do.
+type check struct {
+	name, about string
+	requests    int // at most, and herds times those that are sent at once
+	herds       int
+	effects     int    // at most, at a service that keeps its keys
+	double      *cause // of more effects than there should be
+	lost        *cause // of fewer
+	skip        func(p *Probe) string
+	run         func(p *Probe, ctx context.Context) error
+}
+
+// checks are made in this order: what others build upon comes first.
+var checks = []check{
+	{"first", "a request with a new key succeeds", 1, 0, 1, ignored, lost, nil, (*Probe).checkFirst},
+	{"second", "another key is another operation", 1, 0, 1, ignored, shared, nil, (*Probe).checkSecond},
+	{"replay", "a retry gets the stored answer", 1, 0, 0, ignored, lost, nil, (*Probe).checkReplay},
+	{"alternate", "two keys are retried in turn", 3, 0, 1, forgotten, lost, nil, (*Probe).checkAlternate},
+	{"repeat", "a client retries again and again", 3, 0, 0, forgotten, lost, nil, (*Probe).checkRepeat},
+	{"headers", "a retry has another User-Agent and trace", 1, 0, 0, headers, lost, nil, (*Probe).checkHeaders},
+	{"mismatch", "another request under a key that is taken", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
+	{"unchanged", "the first answer is still there after a mismatch", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
+	{"concurrent", "requests with one key at the same time", polls, 1, 1, race, lost, nil, (*Probe).checkConcurrent},
+	{"two keys at once", "requests with two keys at the same time", 2 + 2*polls, 0, 2, race, shared, nil, (*Probe).checkTwoAtOnce},
+	{"missing", "a request without a key", 1, 0, 1, ignored, shared, nil, (*Probe).checkMissing},
+	{"empty", "an empty key", 2, 0, 2, empty, empty, nil, (*Probe).checkEmpty},
+	{"malformed", "a key with half of its quotes", 1, 0, 1, malformed, malformed, nil, (*Probe).checkMalformed},
+	{"two lines", "a request with two keys", 1, 0, 1, twoLines, twoLines, nil, (*Probe).checkTwoLines},
+	{"long", "a key of 255 characters", 1, 0, 1, ignored, shared, nil, (*Probe).checkLong},
+	{"truncated", "two keys of 300 characters, of which the last differs", 2, 0, 2, ignored, truncated, nil, (*Probe).checkTruncated},
+	{"case", "two keys that differ in upper and lower case", 2, 0, 2, ignored, folded, nil, (*Probe).checkCase},
+	{"quotes", "a key with quotes and without", 2, 0, 2, ignored, shared, nil, (*Probe).checkQuotes},
+	{"cut answer", "a client that dies before its answer, and retries", polls + 2, 0, 1, cut, lost, nil, (*Probe).checkCutAnswer},
+	{"cut body", "a client that dies within its request, and retries", polls + 2, 0, 1, cut, halfBody, needsBody, (*Probe).checkCutBody},
+	{"slow body", "a request that arrives while another one with its key is half sent", polls + 2, 0, 1, slow, halfBody, needsBody, (*Probe).checkSlowBody},
+	{"callers", "another caller has the same key", 1, 0, 1, ignored, leaked, needsAs, (*Probe).checkCallers},
+	{"corrected", "a request that was wrong is corrected under its key", polls + 1, 0, 1, ignored, lost, needsBody, (*Probe).checkCorrected},
+	{"late", "the first request is retried at the end", 1, 0, 0, forgotten, lost, nil, (*Probe).checkLate},
+	{"after", "the first request is retried after the time of --after", 1, 0, 0, forgotten, lost, needsAfter, (*Probe).checkAfter},
+}
+
+func needsBody(p *Probe) string {
+	if len(p.Request.Body) < 2 {
+		return "the request has no body"
+	}
+	return ""
+}
+
+func needsOther(p *Probe) string {
+	if p.Other == nil {
+		return "it needs --other BODY"
+	}
+	return ""
+}
+
+func needsAs(p *Probe) string {
+	if p.As == nil {
+		return "it needs --as 'Authorization: ...' with the credentials of another caller"
+	}
+	return ""
+}
+
+func needsAfter(p *Probe) string {
+	if p.After == 0 {
+		return "it needs --after 24h"
+	}
+	return ""
+}
+
+// fresh is a new key, in the form of the preset.
+func (p *Probe) fresh() string { return p.form(newKey()) }
+
+func newKey() string { return "once-check-" + strings.ToLower(rand.Text()) }
+
+func (p *Probe) form(key string) string {
+	if p.Preset.Quoted {
+		return `"` + key + `"`
+	}
+	return key
+}
+
+// of is the request with keys.
+func of(keys ...string) message { return message{keys: keys} }
+
+// tells reports whether two answers are those of two operations, by their bytes. Where all are the same, only effects tell.
+func (p *Probe) tells() bool { return !p.isUntold }
+
+// same reports whether two answers have the same body. What else must be the same is judged by replayed.
+func same(a, b answer) bool { return bytes.Equal(a.body, b.body) }
+
+// failed reports an answer that is none, and whether it was that.
+func (p *Probe) failed(a answer, about string) bool {
+	if a.crashed() {
+		p.isAny = true
+		p.find(crash, fmt.Sprintf("%s: %v", about, a))
+		return true
+	}
+	return false
+}
+
+// refusedBy looks at a refusal that is about a key.
+func (p *Probe) refusedBy(a answer) {
+	if p.Preset.Strict && a.status >= 400 && a.mediaType() != "application/problem+json" {
+		p.find(problem, fmt.Sprintf("a refusal (%d) is not application/problem+json", a.status))
+	}
+}
+
+// replayed judges the answer to a retry of what was answered before; double is the cause where it was executed again.
+func (p *Probe) replayed(before, again answer, double *cause, about string) {
+	switch {
+	case p.failed(again, about):
+	case !again.ok():
+		p.find(refused, fmt.Sprintf("%s: %d, and not the stored answer", about, again.status))
+	case !same(before, again) && p.Effects == nil:
+		p.find(double, about+": other bytes, so that it was executed again, or its answer was made anew (--effects tells which)")
+	case !same(before, again):
+		p.pending = append(p.pending, pending{body, about + ": other bytes"})
+	default:
+		p.alike(before, again, about)
+	}
+}
+
+// alike compares what belongs to an answer beside its bytes.
+func (p *Probe) alike(before, again answer, about string) {
+	if before.status != again.status {
+		p.pending = append(p.pending, pending{status, fmt.Sprintf("%s: status %d, not %d", about, again.status, before.status)})
+	}
+	for _, name := range []string{"Location", "Content-Type", "Content-Language", "Etag", "Link"} {
+		if before.header.Get(name) != again.header.Get(name) {
+			p.pending = append(p.pending, pending{header, fmt.Sprintf("%s: another header %s", about, name)})
+		}
+	}
+}
+
+func (p *Probe) checkFirst(ctx context.Context) error {
+	p.firstKey = p.fresh()
+	start := time.Now()
+	a, err := p.send(ctx, of(p.firstKey))
+	if err != nil {
+		return err
+	}
+	if !a.ok() {
+		return fmt.Errorf("the request itself is answered with %v, so that nothing can be checked. Try: a request that succeeds, or --preset stripe for keys without quotes", a)
+	}
+	p.first, p.firstTook, p.expected = a, time.Since(start), 1
+	return nil
+}
+
+func (p *Probe) checkSecond(ctx context.Context) error {
+	a, err := p.send(ctx, of(p.fresh()))
+	if err != nil || p.failed(a, "another key") {
+		return err
+	}
+	if !a.ok() {
+		p.isAny = true
+		return fmt.Errorf("the same request with another key is answered with %d, so that nothing can be checked. Try: a request that may succeed many times", a.status)
+	}
+	p.expected = 1
+	p.isUntold = same(a, p.first)
+	return nil
+}
+
+func (p *Probe) checkReplay(ctx context.Context) error {
+	a, err := p.send(ctx, of(p.firstKey))
+	if err != nil {
+		return err
+	}
+	p.replayed(p.first, a, ignored, "a retry")
+	return nil
+}
+
+func (p *Probe) checkAlternate(ctx context.Context) error {
+	key := p.fresh()
+	b, err := p.send(ctx, of(key))
+	if err != nil || p.failed(b, "another key") {
+		return err
+	}
+	p.expected = 1
+	for _, r := range []struct {
+		key    string
+		before answer
+	}{{p.firstKey, p.first}, {key, b}} {
+		a, err := p.send(ctx, of(r.key))
+		if err != nil {
+			return err
+		}
+		p.again(r.before, a, forgotten, "a retry after another key")
+	}
+	return nil
+}
+
+// again is replayed where answers tell operations apart.
+func (p *Probe) again(before, a answer, double *cause, about string) {
+	if p.isUntold {
+		a.body = before.body
+	}
+	p.replayed(before, a, double, about)
+}
+
+func (p *Probe) checkRepeat(ctx context.Context) error {
+	for range 3 {
+		a, err := p.send(ctx, of(p.firstKey))
+		if err != nil {
+			return err
+		}
+		p.again(p.first, a, forgotten, "a retry after other retries")
+	}
+	return nil
+}
+
+func (p *Probe) checkHeaders(ctx context.Context) error {
+	m := of(p.firstKey)
+	m.header = http.Header{"User-Agent": {"another"}, "Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "X-Once-Check": {"1"}}
+	a, err := p.send(ctx, m)
+	if err != nil {
+		return err
+	}
+	const about = "a retry with another User-Agent, a traceparent and a header of its own"
+	if !a.ok() && !a.crashed() {
+		p.find(picky, fmt.Sprintf("%s: %d", about, a.status))
+		return nil
+	}
+	p.again(p.first, a, headers, about)
+	return nil
+}
+
+func (p *Probe) checkMismatch(ctx context.Context) error {
+	other := of(p.fresh())
+	other.body = p.Other
+	a, err := p.send(ctx, other)
+	if err != nil || p.failed(a, "another body") {
+		return err
+	}
+	if !a.ok() {
+		p.find(unchecked, fmt.Sprintf("another body under a key is not checked, because the service does not take it (%d). Give --other BODY", a.status))
+		return nil
+	}
+	p.expected = 1
+	other.keys = []string{p.firstKey}
+	a, err = p.send(ctx, other)
+	switch {
+	case err != nil || p.failed(a, "another body under the key"):
+	case a.ok() && same(a, p.first):
+		p.find(mismatch, "another body under a key that is taken gets the answer to the first one: the client is told that something else was done")
+	case a.ok():
+		p.find(mismatch, "another body under a key that is taken is executed")
+	default:
+		p.refusedBy(a)
+		if p.mismatch = a.status; a.status != p.Preset.Mismatch {
+			p.find(otherStatus, fmt.Sprintf("another body under a key that is taken: %d; the preset %s says %d", a.status, p.Preset.Name, p.Preset.Mismatch))
+		}
+	}
+	return err
+}
+
+func (p *Probe) checkUnchanged(ctx context.Context) error {
+	a, err := p.send(ctx, of(p.firstKey))
+	if err == nil {
+		p.again(p.first, a, unkept, "a retry after another body under its key")
+	}
+	return err
+}
+
+func (p *Probe) checkLate(ctx context.Context) error {
+	a, err := p.send(ctx, of(p.firstKey))
+	if err == nil {
+		p.again(p.first, a, forgotten, "a retry at the end")
+	}
+	return err
+}
+
+func (p *Probe) checkAfter(ctx context.Context) error {
+	if err := p.wait(ctx, p.After); err != nil {
+		return err
+	}
+	a, err := p.send(ctx, of(p.firstKey))
+	if err == nil {
+		p.again(p.first, a, forgotten, fmt.Sprintf("a retry after %v", p.After))
+	}
+	return err
+}

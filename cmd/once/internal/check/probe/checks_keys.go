@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// once sends a message of which the effect is not known before: if it succeeds, there is one.
+func (p *Probe) once(ctx context.Context, m message, about string) (answer, error) {
+	a, err := p.send(ctx, m)
+	if err != nil || p.failed(a, about) {
+		return a, err
+	}
+	if a.ok() {
+		p.expected++
+	} else {
+		p.refusedBy(a)
+	}
+	return a, nil
+}
+
+func (p *Probe) checkMissing(ctx context.Context) error {
+	a, err := p.once(ctx, of(), "a request without a key")
+	if err == nil && a.ok() && p.Preset.Strict {
+		p.find(missing, "a request without a key is executed")
+	}
+	return err
+}
+
+func (p *Probe) checkEmpty(ctx context.Context) error {
+	var answers []answer
+	for range 2 {
+		a, err := p.once(ctx, of(""), "an empty key")
+		if err != nil {
+			return err
+		}
+		answers = append(answers, a)
+	}
+	p.isAny = true
+	a, b := answers[0], answers[1]
+	switch {
+	case !a.ok() || !b.ok():
+	case same(a, b) && p.tells():
+		p.find(empty, "an empty key is a key like any other: all clients that send one get one answer")
+	default:
+		p.find(empty, "an empty key is taken for none: a retry is executed again")
+	}
+	return nil
+}
+
+func (p *Probe) checkMalformed(ctx context.Context) error {
+	a, err := p.once(ctx, of(`"`+newKey()), "a key with half of its quotes")
+	p.isAny = true
+	if err == nil && a.ok() && p.Preset.Strict {
+		p.find(malformed, "a key that begins with a quote and does not end with one is taken")
+	}
+	return err
+}
+
+func (p *Probe) checkTwoLines(ctx context.Context) error {
+	a, err := p.once(ctx, of(p.fresh(), p.fresh()), "a request with two keys")
+	if err == nil && a.ok() && p.Preset.Strict {
+		p.find(twoLines, "a request with two keys is executed, and its client cannot know under which")
+	}
+	return err
+}
+
+// ofLength is a new key of n characters.
+func (p *Probe) ofLength(n int) string {
+	key := newKey()
+	key += strings.Repeat("k", n-len(p.form(key)))
+	return p.form(key)
+}
+
+func (p *Probe) checkLong(ctx context.Context) error {
+	a, err := p.once(ctx, of(p.ofLength(255)), "a key of 255 characters")
+	if err == nil && !a.ok() && !a.crashed() {
+		p.find(long, fmt.Sprintf("a key of 255 characters is refused (%d)", a.status))
+	}
+	return err
+}
+
+// two sends requests with two keys, which must be two operations.
+func (p *Probe) two(ctx context.Context, k1, k2 string, c *cause, about string) error {
+	a, err := p.once(ctx, of(k1), about)
+	if err != nil {
+		return err
+	}
+	b, err := p.once(ctx, of(k2), about)
+	if err == nil && a.ok() && b.ok() && p.tells() && same(a, b) {
+		p.find(c, about+": the second one gets the answer to the first one")
+	}
+	return err
+}
+
+func (p *Probe) checkTruncated(ctx context.Context) error {
+	key := newKey()
+	key += strings.Repeat("k", 300-len(key))
+	return p.two(ctx, p.form(key+"1"), p.form(key+"2"), truncated, "two keys of 300 characters, of which the last differs")
+}
+
+func (p *Probe) checkCase(ctx context.Context) error {
+	key := newKey()
+	return p.two(ctx, p.form(key), p.form(strings.ToUpper(key)), folded, "two keys that differ in upper and lower case")
+}
+
+func (p *Probe) checkQuotes(ctx context.Context) error {
+	key := newKey()
+	a, err := p.once(ctx, of(`"`+key+`"`), "a key with quotes")
+	if err != nil {
+		return err
+	}
+	b, err := p.once(ctx, of(key), "a key without quotes")
+	if err != nil || !a.ok() || !b.ok() {
+		return err
+	}
+	p.isAny = true
+	if p.tells() && !same(a, b) {
+		p.find(quoted, "a key with quotes and the same one without are two keys")
+	}
+	return nil
+}
+
+func (p *Probe) checkCallers(ctx context.Context) error {
+	m := of(p.firstKey)
+	m.header = p.As
+	a, err := p.send(ctx, m)
+	const about = "another caller with the same key"
+	switch {
+	case err != nil || p.failed(a, about):
+	case a.ok():
+		p.expected = 1
+		if p.tells() && same(a, p.first) {
+			p.find(leaked, about+" gets the answer of the first one")
+		}
+	case a.status == 401 || a.status == 403:
+		p.find(unchecked, fmt.Sprintf("%s is not checked, because its credentials are refused (%d). Give --as with credentials that are right", about, a.status))
+	default:
+		p.find(seen, fmt.Sprintf("%s: %d, so that it cannot use the key, and knows that it is taken", about, a.status))
+	}
+	return err
+}

@@ -1,0 +1,225 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answer is what came back. A status of 0 means that the connection ended without an answer.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
+
+// crashed reports whether the service failed, or did not answer.
+func (a answer) crashed() bool {
+	return a.status == 0 || a.status >= 500 && a.status != http.StatusServiceUnavailable
+}
+
+// busy reports whether the answer asks to come again.
+func (a answer) busy() bool {
+	switch a.status {
+	case http.StatusConflict, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	}
+	return false
+}
+
+func (a answer) String() string {
+	if a.status == 0 {
+		return "no answer"
+	}
+	return strconv.Itoa(a.status)
+}
+
+// message is the request with a key, and with what a check changes about it.
+type message struct {
+	keys   []string    // the values of the header; without one it is left out
+	body   []byte      // nil: that of the request
+	header http.Header // in place of those of the request
+}
+
+const (
+	mostBytes = 1 << 20 // of an answer that are compared
+	silence   = time.Minute
+)
+
+// wire is a connection with one request, of which a part may not be sent yet.
+type wire struct {
+	conn net.Conn
+	rest []byte
+	stop func() bool
+}
+
+// open connects, and sends a request but for the last bytes; head is the length of what comes before the body.
+func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, head int) int) (*wire, error) {
+	whole, head, err := p.bytes(m)
+	if err != nil {
+		return nil, err
+	}
+	p.requests.Add(1)
+	conn, err := p.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not reached: %w. Try: a service that runs, and its address", p.Request.URL.Host, err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(silence)) // it is only refused by a connection that has ended
+	w := &wire{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	n := len(whole) - keep(whole, head)
+	w.rest = whole[n:]
+	if _, err := conn.Write(whole[:n]); err != nil {
+		w.rest = nil // the answer says more, if there is one
+	}
+	return w, nil
+}
+
+// bytes is a request as it is sent, and the length of its head.
+func (p *Probe) bytes(m message) ([]byte, int, error) {
+	body := p.Request.Body
+	if m.body != nil {
+		body = m.body
+	}
+	r, err := http.NewRequestWithContext(context.Background(), p.Request.Method, p.Request.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header = p.Request.Header.Clone()
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	for _, name := range []string{p.KeyHeader, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect"} {
+		r.Header.Del(name)
+	}
+	maps.Copy(r.Header, m.header)
+	if len(m.keys) > 0 {
+		r.Header[http.CanonicalHeaderKey(p.KeyHeader)] = m.keys
+	}
+	r.Close = true
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return nil, 0, err
+	}
+	return b.Bytes(), b.Len() - len(body), nil
+}
+
+func (p *Probe) dial(ctx context.Context) (net.Conn, error) {
+	u := p.Request.URL
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	conn, err := p.connect(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil || u.Scheme == "http" {
+		return conn, err
+	}
+	t := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12})
+	if err := t.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// finish sends what is left.
+func (w *wire) finish() {
+	if _, err := w.conn.Write(w.rest); err == nil {
+		w.rest = nil
+	}
+}
+
+// cut ends the connection, as a client that has died.
+func (w *wire) cut() {
+	w.stop()
+	w.conn.Close()
+}
+
+// read reads the answer, and ends the connection.
+func (w *wire) read(method string) answer {
+	defer w.cut()
+	r := bufio.NewReader(w.conn)
+	for {
+		resp, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			return answer{}
+		}
+		body, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes))
+		resp.Body.Close()
+		if err != nil {
+			return answer{}
+		}
+		if resp.StatusCode >= 200 { // before it there may be 103 Early Hints
+			return answer{resp.StatusCode, resp.Header, body}
+		}
+	}
+}
+
+// nothing keeps nothing back.
+func nothing([]byte, int) int { return 0 }
+
+// half keeps half of the body back.
+func half(whole []byte, head int) int { return (len(whole) - head + 1) / 2 }
+
+// last keeps the last byte back.
+func last([]byte, int) int { return 1 }
+
+// send sends one request and waits for its answer.
+func (p *Probe) send(ctx context.Context, m message) (answer, error) {
+	if err := p.pace.take(ctx, 1); err != nil {
+		return answer{}, err
+	}
+	w, err := p.open(ctx, m, nothing)
+	if err != nil {
+		return answer{}, err
+	}
+	return w.read(p.Request.Method), ctx.Err()
+}
+
+// atOnce sends requests whose last bytes leave at the same moment.
+func (p *Probe) atOnce(ctx context.Context, messages []message) ([]answer, error) {
+	if err := p.pace.take(ctx, len(messages)); err != nil {
+		return nil, err
+	}
+	wires := make([]*wire, 0, len(messages))
+	defer func() {
+		for _, w := range wires {
+			w.cut()
+		}
+	}()
+	for _, m := range messages {
+		w, err := p.open(ctx, m, last)
+		if err != nil {
+			return nil, err
+		}
+		wires = append(wires, w)
+	}
+	done := make(chan answer, len(wires))
+	for _, w := range wires {
+		w.finish()
+	}
+	for _, w := range wires {
+		go func() { done <- w.read(p.Request.Method) }()
+	}
+	var answers []answer
+	for range wires {
+		answers = append(answers, <-done)
+	}
+	return answers, ctx.Err()
+}
+
+// mediaType is the type of an answer, without parameters.
+func (a answer) mediaType() string {
+	kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}

@@ -1,0 +1,75 @@
+// Package request reads the request that a person has pasted: a curl command, or an .http file. What it does not understand
+// is an error, because a request that is not the one meant could take effect. Errors repeat no value: it may be a secret.
+package request
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Request is a request that can be sent any number of times.
+type Request struct {
+	Method string
+	URL    *url.URL
+	Header http.Header
+	Body   []byte
+}
+
+// Place is where the request goes, without what may be a secret: user, password and query.
+func (r *Request) Place() string {
+	return r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.EscapedPath()
+}
+
+// parseURL reads an address. Without a scheme it is http, as curl has it.
+func parseURL(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("the URL cannot be read. Try: quotes around the URL")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the URL is neither http nor https. Try: a URL that begins with http:// or https://")
+	}
+	if u.Hostname() == "" {
+		return nil, errors.New("the URL has no host. Try: http://localhost:8080/charges")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// addHeader adds a line NAME: VALUE.
+func addHeader(h http.Header, line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || !isToken(name) || strings.ContainsFunc(value, isControl) {
+		return errors.New("a header is not written NAME: VALUE. Try: quotes around the header")
+	}
+	h.Add(name, value)
+	return nil
+}
+
+// isToken reports whether s can be the name of a header, or a method.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+
+// complete checks what was read.
+func (r *Request) complete() error {
+	if !isToken(r.Method) {
+		return errors.New("the method is not one word. Try: POST")
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+		return fmt.Errorf("%s takes no effect, so that no key is needed. Try: a request that creates something, such as a POST", r.Method)
+	}
+	return nil
+}

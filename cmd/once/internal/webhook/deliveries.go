@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var deliveriesEntry = cli.Entry{
+	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "what was sent to an endpoint, and what waits for it",
+	Help: `Lists the events of an endpoint, the latest first: waiting for their time, stopped because all attempts have failed,
+or delivered. What is older than the retention of the service (webhook.Config.Retain) is not there any more.`,
+	Make: func() cli.Runner { return new(deliveries) },
+}
+
+type deliveries struct {
+	db     string
+	output cli.Form
+	filter operate.DeliveryFilter
+}
+
+func (c *deliveries) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: waiting, stopped or delivered")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which endpoint?", "once webhook deliveries ENDPOINT --db URL, with an ENDPOINT of once webhook endpoints")
+	}
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	switch c.filter.State {
+	case "", "waiting", "stopped", "delivered":
+	default:
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state waiting, stopped or delivered")
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p, err := db.Hooks.Deliveries(ctx, args[0], c.filter)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	return cli.ShowPage(m, c.output, p, "such deliveries", printDeliveries)
+}
+
+func printDeliveries(w io.Writer, list []operate.Delivery) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "EVENT\tTYPE\tSTATE\tSENT AT\tDUE AT\tFAILURES\tLAST ANSWER\n")
+	for _, d := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", d.Event, d.Type, d.State, words.Time(d.CreatedAt), timeOrDash(d.DueAt), d.Failures, lastAnswer(d.Last))
+	}
+	return t.Flush()
+}
+
+// lastAnswer is the status of an attempt, or why there was no answer.
+func lastAnswer(a *operate.DeliveryAttempt) string {
+	switch {
+	case a == nil:
+		return words.OrDash("")
+	case a.Status == 0:
+		return a.Error
+	}
+	return strconv.Itoa(a.Status)
+}
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "the attempts to deliver an event to an endpoint",
+	Help: `Prints what has become of an event at an endpoint, and each attempt: its status, or why there was no answer, how long it
+took, and with --payload the beginning of the answer, for which a service that encrypts needs --key-file as well.`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct {
+	flags cli.MessageFlags
+}
+
+func (c *show) Flags(fs *pflag.FlagSet) { c.flags.Flags(fs) }
+
+// shown is what show prints as JSON.
+type shown struct {
+	operate.Delivery
+
+	Attempts []operate.DeliveryAttempt `json:"attempts"`
+}
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) < 2 {
+		return cli.Usage("which event of which endpoint?", "once webhook show ENDPOINT EVENT --db URL, as once webhook deliveries names them")
+	}
+	encrypter, err := c.flags.Key.Encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.flags.DB, operate.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	d, attempts, err := db.Hooks.Delivery(ctx, args[0], args[1])
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if !c.flags.Payload {
+		for i := range attempts {
+			attempts[i].Answer = ""
+		}
+	}
+	if c.flags.Output != cli.Table {
+		return cli.WriteJSON(m.Stdout, c.flags.Output, shown{d, attempts})
+	}
+	return printDelivery(m.Stdout, d, attempts)
+}
+
+func printDelivery(w io.Writer, d operate.Delivery, attempts []operate.DeliveryAttempt) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "event\t%s\ntype\t%s\nstate\t%s\nsent at\t%s\n", d.Event, d.Type, d.State, words.Time(d.CreatedAt))
+	if d.DueAt != nil {
+		fmt.Fprintf(t, "due at\t%s\n", words.Time(*d.DueAt))
+	}
+	fmt.Fprint(t, "\nAT\tANSWER\tTOOK\tBYTES\tCAUSE\n")
+	for _, a := range attempts {
+		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%d\t%s\n", words.Time(a.At), lastAnswer(&a), a.Seconds, a.Bytes, words.OrDash(a.Cause))
+		if a.Answer != "" {
+			fmt.Fprintf(t, "\t%s\n", words.Shown(a.Answer))
+		}
+	}
+	return t.Flush()
+}

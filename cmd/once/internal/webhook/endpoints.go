@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var endpointsEntry = cli.Entry{
+	Name: "webhook endpoints", Brief: "where webhooks are sent, and how each endpoint is doing",
+	Help: `Lists the endpoints of all tenants. --state failing lists those whose last attempt has failed: FAILURES is how many
+in a row, and SINCE when the first of them was. DUE SINCE is since when the oldest delivery waits whose time has come. An
+endpoint that fails for long is disabled; nothing of what waits for it is lost.`,
+	Make: func() cli.Runner { return new(endpoints) },
+}
+
+type endpoints struct {
+	db     string
+	output cli.Form
+	filter operate.EndpointFilter
+}
+
+func (c *endpoints) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: active, failing or disabled")
+	fs.StringVar(&c.filter.Tenant, "tenant", "", "only of this `TENANT`")
+	cli.WindowFlags(fs, &c.filter.Window)
+	c.output.Flag(fs)
+}
+
+func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckLimit(c.filter.Limit); err != nil {
+		return err
+	}
+	switch c.filter.State {
+	case "", operate.EndpointActive, operate.EndpointFailing, operate.EndpointDisabled:
+	default:
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state active, failing or disabled")
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	p, err := db.Hooks.Endpoints(ctx, c.filter)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	return cli.ShowPage(m, c.output, p, "such endpoints", printEndpoints)
+}
+
+func printEndpoints(w io.Writer, list []operate.Endpoint) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "ENDPOINT\tTENANT\tSTATE\tFAILURES\tSINCE\tDUE SINCE\tURL\n")
+	for _, e := range list {
+		state, since := e.State, e.FailingSince
+		if e.State == operate.EndpointDisabled {
+			state, since = fmt.Sprintf("disabled (%s)", e.DisabledBy), e.DisabledAt
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, words.Shown(e.Tenant), state, words.OrDash(words.Either(e.Failures > 0, strconv.Itoa(e.Failures), "")),
+			timeOrDash(since), timeOrDash(e.DueSince), words.Shown(e.URL))
+	}
+	return t.Flush()
+}
+
+func timeOrDash(t *time.Time) string {
+	if t == nil {
+		return words.OrDash("")
+	}
+	return words.Time(*t)
+}

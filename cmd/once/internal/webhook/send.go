@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/webhook"
+)
+
+// change is a command that acts on an endpoint.
+type change struct {
+	db  string
+	by  operate.By
+	yes bool
+
+	args  int // how many it needs
+	try   string
+	would string // what it would do to an endpoint, and has done to it
+	did   string
+	do    func(ctx context.Context, db *cli.DB, by operate.By, args []string) (detail string, err error)
+	flags func(fs *pflag.FlagSet)
+}
+
+func (c *change) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	if c.flags != nil {
+		c.flags(fs)
+	}
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) < c.args || args[0] == "" {
+		return cli.Usage("which endpoint"+words.Either(c.args > 1, ", and which event?", "?"), c.try)
+	}
+	if err := cli.CheckBy(c.by, c.try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	e, err := db.Hooks.Endpoint(ctx, args[0])
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	name := fmt.Sprintf("%s of %s (%s)", e.ID, words.Shown(e.Tenant), words.Shown(e.URL))
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would %s %s\n", c.would, name)
+		return m.Preview("--yes")
+	}
+	detail, err := c.do(ctx, db, c.by, args)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "%s %s%s\n", c.did, name, detail)
+	return nil
+}
+
+const audited = `
+
+Without --yes nothing is changed. Who has done this, when and why is in the audit, in the same commit.`
+
+var resendEntry = cli.Entry{
+	Quick: true, Name: "webhook resend", Args: "ENDPOINT EVENT", Brief: "deliver an event to an endpoint again",
+	Help: `Delivers an event to an endpoint again, at once, also one that was delivered. It has the same webhook-id: a receiver that
+has applied it applies it no second time.` + audited,
+	Make: func() cli.Runner {
+		return &change{args: 2, try: "once webhook resend ENDPOINT EVENT --reason WHY --db URL", would: "send again to", did: "sent again to",
+			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
+				return "", db.Hooks.Resend(ctx, by, args[0], args[1])
+			}}
+	},
+}
+
+var disableEntry = cli.Entry{
+	Quick: true, Name: "webhook disable", Args: "ENDPOINT", Brief: "send nothing to an endpoint",
+	Help: `Sends nothing to an endpoint any more. What waits for it stays, and is delivered when it is enabled again. Events that are
+sent meanwhile are not for it: once webhook recover --missed sends those later.` + audited,
+	Make: func() cli.Runner {
+		return &change{args: 1, try: "once webhook disable ENDPOINT --reason WHY --db URL", would: "disable", did: "disabled",
+			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
+				return "", db.Hooks.Disable(ctx, by, args[0])
+			}}
+	},
+}
+
+var enableEntry = cli.Entry{
+	Quick: true, Name: "webhook enable", Args: "ENDPOINT", Brief: "send to an endpoint again that was disabled",
+	Help: `Sends to an endpoint again that a person, an answer 410 or too many failures have disabled: first what waits for it.` + audited,
+	Make: func() cli.Runner {
+		return &change{args: 1, try: "once webhook enable ENDPOINT --reason WHY --db URL", would: "enable", did: "enabled",
+			do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
+				return "", db.Hooks.Enable(ctx, by, args[0])
+			}}
+	},
+}
+
+var recoverEntry = cli.Entry{
+	Name: "webhook recover", Args: "ENDPOINT", Brief: "send what an endpoint did not get",
+	Help: `Sends the events of a period again that ran out of attempts, from the start of their schedule. With --missed it sends the
+events of the period of which the endpoint has had no attempt, because it was disabled or did not want them.
+
+It works in small transactions. Killed in the middle, a part has been sent: the same command sends the rest.` + audited,
+	Make: func() cli.Runner { return newRecover() },
+}
+
+func newRecover() *change {
+	const try = "once webhook recover ENDPOINT --since 24h --reason WHY --db URL"
+	var between cli.Between
+	var rate float64
+	var missed bool
+	return &change{
+		args: 1, try: try, would: "send again to", did: "sent again to",
+		flags: func(fs *pflag.FlagSet) {
+			between.Flags(fs)
+			fs.Float64Var(&rate, "rate", 0, "at most so many become due in a second (default: all at once)")
+			fs.BoolVar(&missed, "missed", false, "those that it has had no attempt of")
+		},
+		do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
+			p := webhook.Period{Rate: rate}
+			if _, err := between.Read(ctx, db, &p.Since, &p.Until); err != nil {
+				return "", err
+			}
+			if p.Since.IsZero() {
+				return "", cli.Usage("since when?", try)
+			}
+			send := db.Hooks.Recover
+			if missed {
+				send = db.Hooks.Replay
+			}
+			n, err := send(ctx, by, args[0], p)
+			return ": " + words.Count(int(n), "event"), err
+		},
+	}
+}

@@ -1,0 +1,36 @@
+// Package webhook is the commands of once webhook: what is sent to the endpoints of tenants, and what senders send here.
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/webhook"
+)
+
+// Noun is once webhook.
+var Noun = cli.Noun{
+	Name: "webhook", Brief: "events sent to the endpoints of tenants, and received from others", Group: cli.GroupOperate,
+	Entries: []cli.Entry{endpointsEntry, deliveriesEntry, showEntry, resendEntry, recoverEntry, disableEntry, enableEntry, verifyEntry, listenEntry},
+}
+
+// refused says in the words of the command why nothing was done.
+func refused(db *cli.DB, doing string, err error) error {
+	if lacks := db.Lacks(err, "tables for webhooks", webhook.Migrations.Capability); lacks != nil {
+		return lacks
+	}
+	switch {
+	case errors.As(err, new(*store.Error)):
+		return db.Failed(doing, err)
+	case errors.Is(err, webhook.ErrNotFound):
+		return cli.Nothing(fmt.Errorf("%s has no such endpoint, or no such event of its tenant. Try: once webhook endpoints --db %s", db.Name, db.Paste))
+	case errors.Is(err, webhook.ErrDisabled):
+		return fmt.Errorf("the endpoint is disabled, and gets nothing. Try: once webhook enable ENDPOINT --reason WHY --db %s", db.Paste)
+	}
+	what, try := words.Advice(err.Error())
+	return fmt.Errorf("%s. Try: %s", strings.TrimSuffix(strings.TrimPrefix(what, "webhook: "), "."), words.Either(try != "", try, "once webhook endpoints --db "+db.Paste))
+}

@@ -1,0 +1,65 @@
+package bugbank
+
+// onHookrelay is a test on databases.
+func onHookrelay(test string) []Killer {
+	return []Killer{{Module: "internal/torture", Package: "hookrelay", Test: test}}
+}
+
+// hookrelayMutants deliver webhooks twice or never, or let an endpoint delay others.
+var hookrelayMutants = []Mutant{
+	{
+		Name:  "a claim that began before an outcome was written down posts it again",
+		Edits: []Edit{{In: "webhook.(*board).settled", Old: "!t.claimed {", New: "t.id != 0 {"}},
+		Tests: in("webhook", "TestSettledDuringClaim"),
+	},
+	{
+		Name:  "a wake during a claim of an endpoint is lost",
+		Edits: []Edit{{In: "webhook.(*board).claimed", Old: "t.wakes != a.wakes", New: "t.wakes < a.wakes"}},
+		Tests: in("webhook", "TestWakeDuringClaim"),
+	},
+	{
+		Name:  "a slow webhook keeps its place",
+		Edits: []Edit{{In: "webhook.(*board).isSlow", Old: "d.slow || d.over", New: "!d.slow || d.over"}},
+		Tests: in("webhook", "TestPlaces"),
+	},
+	{
+		Name:  "endpoints in trouble take all places",
+		Edits: []Edit{{In: "webhook.(*board).mayStart", Old: "places/2, bytes/2", New: "places, bytes"}},
+		Tests: in("webhook", "TestPlaces"),
+	},
+	{
+		Name:  "an endpoint that was never tried gets as many deliveries as a healthy one",
+		Edits: []Edit{{In: "webhook.(*board).put", Old: "= *h, 1, now", New: "= *h, s.concurrency, now"}},
+		Tests: in("webhook", "TestBeginsWithOne"),
+	},
+	{
+		Name:  "an endpoint that fails gets all that waits",
+		Edits: []Edit{{In: "webhook.circuitPause", Old: "case n < 0:", New: "case n < 1000:"}},
+		Tests: in("webhook", "TestWindow"),
+	},
+	{
+		Name:  "headers of an endpoint replace its signature",
+		Edits: []Edit{{In: "webhook.mayAdd", Old: `!strings.HasPrefix(name, "Webhook-")`, New: `name != "Webhook-"`}},
+		Tests: in("webhook", "TestOwnHeaders"),
+	},
+	{
+		Name:  "a relay that was stopped writes outcomes of parts that others hold",
+		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: "change+still+", New: `change+"("+still+" or 1 = 1)"+`}},
+		Tests: onHookrelay("TestFence$/^pgxstore/delivered"),
+	},
+	{
+		Name:  "a relay that was stopped writes outcomes in a transaction",
+		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "len(still) == 0", New: "still == nil"}, {In: "webhook.(*Relay).settleIn", Old: "if still[part] {", New: "if still[part] || part >= 0 {"}},
+		Tests: onHookrelay("TestFence$/^SQLite$/delivered"),
+	},
+	{
+		Name:  "an endpoint that is gone is not disabled",
+		Edits: []Edit{{In: "webhook.(*Relay).noticeOf", Old: "http.StatusGone", New: "http.StatusTeapot"}},
+		Tests: onHookrelay("TestDisabled$/^SQLite$"),
+	},
+	{
+		Name:  "an ordered endpoint gets its events by the time at which they are due",
+		Edits: []Edit{{In: "webhook.dueOf", Old: "order by event limit 1", New: "order by due_at limit 1"}},
+		Tests: onHookrelay("TestOrdered$/^SQLite$"),
+	},
+}

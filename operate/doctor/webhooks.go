@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+)
+
+// webhookChecks are the same for all dialects. Without an endpoint there is nothing to say.
+var webhookChecks = []check{
+	{name: "webhook_due", ask: askDueWebhooks},
+	{name: "webhook_disabled", ask: askDisabledEndpoints},
+}
+
+// askDueWebhooks asks for endpoints with deliveries that are due, and that nothing keeps from being tried.
+func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
+	const query = `select count(*), min(x.due), NOW from (select (select min(d.due_at) from once_webhook_delivery d where d.endpoint = e.id) as due
+ from once_webhook_endpoint e left join once_webhook_state s on s.endpoint = e.id
+ where e.disabled_at is null and (s.circuit_until is null or s.circuit_until <= NOW)) x where x.due <= NOW`
+	n, oldest, now, err := p.endpoints(ctx, query)
+	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
+		return warn(fmt.Sprintf("%s for %s: no process runs webhook.Relay.Run, or more is sent than they take", words.Either(n == 1, "the deliveries of 1 endpoint have been due", fmt.Sprintf("the deliveries of %d endpoints have been due", n)), words.Span(late)),
+			"once webhook endpoints --db "+p.URL+", and a process with the relay of webhooks"), nil
+	}
+	return Finding{}, err
+}
+
+// askDisabledEndpoints asks for endpoints that get nothing any more although no person has said so.
+func askDisabledEndpoints(ctx context.Context, p *examination) (Finding, error) {
+	n, oldest, now, err := p.endpoints(ctx, "select count(*), min(disabled_at), NOW from once_webhook_endpoint where disabled_by in ('failing', 'gone') and deleted_at is null")
+	if n > 0 && err == nil {
+		return warn(fmt.Sprintf("%s: they failed for too long, or have answered 410; the first one %s ago", words.Either(n == 1, "1 endpoint of webhooks is disabled", fmt.Sprintf("%d endpoints of webhooks are disabled", n)), words.Span(now.Sub(oldest))),
+			"once webhook endpoints --state disabled --db "+p.URL), nil
+	}
+	return Finding{}, err
+}
+
+// endpoints runs a query that counts endpoints, and returns the time of the first one. A database without the tables has none.
+func (p *examination) endpoints(ctx context.Context, query string) (n int, oldest, now time.Time, err error) {
+	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, query)).Scan(&n, (*dialect.Time)(&oldest), (*dialect.Time)(&now))
+	if sqlguard.IsMissing(err) {
+		return 0, oldest, now, nil
+	}
+	return n, oldest, now, err
+}

@@ -1,0 +1,241 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/webhook"
+)
+
+// Webhooks are the endpoints to which services send webhooks, of all tenants, and what was delivered to them.
+type Webhooks struct {
+	db sqlplane.Database
+	of func(By) *webhook.Endpoints
+}
+
+// Endpoint is an endpoint in a list, without its headers and secrets.
+type Endpoint struct {
+	ID           string     `json:"id"`
+	Tenant       string     `json:"tenant"`
+	URL          string     `json:"url"`
+	Types        []string   `json:"types"`
+	Ordered      bool       `json:"ordered,omitempty"`
+	State        string     `json:"state"` // of EndpointActive to EndpointDisabled
+	DisabledBy   string     `json:"disabled_by,omitempty"`
+	DisabledAt   *time.Time `json:"disabled_at,omitempty"`
+	Failures     int        `json:"failures"` // in a row
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+	PausedUntil  *time.Time `json:"paused_until,omitempty"` // nothing is tried before: its circuit is open
+	DueSince     *time.Time `json:"due_since,omitempty"`    // of the oldest delivery whose time has come
+	CreatedAt    time.Time  `json:"created_at"`
+
+	Now time.Time `json:"-"` // of the database, when this was read
+}
+
+// States of endpoints.
+const (
+	EndpointActive   = "active"
+	EndpointFailing  = "failing"  // its last attempt has failed
+	EndpointDisabled = "disabled" // it gets nothing
+)
+
+// EndpointFilter says which endpoints to list. The zero value means all.
+type EndpointFilter struct {
+	Window
+
+	State  string // active, failing or disabled
+	Tenant string
+}
+
+var endpointStates = map[string]string{
+	"":               "",
+	EndpointActive:   " and e.disabled_at is null and coalesce(s.failures, 0) = 0",
+	EndpointFailing:  " and e.disabled_at is null and s.failures > 0",
+	EndpointDisabled: " and e.disabled_at is not null",
+}
+
+// Endpoints lists endpoints, the first that was created first.
+func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endpoint], err error) {
+	in, ok := endpointStates[f.State]
+	if !ok {
+		return p, errors.New("operate: there is no state " + f.State + ". Try: active, failing or disabled")
+	}
+	args := []any{f.After}
+	if f.Tenant != "" {
+		in += " and e.tenant = ?"
+		args = append(args, f.Tenant)
+	}
+	list, err := w.list(ctx, "e.uid > ?"+in, append(args, int64(f.limit()+1))...)
+	return pageOf(list, f.Window, func(e Endpoint) string { return e.ID }), err
+}
+
+// Endpoint returns an endpoint, or [webhook.ErrNotFound].
+func (w *Webhooks) Endpoint(ctx context.Context, id string) (Endpoint, error) {
+	list, err := w.list(ctx, "e.uid = ?", id, int64(1))
+	if err == nil && len(list) == 0 {
+		err = webhook.ErrNotFound
+	}
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return list[0], nil
+}
+
+func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []Endpoint, err error) {
+	query := `select e.uid, e.tenant, e.url, e.types, e.ordered, e.disabled_at, e.disabled_by, e.created_at, coalesce(s.failures, 0), s.failing_since, s.circuit_until,
+ (select min(d.due_at) from once_webhook_delivery d where d.endpoint = e.id), NOW
+ from once_webhook_endpoint e left join once_webhook_state s on s.endpoint = e.id where e.deleted_at is null and ` + where + " order by e.uid limit ?"
+	err = w.db.Pool().Query(ctx, statement(w.db, query, args...), func(row sqlplane.Row) error {
+		var e Endpoint
+		var types string
+		var disabled, since, until, due time.Time
+		var failures int64
+		err := row.Scan(&e.ID, &e.Tenant, &e.URL, &types, &e.Ordered, (*dialect.Time)(&disabled), &e.DisabledBy, (*dialect.Time)(&e.CreatedAt), &failures,
+			(*dialect.Time)(&since), (*dialect.Time)(&until), (*dialect.Time)(&due), (*dialect.Time)(&e.Now))
+		e.Types, e.Failures = strings.Fields(types), int(failures)
+		e.CreatedAt, e.Now = shown(e.CreatedAt), shown(e.Now)
+		e.DisabledAt, e.FailingSince = shownOrNil(disabled), shownOrNil(since)
+		if until.After(e.Now) {
+			e.PausedUntil = shownOrNil(until)
+		}
+		if !due.After(e.Now) {
+			e.DueSince = shownOrNil(due)
+		}
+		switch {
+		case e.DisabledAt != nil:
+			e.State = EndpointDisabled
+		case e.Failures > 0:
+			e.State = EndpointFailing
+		default:
+			e.State = EndpointActive
+		}
+		list = append(list, e)
+		return err
+	})
+	return list, err
+}
+
+// Delivery is an event on its way to an endpoint, or there.
+type Delivery struct {
+	Event     string           `json:"event"`
+	Type      string           `json:"type"`
+	State     string           `json:"state"` // waiting, stopped or delivered
+	CreatedAt time.Time        `json:"created_at"`
+	DueAt     *time.Time       `json:"due_at,omitempty"`
+	Failures  int              `json:"failures"`
+	Last      *DeliveryAttempt `json:"last_attempt,omitempty"`
+}
+
+// DeliveryAttempt is one request to an endpoint.
+type DeliveryAttempt struct {
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"`
+	Status  int       `json:"status,omitempty"` // of the answer
+	Error   string    `json:"error,omitempty"`  // why there was none, in a word
+	Bytes   int64     `json:"answer_bytes"`
+	Answer  string    `json:"answer,omitempty"` // its beginning
+	Cause   string    `json:"cause,omitempty"`  // resend, recover, replay or test
+}
+
+// DeliveryFilter says which deliveries of an endpoint to list. The zero value means all.
+type DeliveryFilter struct {
+	Window
+
+	State string // waiting, stopped or delivered
+}
+
+// Deliveries lists what was sent to an endpoint, the latest event first.
+func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFilter) (p Page[Delivery], err error) {
+	switch state := webhook.DeliveryState(f.State); state {
+	case "", webhook.DeliveryWaiting, webhook.DeliveryStopped, webhook.DeliveryDelivered:
+	default:
+		return p, errors.New("operate: there is no state " + f.State + ". Try: waiting, stopped or delivered")
+	}
+	e, err := w.Endpoint(ctx, endpoint)
+	if err != nil {
+		return p, err
+	}
+	list, more, err := w.of(By{}).Deliveries(ctx, e.Tenant, e.ID, webhook.DeliveryFilter{State: webhook.DeliveryState(f.State), Before: f.After, Limit: f.limit()})
+	p.Items = append([]Delivery{}, convert(list, deliveryOf)...)
+	if more {
+		p.Next = list[len(list)-1].Event
+	}
+	return p, err //nolint:wrapcheck // it is of package webhook
+}
+
+// Delivery returns what has become of an event at an endpoint, and its attempts, the last one first.
+func (w *Webhooks) Delivery(ctx context.Context, endpoint, event string) (d Delivery, attempts []DeliveryAttempt, err error) {
+	e, err := w.Endpoint(ctx, endpoint)
+	if err != nil {
+		return d, nil, err
+	}
+	one, tried, err := w.of(By{}).Delivery(ctx, e.Tenant, e.ID, event)
+	return deliveryOf(one), convert(tried, attemptOf), err //nolint:wrapcheck // it is of package webhook
+}
+
+func deliveryOf(d webhook.Delivery) Delivery {
+	one := Delivery{Event: d.Event, Type: d.Type, State: string(d.State), CreatedAt: shown(d.CreatedAt), DueAt: shownOrNil(d.DueAt), Failures: d.Failures}
+	if !d.Last.At.IsZero() {
+		last := attemptOf(d.Last)
+		one.Last = &last
+	}
+	return one
+}
+
+func attemptOf(a webhook.Attempt) DeliveryAttempt {
+	return DeliveryAttempt{At: shown(a.At), Seconds: a.Duration.Seconds(), Status: a.Status, Error: a.Error, Bytes: a.Size, Answer: string(a.Answer), Cause: string(a.Cause)}
+}
+
+// Resend delivers an event to an endpoint again, now. See [webhook.Endpoints.Resend].
+func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) error {
+	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
+}
+
+// Recover sends what was sent to an endpoint in a period and ran out of attempts. See [webhook.Endpoints.Recover].
+func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
+	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
+		recovered, err = es.Recover(ctx, tenant, endpoint, p)
+		return err //nolint:wrapcheck // it is of package webhook
+	})
+	return recovered, err
+}
+
+// Replay sends what an endpoint has missed in a period. See [webhook.Endpoints.Replay].
+func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook.Period) (replayed int64, err error) {
+	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
+		replayed, err = es.Replay(ctx, tenant, endpoint, p)
+		return err //nolint:wrapcheck // it is of package webhook
+	})
+	return replayed, err
+}
+
+// Enable has an endpoint get what is sent from now on, and what waits for it. See [webhook.Endpoints.Enable].
+func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
+	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
+		_, err := es.Enable(ctx, tenant, endpoint)
+		return err //nolint:wrapcheck // it is of package webhook
+	})
+}
+
+// Disable keeps an endpoint from getting anything. See [webhook.Endpoints.Disable].
+func (w *Webhooks) Disable(ctx context.Context, by By, endpoint string) error {
+	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
+		_, err := es.Disable(ctx, tenant, endpoint)
+		return err //nolint:wrapcheck // it is of package webhook
+	})
+}
+
+func (w *Webhooks) change(ctx context.Context, by By, endpoint string, fn func(es *webhook.Endpoints, tenant string) error) error {
+	if err := by.check(); err != nil {
+		return err
+	}
+	e, err := w.Endpoint(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	return fn(w.of(by), e.Tenant)
+}

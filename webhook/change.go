@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Update stores what a person has set of e: URL, Types, Description, Headers, Ordered, Rate and Concurrency. Version is that which was read. The error is
+// [ErrChanged] if another change came first, [ErrNotFound], [ErrInvalid] or [ErrURL], or one of the database.
+func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
+	e, err := es.cfg.checkedEndpoint(ctx, e)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return es.change(ctx, "change", e.Tenant, e.ID, func(s *sealed) error {
+		if s.Version != e.Version {
+			return ErrChanged
+		}
+		s.URL, s.Types, s.Description, s.Headers, s.Ordered, s.Rate, s.Concurrency = e.URL, e.Types, e.Description, e.Headers, e.Ordered, e.Rate, e.Concurrency
+		return nil
+	})
+}
+
+// Disable keeps an endpoint from getting anything, for a person: nothing is sent to it, what waits for its delivery stays, and events that are sent meanwhile are
+// not for it: see [Endpoints.Replay]. Requests that are on their way by then end.
+func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
+	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
+}
+
+// Enable has an endpoint get what is sent from now on, and what waits for its delivery. That it has failed before is forgotten.
+func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
+	defer es.note()
+	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
+}
+
+// Rotate replaces the secret of an endpoint, and returns the new one, which is not shown again. While the secret before the present one still signs, it is
+// [ErrRotating], unless there is no overlap: receivers would get nothing that they can verify. To rotate again to the same secret changes nothing.
+func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
+	if to.Secret == "" {
+		to.Secret = NewSecret()
+	}
+	_, err := NewSigner(to.Secret)
+	if err == nil && (to.Overlap < 0 || to.Overlap > maxOverlap) {
+		err = fmt.Errorf("the overlap is %v. Try: 24 h, at most %v", to.Overlap, maxOverlap)
+	}
+	if err != nil {
+		return Endpoint{}, "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	e, err := es.change(ctx, "rotate", tenant, id, func(s *sealed) error {
+		same := subtle.ConstantTimeCompare([]byte(s.secret), []byte(to.Secret)) == 1
+		switch {
+		case same && to.Overlap > 0:
+			return nil
+		case to.Overlap == 0:
+			s.secret, s.old, s.overlap = to.Secret, "", 0
+		case s.old != "":
+			return fmt.Errorf("%w until %s. Try: later, or no overlap", ErrRotating, s.OldSecretUntil.Format(time.RFC3339))
+		default:
+			s.secret, s.old, s.overlap = to.Secret, s.secret, to.Overlap
+		}
+		return nil
+	})
+	if err != nil {
+		return Endpoint{}, "", err
+	}
+	return e, to.Secret, nil
+}
+
+// Delete deletes an endpoint, with what waits for its delivery: nothing is sent to it any more, but for requests that are on their way. Its secrets and headers are
+// erased. Its rows are deleted by [Hooks.Sweep].
+func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
+	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		n, err := r.Exec(ctx, es.text(`update once_webhook_endpoint set `+erased+` where uid = ? and tenant = ? and deleted_at is null`, []byte{}, []byte{}, id, tenant))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return es.audit(ctx, r, "delete", tenant, id)
+	})
+}
+
+// erased is how the row of an endpoint is left, so that no Send which has read it before leaves a delivery that belongs to nothing. It has two arguments, both empty.
+const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
+	" encrypted = false, version = version + 1"
+
+// set changes columns that nothing encrypts: operators do so without the key of the service, and then the endpoint is returned without its headers.
+func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
+	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1, "+columns+" where uid = ? and tenant = ? and deleted_at is null", id, tenant))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		row, err := es.find(ctx, r, tenant, id)
+		if err == nil && row.DisabledBy == "" { // else its next failure could disable it again
+			_, err = r.Exec(ctx, es.text("delete from once_webhook_state where endpoint = ?", row.id))
+		}
+		if err == nil && (es.cfg.Encrypter != nil || !row.encrypted) {
+			err = row.open(es.cfg)
+		}
+		if err != nil {
+			return err
+		}
+		changed = row.Endpoint
+		return es.audit(ctx, r, action, tenant, id)
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return changed, nil
+}
+
+// change changes an endpoint that it has locked.
+func (es *Endpoints) change(ctx context.Context, action, tenant, id string, fn func(*sealed) error) (changed Endpoint, err error) {
+	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		// A write comes first: it locks the row on each database, and SQLite gives its lock to no reader that others have overtaken.
+		n, err := r.Exec(ctx, es.text("update once_webhook_endpoint set version = version + 1 where uid = ? and tenant = ? and deleted_at is null", id, tenant))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		s, err := es.readSealed(ctx, r, tenant, id)
+		if err != nil {
+			return err
+		}
+		s.Version-- // as it was
+		if err := fn(&s); err != nil {
+			return err
+		}
+		if err := es.write(ctx, r, &s); err != nil {
+			return err
+		}
+		row, err := es.read(ctx, r, tenant, id)
+		if err != nil {
+			return err
+		}
+		changed = row.Endpoint
+		return es.audit(ctx, r, action, tenant, id)
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return changed, nil
+}
+
+// readSealed reads an endpoint and its secrets, of which the old one is "" if it does not sign any more.
+func (es *Endpoints) readSealed(ctx context.Context, r sqlplane.Runner, tenant, id string) (s sealed, err error) {
+	row, err := es.read(ctx, r, tenant, id)
+	if err != nil {
+		return s, err
+	}
+	s.Endpoint = row.Endpoint
+	var secret, old []byte
+	var now time.Time
+	err = r.Query(ctx, es.text("select secret, case when secret_old_until > NOW then secret_old end, NOW from once_webhook_endpoint where id = ?", row.id), func(row sqlplane.Row) error {
+		return row.Scan(&secret, &old, (*dialect.Time)(&now))
+	})
+	if err == nil {
+		secret, err = es.cfg.open(secret, row.encrypted, secretLabel(id))
+	}
+	if err == nil && len(old) > 0 {
+		s.overlap = row.OldSecretUntil.Sub(now)
+		old, err = es.cfg.open(old, row.encrypted, secretLabel(id))
+	}
+	s.secret, s.old = string(secret), string(old)
+	return s, err
+}
+
+func (es *Endpoints) write(ctx context.Context, r sqlplane.Runner, s *sealed) error {
+	headers, secret, old, err := s.seal(es.cfg)
+	if err != nil {
+		return err
+	}
+	set, args := "secret_old = null, secret_old_until = null", []any{}
+	if old != nil {
+		set, args = "secret_old = ?, secret_old_until = AGO(?)", []any{old, -s.overlap.Microseconds()}
+	}
+	args = append(args, s.URL, column(s.Types), s.Description, headers, secret, es.cfg.Encrypter != nil, s.Ordered, s.Rate, int64(s.Concurrency), s.ID)
+	_, err = r.Exec(ctx, es.text("update once_webhook_endpoint set "+set+
+		", url = ?, types = ?, description = ?, headers = ?, secret = ?, encrypted = ?, ordered = ?, rate = ?, concurrency = ? where uid = ?", args...))
+	return err
+}

@@ -1,0 +1,244 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// DeliveryState is what has become of a delivery.
+type DeliveryState string
+
+const (
+	DeliveryWaiting   DeliveryState = "waiting"   // for its time, or until its endpoint is enabled
+	DeliveryStopped   DeliveryState = "stopped"   // it was tried often enough, and waits for a person: see [Endpoints.Resend] and [Endpoints.Recover]
+	DeliveryDelivered DeliveryState = "delivered" // the endpoint has answered 2xx
+)
+
+// Delivery is an event on its way to an endpoint, or there.
+type Delivery struct {
+	Event     string // its ID
+	Type      string
+	CreatedAt time.Time // of the event
+	State     DeliveryState
+	DueAt     time.Time // of a waiting one
+	Failures  int       // attempts that have failed since the schedule has begun
+	Last      Attempt   // without its answer; zero: there was none
+}
+
+// DeliveryFilter chooses deliveries.
+type DeliveryFilter struct {
+	State  DeliveryState // "": all
+	Before string        // an event: those that were sent before it
+	Limit  int           // at most 200. Default: 50
+}
+
+const (
+	defaultLimit = 50
+	mostListed   = 200
+	mostAttempts = 100 // of a delivery, the last ones
+)
+
+// Deliveries returns what was sent to an endpoint, the latest event first, and whether there are more: ask again with the last event as Before. The error is
+// [ErrNotFound], or one of the database.
+func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f DeliveryFilter) (list []Delivery, more bool, err error) {
+	if f.Limit <= 0 {
+		f.Limit = defaultLimit
+	}
+	f.Limit = min(f.Limit, mostListed)
+	endpoint, err := es.idOf(ctx, tenant, id)
+	before := int64(1<<63 - 1)
+	if err == nil && f.Before != "" {
+		before, err = es.eventID(ctx, tenant, f.Before)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	page, args := f.page(endpoint, before)
+	list, err = es.deliveries(ctx, page, endpoint, args)
+	if len(list) > f.Limit {
+		list, more = list[:f.Limit], true
+	}
+	return list, more, err
+}
+
+// page is a query of the numbers of events, one more than the limit.
+func (f *DeliveryFilter) page(endpoint, before int64) (query string, args []any) {
+	last := " order by event desc limit " + strconv.Itoa(f.Limit+1)
+	waiting := "select event from once_webhook_delivery where endpoint = ? and event < ?"
+	tried := "select distinct event from once_webhook_attempt a where endpoint = ? and event < ?"
+	args = []any{endpoint, before}
+	switch f.State {
+	case DeliveryWaiting:
+		return waiting + " and due_at is not null" + last, args
+	case DeliveryStopped:
+		return waiting + " and due_at is null" + last, args
+	case DeliveryDelivered:
+		return tried + " and not exists (select 1 from once_webhook_delivery d where d.endpoint = a.endpoint and d.event = a.event)" + last, args
+	}
+	return "select event from (select event from (" + waiting + last + ") w union select event from (" + tried + last + ") t) u" + last, append(args, args...)
+}
+
+// deliveries reads the deliveries of events, whose numbers query returns. Events that are gone are left out: they are the oldest.
+func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int64, args []any) (list []Delivery, err error) {
+	text := `select v.uid, v.type, v.created_at, d.event, d.due_at, d.attempts, a.at, a.micros, a.status, a.error, a.size, a.cause from (` + query + `) x
+ left join once_webhook_event v on v.id = x.event
+ left join once_webhook_delivery d on d.endpoint = ? and d.event = x.event
+ left join once_webhook_attempt a on a.id = (select max(m.id) from once_webhook_attempt m where m.endpoint = ? and m.event = x.event)
+ order by x.event desc`
+	err = es.db.Pool().Query(ctx, es.text(text, append(args, endpoint, endpoint)...), func(row sqlplane.Row) error {
+		var d Delivery
+		var a Attempt
+		var uid, typ, failure, cause *string
+		var waits, failures, micros, status, size *int64
+		if err := row.Scan(&uid, &typ, (*dialect.Time)(&d.CreatedAt), &waits, (*dialect.Time)(&d.DueAt), &failures, (*dialect.Time)(&a.At), &micros, &status, &failure, &size, &cause); err != nil {
+			return err
+		}
+		if uid == nil {
+			return nil
+		}
+		d.Event, d.Type, d.State = *uid, *typ, DeliveryDelivered
+		if waits != nil {
+			d.State, d.Failures = DeliveryWaiting, int(*failures)
+			if d.DueAt.IsZero() {
+				d.State = DeliveryStopped
+			}
+		}
+		if micros != nil {
+			a.Duration, a.Status, a.Error, a.Size, a.Cause = time.Duration(*micros)*time.Microsecond, int(*status), *failure, *size, Cause(*cause)
+			d.Last = a
+		}
+		list = append(list, d)
+		return nil
+	})
+	return list, err
+}
+
+// Delivery returns what has become of an event at an endpoint, and its attempts with their answers, the last one first and at most 100. Answers that
+// are encrypted are left out if there is no Encrypter. The error is [ErrNotFound], that of the Encrypter, or one of the database.
+func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d Delivery, attempts []Attempt, err error) {
+	endpoint, err := es.idOf(ctx, tenant, id)
+	var number int64
+	if err == nil {
+		number, err = es.eventID(ctx, tenant, event)
+	}
+	if err != nil {
+		return d, nil, err
+	}
+	page, args := (&DeliveryFilter{Limit: 1}).page(endpoint, number+1)
+	list, err := es.deliveries(ctx, page, endpoint, args)
+	if err != nil || len(list) == 0 || list[0].Event != event {
+		if err == nil {
+			err = ErrNotFound
+		}
+		return d, nil, err
+	}
+	query := es.text("select at, micros, status, error, size, answer, encrypted, cause from once_webhook_attempt where endpoint = ? and event = ? order by id desc limit "+strconv.Itoa(mostAttempts), endpoint, number)
+	err = es.db.Pool().Query(ctx, query, func(row sqlplane.Row) (err error) {
+		var a Attempt
+		var micros, status int64
+		var encrypted bool
+		if err := row.Scan((*dialect.Time)(&a.At), &micros, &status, &a.Error, &a.Size, &a.Answer, &encrypted, (*string)(&a.Cause)); err != nil {
+			return err
+		}
+		a.Duration, a.Status = time.Duration(micros)*time.Microsecond, int(status)
+		switch {
+		case encrypted && es.cfg.Encrypter == nil:
+			a.Answer = nil
+		case len(a.Answer) > 0:
+			a.Answer, err = es.cfg.open(a.Answer, encrypted, answerLabel(event))
+		}
+		attempts = append(attempts, a)
+		return err
+	})
+	return list[0], attempts, err
+}
+
+// idOf returns the number of an endpoint of a tenant.
+func (es *Endpoints) idOf(ctx context.Context, tenant, id string) (int64, error) {
+	return es.number(ctx, "select id from once_webhook_endpoint where uid = ? and tenant = ? and deleted_at is null", id, tenant)
+}
+
+// eventID returns the number of an event of a tenant.
+func (es *Endpoints) eventID(ctx context.Context, tenant, event string) (int64, error) {
+	return es.number(ctx, "select id from once_webhook_event where uid = ? and tenant = ?", event, tenant)
+}
+
+func (es *Endpoints) number(ctx context.Context, query string, args ...any) (n int64, err error) {
+	found := false
+	err = es.db.Pool().Query(ctx, es.text(query, args...), func(row sqlplane.Row) error { found = true; return row.Scan(&n) })
+	if err == nil && !found {
+		err = ErrNotFound
+	}
+	return n, err
+}
+
+// Resend delivers an event to an endpoint again, now, also one that it has got or does not want. One that waits is not doubled. The error is [ErrNotFound], [ErrDisabled],
+// or one of the database.
+func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
+	defer es.note()
+	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
+ select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
+ where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
+ UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end, due_at = NOW, cause = 'resend'`, id, tenant, event))
+		if err == nil && n == 0 {
+			err = es.why(ctx, r, tenant, id)
+		}
+		if err != nil {
+			return err
+		}
+		return es.audit(ctx, r, "resend", tenant, id+" "+event)
+	})
+}
+
+// why says why a statement has found no endpoint that is not disabled, or no event.
+func (es *Endpoints) why(ctx context.Context, r sqlplane.Runner, tenant, id string) error {
+	e, err := es.find(ctx, r, tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case !e.DisabledAt.IsZero():
+		return ErrDisabled
+	}
+	return ErrNotFound
+}
+
+// Test sends an event of the type "webhook.test" to one endpoint, and returns its ID. The error is [ErrNotFound], [ErrDisabled], or one of the database.
+func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string, err error) {
+	defer es.note()
+	event = newID("msg_")
+	body := fmt.Sprintf(`{"type":%q,"timestamp":%q,"data":{"endpoint":%q}}`, TypeTest, time.Now().UTC().Format(time.RFC3339Nano), id)
+	data, err := es.cfg.seal([]byte(body), dataLabel(event))
+	if err != nil {
+		return "", err
+	}
+	if !isID(id) {
+		return "", ErrNotFound
+	}
+	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		_, err := r.Exec(ctx, store.Statement{SQL: dialect.Text(es.db.Dialect(), insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: []any{event, tenant, TypeTest, data, es.cfg.Encrypter != nil}})
+		var n int64
+		if err == nil {
+			n, err = r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
+ select e.id, v.id, e.part, NOW, 0, 'test', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
+ where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?`, id, tenant, event))
+		}
+		if err == nil && n == 0 {
+			err = es.why(ctx, r, tenant, id)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return event, nil
+}
+
+// TypeTest is the type of the events of [Endpoints.Test].
+const TypeTest = ofPackage + "test"

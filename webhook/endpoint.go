@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Endpoint is a URL of a tenant to which events are sent.
+type Endpoint struct {
+	ID     string // ep_...; a new one gets one
+	Tenant string
+	URL    string
+
+	// Types are the types of events that it wants: "refund.succeeded", "refund.*" for all that begin with "refund.", or "*" for all, also those that do not exist yet.
+	Types []string
+
+	Description string
+	Headers     map[string]string // that are added to each request; webhook-* are not among them
+
+	Ordered     bool    // one delivery at a time, in the order of events; one that fails keeps the later ones waiting
+	Rate        float64 // deliveries per second; 0: no limit
+	Concurrency int     // deliveries at a time; 0: that of the relay
+
+	// Secret is the one to sign with, for an endpoint that is created: "whsec_" and base64 for signatures v1, or "whsk_" for v1a. Default: a new one, as that of
+	// [NewSecret]. It is never read from the database.
+	Secret string
+
+	DisabledAt time.Time // zero: it gets what is sent
+	DisabledBy Disabled
+
+	OldSecretUntil time.Time // until then requests are signed with the secret before as well; zero: there is none
+	CreatedAt      time.Time
+	Version        int64 // grows with each change
+}
+
+// Disabled says who has disabled an endpoint.
+type Disabled string
+
+const (
+	DisabledByPerson  Disabled = "person"
+	DisabledByGone    Disabled = "gone"    // it has answered 410
+	DisabledByFailing Disabled = "failing" // for too long
+)
+
+// Event is what has happened, for the endpoints of a tenant that want its type.
+type Event struct {
+	ID     string // the header webhook-id of all deliveries. Default: a new one, which begins with msg_
+	Tenant string
+	Type   string // such as "refund.succeeded"
+	Data   []byte // the body of each request, as it is
+}
+
+// Cause is why a delivery was attempted.
+type Cause string
+
+const (
+	CauseSchedule Cause = ""        // its time had come
+	CauseResend   Cause = "resend"  // a person has sent it again
+	CauseRecover  Cause = "recover" // a person has sent again what ran out
+	CauseReplay   Cause = "replay"  // a person has sent what was missed
+	CauseTest     Cause = "test"
+)
+
+// Attempt is one request to an endpoint.
+type Attempt struct {
+	At       time.Time
+	Duration time.Duration
+	Status   int    // of the answer; 0: there was none
+	Error    string // a class, such as "timeout"; "": none
+	Size     int64  // of the answer's body, as far as it was read
+	Answer   []byte // its beginning
+	Cause    Cause
+}
+
+// endpointColumns are what [scanEndpoint] reads of an endpoint e.
+const endpointColumns = "e.id, e.uid, e.part, e.tenant, e.url, e.types, e.description, e.headers, e.secret_old_until, e.encrypted, e.ordered, e.rate, e.concurrency," +
+	" e.disabled_at, e.disabled_by, e.created_at, e.version"
+
+// endpointRow is an endpoint as it is stored.
+type endpointRow struct {
+	Endpoint
+
+	id        int64
+	part      int
+	types     string // column
+	headers   []byte
+	encrypted bool
+}
+
+func scanEndpoint(row sqlplane.Row) (e endpointRow, err error) {
+	err = row.Scan(&e.id, &e.ID, &e.part, &e.Tenant, &e.URL, &e.types, &e.Description, &e.headers, (*dialect.Time)(&e.OldSecretUntil), &e.encrypted, &e.Ordered, &e.Rate,
+		&e.Concurrency, (*dialect.Time)(&e.DisabledAt), (*string)(&e.DisabledBy), (*dialect.Time)(&e.CreatedAt), &e.Version)
+	e.Types = strings.Fields(e.types)
+	return e, err
+}
+
+// open decrypts the headers.
+func (e *endpointRow) open(c *Config) error {
+	headers, err := c.open(e.headers, e.encrypted, headersLabel(e.ID))
+	if err == nil {
+		e.Headers, err = seal.DecodeHeaders(headers)
+	}
+	if err != nil {
+		return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.ID, err)
+	}
+	return nil
+}

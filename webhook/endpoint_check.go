@@ -1,0 +1,76 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/oncelib/once/message"
+)
+
+const (
+	maxURL         = 2048 // bytes, as maxDescription and maxHeaders
+	maxDescription = 512
+	maxHeaders     = 4096
+	maxConcurrency = 1000
+)
+
+// checked returns e as it is stored, or what is wrong with it: [ErrInvalid] or [ErrURL]. It asks the resolver.
+func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, error) {
+	var err error
+	switch {
+	case len(e.URL) > maxURL:
+		err = fmt.Errorf("the URL has %d bytes, at most %d are allowed", len(e.URL), maxURL)
+	case e.Concurrency < 0 || e.Concurrency > maxConcurrency:
+		err = fmt.Errorf("the concurrency is %d. Try: 1 to %d deliveries at a time, or 0 for the default", e.Concurrency, maxConcurrency)
+	case e.Ordered && e.Concurrency > 1:
+		err = fmt.Errorf("the concurrency is %d, and an endpoint with an order gets one delivery at a time. Try: no concurrency", e.Concurrency)
+	default:
+		err = cmp.Or(checkRate(e.Rate), message.CheckText("description", e.Description, maxDescription))
+	}
+	if err == nil {
+		e.Types, err = checkPatterns(e.Types)
+	}
+	if err == nil {
+		e.Headers, err = checkedHeaders(e.Headers)
+	}
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := c.Guard.CheckURL(ctx, e.URL); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrURL, err)
+	}
+	return e, nil
+}
+
+func checkRate(r float64) error {
+	const least, most = 0.001, 1e6
+	if r == 0 || r >= least && r <= most {
+		return nil
+	}
+	return fmt.Errorf("the rate is %v. Try: %v to %.0f deliveries per second, or 0 for no limit", r, least, most)
+}
+
+// checkedHeaders returns the headers with names in lower case.
+func checkedHeaders(h map[string]string) (map[string]string, error) {
+	lower, err := message.CheckHeaders(h)
+	if err == nil {
+		err = message.CheckHeadersSize(lower, maxHeaders)
+	}
+	for name := range lower {
+		if isReserved(name) {
+			err = fmt.Errorf("the header %q is set by the relay. Try: another name", name)
+		}
+	}
+	return lower, err
+}
+
+// isReserved reports whether a header, with its name in lower case, is one that an endpoint cannot set.
+func isReserved(name string) bool {
+	switch name {
+	case "content-type", "content-encoding", "accept-encoding", "user-agent":
+		return true
+	}
+	return strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "webhook_") // some receivers read both as one
+}

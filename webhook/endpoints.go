@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Endpoints are the endpoints of tenants, and what was delivered to them. Its methods can be called concurrently. An error that is none of this package's and no
+// [store.Error] is that of the Encrypter. After a [store.Error] of [store.KindLost], a change may have been made.
+type Endpoints struct {
+	db          sqlplane.Database
+	cfg         *Config
+	who, reason string
+	note        func()
+}
+
+// Endpoints returns the endpoints.
+func (h *Hooks[TX]) Endpoints() *Endpoints {
+	return &Endpoints{db: h.db, cfg: &h.cfg, who: h.who, reason: h.reason, note: h.note}
+}
+
+// By returns the webhooks as a person or service works on them: the methods of [Endpoints] that change something, and Forget, write to the audit that who has done
+// it and why, in the same transaction. The database needs operate.Migrations. Without By nothing is audited.
+func (h *Hooks[TX]) By(who, reason string) *Hooks[TX] {
+	audited := *h
+	audited.who, audited.reason = who, reason
+	return &audited
+}
+
+// Create stores an endpoint, and returns it and its secret, which is not shown again. Set DisabledBy to [DisabledByPerson] for one that gets nothing before it is
+// enabled. The error is [ErrInvalid], [ErrURL] or [ErrTooMany], or one of the database.
+func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, secret string, err error) {
+	err = checkTenant(e.Tenant)
+	secret = cmp.Or(e.Secret, NewSecret())
+	if err == nil {
+		_, err = NewSigner(secret)
+	}
+	if err != nil {
+		return Endpoint{}, "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if e, err = es.cfg.checkedEndpoint(ctx, e); err != nil {
+		return Endpoint{}, "", err
+	}
+	e.ID, e.Secret = newID("ep_"), ""
+	var row endpointRow
+	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		// Its row of the tenant is locked, so that those who create one at the same time count each other's.
+		if _, err := r.Exec(ctx, es.text("insert into once_webhook_tenant (tenant, changed) values (?, 1) UPSERT(tenant) changed = once_webhook_tenant.changed + 1", e.Tenant)); err != nil {
+			return err
+		}
+		n := 0
+		count := es.text("select count(*) from once_webhook_endpoint where tenant = ? and deleted_at is null", e.Tenant)
+		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&n) }); err != nil {
+			return err
+		}
+		if n >= es.cfg.MaxEndpoints {
+			return fmt.Errorf("%w: %d. Try: delete one, or Config.MaxEndpoints", ErrTooMany, n)
+		}
+		if err := es.insert(ctx, r, e, secret); err != nil {
+			return err
+		}
+		if row, err = es.read(ctx, r, e.Tenant, e.ID); err != nil {
+			return err
+		}
+		return es.audit(ctx, r, "create", e.Tenant, e.ID)
+	})
+	if err != nil {
+		return Endpoint{}, "", err
+	}
+	return row.Endpoint, secret, nil
+}
+
+func (es *Endpoints) insert(ctx context.Context, r sqlplane.Runner, e Endpoint, secret string) error {
+	s := sealed{Endpoint: e, secret: secret}
+	headers, key, _, err := s.seal(es.cfg)
+	if err != nil {
+		return err
+	}
+	disabled, by := "null", Disabled("")
+	if e.DisabledBy != "" {
+		disabled, by = "NOW", DisabledByPerson
+	}
+	_, err = r.Exec(ctx, es.text(`insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at,
+ disabled_by, created_at, version) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, `+disabled+`, ?, NOW, 1)`, e.ID, int64(partOf(e.ID)), e.Tenant, e.URL, column(e.Types), e.Description,
+		headers, key, es.cfg.Encrypter != nil, e.Ordered, e.Rate, int64(e.Concurrency), string(by)))
+	return err
+}
+
+// Get returns an endpoint of a tenant, or [ErrNotFound].
+func (es *Endpoints) Get(ctx context.Context, tenant, id string) (Endpoint, error) {
+	e, err := es.read(ctx, es.db.Pool(), tenant, id)
+	return e.Endpoint, err
+}
+
+// List returns the endpoints of a tenant, the first that was created first.
+func (es *Endpoints) List(ctx context.Context, tenant string) (list []Endpoint, err error) {
+	rows, err := es.query(ctx, es.db.Pool(), "e.tenant = ? and e.deleted_at is null order by e.id", tenant)
+	for _, e := range rows {
+		if err == nil {
+			err = e.open(es.cfg)
+		}
+		list = append(list, e.Endpoint)
+	}
+	return list, err
+}
+
+// read returns an endpoint of a tenant with its headers, or [ErrNotFound].
+func (es *Endpoints) read(ctx context.Context, r sqlplane.Runner, tenant, id string) (e endpointRow, err error) {
+	if e, err = es.find(ctx, r, tenant, id); err == nil {
+		err = e.open(es.cfg)
+	}
+	return e, err
+}
+
+// find is read without the headers: operators find endpoints without the key of the service.
+func (es *Endpoints) find(ctx context.Context, r sqlplane.Runner, tenant, id string) (endpointRow, error) {
+	rows, err := es.query(ctx, r, "e.uid = ? and e.tenant = ? and e.deleted_at is null", id, tenant)
+	if err == nil && len(rows) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return endpointRow{}, err
+	}
+	return rows[0], nil
+}
+
+func (es *Endpoints) query(ctx context.Context, r sqlplane.Runner, where string, args ...any) (list []endpointRow, err error) {
+	err = r.Query(ctx, es.text("select "+endpointColumns+" from once_webhook_endpoint e where "+where, args...), func(row sqlplane.Row) error {
+		e, err := scanEndpoint(row)
+		list = append(list, e)
+		return err
+	})
+	return list, err
+}
+
+func (es *Endpoints) text(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(es.db.Dialect(), query), Args: args}
+}
+
+func (es *Endpoints) within(ctx context.Context, fn func(ctx context.Context, r sqlplane.Runner) error) error {
+	return letter.Within(ctx, es.db, fn)
+}
+
+// audit writes to the audit, if there is one.
+func (es *Endpoints) audit(ctx context.Context, r sqlplane.Runner, action, tenant, detail string) error {
+	if es.who == "" {
+		return nil
+	}
+	_, err := r.Exec(ctx, audit.Insert(es.db.Dialect(), audit.Entry{Who: es.who, Action: "webhook " + action, Scope: tenant, Reason: es.reason, Detail: detail}))
+	return err
+}
+
+// sealed is an endpoint with its secrets, which are sealed with its headers: all of them under one key.
+type sealed struct {
+	Endpoint
+
+	secret, old string
+	overlap     time.Duration // how long the old one signs
+}
+
+func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {
+	headers, err = seal.EncodeHeaders(s.Headers)
+	if err == nil {
+		headers, err = c.seal(headers, headersLabel(s.ID))
+	}
+	if err == nil {
+		secret, err = c.seal([]byte(s.secret), secretLabel(s.ID))
+	}
+	if err == nil && s.old != "" {
+		old, err = c.seal([]byte(s.old), secretLabel(s.ID))
+	}
+	return headers, secret, old, err
+}
+
+// Rotation is how a secret is replaced.
+type Rotation struct {
+	// Secret is the new one. Default: a new one, as that of [NewSecret]. Whoever gives one can rotate again after an answer that was lost.
+	Secret string
+
+	// Overlap is how long requests are signed with the secret before as well. 0: not at all, for a secret that others have.
+	Overlap time.Duration
+}
+
+const maxOverlap = 90 * 24 * time.Hour

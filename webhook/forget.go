@@ -1,0 +1,54 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Forgotten is what [Hooks.Forget] has erased.
+type Forgotten struct {
+	Endpoints, Events, Deliveries, Attempts int64
+}
+
+// Forget erases all of a tenant: its endpoints, events, deliveries and attempts. What waits is not delivered; requests that are on their way end. Send
+// nothing for the tenant any more before: what commits later stays. Its endpoints are gone at once, the rest in small transactions: after an error some of it has been
+// erased, and to forget again erases the rest.
+func (h *Hooks[TX]) Forget(ctx context.Context, tenant string) (f Forgotten, err error) {
+	if err := checkTenant(tenant); err != nil {
+		return f, fmt.Errorf("webhook: %w", err)
+	}
+	es, w := h.Endpoints(), sweeper{h.db}
+	err = letter.Within(ctx, h.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
+		f.Endpoints, err = r.Exec(ctx, h.text("update once_webhook_endpoint set "+erased+" where tenant = ? and deleted_at is null", []byte{}, []byte{}, tenant))
+		if err == nil {
+			_, err = r.Exec(ctx, h.text("delete from once_webhook_tenant where tenant = ?", tenant))
+		}
+		if err != nil {
+			return err
+		}
+		return es.audit(ctx, r, "forget", tenant, fmt.Sprintf("%d endpoints, and what was sent to them", f.Endpoints))
+	})
+	var endpoints []int64
+	if err == nil {
+		err = h.db.Pool().Query(ctx, h.text("select id from once_webhook_endpoint where tenant = ? order by id", tenant), func(row sqlplane.Row) error {
+			var id int64
+			err := row.Scan(&id)
+			endpoints = append(endpoints, id)
+			return err
+		})
+	}
+	for _, id := range endpoints {
+		if err == nil {
+			var deliveries, attempts int64
+			deliveries, attempts, err = w.rows(ctx, id)
+			f.Deliveries, f.Attempts = f.Deliveries+deliveries, f.Attempts+attempts
+		}
+	}
+	if err == nil {
+		f.Events, err = w.remove(ctx, "once_webhook_event", "id", "tenant = ?", tenant)
+	}
+	return f, err
+}

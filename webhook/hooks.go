@@ -1,0 +1,128 @@
+package webhook
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/webhook/ssrf"
+)
+
+// Config of [Hooks].
+type Config struct {
+	// Encrypter encrypts the secrets and headers of endpoints, the data of events, and what endpoints have answered. Relays and
+	// operators need the same one.
+	Encrypter once.Encrypter
+
+	// PlainSecrets allows to have no Encrypter: whoever reads the database can sign webhooks.
+	PlainSecrets bool
+
+	// Guard says where endpoints may be. Default: https on port 443 of public addresses.
+	Guard *ssrf.Guard
+
+	// MaxEndpoints is how many endpoints a tenant can have, at most 1000. Default: 50.
+	MaxEndpoints int
+
+	// MaxData is the longest data of an event in bytes. Default: 256 kB.
+	MaxData int
+
+	// Retain is how long an event is kept, with its deliveries, also those that wait for a person, and its attempts. Default: 30 days. It must be longer
+	// than the time in which a delivery is tried.
+	Retain time.Duration
+
+	// ShowAnswersOf are the hosts of endpoints whose answers a tenant may read: others could be asked for what only your network can read.
+	// Default: none; a tenant sees the status and the size.
+	ShowAnswersOf []string
+}
+
+const (
+	defaultMaxEndpoints = 50
+	mostEndpoints       = 1000
+	defaultMaxData      = 256 << 10
+	defaultRetain       = 30 * 24 * time.Hour
+)
+
+// Hooks sends webhooks to the endpoints of tenants. Its methods can be called concurrently.
+type Hooks[TX any] struct {
+	db     sqlplane.SQL[TX]
+	cfg    Config
+	who    string // for the audit: see By
+	reason string
+	sent   *atomic.Bool // there may be new deliveries since relays have last looked
+}
+
+// New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid, and without an Encrypter unless cfg.PlainSecrets says so.
+func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
+	cfg.MaxEndpoints = cmp.Or(cfg.MaxEndpoints, defaultMaxEndpoints)
+	cfg.MaxData = cmp.Or(cfg.MaxData, defaultMaxData)
+	cfg.Retain = cmp.Or(cfg.Retain, defaultRetain)
+	if cfg.Guard == nil {
+		cfg.Guard = &ssrf.Guard{}
+	}
+	if err := cfg.check(); err != nil {
+		panic("webhook: New: " + err.Error())
+	}
+	return &Hooks[TX]{db: s, cfg: cfg, sent: new(atomic.Bool)}
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Encrypter == nil && !c.PlainSecrets:
+		return errors.New("there is no Encrypter: whoever reads the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
+	case c.Encrypter != nil && c.PlainSecrets:
+		return errors.New("there is an Encrypter, and PlainSecrets. Try: one of them")
+	case c.MaxEndpoints < 0 || c.MaxEndpoints > mostEndpoints:
+		return fmt.Errorf("MaxEndpoints is %d. Try: 1 to %d", c.MaxEndpoints, mostEndpoints)
+	case c.MaxData < 0 || c.Retain < 0:
+		return fmt.Errorf("negative MaxData %d or Retain %v", c.MaxData, c.Retain)
+	}
+	return nil
+}
+
+// text is a statement in the dialect of the database.
+func (h *Hooks[TX]) text(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(h.db.Dialect(), query), Args: args}
+}
+
+// seal encrypts what a column keeps, if there is an Encrypter. Label binds it to its row and column.
+func (c *Config) seal(plain []byte, label string) ([]byte, error) {
+	if c.Encrypter == nil {
+		return append([]byte{}, plain...), nil // the caller may change it, and the statement may run later
+	}
+	return c.Encrypter.Encrypt(plain, []byte(label))
+}
+
+// open decrypts what seal has encrypted.
+func (c *Config) open(stored []byte, encrypted bool, label string) ([]byte, error) {
+	if !encrypted {
+		return stored, nil
+	}
+	if c.Encrypter == nil {
+		return nil, errors.New("webhook: it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
+	}
+	return c.Encrypter.Decrypt(stored, []byte(label))
+}
+
+// Labels of what is encrypted.
+func secretLabel(endpoint string) string  { return "webhook/secret/" + endpoint }
+func headersLabel(endpoint string) string { return "webhook/headers/" + endpoint }
+func dataLabel(event string) string       { return "webhook/data/" + event }
+func answerLabel(event string) string     { return "webhook/answer/" + event }
+
+// parts is how many parts the endpoints are spread over. It never changes: relays of different releases share them.
+const parts = 64
+
+// partOf returns the part of an endpoint, by its UID. It never changes.
+func partOf(endpoint string) int {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(endpoint) {
+		h = (h ^ uint32(endpoint[i])) * 16777619
+	}
+	return int(h % parts)
+}

@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/oncelib/once/store"
+)
+
+// problem is an answer of [Hooks.Handler] in the form of RFC 9457.
+type problem struct {
+	Status int    `json:"status"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+	Title  string `json:"title"`
+}
+
+func writeProblem(w http.ResponseWriter, p problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	p.Title = http.StatusText(p.Status)
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // texts and a number; a client that is gone reads nothing
+}
+
+// malformedError is a request that cannot be read. Its text is for the tenant.
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string {
+	return "webhook: the request cannot be read: " + e.err.Error()
+}
+
+var (
+	errTwice   = errors.New("there is more than one JSON value")
+	errNoSince = errors.New(`there is no "since". Try: a time, such as "2026-11-26T09:00:00Z"`)
+)
+
+// problemOf says what a tenant may know of an error.
+func problemOf(err error) problem {
+	var malformed *malformedError
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &malformed) && errors.As(malformed.err, &long):
+		return problem{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: "The body is too large."}
+	case errors.As(err, &malformed):
+		return problem{Status: http.StatusBadRequest, Code: "malformed", Detail: err.Error()}
+	case errors.Is(err, ErrNotFound):
+		return problem{Status: http.StatusNotFound, Code: "not_found", Detail: "There is no such endpoint or event."}
+	case errors.Is(err, ErrURL): // the text shows what the resolver has answered
+		return problem{Status: http.StatusUnprocessableEntity, Code: "url_not_allowed", Detail: "The URL is not allowed, or its name cannot be resolved. It begins with https, and its host has a public address."}
+	case errors.Is(err, ErrInvalid):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "invalid", Detail: err.Error()}
+	case errors.Is(err, ErrTooMany):
+		return problem{Status: http.StatusConflict, Code: "too_many_endpoints", Detail: "There are as many endpoints as there can be. Delete one."}
+	case errors.Is(err, ErrChanged):
+		return problem{Status: http.StatusConflict, Code: "changed", Detail: "The endpoint was changed meanwhile. Read it, and change it again."}
+	case errors.Is(err, ErrRotating):
+		return problem{Status: http.StatusConflict, Code: "rotating", Detail: "The secret before this one still signs, until old_secret_until. Rotate later, or with overlap_seconds 0."}
+	case errors.Is(err, ErrDisabled):
+		return problem{Status: http.StatusConflict, Code: "disabled", Detail: "The endpoint is disabled. Enable it."}
+	}
+	switch store.KindOf(err) {
+	case store.KindUnavailable, store.KindLost, store.KindBusy, store.KindRetry:
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "It is not known whether this was done. Read it, and try again."}
+	}
+	return problem{Status: http.StatusInternalServerError, Code: "failed", Detail: "It failed."}
+}

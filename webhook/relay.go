@@ -1,0 +1,245 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// RelayConfig is how a [Relay] works. The zero value is a good one.
+type RelayConfig struct {
+	// Schedule is the pause after the first failure of a delivery, after the second one, and so on, each up to a tenth shorter. After the last one the
+	// delivery waits for a person. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	Schedule []time.Duration
+
+	// Timeout of one attempt. Default: 15 s.
+	Timeout time.Duration
+
+	// Concurrency is how many deliveries of one endpoint are on their way at once from this process, where [Endpoint].Concurrency says nothing. It begins
+	// with one, halves with each failure, and grows by one with each success. Default: 4.
+	Concurrency int
+
+	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. Less than 0: for ever. Default: 5 days.
+	DisableAfter time.Duration
+
+	// MaxBytes bounds the data of the deliveries on their way: half of it those that take longer than a second, half the others. Default: 128 MB.
+	MaxBytes int64
+
+	// TTL is how long after the death of this process others take its endpoints over. Processes may have different ones. Default: 10 s.
+	TTL time.Duration
+
+	// Node names this process in the tables. Default: host name, process id and random letters.
+	Node string
+
+	// Observer is told what the relay does. Default: it logs with slog.
+	Observer RelayObserver
+}
+
+// Relay delivers webhooks to endpoints, each for itself. Its Wake is made for [once.Config].AfterCommit: a commit that has sent something wakes it.
+type Relay struct {
+	db     sqlplane.Database
+	hooks  *Config
+	cfg    RelayConfig
+	client *http.Client
+	sent   *atomic.Bool // this process has sent something
+
+	holder   holder
+	board    *board
+	settlers [lanes]*settler
+	sending  sync.WaitGroup
+	stating  sync.Mutex // while the health of endpoints is written down
+	woken    chan struct{}
+	running  atomic.Bool
+}
+
+// holder is [hold.Holder].
+type holder interface {
+	Run(ctx context.Context, changed func()) error
+	Use(parts []int) (held []hold.Part, done func())
+}
+
+const (
+	holdTable     = "once_webhook_hold"
+	holdWork      = "webhook"
+	statementTime = 30 * time.Second // bounds one statement, so that a server that falls silent is given up
+)
+
+// allParts are the numbers of all parts.
+var allParts = func() (numbers []int) {
+	for n := range parts {
+		numbers = append(numbers, n)
+	}
+	return numbers
+}()
+
+// Relay returns a relay that delivers webhooks.
+func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
+	if len(cfg.Schedule) == 0 {
+		cfg.Schedule = defaultSchedule
+	}
+	cfg.Timeout = cmp.Or(max(0, cfg.Timeout), 15*time.Second)
+	cfg.Concurrency = cmp.Or(max(0, cfg.Concurrency), 4)
+	cfg.DisableAfter = cmp.Or(cfg.DisableAfter, 5*24*time.Hour)
+	cfg.MaxBytes = cmp.Or(max(0, cfg.MaxBytes), 128<<20)
+	cfg.TTL = cmp.Or(max(0, cfg.TTL), 10*time.Second)
+	if cfg.Node == "" {
+		host, _ := os.Hostname()
+		cfg.Node = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = LogRelay(nil)
+	}
+	r := &Relay{db: h.db, hooks: &h.cfg, cfg: cfg, client: h.cfg.Guard.Client(), sent: h.sent, board: newBoard(cfg.MaxBytes / 2), woken: make(chan struct{}, 1)}
+	r.client.Timeout = 0 // that of the attempt
+	r.holder = hold.New(h.db, hold.Config{Table: holdTable, Work: holdWork, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
+		cfg.Observer.Observe(context.Background(), RelayEvent{Type: EventDatabase, Err: err})
+	}})
+	return r
+}
+
+// Run delivers webhooks until ctx ends. Then it gives those on their way the TTL to end, lets its endpoints go and returns nil. While the database cannot be reached it waits, and tells
+// the observer. An error says that it cannot work at all.
+func (r *Relay) Run(ctx context.Context) error {
+	if !r.running.CompareAndSwap(false, true) {
+		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
+	}
+	defer r.running.Store(false)
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
+	defer letGo()
+	r.board = newBoard(r.cfg.MaxBytes / 2)
+	changed := make(chan struct{}, 1)
+	var held, working, settling sync.WaitGroup
+	var failed error
+	held.Go(func() {
+		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
+			failed = err
+		}
+		stop()
+	})
+	for lane := range r.settlers {
+		s := &settler{relay: r, woken: make(chan struct{}, 1)}
+		r.settlers[lane] = s
+		for range settlersOfLane {
+			settling.Go(func() { s.run(ctx) })
+		}
+	}
+	working.Go(func() { (&claimer{relay: r}).run(ctx) })
+	working.Go(func() { (&lister{relay: r}).run(ctx, changed) })
+	working.Go(func() { (&hinter{relay: r}).run(ctx, changed) })
+	working.Go(func() { r.keepHouse(ctx) })
+	working.Wait()
+	r.sending.Wait()
+	for _, s := range r.settlers {
+		s.end()
+	}
+	settling.Wait()
+	letGo()
+	held.Wait()
+	r.client.CloseIdleConnections()
+	switch {
+	case errors.Is(failed, store.ErrNotMigrated): // since check has seen them
+		return notMigrated(failed)
+	case failed != nil:
+		return fmt.Errorf("webhook: the relay cannot hold its parts: %w. Try: Run again", failed)
+	}
+	return nil
+}
+
+// check waits until the database can be reached, and returns an error if it does not have the tables.
+func (r *Relay) check(ctx context.Context) error {
+	tables := store.Statement{SQL: "select 1 from once_webhook_endpoint, once_webhook_event, once_webhook_delivery, once_webhook_attempt, once_webhook_state, once_webhook_hold where 1 = 0"}
+	for failures := 1; ; failures++ {
+		err := r.query(ctx, tables, func(sqlplane.Row) error { return nil })
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil //nolint:nilerr // Run was ended
+		case errors.Is(err, store.ErrNotMigrated):
+			return notMigrated(err)
+		}
+		r.databaseFailed(ctx, err, failures)
+	}
+}
+
+func notMigrated(err error) error {
+	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
+}
+
+// Wake has the relay look for deliveries now, if this process has sent something since it was called last. It is made for once.Config.AfterCommit.
+func (r *Relay) Wake() {
+	if r.sent.Load() {
+		r.sent.Store(false)
+		notify(r.woken)
+	}
+}
+
+// text is a statement in the dialect of the database.
+func (r *Relay) text(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(r.db.Dialect(), query), Args: args}
+}
+
+// query runs a statement that reads.
+func (r *Relay) query(ctx context.Context, s store.Statement, each func(sqlplane.Row) error) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	return r.db.Pool().Query(ctx, s, each)
+}
+
+// exec runs a statement that writes.
+func (r *Relay) exec(ctx context.Context, s store.Statement) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	_, err := r.db.Pool().Exec(ctx, s)
+	return err
+}
+
+// write calls fn until it succeeds: what it writes has the same effect when it is written again. When Run ends, it is given the TTL to succeed.
+func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
+	var until time.Time
+	for failures := 1; ; failures++ {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), statementTime)
+		err := fn(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ended.Err() != nil {
+			if until.IsZero() {
+				until = time.Now().Add(r.cfg.TTL)
+			}
+			if time.Now().After(until) {
+				return err
+			}
+		}
+		r.databaseFailed(context.WithoutCancel(ended), err, failures)
+	}
+}
+
+// databaseFailed tells the observer and waits.
+func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
+	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
+		r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
+	}
+	sleep.For(ctx, min(500*time.Millisecond, 10*time.Millisecond<<min(failures-1, 10)))
+}
+
+// tell calls the observer.
+func (r *Relay) tell(ctx context.Context, e RelayEvent) {
+	r.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
+}

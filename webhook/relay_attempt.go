@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/webhook/ssrf"
+)
+
+const (
+	keptAnswer  = 1 << 10  // bytes of an answer that are kept
+	readAnswer  = 16 << 10 // bytes of an answer that are read, so that the connection can be used again
+	contentType = "application/json"
+)
+
+// request is what is sent in each attempt of a delivery.
+type request struct {
+	url     string
+	headers map[string]string
+	signer  *Signer
+	id      string // of the event
+	data    []byte
+}
+
+// answer is what has come of one attempt.
+type answer struct {
+	Attempt
+
+	retryAfter time.Duration
+	err        error // why there was no answer
+}
+
+// delivered reports whether the endpoint has confirmed the delivery.
+func (a *answer) delivered() bool { return a.Status >= 200 && a.Status < 300 }
+
+// send makes one attempt.
+func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
+	began := time.Now()
+	a.At = began
+	defer func() { a.Duration = time.Since(began) }()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
+	if err != nil {
+		a.Error, a.err = "url", err
+		return a
+	}
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("User-Agent", "once-webhook")
+	for name, value := range q.headers {
+		if mayAdd(name) {
+			r.Header.Set(name, value)
+		}
+	}
+	if err := q.signer.Sign(r.Header, q.id, began, q.data); err != nil {
+		a.Error, a.err = "signature", err
+		return a
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		a.Error, a.err = errorClass(err), err
+		return a
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
+	// What follows the status changes nothing: an endpoint that has said yes has the event.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))
+	a.Size, a.Answer = int64(len(body)), body[:min(len(body), keptAnswer)]
+	return a
+}
+
+// mayAdd reports whether an endpoint may have a header of its own with this name.
+func mayAdd(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	switch name {
+	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Expect", "Accept-Encoding":
+		return false
+	}
+	return !strings.HasPrefix(name, "Webhook-")
+}
+
+// errorClass says in one word why there was no answer. The text of the error may show addresses of this network.
+func errorClass(err error) string {
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid *tls.CertificateVerificationError
+	var timeout net.Error
+	var op *net.OpError
+	switch {
+	case errors.Is(err, ssrf.ErrRefused):
+		return "refused"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &dns):
+		return "name"
+	case errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &host):
+		return "certificate"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "connect"
+	}
+	return "closed"
+}

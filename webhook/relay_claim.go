@@ -1,0 +1,295 @@
+package webhook
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+const (
+	readBytes    = 4 << 20 // of events that are read at once, as far as earlier ones tell
+	readMost     = 128     // events
+	sealedPause  = time.Minute
+	orphansPause = time.Second
+)
+
+// claimer finds deliveries that are due, and begins them. A claim writes nothing: this process holds the parts, and the board knows what is on its way.
+type claimer struct {
+	relay   *Relay
+	largest int // event that was read lately
+}
+
+func (c *claimer) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		asks, again := c.relay.board.due()
+		if len(asks) == 0 {
+			c.wait(ctx, again)
+			continue
+		}
+		if err := c.claim(ctx, asks); err != nil && ctx.Err() == nil {
+			failures++
+			c.relay.databaseFailed(ctx, err, failures)
+			continue
+		}
+		failures = 0
+	}
+}
+
+func (c *claimer) wait(ctx context.Context, until time.Time) {
+	var fires <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		fires = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-fires:
+	case <-c.relay.board.woken:
+	}
+}
+
+// claim reads what is due for some endpoints, and begins it.
+func (c *claimer) claim(ctx context.Context, asks []ask) error {
+	b := c.relay.board
+	byID := make(map[int64]*ask, len(asks))
+	for i := range asks {
+		byID[asks[i].target.id] = &asks[i]
+	}
+	found := map[*ask][]*delivery{}
+	err := c.relay.query(ctx, c.relay.due(asks), func(row sqlplane.Row) error {
+		var endpoint int64
+		d := &delivery{}
+		if err := row.Scan(&endpoint, &d.event, &d.attempts, &d.cause); err != nil {
+			return err
+		}
+		if a := byID[endpoint]; a != nil {
+			d.target = a.target
+			found[a] = append(found[a], d)
+		}
+		return nil
+	})
+	var begin []*delivery
+	more := map[*target]bool{}
+	for i := range asks {
+		a := &asks[i]
+		list := found[a]
+		more[a.target] = err == nil && len(list) >= a.limit
+		for _, d := range list {
+			if a.want > 0 && b.isNew(a.target, d.event) {
+				begin = append(begin, d)
+				a.want--
+			}
+		}
+	}
+	if err == nil {
+		err = c.begin(ctx, begin, more)
+	}
+	now := time.Now()
+	for _, a := range asks {
+		at := now.Add(askEvery)
+		if more[a.target] {
+			at = now
+		}
+		b.claimed(a, at)
+	}
+	return err
+}
+
+// due is the statement that reads what is due for asks: endpoint, event, attempts, cause. A limit is a literal: with one that is a value the planner expects a tenth of all
+// rows, and reads and sorts them.
+func (r *Relay) due(asks []ask) store.Statement {
+	if r.db.Dialect() == sqlplane.PostgreSQL {
+		return r.dueArrays(asks)
+	}
+	var text strings.Builder
+	for i, a := range asks {
+		if i > 0 {
+			text.WriteString(" union all ")
+		}
+		text.WriteString("select * from (" + dueOf(strconv.FormatInt(a.target.id, 10), a.limit, a.ordered) + ") d" + strconv.Itoa(i))
+	}
+	return r.text(text.String())
+}
+
+// dueOf selects what is due for one endpoint. An ordered one has at most its first delivery, whether that is due or not.
+func dueOf(endpoint string, limit int, ordered bool) string {
+	const columns = "select endpoint, event, attempts, cause"
+	if ordered {
+		return columns + " from (" + columns + ", due_at from once_webhook_delivery where endpoint = " + endpoint + " and due_at is not null order by event limit 1) head where due_at <= NOW"
+	}
+	return columns + " from once_webhook_delivery where endpoint = " + endpoint + " and due_at <= NOW order by due_at, event limit " + strconv.Itoa(limit)
+}
+
+// dueArrays is due with a few texts for any number of endpoints: limits are rounded up to a power of four.
+func (r *Relay) dueArrays(asks []ask) store.Statement {
+	type class struct {
+		limit   int
+		ordered bool
+	}
+	endpoints := map[class][][]any{}
+	for _, a := range asks {
+		of := class{1, a.ordered}
+		for !a.ordered && of.limit < a.limit {
+			of.limit *= 4
+		}
+		endpoints[of] = append(endpoints[of], []any{a.target.id})
+	}
+	var text strings.Builder
+	var args []any
+	for limit := 1; limit <= 1<<20; limit *= 4 {
+		for _, ordered := range []bool{false, true} {
+			list := endpoints[class{limit, ordered}]
+			if len(list) == 0 {
+				continue
+			}
+			if text.Len() > 0 {
+				text.WriteString(" union all ")
+			}
+			text.WriteString("select d.* from unnest(?::text::bigint[]) x(id) cross join lateral (" + dueOf("x.id", limit, ordered) + ") d")
+			args = append(args, dialect.Arrays(list)...)
+		}
+	}
+	return r.text(text.String(), args...)
+}
+
+// begin reads the events of deliveries and begins them. It notes in more which endpoints have others left.
+func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]bool) error {
+	for len(list) > 0 {
+		n := min(len(list), readMost, max(1, readBytes/max(c.largest, 1<<10)))
+		some := list[:n]
+		list = list[n:]
+		events, err := c.events(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, d := range some {
+			e, exists := events[d.event]
+			if !exists {
+				if err := c.relay.removeOrphan(ctx, d); err != nil {
+					return err
+				}
+				continue
+			}
+			if !c.relay.begin(ctx, d, e) {
+				more[d.target] = true
+			}
+		}
+	}
+	return nil
+}
+
+// storedEvent is an event as the database has it.
+type storedEvent struct {
+	uid, tenant, kind string
+	data              []byte
+	encrypted         bool
+}
+
+// events reads the events of deliveries: each once, also if many endpoints get it.
+func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int64]*storedEvent, err error) {
+	ids := make([]int64, 0, len(list))
+	events = map[int64]*storedEvent{}
+	for _, d := range list {
+		if _, twice := events[d.event]; !twice {
+			events[d.event] = nil
+			ids = append(ids, d.event)
+		}
+	}
+	clear(events)
+	c.largest -= c.largest / 8
+	listed, args := c.relay.listed("id", ids)
+	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
+		var id int64
+		e := &storedEvent{}
+		err := row.Scan(&id, &e.uid, &e.tenant, &e.kind, &e.data, &e.encrypted)
+		events[id] = e
+		c.largest = max(c.largest, len(e.data))
+		return err
+	})
+	return events, err
+}
+
+// begin begins a delivery whose part is held and for which there is a place. The row stays as it is if not.
+func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent) bool {
+	held, done := r.holder.Use([]int{d.target.part})
+	if len(held) == 0 {
+		done()
+		return true // another process does
+	}
+	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
+	if err != nil { // this is no failure of the endpoint
+		done()
+		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
+		r.board.rest(d.target, sealedPause)
+		return true
+	}
+	d.part, d.done = held[0], done
+	d.uid, d.tenant, d.kind, d.bytes = e.uid, e.tenant, e.kind, int64(len(data))
+	s, started := r.board.start(d)
+	if !started {
+		done()
+		return false
+	}
+	r.sending.Go(func() { r.deliver(ctx, d, &s, data) })
+	return true
+}
+
+// deliver makes an attempt.
+func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout)
+	defer cancel()
+	drained := context.AfterFunc(ended, func() { // what is on its way may end
+		if sleep.For(ctx, r.cfg.TTL) {
+			cancel()
+		}
+	})
+	slow := time.AfterFunc(slowAfter, func() { r.board.isSlow(d) })
+	q := request{url: s.url, headers: s.headers, signer: s.signerAt(time.Now()), id: d.uid, data: data}
+	d.answer = q.send(ctx, r.client)
+	d.answer.Cause = d.cause
+	d.cut = ctx.Err() == context.Canceled && d.answer.Status == 0
+	slow.Stop()
+	drained()
+	r.board.ended(d)
+	if d.cut {
+		r.board.settled(d)
+		d.done()
+		return
+	}
+	r.settlers[d.lane()].add(d)
+}
+
+// removeOrphan removes a delivery whose event is not kept any more.
+func (r *Relay) removeOrphan(ctx context.Context, d *delivery) error {
+	held, done := r.holder.Use([]int{d.target.part})
+	defer done()
+	still, args := hold.StillHeld(holdTable, holdWork, "part", held)
+	return r.exec(ctx, r.text("delete from once_webhook_delivery where endpoint = ? and event = ? and "+still, append([]any{d.target.id, d.event}, args...)...))
+}
+
+// listed is a condition that column is one of ids.
+func (r *Relay) listed(column string, ids []int64) (condition string, args []any) {
+	if r.db.Dialect() == sqlplane.PostgreSQL {
+		rows := make([][]any, len(ids))
+		for i, id := range ids {
+			rows[i] = []any{id}
+		}
+		return column + " = any(?::text::bigint[])", dialect.Arrays(rows)
+	}
+	var list strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(strconv.FormatInt(id, 10))
+	}
+	return column + " in (" + list.String() + ")", nil
+}

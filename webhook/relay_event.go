@@ -1,0 +1,90 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// RelayObserver is told what a relay does. Observe must be quick. Its ctx has the values of that of [Relay.Run], and does not end.
+type RelayObserver interface {
+	Observe(ctx context.Context, e RelayEvent)
+}
+
+// RelayEventType is what has happened. The set may grow.
+type RelayEventType string
+
+const (
+	EventDelivered RelayEventType = "delivered" // an endpoint has confirmed a delivery
+	EventFailed    RelayEventType = "failed"    // an attempt has failed; NextAt says when the next one is
+	EventRanOut    RelayEventType = "ran_out"   // the last attempt has failed: the delivery waits for a person
+	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row, and is tried with one delivery now and then
+	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
+	EventSealed    RelayEventType = "sealed"    // what is encrypted does not open; Endpoint, or its delivery of EventID, waits
+	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
+	EventTaken     RelayEventType = "taken"     // this process holds more or fewer parts than before
+)
+
+// RelayEvent is one thing that has happened to a relay.
+type RelayEvent struct {
+	Type      RelayEventType
+	Tenant    string
+	Endpoint  string // its ID
+	EventID   string // webhook-id
+	EventType string
+	Attempt   int           // from 1
+	Status    int           // of the answer; 0: there was none
+	Duration  time.Duration // of the attempt
+	NextAt    time.Time     // of the next one
+	Err       error
+	Parts     int // EventTaken: how many of the 64 parts this process holds
+}
+
+// RelayObservers returns an observer that tells each of list, in order.
+func RelayObservers(list ...RelayObserver) RelayObserver { return relayObservers(list) }
+
+type relayObservers []RelayObserver
+
+// Observe implements [RelayObserver].
+func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}
+
+// LogRelay returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is slog.Default(), as it is at the moment of the event. A single attempt that
+// has failed is at Debug: endpoints are those of others.
+func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
+
+type logObserver struct{ l *slog.Logger }
+
+// Observe implements [RelayObserver].
+func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
+	level := slog.LevelWarn
+	switch e.Type {
+	case EventFailed:
+		level = slog.LevelDebug
+	case EventSealed:
+		level = slog.LevelError
+	case EventRanOut, EventCircuit, EventDisabled, EventDatabase:
+	case EventDelivered, EventTaken:
+		return
+	}
+	var attrs []slog.Attr
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	for _, a := range [...]slog.Attr{slog.String("tenant", e.Tenant), slog.String("endpoint", e.Endpoint), slog.String("event_id", e.EventID), slog.Int("attempt", e.Attempt), slog.Int("status", e.Status)} {
+		if !a.Value.Equal(slog.StringValue("")) && !a.Value.Equal(slog.IntValue(0)) {
+			attrs = append(attrs, a)
+		}
+	}
+	if !e.NextAt.IsZero() {
+		attrs = append(attrs, slog.Time("next_at", e.NextAt))
+	}
+	l := o.l
+	if l == nil {
+		l = slog.Default()
+	}
+	l.LogAttrs(ctx, level, "webhook: "+string(e.Type), attrs...)
+}

@@ -1,0 +1,282 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+const (
+	sweepEvery = 10 * time.Minute
+	listEvery  = time.Second // endpoints that were created, changed or disabled by other processes
+	listShare  = 20          // of the time of this process, a list that takes long takes one part in so many
+	listMost   = 200         // endpoints that are read at once
+	hintEvery  = 20 * time.Millisecond
+	hintBack   = 100 * time.Millisecond // transactions commit out of the order of their ids
+	hintMost   = 1000                   // events of one read
+)
+
+// lister keeps the board's endpoints as those of the database are.
+type lister struct{ relay *Relay }
+
+func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
+	told, failures := -1, 0
+	for ctx.Err() == nil {
+		began := time.Now()
+		held, done := l.relay.holder.Use(allParts)
+		done()
+		if len(held) != told {
+			told = len(held)
+			l.relay.tell(ctx, RelayEvent{Type: EventTaken, Parts: told})
+		}
+		if err := l.list(ctx, held); err != nil && ctx.Err() == nil {
+			failures++
+			l.relay.databaseFailed(ctx, err, failures)
+			continue
+		}
+		failures = 0
+		timer := time.NewTimer(max(listEvery, listShare*time.Since(began)))
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// list reads the versions of all endpoints of the parts held, and then those that are new or have changed.
+func (l *lister) list(ctx context.Context, held []hold.Part) error {
+	versions := map[int64]int64{}
+	if len(held) > 0 {
+		numbers := make([]int64, len(held))
+		for i, p := range held {
+			numbers[i] = int64(p.Number)
+		}
+		listed, args := l.relay.listed("part", numbers)
+		err := l.relay.query(ctx, l.relay.text("select id, version from once_webhook_endpoint where deleted_at is null and "+listed, args...), func(row sqlplane.Row) error {
+			var id, version int64
+			err := row.Scan(&id, &version)
+			versions[id] = version
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	read := l.relay.board.keep(versions)
+	slices.Sort(read)
+	for some := range slices.Chunk(read, listMost) {
+		if err := l.read(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads endpoints, and how they are doing.
+func (l *lister) read(ctx context.Context, ids []int64) error {
+	r := l.relay
+	healths := map[int64]*health{}
+	listed, args := r.listed("endpoint", ids)
+	err := r.query(ctx, r.text("select endpoint, failures, failing_since, circuit_until, told, NOW from once_webhook_state where "+listed, args...), func(row sqlplane.Row) error {
+		var id int64
+		h := &health{stored: true}
+		var since, until, now time.Time
+		err := row.Scan(&id, &h.failures, (*dialect.Time)(&since), (*dialect.Time)(&until), &h.told, (*dialect.Time)(&now))
+		ours := time.Now()
+		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may be another one
+			h.until = ours.Add(min(until.Sub(now), circuitMost))
+		}
+		healths[id] = h
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	listed, args = r.listed("id", ids)
+	return r.query(ctx, r.text(`select id, part, version, uid, tenant, url, headers, secret, secret_old, secret_old_until, encrypted, ordered, rate, concurrency,
+ case when disabled_at is null then 0 else 1 end, NOW from once_webhook_endpoint where deleted_at is null and `+listed, args...), func(row sqlplane.Row) error {
+		var e storedEndpoint
+		if err := e.scan(row); err != nil {
+			return err
+		}
+		s, err := e.open(r)
+		if err != nil {
+			r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: e.uid, Err: err})
+		}
+		h := healths[e.id]
+		if h == nil {
+			h = &health{}
+		}
+		if s.disabled { // when a person enables it, it begins anew
+			h = &health{stored: h.stored}
+		}
+		r.board.put(e.id, e.part, e.version, s, h)
+		return nil
+	})
+}
+
+// storedEndpoint is an endpoint as the database has it.
+type storedEndpoint struct {
+	settings
+
+	id, version             int64
+	part, isDisabled        int
+	heads, secret, before   []byte
+	encrypted               bool
+	beforeUntil, storedTime time.Time
+}
+
+func (e *storedEndpoint) scan(row sqlplane.Row) error {
+	return row.Scan(&e.id, &e.part, &e.version, &e.uid, &e.tenant, &e.url, &e.heads, &e.secret, &e.before, (*dialect.Time)(&e.beforeUntil), &e.encrypted, &e.ordered, &e.rate,
+		&e.concurrency, &e.isDisabled, (*dialect.Time)(&e.storedTime))
+}
+
+// open decrypts the endpoint. After an error it cannot be used until it has changed.
+func (e *storedEndpoint) open(r *Relay) (*settings, error) {
+	s := e.settings
+	s.disabled = e.isDisabled == 1
+	s.concurrency = cmp.Or(max(0, s.concurrency), r.cfg.Concurrency)
+	s.broken = func() error {
+		heads, err := r.hooks.open(e.heads, e.encrypted, headersLabel(e.uid))
+		if err != nil {
+			return err
+		}
+		if s.headers, err = seal.DecodeHeaders(heads); err != nil {
+			return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.uid, err)
+		}
+		secret, err := r.hooks.open(e.secret, e.encrypted, secretLabel(e.uid))
+		if err != nil {
+			return err
+		}
+		if s.signer, err = NewSigner(string(secret)); err != nil || len(e.before) == 0 {
+			return err
+		}
+		before, err := r.hooks.open(e.before, e.encrypted, secretLabel(e.uid))
+		if err != nil {
+			return err
+		}
+		s.bothUntil = time.Now().Add(e.beforeUntil.Sub(e.storedTime))
+		s.both, err = NewSigner(string(secret), string(before))
+		return err
+	}()
+	return &s, s.broken
+}
+
+// keepHouse deletes what is older than Config.Retain, in the process that holds part 0.
+func (r *Relay) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		held, done := r.holder.Use(allParts[:1])
+		done()
+		if len(held) == 0 {
+			continue
+		}
+		if _, err := sweep(ctx, r.db, r.hooks.Retain); err != nil && ctx.Err() == nil {
+			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
+		}
+	}
+}
+
+// hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
+type hinter struct {
+	relay  *Relay
+	mark   int64 // the highest id that was read
+	low    int64 // what it was a moment ago
+	next   int64 // will be low
+	backAt time.Time
+	seen   map[int64]struct{} // above low
+}
+
+func (h *hinter) run(ctx context.Context, changed chan struct{}) {
+	for failures := 0; ctx.Err() == nil; {
+		err := h.start(ctx)
+		if err == nil {
+			break
+		}
+		failures++
+		h.relay.databaseFailed(ctx, err, failures)
+	}
+	tick := time.NewTicker(hintEvery)
+	defer tick.Stop()
+	for failures := 0; ctx.Err() == nil; {
+		more, err := h.read(ctx, changed)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			h.relay.databaseFailed(ctx, err, failures)
+			continue
+		}
+		failures = 0
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-h.relay.woken:
+		}
+	}
+}
+
+// start begins above what there is.
+func (h *hinter) start(ctx context.Context) error {
+	err := h.relay.query(ctx, h.relay.text("select coalesce(max(id), 0) from once_webhook_event"), func(row sqlplane.Row) error { return row.Scan(&h.mark) })
+	h.low, h.next, h.seen = h.mark, h.mark, map[int64]struct{}{}
+	return err
+}
+
+// read wakes the endpoints of the tenants that have new events. more is that there are others.
+func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, err error) {
+	rows, low := 0, h.low
+	tenants := map[string]struct{}{}
+	err = h.relay.query(ctx, h.relay.text("select id, tenant from once_webhook_event where id > ? order by id limit "+strconv.Itoa(hintMost), low), func(row sqlplane.Row) error {
+		var id int64
+		var tenant string
+		if err := row.Scan(&id, &tenant); err != nil {
+			return err
+		}
+		rows++
+		h.mark = max(h.mark, id)
+		if _, twice := h.seen[id]; !twice {
+			h.seen[id] = struct{}{}
+			tenants[tenant] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for tenant := range tenants {
+		if !h.relay.board.wake(tenant) { // its endpoint may be new
+			notify(changed)
+		}
+	}
+	now := time.Now()
+	if more = rows >= hintMost; more { // there is no time to look back
+		h.low, h.next, h.backAt = h.mark, h.mark, now
+		clear(h.seen)
+	} else if now.Sub(h.backAt) >= hintBack {
+		h.low, h.next, h.backAt = h.next, h.mark, now
+		for id := range h.seen {
+			if id <= h.low {
+				delete(h.seen, id)
+			}
+		}
+	}
+	return more, nil
+}

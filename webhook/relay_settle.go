@@ -1,0 +1,328 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/hold"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Lanes of settlers: what has failed never waits in one statement with what was delivered.
+const (
+	laneDelivered = iota
+	laneFailed
+	lanes
+)
+
+const (
+	settlersOfLane = 2   // statements of a lane under way at once: one is written down while another waits for its commit
+	settleMost     = 256 // deliveries in a statement
+)
+
+func (d *delivery) lane() int {
+	if d.answer.delivered() && d.state == nil {
+		return laneDelivered
+	}
+	return laneFailed
+}
+
+// settler writes down what has become of deliveries, many in one statement, behind the fence of their parts.
+type settler struct {
+	relay *Relay
+	mu    sync.Mutex
+	list  []*delivery
+	ended bool // no others come
+	woken chan struct{}
+}
+
+func (s *settler) add(d *delivery) {
+	s.mu.Lock()
+	s.list = append(s.list, d)
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// end has run return when all are settled.
+func (s *settler) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// take returns what one statement writes down. ok is that there may be more.
+func (s *settler) take() (list []*delivery, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.list), settleMost)
+	list, s.list = s.list[:n:n], s.list[n:]
+	if len(s.list) > 0 || s.ended {
+		notify(s.woken) // the next one of run
+	}
+	return list, n > 0 || !s.ended
+}
+
+// run works until end is called. It may be called several times at once.
+func (s *settler) run(ctx context.Context) {
+	for {
+		list, ok := s.take()
+		switch {
+		case !ok:
+			return
+		case len(list) == 0:
+			<-s.woken
+			continue
+		}
+		s.relay.settle(ctx, list)
+		for _, d := range list {
+			s.relay.board.settled(d)
+			d.done()
+		}
+	}
+}
+
+// settle writes outcomes down, and tells them. If that fails, which it does only when Run ends, what was delivered may be delivered again.
+func (r *Relay) settle(ctx context.Context, list []*delivery) {
+	now := time.Now()
+	for _, d := range list {
+		if d.answer.delivered() {
+			continue
+		}
+		d.wait = -1
+		if pause, again := pauseAfter(d.attempts+1, r.cfg.Schedule); again {
+			d.wait = max(pause, d.answer.retryAfter)
+		}
+		d.notice = r.noticeOf(d, now)
+	}
+	// Rows are locked in one order.
+	slices.SortFunc(list, func(a, b *delivery) int {
+		return cmp.Or(cmp.Compare(a.target.id, b.target.id), cmp.Compare(a.event, b.event))
+	})
+	var delivered, failed []*delivery
+	for _, d := range list {
+		if d.answer.delivered() {
+			delivered = append(delivered, d)
+		} else {
+			failed = append(failed, d)
+		}
+	}
+	for _, some := range [][]*delivery{delivered, failed} {
+		if len(some) == 0 {
+			continue
+		}
+		rows, err := r.rows(some)
+		if err == nil {
+			err = r.write(ctx, func(ctx context.Context) error { return r.settleRows(ctx, some, rows) })
+		}
+		if err != nil {
+			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
+			return
+		}
+	}
+	r.writeStates(ctx, list)
+	for _, d := range list {
+		r.tellOutcome(ctx, d, now)
+	}
+}
+
+// tellOutcome tells the observer what has become of a delivery.
+func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
+	e := RelayEvent{Type: EventDelivered, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Status: d.answer.Status, Duration: d.answer.Duration}
+	if !d.answer.delivered() {
+		e.Type, e.NextAt, e.Err = EventFailed, now.Add(d.wait), d.answer.err
+		if e.Err == nil {
+			e.Err = fmt.Errorf("HTTP %d", d.answer.Status)
+		}
+		if d.wait < 0 {
+			e.Type, e.NextAt = EventRanOut, time.Time{}
+		}
+	}
+	r.tell(ctx, e)
+	if d.state != nil && d.state.failures == circuitFailures {
+		e.Type, e.NextAt = EventCircuit, d.state.until
+		r.tell(ctx, e)
+	}
+}
+
+// rows are deliveries with their attempts, as settleRows writes them down: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
+// encrypted, cause.
+func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
+	for _, d := range list {
+		a := &d.answer
+		body := a.Answer
+		if len(body) > 0 {
+			if body, err = r.hooks.seal(body, answerLabel(d.uid)); err != nil {
+				return nil, err
+			}
+		}
+		if body == nil {
+			body = []byte{}
+		}
+		encrypted := r.hooks.Encrypter != nil && len(body) > 0
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause)})
+	}
+	return rows, nil
+}
+
+const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause"
+
+// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile, or whose part
+// another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
+func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) error {
+	held := heldBy(list)
+	if r.db.Dialect() == sqlplane.PostgreSQL {
+		return r.exec(ctx, r.settleArrays(list, rows, held))
+	}
+	return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
+		return r.settleIn(ctx, tx, list, rows, held)
+	})
+}
+
+// settleArrays is settleRows in one statement.
+func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
+	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[])
+ x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and `
+	still, more := hold.StillHeld(holdTable, holdWork, "d.part", held)
+	change := "delete from once_webhook_delivery d using " + from
+	if !list[0].answer.delivered() {
+		change = `update once_webhook_delivery d set attempts = d.attempts + 1, cause = '',
+ due_at = case when x.wait >= 0 then NOW + x.wait * interval '1 microsecond' end from ` + from
+	}
+	return r.text("with changed as ("+change+still+` returning x.*)
+ insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause from changed`, append(dialect.Arrays(rows), more...)...)
+}
+
+// settleIn is settleRows in a transaction: it locks the rows, and writes only of those that have not changed.
+func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) error {
+	query, args := hold.Locked(holdTable, holdWork, held)
+	still := map[int]bool{} // by part
+	err := tx.Query(ctx, r.text(query, args...), func(row sqlplane.Row) error {
+		var part int
+		err := row.Scan(&part)
+		still[part] = true
+		return err
+	})
+	if err != nil || len(still) == 0 {
+		return err
+	}
+	found := map[[2]int64]int64{} // attempts
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
+		var endpoint, event, attempts int64
+		var part int
+		err := row.Scan(&endpoint, &event, &attempts, &part)
+		if still[part] {
+			found[[2]int64{endpoint, event}] = attempts
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var changed []*delivery
+	var values []any
+	for i, d := range list {
+		if attempts, exists := found[[2]int64{d.target.id, d.event}]; exists && attempts == int64(d.attempts) {
+			changed = append(changed, d)
+			x := rows[i]
+			values = append(values, x[0], x[1], x[4])
+			values = append(values, x[5:]...)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, r.text(r.change(changed))); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, r.text("insert into once_webhook_attempt ("+attemptColumns+") values (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?)"+
+		strings.Repeat(", (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?)", len(changed)-1), values...))
+	return err
+}
+
+// change removes what was delivered, or sets the times of the next attempts.
+func (r *Relay) change(list []*delivery) string {
+	const set = " set attempts = d.attempts + 1, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
+	mysql, delivered := r.db.Dialect() == sqlplane.MySQL, list[0].answer.delivered()
+	switch {
+	case mysql && delivered:
+		return "delete d from " + r.joined(list)
+	case mysql:
+		return "update " + r.joined(list) + strings.ReplaceAll(strings.ReplaceAll(set, "attempts =", "d.attempts ="), "cause =", "d.cause =")
+	case delivered:
+		return "delete from once_webhook_delivery where (endpoint, event) in (select endpoint, event from " + r.table(list) + ")"
+	}
+	return "update once_webhook_delivery as d" + set + " from " + r.table(list) + " where d.endpoint = x.endpoint and d.event = x.event"
+}
+
+// located are the rows d of deliveries. MySQL locks nothing that is joined with a json_table.
+func (r *Relay) located(list []*delivery) string {
+	var text strings.Builder
+	text.WriteString("once_webhook_delivery d")
+	if r.db.Dialect() == sqlplane.MySQL { // a plan that reads the table would wait for rows of others
+		text.WriteString(" force index (primary)")
+	}
+	for i, d := range list {
+		word := " or "
+		if i == 0 {
+			word = " where "
+		}
+		text.WriteString(word + "d.endpoint = " + strconv.FormatInt(d.target.id, 10) + " and d.event = " + strconv.FormatInt(d.event, 10))
+	}
+	return text.String()
+}
+
+// joined is a table of deliveries with their rows, one by one, on MySQL.
+func (r *Relay) joined(list []*delivery) string {
+	return r.table(list) + " straight_join once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+}
+
+// micros is the pause until the next attempt in microseconds; -1: there is none.
+func (d *delivery) micros() int64 {
+	if d.wait < 0 {
+		return -1
+	}
+	return d.wait.Microseconds()
+}
+
+// table is a table of deliveries: endpoint, event, wait in microseconds.
+func (r *Relay) table(list []*delivery) string {
+	mysql := r.db.Dialect() == sqlplane.MySQL
+	var text strings.Builder
+	for i, d := range list {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10)
+		if mysql {
+			text.WriteString("[" + values + "]")
+		} else {
+			text.WriteString("(" + values + ")")
+		}
+	}
+	if mysql {
+		return "json_table('[" + text.String() + "]', '$[*]' columns (endpoint bigint path '$[0]', event bigint path '$[1]', wait bigint path '$[2]')) x"
+	}
+	return "(select column1 as endpoint, column2 as event, column3 as wait from (values " + text.String() + ")) x"
+}
+
+// heldBy returns the parts of deliveries.
+func heldBy(list []*delivery) (held []hold.Part) {
+	seen := map[hold.Part]bool{}
+	for _, d := range list {
+		if !seen[d.part] {
+			seen[d.part] = true
+			held = append(held, d.part)
+		}
+	}
+	slices.SortFunc(held, func(a, b hold.Part) int { return cmp.Compare(a.Number, b.Number) })
+	return held
+}

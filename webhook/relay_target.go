@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/oncelib/once/internal/sql/hold"
+)
+
+// target is what this process knows of an endpoint whose part it holds: what a person has set, how it is doing, and what is on its way to it. The board's lock
+// guards it.
+type target struct {
+	id      int64
+	part    int
+	version int64
+	settings
+
+	health
+
+	window  int            // how many deliveries may be on their way at once now
+	running int            // requests on their way
+	slow    int            // of them, those that have given their place back
+	flight  map[int64]bool // by event: true until its outcome is written down, and false until the claim that is under way ends, which may see the row as it was before
+	tokens  float64        // deliveries that Rate allows now
+	counted time.Time
+
+	at      time.Time // when it is looked at again
+	wakes   int       // that have come: one that comes during a claim is not lost
+	claimed bool      // a claim is under way
+	waiting bool      // for a place
+	gone    bool      // its part is not held any more, or it was deleted
+	index   int       // in the queue; -1: it is not there
+}
+
+// settings are those of a person.
+type settings struct {
+	uid, tenant, url string
+	headers          map[string]string
+	signer           *Signer // with the latest secret
+	both             *Signer // with the one before as well
+	bothUntil        time.Time
+	ordered          bool
+	rate             float64
+	concurrency      int
+	disabled         bool
+	broken           error // why it cannot be used: what is encrypted does not open
+}
+
+// health is how an endpoint is doing. It is kept in the database.
+type health struct {
+	failures int       // in a row
+	since    time.Time // the first of them
+	until    time.Time // nothing is tried before
+	told     int       // percent of the time until it is disabled, of which the owner has heard
+	stored   bool      // the database has more than nothing of it
+}
+
+// signerAt returns the signer of an attempt.
+func (s *settings) signerAt(now time.Time) *Signer {
+	if s.both != nil && now.Before(s.bothUntil) {
+		return s.both
+	}
+	return s.signer
+}
+
+// allowed is how many requests may be on their way at once.
+func (t *target) allowed() int {
+	if t.ordered || t.failures >= circuitFailures {
+		return 1
+	}
+	return t.window
+}
+
+// idle reports whether the target is in no list because it can do nothing.
+func (t *target) idle() bool {
+	return t.gone || t.disabled || t.broken != nil || t.claimed || t.waiting || t.running >= t.allowed() || t.ordered && t.pending() || len(t.flight) >= t.allowed()+unsettled
+}
+
+// pending reports whether a delivery is on its way, or its outcome is not written down.
+func (t *target) pending() bool {
+	for _, underWay := range t.flight {
+		if underWay {
+			return true
+		}
+	}
+	return false
+}
+
+// ready is when the target can be looked at.
+func (t *target) ready(now time.Time) time.Time {
+	at := t.at
+	if t.until.After(at) {
+		at = t.until
+	}
+	if t.rate > 0 {
+		t.count(now)
+		if wait := (1 - t.tokens) / t.rate; wait > 0 {
+			if allowed := now.Add(time.Duration(wait * float64(time.Second))); allowed.After(at) {
+				at = allowed
+			}
+		}
+	}
+	return at
+}
+
+// count adds the tokens of the time that has passed: those of a second at most.
+func (t *target) count(now time.Time) {
+	if t.counted.IsZero() {
+		t.tokens = 1
+	} else {
+		t.tokens = min(max(1, t.rate), t.tokens+t.rate*now.Sub(t.counted).Seconds())
+	}
+	t.counted = now
+}
+
+// wants is how many deliveries may begin now.
+func (t *target) wants() int {
+	n := t.allowed() - t.running
+	if t.rate > 0 {
+		n = min(n, int(t.tokens))
+	}
+	return n
+}
+
+// inTrouble reports whether requests to the target fail or are slow.
+func (t *target) inTrouble() bool { return t.failures > 0 || t.slow > 0 }
+
+// succeeded notes a success, and reports whether there is something to write down.
+func (t *target) succeeded() (changed bool) {
+	t.window = min(t.window+1, t.concurrency)
+	changed = t.health != health{}
+	t.health = health{}
+	return changed // what is stored is removed
+}
+
+// failed notes a failure of a request that began at a time. Those that were on their way when the circuit opened say nothing new.
+func (t *target) failed(began, now time.Time, asked time.Duration) {
+	t.window = max(1, t.window/2)
+	if t.since.IsZero() {
+		t.since = now
+	}
+	if began.Before(t.until) && now.Before(t.until) && t.failures >= circuitFailures {
+		return
+	}
+	t.failures++
+	pause := max(circuitPause(t.failures), min(asked, circuitMost))
+	if until := now.Add(pause); pause > 0 && until.After(t.until) {
+		t.until = until
+	}
+}
+
+// delivery is one on its way.
+type delivery struct {
+	target   *target
+	part     hold.Part
+	done     func() // lets the part go
+	event    int64
+	attempts int // that have failed before
+	cause    Cause
+
+	uid, tenant, kind string // of the event
+	bytes             int64
+	slow, over        bool
+	cut               bool // by the end of Run: it is no attempt
+	answer            answer
+	wait              time.Duration // until the next attempt; less than 0: it has run out
+	state             *health       // of the target, to be written down
+	notice            int           // of which the owner is to hear: percent of the time until the endpoint is disabled
+}
+
+// note notes what a delivery says of its endpoint. The board is locked.
+func (d *delivery) note(now time.Time) {
+	t, a := d.target, &d.answer
+	switch {
+	case d.cut:
+		return
+	case !a.delivered():
+		t.failed(a.At, now, a.retryAfter)
+		t.stored = true
+	case !t.succeeded():
+		return
+	}
+	state := t.health
+	d.state = &state
+}

@@ -1,0 +1,168 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Send stores events in tx, that of a handler, or one that the user has opened, and a delivery for each endpoint of the tenant that is not disabled and wants the type.
+// They are delivered if tx commits, and only then. Data is copied.
+//
+// All events are checked before the first one is stored: an error that is no [store.Error] says what is wrong with one of them. Then nothing has been stored, and tx
+// can still be used. After a [store.Error], tx fails. On pgxstore events travel with COMMIT, without a round trip of their own, and so does the error of the
+// database. An ID that an event has had before is such an error, with [sqlplane.ErrDuplicate].
+//
+// Which endpoints there are is read by the statement, at the isolation of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the event.
+// No row of an endpoint is locked, but on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
+func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
+	statements, err := h.cfg.statements(h.db.Dialect(), events)
+	if err != nil {
+		return err
+	}
+	r := h.db.On(tx)
+	for _, s := range statements {
+		if err := r.Append(ctx, s); err != nil {
+			return err
+		}
+	}
+	h.note()
+	return nil
+}
+
+// Declare is [Hooks.Send] for a batch. After an error nothing has been declared.
+func (h *Hooks[TX]) Declare(batch *once.Batch, events ...Event) error {
+	statements, err := h.cfg.statements(h.db.Dialect(), events)
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		batch.Add(s)
+	}
+	h.note()
+	return nil
+}
+
+// note notes for the relays of this process that the next commit may have deliveries for them.
+func (h *Hooks[TX]) note() {
+	if !h.sent.Load() { // most often it is set: writers do not share the cache line for nothing
+		h.sent.Store(true)
+	}
+}
+
+func (c *Config) statements(d sqlplane.Dialect, events []Event) (list []store.Statement, err error) {
+	for i, e := range events {
+		if strings.HasPrefix(e.Type, ofPackage) {
+			err = fmt.Errorf("the type %q begins with %q, as those of this package do. Try: another word", printable.Short(e.Type), ofPackage)
+		}
+		if err == nil {
+			list, err = c.append(list, d, e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("webhook: event %d of %d: %w", i+1, len(events), err)
+		}
+	}
+	return list, nil
+}
+
+// sendIn stores an event, also one of this package, with r.
+func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, e Event) error {
+	list, err := c.append(nil, d, e)
+	for _, s := range list {
+		if err == nil {
+			_, err = r.Exec(ctx, s)
+		}
+	}
+	return err
+}
+
+// append appends the statements that store e and its deliveries.
+func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event) ([]store.Statement, error) {
+	e, err := c.checked(e)
+	if err != nil {
+		return nil, err
+	}
+	data, err := c.seal(e.Data, dataLabel(e.ID))
+	if err != nil {
+		return nil, err
+	}
+	event := []any{e.ID, e.Tenant, e.Type, data, c.Encrypter != nil}
+	var texts []any
+	for _, text := range wanting(e.Type) {
+		texts = append(texts, text)
+	}
+	if d == sqlplane.PostgreSQL {
+		return append(list, store.Statement{SQL: fanOut[len(texts)], Args: append(event, texts...)}), nil
+	}
+	texts = append(texts, e.ID)
+	return append(list,
+		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: event},
+		store.Statement{SQL: dialect.Text(d, insertDeliveries+" from once_webhook_event v join once_webhook_endpoint e on e.tenant = v.tenant where "+isWanted("instr(e.types, ?) > 0", len(texts)-1)+" and v.uid = ?"), Args: texts}), nil
+}
+
+const (
+	insertEvent      = "insert into once_webhook_event (uid, tenant, type, data, encrypted, created_at) values "
+	insertDeliveries = "insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select e.id, v.id, e.part, v.created_at, 0, '', v.created_at"
+)
+
+// isWanted is the condition of an endpoint e that is to get an event.
+func isWanted(one string, n int) string {
+	return "e.disabled_at is null and (" + one + strings.Repeat(" or "+one, n-1) + ")"
+}
+
+// fanOut are the statements of PostgreSQL, by how many texts a type is wanted with: one statement for the event and its deliveries.
+var fanOut = func() (texts [maxSegments + 2]string) {
+	for n := range texts[1:] {
+		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
+			" from v, once_webhook_endpoint e where e.tenant = $2 and " + numbered(isWanted("strpos(e.types, ?) > 0", n+1), 6)
+	}
+	return texts
+}()
+
+// numbered numbers the placeholders of a text, from first on.
+func numbered(text string, first int) string {
+	for strings.Contains(text, "?") {
+		text = strings.Replace(text, "?", fmt.Sprintf("$%d", first), 1)
+		first++
+	}
+	return text
+}
+
+// checked returns e as it is stored, or what is wrong with it.
+func (c *Config) checked(e Event) (Event, error) {
+	if e.ID == "" {
+		e.ID = newID("msg_")
+	}
+	switch err := checkTenant(e.Tenant); {
+	case err != nil:
+		return e, err
+	case !isID(e.ID):
+		return e, fmt.Errorf("the ID %q is not one. Try: at most %d letters, digits, _ and -, or no ID", printable.Short(e.ID), maxID)
+	case len(e.Data) > c.MaxData:
+		return e, fmt.Errorf("the data has %d bytes, at most %d are allowed. Try: a reference to it, or Config.MaxData", len(e.Data), c.MaxData)
+	}
+	return e, checkType(e.Type)
+}
+
+const maxID = 64
+
+// isID reports whether s can be an ID: it is signed, and stands in URLs.
+func isID(s string) bool { return len(s) <= maxID && isSegment(s) }
+
+// newID returns an ID. Those of one process grow.
+func newID(prefix string) string { return prefix + strings.ReplaceAll(once.NewKey(), "-", "") }
+
+func checkTenant(tenant string) error {
+	if tenant == "" {
+		return errors.New("the tenant is empty. Try: the customer whose endpoints are meant; one name if there is one customer")
+	}
+	return message.CheckText("tenant", tenant, message.MaxText)
+}

@@ -1,0 +1,165 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+const (
+	sweepBatch = 1000      // rows of one transaction
+	graveFor   = time.Hour // a deleted endpoint keeps its row, for a Send that has read it before
+)
+
+// Swept is how many rows [Hooks.Sweep] has deleted.
+type Swept struct {
+	Events      int64
+	Undelivered int64 // deliveries that were older than Config.Retain, and waited for a person or for their endpoint
+	Attempts    int64
+	Endpoints   int64 // that a person had deleted
+}
+
+// Sweep deletes what is older than Config.Retain, and what is left of deleted endpoints, in small transactions with pauses. A relay does it from time to time. To do it
+// twice at the same time does no harm.
+func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) { return sweep(ctx, h.db, h.cfg.Retain) }
+
+func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s Swept, err error) {
+	w := sweeper{db}
+	if err := w.graves(ctx, &s); err != nil {
+		return s, err
+	}
+	now, err := w.now(ctx)
+	var event, attempt int64
+	if err == nil {
+		event, err = firstSince(ctx, db, "created_at from once_webhook_event where ", now.Add(-retain))
+	}
+	if err == nil {
+		attempt, err = firstSince(ctx, db, "at from once_webhook_attempt where ", now.Add(-retain))
+	}
+	// Deliveries go before their events. Each endpoint has its own, also one that is not there any more.
+	for endpoint := int64(-1); err == nil; {
+		endpoint, err = w.number(ctx, "select coalesce(min(endpoint), 0) from once_webhook_delivery where endpoint > ?", endpoint)
+		if err != nil || endpoint == 0 {
+			break
+		}
+		var n int64
+		n, err = w.remove(ctx, "once_webhook_delivery", "event", "endpoint = ? and event < ?", endpoint, event)
+		s.Undelivered += n
+	}
+	if err == nil {
+		s.Events, err = w.remove(ctx, "once_webhook_event", "id", "id < ?", event)
+	}
+	if err == nil {
+		s.Attempts, err = w.remove(ctx, "once_webhook_attempt", "id", "id < ?", attempt)
+	}
+	return s, err
+}
+
+// sweeper deletes rows in small transactions.
+type sweeper struct{ db sqlplane.Database }
+
+func (w sweeper) text(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(w.db.Dialect(), query), Args: args}
+}
+
+// remove deletes the rows of a table for which a condition holds, in the order of a column, and returns how many. Between two transactions it pauses for as long as
+// the last one took, so that others have the database, too.
+func (w sweeper) remove(ctx context.Context, table, column, where string, args ...any) (removed int64, err error) {
+	for {
+		began := time.Now()
+		last, err := w.number(ctx, fmt.Sprintf("select coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s order by %[1]s limit %[4]d) x", column, table, where, sweepBatch), args...)
+		if err != nil || last == 0 {
+			return removed, err
+		}
+		var n int64
+		err = letter.Within(ctx, w.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
+			n, err = r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" <= ?", append(args[:len(args):len(args)], last)...))
+			return err
+		})
+		if err != nil {
+			return removed, err
+		}
+		removed += n
+		sleep.For(ctx, time.Since(began))
+	}
+}
+
+// graves removes what is left of deleted endpoints.
+func (w sweeper) graves(ctx context.Context, s *Swept) error {
+	var all, old []int64
+	err := w.db.Pool().Query(ctx, w.text("select id, case when deleted_at < AGO(?) then 1 else 0 end from once_webhook_endpoint where deleted_at is not null order by id", graveFor.Microseconds()), func(row sqlplane.Row) error {
+		var id, isOld int64
+		err := row.Scan(&id, &isOld)
+		if all = append(all, id); isOld == 1 {
+			old = append(old, id)
+		}
+		return err
+	})
+	for _, id := range all {
+		if err == nil {
+			_, _, err = w.rows(ctx, id)
+		}
+	}
+	for _, id := range old {
+		for _, statement := range []string{"delete from once_webhook_state where endpoint = ?", "delete from once_webhook_endpoint where id = ?"} {
+			if err == nil {
+				_, err = w.db.Pool().Exec(ctx, w.text(statement, id))
+			}
+		}
+		if err == nil {
+			s.Endpoints++
+		}
+	}
+	return err
+}
+
+// rows removes the deliveries and attempts of an endpoint.
+func (w sweeper) rows(ctx context.Context, endpoint int64) (deliveries, attempts int64, err error) {
+	deliveries, err = w.remove(ctx, "once_webhook_delivery", "event", "endpoint = ?", endpoint)
+	if err == nil {
+		attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)
+	}
+	return deliveries, attempts, err
+}
+
+func (w sweeper) number(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = w.db.Pool().Query(ctx, w.text(query, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
+	return n, err
+}
+
+func (w sweeper) now(ctx context.Context) (now time.Time, err error) {
+	err = w.db.Pool().Query(ctx, w.text("select NOW"), func(row sqlplane.Row) error { return row.Scan((*dialect.Time)(&now)) })
+	return now, err
+}
+
+// firstSince returns a number below which no row of a table is as late as t, by what, which is such as "created_at from once_webhook_event where ". Rows are numbered
+// in the order of their time, but for those of slow transactions.
+func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.Time, args ...any) (int64, error) {
+	var from, to int64
+	w := sweeper{db}
+	_, rest, _ := strings.Cut(what, " ")
+	err := db.Pool().Query(ctx, w.text("select coalesce(min(id), 0), coalesce(max(id), 0) + 1 "+rest+"id > 0", args...), func(row sqlplane.Row) error { return row.Scan(&from, &to) })
+	for err == nil && from < to {
+		middle := from + (to-from)/2
+		id, later := to, true
+		err = db.Pool().Query(ctx, w.text("select id, "+what+"id >= ? order by id limit 1", append(args[:len(args):len(args)], middle)...), func(row sqlplane.Row) error {
+			var at time.Time
+			err := row.Scan(&id, (*dialect.Time)(&at))
+			later = !at.Before(t)
+			return err
+		})
+		if later {
+			to = middle
+		} else {
+			from = id + 1
+		}
+	}
+	return to, err
+}

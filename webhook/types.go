@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/internal/base/printable"
+)
+
+const (
+	maxType     = 128 // bytes
+	maxSegments = 8   // of a type, between dots
+	maxTypes    = 100 // of an endpoint
+	maxPatterns = 4096
+	ofPackage   = "webhook." // begins the types of events that this package sends
+	everything  = "*"
+)
+
+// checkType says what is wrong with the type of an event. What is right has no character that means something in a pattern, or in the column of patterns.
+func checkType(t string) error {
+	if t == "" {
+		return errors.New(`the type is empty. Try: what has happened, such as "refund.succeeded"`)
+	}
+	segments := strings.Split(t, ".")
+	if len(t) > maxType || len(segments) > maxSegments || slices.ContainsFunc(segments, func(s string) bool { return !isSegment(s) }) {
+		return fmt.Errorf("the type %q is not one. Try: at most %d words of letters, digits, _ and -, with dots between them, %d bytes in all, such as \"refund.succeeded\"",
+			printable.Short(t), maxSegments, maxType)
+	}
+	return nil
+}
+
+func isSegment(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+}
+
+// checkPatterns returns the patterns of an endpoint, each once, or what is wrong with one of them.
+func checkPatterns(list []string) (patterns []string, err error) {
+	bytes := 0
+	for _, p := range list {
+		if slices.Contains(patterns, p) {
+			continue
+		}
+		if p != everything {
+			if err := checkType(strings.TrimSuffix(p, ".*")); err != nil {
+				return nil, fmt.Errorf("%w; or %q, or %q", err, "refund.*", everything)
+			}
+		}
+		patterns, bytes = append(patterns, p), bytes+len(p)+1
+	}
+	switch {
+	case len(patterns) == 0:
+		return nil, fmt.Errorf("there are no types. Try: such as %q, %q, or %q for all", "refund.succeeded", "refund.*", everything)
+	case len(patterns) > maxTypes || bytes > maxPatterns:
+		return nil, fmt.Errorf("there are %d types with %d bytes. Try: at most %d with %d, or a pattern such as %q", len(patterns), bytes, maxTypes, maxPatterns, "refund.*")
+	}
+	return patterns, nil
+}
+
+// column is how the table of endpoints keeps patterns: each of them is between two blanks, which no pattern has.
+func column(patterns []string) string { return " " + strings.Join(patterns, " ") + " " }
+
+// wanting returns what a column of patterns has if the endpoint wants a type: one of these texts. Of "a.b.c" they are " * ", " a.* ", " a.b.* " and " a.b.c ".
+func wanting(t string) []string {
+	list := []string{" " + everything + " "}
+	for i := range len(t) {
+		if t[i] == '.' {
+			list = append(list, " "+t[:i]+".* ")
+		}
+	}
+	return append(list, " "+t+" ")
+}
+
+// wants reports whether an endpoint with these patterns wants a type, as the database does.
+func wants(column, t string) bool {
+	return slices.ContainsFunc(wanting(t), func(text string) bool { return strings.Contains(column, text) })
+}
