@@ -158,10 +158,11 @@ func TestWebhookVerify(t *testing.T) {
 	if err := signer.Sign(signed, "msg_1", time.Now().Add(-time.Hour), []byte(`{"type":"refund.succeeded"}`)); err != nil {
 		t.Fatal(err)
 	}
-	var lines string
+	var text strings.Builder
 	for name := range signed {
-		lines += fmt.Sprintf("%s: %s\r\n", name, signed.Get(name))
+		fmt.Fprintf(&text, "%s: %s\r\n", name, signed.Get(name))
 	}
+	lines := text.String()
 	good := file("good", "POST /hooks HTTP/1.1\r\n"+lines+"\r\n"+`{"type":"refund.succeeded"}`)
 	plain := file("plain", strings.ReplaceAll(lines, "\r\n", "\n")+"\n"+`{"type":"refund.succeeded"}`)
 	changed := file("changed", lines+"\r\n"+`{"type": "refund.succeeded"}`)
