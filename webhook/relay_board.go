@@ -188,8 +188,10 @@ func (b *board) settled(d *delivery) {
 	b.list(t, time.Now())
 }
 
-// unpark lists some of those that wait for a place: some may not need what was given back.
+// unpark lists some of those that wait for a place, which was given back: some may not need it. The claimer is woken also if none waits: while all places
+// are taken it looks at no endpoint of the queue.
 func (b *board) unpark() {
+	notify(b.woken)
 	n := min(len(b.parked), unparked)
 	for _, t := range b.parked[:n] {
 		t.waiting = false

@@ -1,11 +1,10 @@
 package torture
 
 import (
-	"os"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // Modes: what is counted on the way to death.
@@ -48,7 +47,9 @@ func (k *killer) named(string) {
 		return
 	}
 	if k.mode == byStop {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		if err := harness.Stop(); err != nil {
+			panic(err)
+		}
 		return
 	}
 	faultnet.KillProcess(nil)

@@ -18,6 +18,11 @@ var hookrelayMutants = []Mutant{
 		Tests: in("webhook", "TestWakeDuringClaim"),
 	},
 	{
+		Name:  "endpoints that wait while all places are taken are not looked at when one is given back",
+		Edits: []Edit{{In: "webhook.(*board).unpark", Old: "notify(b.woken)", New: ""}},
+		Tests: onHookrelay("TestHalfHangs"),
+	},
+	{
 		Name:  "a slow webhook keeps its place",
 		Edits: []Edit{{In: "webhook.(*board).isSlow", Old: "d.slow || d.over", New: "!d.slow || d.over"}},
 		Tests: in("webhook", "TestPlaces"),

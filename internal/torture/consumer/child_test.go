@@ -66,7 +66,9 @@ func (p *points) stop(where string) {
 	if where == p.stopIn {
 		p.stopped.Do(func() {
 			fmt.Println("stop")
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			if err := harness.Stop(); err != nil {
+				panic(err)
+			}
 		})
 	}
 }

@@ -144,6 +144,7 @@ func testMessagesMove[TX any](t *testing.T, g *ground[TX], b broker) {
 		if !stopped.Wait("stop") {
 			t.Fatal("a consumer has ended, and not stopped")
 		}
+		stopped.UntilStopped(t)
 		other := p.last(t)
 		// All are applied and acknowledged while the first one is stopped: what it had in hand has moved.
 		g.waitFor(t, keys*int(first+each-1))

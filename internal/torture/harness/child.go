@@ -113,6 +113,21 @@ func (c *Child) Wait(line string) bool {
 // Signal sends a signal to the process, which may have ended.
 func (c *Child) Signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) }
 
+// UntilStopped waits until the process has stopped: see [Stop].
+func (c *Child) UntilStopped(tb testing.TB) {
+	tb.Helper()
+	Until(tb, func() error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+		if err != nil {
+			return fmt.Errorf("a process that stops: %w", err)
+		}
+		if _, state, _ := bytes.Cut(text, []byte(") ")); !bytes.HasPrefix(state, []byte("T")) {
+			return fmt.Errorf("a process has not stopped, its state is %.1s", state)
+		}
+		return nil
+	})
+}
+
 // Kill kills the process, and waits for its end.
 func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill()

@@ -61,8 +61,7 @@ func workOnce(ctx context.Context, db sqlplane.Database, h *hold.Holder, g *gate
 		case <-stops:
 			stopped = true
 			g.mu.Lock() // no heartbeat is stopped that has locked a file
-			err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			<-time.After(5 * time.Second) // the signal may go to another thread, and this one runs on for a moment
+			err := harness.Stop()
 			g.mu.Unlock()
 			if err != nil {
 				return err

@@ -85,7 +85,7 @@ func TestSickEndpoints(t *testing.T) {
 
 // TestHalfHangs: more requests hang than there are places, and those that are slow give theirs back: the others get all of their events meanwhile.
 func TestHalfHangs(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const hanging, healthy, each = 1200, 50, 5 // 1,024 places

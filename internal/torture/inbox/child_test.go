@@ -47,6 +47,7 @@ func consume[TX any](ctx context.Context, p childPlan, s harness.Store[TX]) erro
 		if int(points.Add(1)) == p.At {
 			if p.Signal == syscall.SIGSTOP {
 				fmt.Println("stop")
+				return harness.Stop()
 			}
 			_ = syscall.Kill(os.Getpid(), p.Signal)
 		}
@@ -130,6 +131,9 @@ func TestConsumerStopped(t *testing.T) {
 		p := childPlan{Database: d, Consumer: fmt.Sprint("stopped ", at), Order: inbox.InOrder, Batch: 10, Messages: killScenario(), At: at, Signal: syscall.SIGSTOP}
 		c := harness.Start(t, p)
 		stopped := c.Wait("stop")
+		if stopped {
+			c.UntilStopped(t)
+		}
 		p.Batch, p.At = 1, 0
 		_, _ = p.consumed(t)
 		c.Signal(syscall.SIGCONT)

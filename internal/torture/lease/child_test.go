@@ -91,16 +91,16 @@ func (p plan) CarryOut(ctx context.Context) error {
 }
 
 func (p plan) strike() {
-	if p.Signal == syscall.SIGSTOP { // a process that is stopped while it renews a lease keeps what it has locked, as a whole file of SQLite
-		renewing.Lock()
-		defer renewing.Unlock()
-		fmt.Println("stop")
-	}
-	_ = syscall.Kill(os.Getpid(), p.Signal)
 	if p.Signal == syscall.SIGKILL {
+		_ = syscall.Kill(os.Getpid(), p.Signal)
 		select {}
 	}
-	<-time.After(300 * time.Millisecond) // the signal may go to another thread, and this one runs on for a moment
+	renewing.Lock() // a process that is stopped while it renews a lease keeps what it has locked, as a whole file of SQLite
+	defer renewing.Unlock()
+	fmt.Println("stop")
+	if err := harness.Stop(); err != nil {
+		panic(err)
+	}
 }
 
 // end waits for the end of a process.
@@ -142,6 +142,7 @@ func (p plan) stopped(tb testing.TB, says string) (stopped plan, c *harness.Chil
 	for try := 1; ; try++ {
 		p.Key = fmt.Sprintf("%s, try %d", says, try)
 		if c = harness.Start(tb, p); c.Wait("stop") {
+			c.UntilStopped(tb)
 			return p, c
 		}
 		select {

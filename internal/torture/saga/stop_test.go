@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -73,11 +71,10 @@ func (s *stopStore[TX]) at(point string) {
 	}
 	s.renews.Lock() // nothing that it does beside this point may hold a lock
 	defer s.renews.Unlock()
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
 	fmt.Println(saidStop)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	<-continued
+	if err := harness.Stop(); err != nil {
+		panic(err)
+	}
 	s.woke.Store(true)
 }
 
@@ -154,6 +151,9 @@ func stops[TX any](t *testing.T, s system[TX]) {
 			p := plan{Database: s.Database, Key: fmt.Sprintf("point %d, no %t", at, s.no), No: s.no, Stop: true, At: int64(at)}
 			c := harness.Start(t, p)
 			struck := hears(t, c, saidStop, saidWaits) == saidStop
+			if struck {
+				c.UntilStopped(t)
+			}
 			d := s.definition()
 			r := s.runner(s.db, d)
 			other := make(chan string, 1)
@@ -167,8 +167,11 @@ func stops[TX any](t *testing.T, s system[TX]) {
 				}
 				return nil
 			})
-			if struck && wakes(t, c) == saidRefused {
-				refused++
+			if struck {
+				c.Signal(syscall.SIGCONT)
+				if hears(t, c, saidRefused, saidLooks) == saidRefused {
+					refused++
+				}
 			}
 			s.approve(t, r, p.Key)
 			lines, killed := c.End(t)
@@ -183,26 +186,6 @@ func stops[TX any](t *testing.T, s system[TX]) {
 			t.Errorf("vacuous: of what was stopped, %d writes were refused", refused)
 		}
 	}
-}
-
-// wakes wakes a node that has said that it stops, and returns what it says then. Where another node need not wait for its lease, it
-// may not have stopped yet: a signal that comes before that is lost.
-func wakes(t *testing.T, c *harness.Child) string {
-	t.Helper()
-	heard, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		for tick := time.Tick(50 * time.Millisecond); ; {
-			c.Signal(syscall.SIGCONT)
-			select {
-			case <-heard:
-				return
-			case <-tick:
-			}
-		}
-	}()
-	defer func() { close(heard); <-over }()
-	return hears(t, c, saidRefused, saidLooks)
 }
 
 // hears waits until a node prints one of several lines.
