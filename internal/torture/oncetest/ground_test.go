@@ -91,8 +91,8 @@ func sqlWorld(t testing.TB, d harness.Database) *world[*sql.Tx] {
 	text := func(query string) string { return dialect.Text(plain.Dialect(), query) }
 	return &world[*sql.Tx]{t: t, plain: plain, open: func(p *oncetest.Process) conn[*sql.Tx] {
 		db := sqlDB(t, d, p)
-		db.SetMaxOpenConns(callers)
-		db.SetMaxIdleConns(callers)
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
 		s, err := sqlstore.New(t.Context(), db, sqlstore.Config{})
 		harness.Must(t, err)
 		c := conn[*sql.Tx]{store: s}
@@ -160,6 +160,7 @@ func pgxWorld(t testing.TB, d harness.Database) *world[pgx.Tx] {
 	plain, _ := harness.OpenPgx(t, d)
 	return &world[pgx.Tx]{t: t, plain: plain, open: func(p *oncetest.Process) conn[pgx.Tx] {
 		pool, err := d.Pool(t.Context(), func(c *pgxpool.Config) {
+			c.MaxConns = connections
 			if p != nil {
 				c.ConnConfig.DialFunc = p.Dial
 			}
@@ -194,8 +195,8 @@ func pgxWorld(t testing.TB, d harness.Database) *world[pgx.Tx] {
 	}}
 }
 
-// callers is how many connections a program has.
-const callers = 8
+// connections is how many connections a program has: two for each of eight callers, so that a write with the pool waits for none of them.
+const connections = 16
 
 // program is one life of a stranger's program.
 type program[TX any] struct {
