@@ -16,17 +16,17 @@ import (
 // Open is [sqlstore.Open] on connections of the process. Each call of the driver is a write. For SQLite there is no other way; a driver that
 // dials may use Dial in place of it.
 func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
-	p.lab.tb.Helper()
+	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
 	if err != nil {
-		p.lab.tb.Fatal(err)
+		p.suite.tb.Fatal(err)
 	}
 	d := plain.Driver()
 	_ = plain.Close() // it has opened nothing yet
 	var base driver.Connector = dsnConnector{dataSourceName, d}
 	if dc, ok := d.(driver.DriverContext); ok {
 		if base, err = dc.OpenConnector(dataSourceName); err != nil {
-			p.lab.tb.Fatal(err)
+			p.suite.tb.Fatal(err)
 		}
 	}
 	dialect := sqlplane.PostgreSQL
@@ -37,7 +37,7 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 		dialect = sqlplane.MySQL
 	}
 	db := sqlstore.OpenDB(dialect, p.Connector(base))
-	p.lab.tb.Cleanup(func() { _ = db.Close() })
+	p.suite.tb.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
@@ -72,7 +72,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("oncetest: a connection of %T takes no contexts", base), base.Close())
 	}
-	made := &driverConn{base: usable, process: c.process, open: map[io.Closer]struct{}{}}
+	made := &driverConn{baseConn: usable, process: c.process, open: map[io.Closer]struct{}{}}
 	c.process.add(made)
 	return made, nil
 }
@@ -83,9 +83,10 @@ type baseConn interface {
 	driver.ConnPrepareContext
 }
 
-// driverConn is a connection of a driver. Calls follow each other, so that it is closed in none.
+// driverConn is a connection of a driver. It is never closed while a call runs. (database/sql calls neither Begin nor Prepare of it.)
 type driverConn struct {
-	base    baseConn
+	baseConn
+
 	process *Process
 
 	mu     sync.Mutex
@@ -108,7 +109,7 @@ func (c *driverConn) close() error {
 	for o := range c.open {
 		_ = o.Close()
 	}
-	return c.base.Close()
+	return c.baseConn.Close()
 }
 
 // closeOne closes what is open of the connection.
@@ -166,15 +167,10 @@ func (c *driverConn) Close() error {
 	return c.close()
 }
 
-// Prepare implements [driver.Conn].
-func (c *driverConn) Prepare(query string) (driver.Stmt, error) {
-	return c.PrepareContext(context.Background(), query)
-}
-
 // PrepareContext implements [driver.ConnPrepareContext].
 func (c *driverConn) PrepareContext(ctx context.Context, query string) (s driver.Stmt, err error) {
 	err = c.read(func() error {
-		if s, err = c.base.PrepareContext(ctx, query); err == nil {
+		if s, err = c.baseConn.PrepareContext(ctx, query); err == nil {
 			c.open[s] = struct{}{}
 		}
 		return err
@@ -185,15 +181,10 @@ func (c *driverConn) PrepareContext(ctx context.Context, query string) (s driver
 	return &driverStmt{Stmt: s, conn: c}, nil
 }
 
-// Begin implements [driver.Conn].
-func (c *driverConn) Begin() (driver.Tx, error) {
-	return c.BeginTx(context.Background(), driver.TxOptions{})
-}
-
 // BeginTx implements [driver.ConnBeginTx].
 func (c *driverConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
 	err = c.write(func() error {
-		tx, err = c.base.BeginTx(ctx, opts)
+		tx, err = c.baseConn.BeginTx(ctx, opts)
 		return err
 	})
 	if err != nil {
@@ -204,7 +195,7 @@ func (c *driverConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 
 // ExecContext implements [driver.ExecerContext].
 func (c *driverConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
-	e, ok := c.base.(driver.ExecerContext)
+	e, ok := c.baseConn.(driver.ExecerContext)
 	if !ok {
 		return nil, driver.ErrSkip
 	}
@@ -217,7 +208,7 @@ func (c *driverConn) ExecContext(ctx context.Context, query string, args []drive
 
 // QueryContext implements [driver.QueryerContext].
 func (c *driverConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	q, ok := c.base.(driver.QueryerContext)
+	q, ok := c.baseConn.(driver.QueryerContext)
 	if !ok {
 		return nil, driver.ErrSkip
 	}
@@ -239,7 +230,7 @@ func (c *driverConn) query(call func() (driver.Rows, error)) (rows driver.Rows, 
 
 // CheckNamedValue implements [driver.NamedValueChecker].
 func (c *driverConn) CheckNamedValue(v *driver.NamedValue) error {
-	if checker, ok := c.base.(driver.NamedValueChecker); ok {
+	if checker, ok := c.baseConn.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(v)
 	}
 	return driver.ErrSkip
@@ -248,7 +239,7 @@ func (c *driverConn) CheckNamedValue(v *driver.NamedValue) error {
 // ResetSession implements [driver.SessionResetter].
 func (c *driverConn) ResetSession(ctx context.Context) error {
 	return c.read(func() error {
-		if r, ok := c.base.(driver.SessionResetter); ok {
+		if r, ok := c.baseConn.(driver.SessionResetter); ok {
 			return r.ResetSession(ctx)
 		}
 		return nil
@@ -258,7 +249,7 @@ func (c *driverConn) ResetSession(ctx context.Context) error {
 // IsValid implements [driver.Validator].
 func (c *driverConn) IsValid() bool {
 	return c.read(func() error {
-		if v, ok := c.base.(driver.Validator); ok && !v.IsValid() {
+		if v, ok := c.baseConn.(driver.Validator); ok && !v.IsValid() {
 			return errCut
 		}
 		return nil
@@ -268,7 +259,7 @@ func (c *driverConn) IsValid() bool {
 // Ping implements [driver.Pinger].
 func (c *driverConn) Ping(ctx context.Context) error {
 	return c.read(func() error {
-		if p, ok := c.base.(driver.Pinger); ok {
+		if p, ok := c.baseConn.(driver.Pinger); ok {
 			return p.Ping(ctx)
 		}
 		return nil

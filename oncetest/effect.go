@@ -143,6 +143,9 @@ func (e effects) since(before effects) effects {
 	return added
 }
 
+// equal reports whether two requests have had the same effects.
+func (e effects) equal(other effects) bool { return maps.Equal(e, other) }
+
 // String writes effects for people.
 func (e effects) String() string {
 	if len(e) == 0 {
@@ -153,4 +156,59 @@ func (e effects) String() string {
 		list = append(list, fmt.Sprintf("%s %+g", name, e[name]))
 	}
 	return strings.Join(list, ", ")
+}
+
+// count counts effects.
+func (s *suite) count() effects {
+	s.tb.Helper()
+	e := effects{}
+	var err error
+	for range 10 { // connections of the pool may be broken
+		if e, err = s.countTables(); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		s.tb.Fatalf("oncetest: the effects cannot be counted: %v", err)
+	}
+	for name, counter := range s.counters {
+		e[name] = float64(counter())
+	}
+	for i, p := range s.providers {
+		name := "effects at the provider"
+		if i > 0 {
+			name += fmt.Sprint(" ", i+1)
+		}
+		e[name] = float64(p.Effects())
+	}
+	maps.DeleteFunc(e, func(name string, _ float64) bool { return s.unstable[name] })
+	return e
+}
+
+func (s *suite) countTables() (effects, error) {
+	e, db := effects{}, s.database
+	if db == nil && len(s.process.databases) > 0 {
+		db = s.process.databases[0]
+	}
+	if db == nil {
+		return e, nil
+	}
+	if s.tables == nil {
+		tables, err := tablesOf(s.tb.Context(), db, s.ignore)
+		if err != nil {
+			return nil, err
+		}
+		s.tables = &tables
+		for _, t := range tables {
+			for _, column := range t.numbers {
+				s.sums[t.shown+"."+column] = true
+			}
+		}
+	}
+	for _, t := range *s.tables {
+		if err := e.readTable(s.tb.Context(), db, t); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,31 +18,32 @@ import (
 
 // Service is a service over HTTP.
 type Service struct {
-	// Start starts the service, as main does, on the connections of a process. It is called again after each death. What the
-	// service keeps in memory belongs to one process; databases and a [Provider] outlive it.
+	// Start starts the service, as main does, on the connections of a process. It is called again after each death of the process. Make here
+	// what the service keeps in memory, and elsewhere what outlives a process: files, databases, a [Provider].
 	Start func(p *Process) http.Handler
 
-	// Request makes a request that takes effect, without a key. It is called once for each intent.
+	// Request makes a request that takes effect, without a key. All requests that it makes must be alike.
 	Request func() *http.Request
 
 	// Header is the name of the header for keys. Default: Idempotency-Key.
 	Header string
 
-	Database sqlplane.Database     // whose effects are counted; default: that of the first Store of the process
-	Count    map[string]func() int // effects elsewhere, such as mails
-	Ignore   []string              // "table" or "table.column" that may differ, such as an access log
-	Skip     []Kind                // kinds that are not tried
+	Database sqlplane.Database     // in which effects are counted; default: that of the first [Store] of a process
+	Count    map[string]func() int // counters of effects elsewhere, mails for example
+	Ignore   []string              // "table" or "table.column": no effects, an access log for example
+	Skip     []Fault               // faults that are not tried
 }
 
-// HTTP tests a service. Each request has a new key, and its retries have the same one. An answer is final unless its status is 5xx, 408, 409, 425 or 429.
+// HTTP tests a service. Each request has a new key, and retries have the key of their request. An answer is final unless its status is 5xx, 408, 409, 425
+// or 429.
 func HTTP(t testing.TB, s Service) {
 	t.Helper()
-	l := lab{settings: settings{s.Database, s.Count, s.Ignore, s.Skip}, tb: t}
-	l.start = func(p *Process) func(context.Context, intent) answer {
+	tests := suite{settings: settings{s.Database, s.Count, s.Ignore, s.Skip}, tb: t}
+	tests.start = func(p *Process) func(context.Context, intent) answer {
 		h := s.Start(p)
 		return func(ctx context.Context, in intent) answer { return serve(ctx, h, in) }
 	}
-	l.intend = func() intent {
+	tests.intend = func() intent {
 		key := once.NewKey()
 		r, err := recorded(s.Request())
 		if err != nil {
@@ -52,17 +52,17 @@ func HTTP(t testing.TB, s Service) {
 		r.header.Set(cmp.Or(s.Header, "Idempotency-Key"), key)
 		return intent{key: key, request: r}
 	}
-	l.other = func(in intent) (other intent, ok bool) {
+	tests.differ = func(in intent) (other intent, ok bool) {
 		r, _ := in.request.(*request)
 		changed := *r
 		changed.body, ok = anotherBody(r.body)
 		in.request = &changed
 		return in, ok
 	}
-	l.run()
+	tests.run()
 }
 
-// request is a request that is sent several times.
+// request is a request that can be sent several times.
 type request struct {
 	*http.Request
 
@@ -123,20 +123,4 @@ func anotherBody(body []byte) (changed []byte, ok bool) {
 		}
 	}
 	return nil, false
-}
-
-// classified is the answer of a function.
-func classified(value any, err error) answer {
-	var f *once.Failure
-	switch code := once.CodeOf(err); {
-	case err == nil:
-		return answer{final: true, success: true, kind: "a value", text: fmt.Sprintf("%+v", value)}
-	case errors.As(err, &f):
-		return answer{final: true, kind: "failure " + f.Code, text: "failure " + f.Code + " " + f.Message}
-	case code == once.CodeUnknown:
-		return answer{final: true, kind: unknown, text: "unknown"}
-	case slices.Contains([]once.Code{once.CodeInvalid, once.CodeMismatch, once.CodeStale, once.CodeNoResult}, code):
-		return answer{final: true, kind: string(code), text: err.Error()}
-	}
-	return answer{text: err.Error()}
 }

@@ -37,7 +37,7 @@ func TestWorkInMemory(t *testing.T) {
 			}
 		},
 		Count: map[string]func() int{"refunds": count},
-		Skip:  []oncetest.Kind{oncetest.WriteNotSent, oncetest.WriteNotAnswered, oncetest.Death},
+		Skip:  []oncetest.Fault{oncetest.FaultNotSent, oncetest.FaultNotAnswered, oncetest.FaultDeath},
 	})
 	if n := count(); n < 10 {
 		t.Errorf("vacuous: %d refunds", n)

@@ -15,8 +15,8 @@ import (
 // Process is one life of the process with the handler. What connects to the outside goes through its methods: then a test sees each write,
 // can lose it or its answer, and can let the process die there.
 type Process struct {
-	lab  *lab
-	died chan struct{}
+	suite *suite
+	died  chan struct{}
 
 	mu        sync.Mutex
 	plan      *plan
@@ -62,7 +62,7 @@ func (p *Process) Transport(base http.RoundTripper) http.RoundTripper {
 		base = http.DefaultTransport
 	}
 	if provider, ok := base.(*Provider); ok {
-		p.lab.attach(provider)
+		p.suite.attach(provider)
 	}
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		act := p.write()
@@ -130,7 +130,7 @@ func (s *faultyStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptio
 func (p *Process) refuses() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.plan.due(StatementRefused)
+	return p.plan.strikes(FaultStatement)
 }
 
 // write says what becomes of a write.
@@ -143,7 +143,7 @@ func (p *Process) write() action {
 	if p.plan == nil {
 		return passes
 	}
-	if act, writes := strikes[p.plan.kind]; writes && p.plan.due(p.plan.kind) {
+	if act, writes := actions[p.plan.fault]; writes && p.plan.strikes(p.plan.fault) {
 		return act
 	}
 	return passes
@@ -182,14 +182,14 @@ func (p *Process) die() {
 	close(p.died)
 }
 
-// arm plans a fault, for whatever is called until heal.
-func (p *Process) arm(kind Kind, n int) *plan {
-	armed := &plan{kind: kind, n: n}
+// arm plans a fault.
+func (p *Process) arm(f Fault, nth int) *plan {
+	armed := &plan{fault: f, nth: nth}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if kind == StoreFails {
+	if f == FaultStore {
 		for _, s := range p.stores {
-			s.Arm(storetest.Plan{Nth: []int{n}})
+			s.Arm(storetest.Plan{Nth: []int{nth}})
 		}
 		return armed
 	}
@@ -197,8 +197,8 @@ func (p *Process) arm(kind Kind, n int) *plan {
 	return armed
 }
 
-// heal ends what was armed, and reports whether it has struck, and where.
-func (p *Process) heal(armed *plan) (struck bool, where string) {
+// disarm ends a plan, and reports whether the fault has struck, and in which call of the store.
+func (p *Process) disarm(armed *plan) (struck bool, where string) {
 	p.mu.Lock()
 	p.plan = nil
 	struck = armed.struck

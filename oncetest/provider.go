@@ -1,25 +1,25 @@
 package oncetest
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 )
 
-// ProviderConfig says how the service of another company behaves.
+// ProviderConfig is how a [Provider] behaves.
 type ProviderConfig struct {
-	// Dedupes says that a request whose Idempotency-Key came before has no effect, and gets the answer of that time.
+	// Dedupes gives a request whose Idempotency-Key is known the earlier answer, without a further effect.
 	Dedupes bool
 
 	// Answer returns the answer to the n-th effect. Default: 200 and {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
-// Provider is a service of another company in memory: a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its effects,
-// and complains if a key comes with two requests.
+// Provider stands in for the service of another company: it is a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its
+// effects, and complains of one key with two different requests.
 type Provider struct {
 	tb  testing.TB
 	cfg ProviderConfig
@@ -38,7 +38,7 @@ type providerAnswer struct {
 	body    []byte
 }
 
-// NewProvider returns a provider. Outside of a [Process] it complains to tb.
+// NewProvider returns a provider. It complains to tb, or through the test of the [Process] that it is given to.
 func NewProvider(tb testing.TB, cfg ProviderConfig) *Provider {
 	tb.Helper()
 	if cfg.Answer == nil {
@@ -56,7 +56,7 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers has the next n requests take effect and get no answer.
+// LoseAnswers loses the answers to the next n requests, after their effects.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,35 +65,30 @@ func (p *Provider) LoseAnswers(n int) {
 
 // RoundTrip implements [http.RoundTripper].
 func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
-	status, answer, err := p.serve(r)
-	if err != nil {
+	w := httptest.NewRecorder()
+	if err := p.serve(w, r); err != nil {
 		return nil, err
 	}
-	return &http.Response{
-		Status: fmt.Sprint(status, " ", http.StatusText(status)), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r,
-	}, nil
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
 }
 
-// ServeHTTP implements [http.Handler].
+// ServeHTTP implements [http.Handler]. It breaks the connection where an answer is lost.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status, answer, err := p.serve(r)
-	if err != nil {
+	if p.serve(w, r) != nil {
 		panic(http.ErrAbortHandler)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(answer) // the client may be gone
 }
 
-func (p *Provider) serve(r *http.Request) (status int, answer []byte, err error) {
+func (p *Provider) serve(w http.ResponseWriter, r *http.Request) error {
 	var body []byte
 	if r.Body != nil {
-		body, err = io.ReadAll(r.Body)
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return err
+		}
 		_ = r.Body.Close()
-	}
-	if err != nil {
-		return 0, nil, err
 	}
 	key, request := r.Header.Get("Idempotency-Key"), r.Method+" "+r.URL.Path+" "+string(body)
 	p.mu.Lock()
@@ -104,15 +99,18 @@ func (p *Provider) serve(r *http.Request) (status int, answer []byte, err error)
 	}
 	if !known || key == "" || !p.cfg.Dedupes {
 		p.effects++
-		status, answer = p.cfg.Answer(p.effects, r, body)
-		a = providerAnswer{request, status, answer}
+		a = providerAnswer{request: request}
+		a.status, a.body = p.cfg.Answer(p.effects, r, body)
 		p.answers[key] = a
 	}
 	if p.lose > 0 {
 		p.lose--
-		return 0, nil, fmt.Errorf("the provider: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the provider: %w", io.ErrUnexpectedEOF)
 	}
-	return a.status, a.body, nil
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the client may be gone
+	return nil
 }
 
 func (p *Provider) complain(text string) {

@@ -4,7 +4,7 @@ package bugbank
 var oncetestMutants = []Mutant{
 	{
 		Name:  "effects are counted after the duplicate only",
-		Edits: []Edit{{In: "oncetest.(*lab).judge", Old: "added := l.count().since(before)", New: "_ = l.settle(in)\nadded := l.count().since(before)"}},
+		Edits: []Edit{{In: "oncetest.(*suite).judge", Old: "added := s.count().since(before)", New: "_ = s.settle(in)\nadded := s.count().since(before)"}},
 		Tests: onStrangers("TestEachBugIsFound$/^SQLite$/^takes_a_conflict_for_a_duplicate$"),
 	},
 	{
@@ -29,22 +29,22 @@ var oncetestMutants = []Mutant{
 	},
 	{
 		Name:  "a dead process goes on",
-		Edits: []Edit{{In: "oncetest.(*Process).write", Old: "if act, writes := strikes[p.plan.kind]; writes &&", New: "if act, writes := strikes[p.plan.kind]; writes && act != dies &&"}},
+		Edits: []Edit{{In: "oncetest.(*Process).write", Old: "if act, writes := actions[p.plan.fault]; writes &&", New: "if act, writes := actions[p.plan.fault]; writes && act != dies &&"}},
 		Tests: onStrangers("TestEachBugIsFound$/^SQLite$/^cleans_up_in_a_defer$"),
 	},
 	{
 		Name:  "callers at once follow each other",
-		Edits: []Edit{{In: "oncetest.(*lab).atOnce", Old: "go func() {\na, _ := l.send(in)\nanswers <- a\n}()", New: "func() {\na, _ := l.send(in)\nanswers <- a\n}()"}},
+		Edits: []Edit{{In: "oncetest.(*suite).concurrent", Old: "go func() {\na, _ := s.send(in)\nanswers <- a\n}()", New: "func() {\na, _ := s.send(in)\nanswers <- a\n}()"}},
 		Tests: onStrangers("TestEachBugIsFound$/^SQLite$/^looks_and_then_acts$"),
 	},
 	{
 		Name:  "another body is the same one",
-		Edits: []Edit{{In: "oncetest.(Work).lab", Old: "if in.other {", New: "if in.other && in.key == \"\" {"}},
+		Edits: []Edit{{In: "oncetest.(Work).suite", Old: "if in.other {", New: "if in.other && in.key == \"\" {"}},
 		Tests: onStrangers("TestRightProgramsPass$/^SQLite$/^updates$"),
 	},
 	{
 		Name:  "leases are not over after a death",
-		Edits: []Edit{{In: "oncetest.(*lab).lapse", Old: "range l.process.databases", New: "range l.process.databases[:0]"}},
+		Edits: []Edit{{In: "oncetest.(*suite).expireLeases", Old: "range s.process.databases", New: "range s.process.databases[:0]"}},
 		Tests: onStrangers("TestRightProgramsPass$/^SQLite$/^charges_in_a_phase$"),
 	},
 	{

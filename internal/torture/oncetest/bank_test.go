@@ -18,7 +18,7 @@ import (
 var kinds = []string{harness.SQLite, harness.Pgx, harness.MariaDB}
 
 // try tests a stranger's program on a database of its own.
-func (s stranger[TX]) try(t testing.TB, w *world[TX], skip ...oncetest.Kind) (said string) {
+func (s stranger[TX]) try(t testing.TB, w *world[TX], skip ...oncetest.Fault) (said string) {
 	t.Helper()
 	skip = append(slices.Clone(s.skip), skip...)
 	return complaint(t, func(tb testing.TB) {
@@ -34,7 +34,7 @@ func (s stranger[TX]) try(t testing.TB, w *world[TX], skip ...oncetest.Kind) (sa
 		case s.consume != nil:
 			oncetest.Inbox(tb, oncetest.Consumer{
 				Start:   func(p *oncetest.Process) func(context.Context, message.Message) error { return s.consume(start(p)) },
-				Message: order, Database: w.plain, Count: count, Skip: append(skip, oncetest.StoreFails),
+				Message: order, Database: w.plain, Count: count, Skip: append(skip, oncetest.FaultStore),
 			})
 		default:
 			do := oncetest.Do
@@ -110,7 +110,7 @@ func TestRightProgramsPass(t *testing.T) {
 }
 
 func eachNeeded[TX any](t *testing.T, w *world[TX]) {
-	needed := map[oncetest.Kind]bool{}
+	needed := map[oncetest.Fault]bool{}
 	for _, s := range wrong[TX]() {
 		if s.only == "" {
 			continue

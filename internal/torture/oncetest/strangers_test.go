@@ -20,17 +20,17 @@ import (
 // stranger is a program that somebody could have written. One of http, do and consume is set.
 type stranger[TX any] struct {
 	name    string
-	only    oncetest.Kind // the one kind that finds the bug, if others do not
+	only    oncetest.Fault // the one kind that finds the bug, if others do not
 	dedupes bool          // the provider does
 	leased  bool
-	skip    []oncetest.Kind
+	skip    []oncetest.Fault
 
 	http    func(g *program[TX]) http.Handler
 	do      func(g *program[TX], ctx context.Context, op once.Operation) (any, error)
 	consume func(g *program[TX]) func(ctx context.Context, m message.Message) error
 }
 
-var withoutOnce = []oncetest.Kind{oncetest.StoreFails, oncetest.StatementRefused, oncetest.AnotherBody}
+var withoutOnce = []oncetest.Fault{oncetest.FaultStore, oncetest.FaultStatement, oncetest.FaultMismatch}
 
 // wrong are programs with one bug each.
 func wrong[TX any]() []stranger[TX] {
@@ -60,7 +60,7 @@ func wrongInTx[TX any]() []stranger[TX] {
 				h.ServeHTTP(w, r)
 			})
 		}},
-		{name: "swallows the error of a statement", only: oncetest.StatementRefused, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
+		{name: "swallows the error of a statement", only: oncetest.FaultStatement, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			r, err := once.Do(ctx, g.engine, op, func(ctx context.Context, tx TX) (string, error) {
 				if err := g.refund(ctx, tx); err != nil {
 					return "", err
@@ -108,7 +108,7 @@ func wrongInTx[TX any]() []stranger[TX] {
 			})
 			return r.Value, err
 		}},
-		{name: "takes a conflict for a duplicate", only: oncetest.StoreFails, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
+		{name: "takes a conflict for a duplicate", only: oncetest.FaultStore, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			e := once.New(g.s, once.Config{Observer: once.Discard, Runs: 1})
 			r, err := once.Do(ctx, e, op, func(ctx context.Context, tx TX) (string, error) { return "refunded", g.refund(ctx, tx) })
 			if once.CodeOf(err) == once.CodeConflict {
@@ -116,7 +116,7 @@ func wrongInTx[TX any]() []stranger[TX] {
 			}
 			return r.Value, err
 		}},
-		{name: "does not say what was asked", only: oncetest.AnotherBody, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
+		{name: "does not say what was asked", only: oncetest.FaultMismatch, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			op.Fingerprint = once.Fingerprint{}
 			r, err := once.Do(ctx, g.engine, op, func(ctx context.Context, tx TX) (string, error) { return "refunded", g.refund(ctx, tx) })
 			return r.Value, err
@@ -177,14 +177,14 @@ func wrongAtProvider[TX any]() []stranger[TX] {
 		{name: "charges without a key", dedupes: true, do: charging(func(once.Operation) string { return "" })},
 		{name: "charges with a random key", dedupes: true, do: charging(func(once.Operation) string { return once.NewKey() })},
 		{name: "charges in a transaction where nothing dedupes", do: charging(func(op once.Operation) string { return op.Key })},
-		{name: "takes an error of the provider for a charge", only: oncetest.WriteNotSent, dedupes: true, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
+		{name: "takes an error of the provider for a charge", only: oncetest.FaultNotSent, dedupes: true, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			r, err := once.Do(ctx, g.engine, op, func(ctx context.Context, tx TX) (string, error) {
 				_ = g.charge(ctx, once.DeriveKey(op.Key, "charge"), "5")
 				return "charged", g.refund(ctx, tx)
 			})
 			return r.Value, err
 		}},
-		{name: "tries a charge again with another key", only: oncetest.WriteNotAnswered, dedupes: true, leased: true, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
+		{name: "tries a charge again with another key", only: oncetest.FaultNotAnswered, dedupes: true, leased: true, do: func(g *program[TX], ctx context.Context, op once.Operation) (any, error) {
 			return g.phases(ctx, op, "5", func(ctx context.Context, key, body string) error {
 				if g.charge(ctx, key, body) == nil {
 					return nil
@@ -221,7 +221,7 @@ func wrongByHand[TX any]() []stranger[TX] {
 		}},
 		{name: "three commits and 409", skip: withoutOnce, http: func(g *program[TX]) http.Handler { return g.threeCommits(false) }},
 		{name: "three commits and again", skip: withoutOnce, http: func(g *program[TX]) http.Handler { return g.threeCommits(true) }},
-		{name: "looks and then acts", only: oncetest.AtOnce, skip: withoutOnce, http: func(g *program[TX]) http.Handler {
+		{name: "looks and then acts", only: oncetest.FaultConcurrent, skip: withoutOnce, http: func(g *program[TX]) http.Handler {
 			meet := make(chan struct{})
 			return byHand(func(w http.ResponseWriter, r *http.Request, key string) {
 				var state string
@@ -240,7 +240,7 @@ func wrongByHand[TX any]() []stranger[TX] {
 				}))
 			})
 		}},
-		{name: "cleans up in a defer", only: oncetest.Death, skip: withoutOnce, http: func(g *program[TX]) http.Handler {
+		{name: "cleans up in a defer", only: oncetest.FaultDeath, skip: withoutOnce, http: func(g *program[TX]) http.Handler {
 			return byHand(func(w http.ResponseWriter, r *http.Request, key string) {
 				ctx := context.WithoutCancel(r.Context())
 				var state string
