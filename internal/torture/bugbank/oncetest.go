@@ -68,6 +68,16 @@ var oncetestMutants = []Mutant{
 		Tests: onStrangers("TestAStatementIsRefused$/^SQLite$"),
 	},
 	{
+		Name:  "a hook that refuses nothing has a round trip",
+		Edits: []Edit{{In: "sqlguard.(*conn).refused", Old: "case !t.refusal():\nreturn nil", New: "case !t.refusal():\nreturn c.run(ctx, \"select 1\")"}},
+		Tests: onStrangers("TestAHookThatRefusesNothingIsFree$/^SQLite$"),
+	},
+	{
+		Name:  "a hook of pgx that refuses nothing allocates",
+		Edits: []Edit{{In: "pgxstore.(*shared).refuses", Old: "return s.refusal != nil && s.refusal()", New: "if s.refusal != nil {\ns.prefix = s.prefix[:0] + strconv.Itoa(1 << 20)\n}\nreturn s.refusal != nil && s.refusal()"}},
+		Tests: onStrangers("TestAHookThatRefusesNothingIsFree$/^pgxstore$"),
+	},
+	{
 		Name:  "InTx reads nothing",
 		Edits: []Edit{{In: "oncetest.(*inTx).Read", Old: "return rec, err", New: "return store.Record{State: rec.State}, err"}},
 		Tests: onStrangers("TestAllInATransactionOfTheTest$/^SQLite$"),
