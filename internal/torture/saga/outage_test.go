@@ -18,15 +18,15 @@ import (
 )
 
 // takes does something before and after a node takes what is due.
-type takes struct {
-	harness.Store[pgx.Tx]
+type takes[TX any] struct {
+	harness.Store[TX]
 
 	before, after func()
 }
 
-func (s *takes) Unwrap() any { return s.Store }
+func (s *takes[TX]) Unwrap() any { return s.Store }
 
-func (s *takes) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]upkeep.Entry, error) {
+func (s *takes[TX]) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]upkeep.Entry, error) {
 	taker, _ := store.As[upkeep.Taker](s.Store)
 	s.before()
 	entries, err := taker.Take(ctx, ids, nonce, lease, then)
@@ -48,7 +48,7 @@ func TestServerRestarts(t *testing.T) {
 	s := system[pgx.Tx]{Database: d, db: db}
 	restarts := 0
 	for _, lost := range []bool{false, true} {
-		tk := &takes{Store: db}
+		tk := &takes[pgx.Tx]{Store: db}
 		restart := func() {
 			tk.before, tk.after = func() {}, nil
 			restarts++
