@@ -43,7 +43,7 @@ func TestServerRestarts(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	server, d := harness.NewServer(t, harness.Pgx, false)
-	must(t, d.Migrate(t.Context(), sets, effects))
+	must(t, d.Migrate(t.Context(), sets, effects, served))
 	db, _ := harness.OpenPgx(t, d)
 	s := system[pgx.Tx]{Database: d, db: db}
 	restarts := 0
@@ -97,7 +97,7 @@ func TestClock(t *testing.T) {
 	harness.Each(t, []string{harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
 		t.Helper()
 		server, d := harness.NewServer(t, kind, true)
-		must(t, d.Migrate(t.Context(), sets, effects))
+		must(t, d.Migrate(t.Context(), sets, effects, served))
 		if kind == harness.Pgx {
 			db, _ := harness.OpenPgx(t, d)
 			clocks(t, system[pgx.Tx]{Database: d, db: db}, server)
