@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
@@ -169,6 +170,8 @@ func literal(a any) string {
 		return "'" + strings.ReplaceAll(a, "'", "''") + "'"
 	case []byte:
 		return fmt.Sprintf(`'\x%x'`, a)
+	case time.Time:
+		return "'" + a.Format(time.RFC3339Nano) + "'"
 	}
 	return fmt.Sprint(a)
 }
