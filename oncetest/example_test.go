@@ -2,7 +2,6 @@ package oncetest_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,15 +12,10 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/inbox"
-	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/oncetest"
-	"github.com/oncelib/once/outbox"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
-	"github.com/oncelib/once/store/sqlstore"
 )
 
 // A service without once keeps its keys in a map, and charges a card at a provider. It sends no key to the provider, so that a charge whose answer is
@@ -90,99 +84,49 @@ func ExampleDo() {
 	// Output: requests that took effect once: true
 }
 
-// A consumer gets each message until it has acknowledged it, and then once more.
+// A consumer gets each message until it has acknowledged it, and then once more. On SQL an inbox takes the place of once.Do.
 func ExampleInbox() {
-	var t *testing.T // of the test
+	t := printer{} // *testing.T in a test
+	s := memstore.New()
+	booked := 0
 	oncetest.Inbox(t, oncetest.Consumer{
 		Start: func(p *oncetest.Process) func(context.Context, message.Message) error {
-			s := openStore(t, p)
-			in := inbox.New(once.New(oncetest.Store(p, s), once.Config{}), inbox.Config{Consumer: "billing"})
+			engine := once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard})
 			return func(ctx context.Context, m message.Message) error {
-				_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx, m message.Message) error {
-					_, err := tx.ExecContext(ctx, "insert into booking (message) values (?)", m.ID)
-					return err
+				_, err := once.Do(ctx, engine, once.Operation{Scope: m.Topic, Key: m.ID}, func(_ context.Context, tx *memstore.Tx) (string, error) {
+					booked++ // beside the transaction: this is wrong
+					return "booked", tx.Put(m.ID, string(m.Payload))
 				})
 				return err
 			}
 		},
-		Message: func() message.Message { return message.Message{Topic: "orders", Type: "order.created"} },
-	})
-}
-
-// The process dies after each of its writes, and another process takes over the work.
-func ExampleLease() {
-	var t *testing.T // of the test
-	bank := oncetest.NewProvider(t, oncetest.ProviderConfig{Dedupes: true})
-	oncetest.Lease(t, oncetest.Work{
-		Start: func(p *oncetest.Process) func(context.Context, once.Operation) (any, error) {
-			s := oncetest.Store(p, store.Store[*sql.Tx](openStore(t, p)))
-			jobs, client := once.New(lease.New(s, lease.Config{}), once.Config{}), &http.Client{Transport: p.Transport(bank)}
-			return func(ctx context.Context, op once.Operation) (any, error) {
-				result, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (string, error) {
-					transfer, err := lease.Call(ctx, run, "pay", func(ctx context.Context, key string) (string, error) {
-						return pay(ctx, client, key)
-					}, lease.CallPolicy{DedupedFor: 24 * time.Hour})
-					if err != nil {
-						return "", err
-					}
-					return lease.InTx(ctx, run, s, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
-						_, err := tx.ExecContext(ctx, "insert into payout (transfer) values (?)", transfer)
-						return transfer, err
-					})
-				})
-				return result.Value, err
-			}
+		Message: func() message.Message {
+			return message.Message{Topic: "orders", Type: "order.created", Payload: []byte("5")}
+		},
+		Count: map[string]func() int{"bookings": func() int { return booked }},
+		Skip: []oncetest.Fault{
+			oncetest.FaultStore, oncetest.FaultConcurrent, // this example shows one fault
+			oncetest.FaultNotSent, oncetest.FaultNotAnswered, oncetest.FaultDeath, // nothing is connected
 		},
 	})
-}
-
-// All that the middleware and the outbox write is in one transaction, which the test rolls back.
-func ExampleInTx() {
-	var t *testing.T // of the test
-	var db *sql.DB
-	s := openStore(t, nil)
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-
-	in := oncetest.InTx(store.Store[*sql.Tx](s), tx)
-	box := outbox.New(in, outbox.Config{})
-	service := oncehttp.Handler(once.New(store.Store[*sql.Tx](in), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()},
-		func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
-			if err := box.Add(r.Context(), tx, message.Message{Topic: "orders", Key: "acme", Type: "order.created"}); err != nil {
-				oncehttp.Fail(w, r, err)
-			}
-		})
-	r := httptest.NewRequest(http.MethodPost, "/orders", http.NoBody)
-	r.Header.Set("Idempotency-Key", once.NewKey())
-	service.ServeHTTP(httptest.NewRecorder(), r)
-	oncetest.RequireMessage(t, box, message.Message{Topic: "orders", Key: "acme"})
+	// Output:
+	// oncetest: statement 1 is refused: effects: bookings +2, and bookings +1 without a fault
 }
 
 // A handler is called without its middleware.
 func ExampleWithTx() {
-	var t *testing.T // of the test
-	var tx *sql.Tx   // that the test rolls back
+	t := printer{} // *testing.T in a test
 	createRefund := func(w http.ResponseWriter, r *http.Request) {
-		tx := oncehttp.Tx[*sql.Tx](r.Context())
-		if _, err := tx.ExecContext(r.Context(), "insert into refund (amount) values (5)"); err != nil {
+		if err := oncehttp.Tx[*memstore.Tx](r.Context()).Put("refund", "5"); err != nil {
 			oncehttp.Fail(w, r, err)
 		}
 	}
+	tx := memstore.New().BeginTx()
+	defer tx.Rollback()
 	r := httptest.NewRequest(http.MethodPost, "/refunds", http.NoBody)
 	createRefund(httptest.NewRecorder(), r.WithContext(oncetest.WithTx(t, r.Context(), tx)))
-}
-
-// Exactly one message must have the fields that are given.
-func ExampleRequireMessage() {
-	var t *testing.T // of the test
-	var box *outbox.Box[*sql.Tx]
-	m := oncetest.RequireMessage(t, box, message.Message{Topic: "orders", Type: "order.created", Payload: []byte(`{"id":1}`)})
-	if m.Headers["content-type"] != "application/json" {
-		t.Error(m.Headers)
-	}
+	fmt.Println(tx.Get("refund"))
+	// Output: 5 true <nil>
 }
 
 // Answers are kept for 72 hours by default. Then a key is new again.
@@ -235,16 +179,6 @@ func pay(ctx context.Context, client *http.Client, key string) (transfer string,
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	return string(body), err
-}
-
-// openStore opens a database on the connections of a process.
-func openStore(t *testing.T, p *oncetest.Process) *sqlstore.Store {
-	t.Helper()
-	s, err := sqlstore.New(t.Context(), p.Open("sqlite", "file:test.db?_pragma=busy_timeout(200)"), sqlstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // printer is a test that prints what it would report.

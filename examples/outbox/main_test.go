@@ -13,8 +13,11 @@ import (
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/oncetest"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 func request() *http.Request {
@@ -34,6 +37,36 @@ func TestOneRefund(t *testing.T) {
 		},
 		Request: request,
 	})
+}
+
+// TestMessageOfARefund: the message and the answer of a refund, all in a transaction that is rolled back.
+func TestMessageOfARefund(t *testing.T) {
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "refunds.db")+pragmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := prepare(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+
+	in := oncetest.InTx(store.Store[*sql.Tx](s), tx)
+	box := outbox.New(in, outbox.Config{Source: "/refunds"})
+	service := newServer(once.New(store.Store[*sql.Tx](in), once.Config{}), box)
+	for _, want := range []string{"stored", "replayed"} {
+		r, w := request(), httptest.NewRecorder()
+		r.Header.Set("Idempotency-Key", "key-1")
+		if service.ServeHTTP(w, r); w.Header().Get("Idempotency-Status") != want {
+			t.Errorf("%d %v %s, want %s", w.Code, w.Header(), w.Body, want)
+		}
+	}
+	oncetest.RequireMessage(t, box, message.Message{Topic: "refunds", Key: "acct_1", Type: "refund.succeeded"})
 }
 
 // TestOneEvent: a refund that is asked for again and again has one event. The receiver loses its
