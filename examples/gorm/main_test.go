@@ -47,6 +47,7 @@ func TestOneRefund(t *testing.T) {
 
 // TestOneTransfer: wherever a payout dies, its row is created once, and the bank makes one transfer.
 func TestOneTransfer(t *testing.T) {
+	testenv.Prove(t)
 	dsn, bank := testenv.NewDatabase(t), oncetest.NewProvider(t, oncetest.ProviderConfig{Dedupes: true})
 	oncetest.Lease(t, oncetest.Work{
 		Start: func(p *oncetest.Process) func(context.Context, once.Operation) (any, error) {
