@@ -191,9 +191,9 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
 	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and x.part = any(array(`
+ x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
-	still := locked + "))"
+	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
 	if !list[0].answer.delivered() {
 		change = `update once_webhook_delivery d set attempts = d.attempts + 1, cause = '',

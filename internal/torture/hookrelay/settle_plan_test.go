@@ -118,4 +118,3 @@ func testSettlePlans(t *testing.T, waiting int, stale bool) {
 		t.Errorf("vacuous: at most %d outcomes in a statement", largest)
 	}
 }
-
