@@ -16,13 +16,6 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Store is a store with tables and transactions on the database of the service, such as *pgxstore.Store and *sqlstore.Store. Its own
-// table need not exist.
-type Store[TX any] interface {
-	store.Store[TX]
-	sqlplane.SQL[TX]
-}
-
 // Config of a [Table]. The zero value is ready to use.
 type Config struct {
 	// Wait bounds how long Settle waits for a transaction of the service that has inserted the receipt and has not ended. On MySQL and
@@ -55,24 +48,28 @@ type Table struct {
 var _ gateway.Receipts = (*Table)(nil)
 
 // New returns the receipts in the database of s, which must be the primary: on a replica, that there is no receipt proves nothing, and a
-// tombstone keeps nothing from committing. It panics if cfg is invalid.
-func New[TX any](s Store[TX], cfg Config) *Table {
+// tombstone keeps nothing from committing. The tables of operations need not exist there. It panics if cfg is invalid, or if s has no SQL.
+func New[TX any](s store.Store[TX], cfg Config) *Table {
+	db, ok := store.As[sqlplane.SQL[TX]](s)
+	if !ok {
+		panic("receipt: New: the store has no SQL transactions. Try: pgxstore or sqlstore")
+	}
 	if cfg.Wait < 0 || cfg.MaxBody < 0 {
 		panic(fmt.Sprintf("receipt: New: Wait %v and MaxBody %d must not be negative", cfg.Wait, cfg.MaxBody))
 	}
 	wait := cmp.Or(cfg.Wait, defaultWait)
 	// At a higher level, an insert that has waited for a receipt fails.
 	opts := store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: store.Timeouts{Acquire: wait, Lock: wait, Statement: 2 * wait, Idle: wait}}
-	if s.Dialect() == sqlplane.SQLite { // it has one level
+	if db.Dialect() == sqlplane.SQLite { // it has one level
 		opts.Isolation = store.DefaultIsolation
 	}
-	insert := insertTombstone(s.Dialect())
-	return &Table{db: s, maxBody: cmp.Or(cfg.MaxBody, defaultBody), bury: func(ctx context.Context, operation string, commit bool) (int64, error) {
+	insert := insertTombstone(db.Dialect())
+	return &Table{db: db, maxBody: cmp.Or(cfg.MaxBody, defaultBody), bury: func(ctx context.Context, operation string, commit bool) (int64, error) {
 		t, _, err := s.Begin(ctx, opts)
 		if err != nil {
 			return 0, err
 		}
-		rows, err := s.On(t.Tx()).Exec(ctx, store.Statement{SQL: insert, Args: []any{operation}})
+		rows, err := db.On(t.Tx()).Exec(ctx, store.Statement{SQL: insert, Args: []any{operation}})
 		if err != nil || !commit {
 			return rows, errors.Join(err, t.Rollback(ctx))
 		}

@@ -3,14 +3,17 @@ package receipt
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/storetest"
 )
 
 func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }
@@ -40,13 +43,28 @@ func newService(tb testing.TB, kind string) *service {
 // table opens the receipts of the service as a gateway does.
 func (s *service) table(tb testing.TB, wait time.Duration) *receipt.Table {
 	tb.Helper()
+	t, _ := s.faulty(tb, wait)
+	return t
+}
+
+// faults is a store that fails where it is told to.
+type faults interface {
+	Arm(storetest.Plan)
+	Heal() []storetest.Point
+}
+
+// faulty is table with a store that can be told to fail.
+func (s *service) faulty(tb testing.TB, wait time.Duration) (*receipt.Table, faults) {
+	tb.Helper()
 	cfg := receipt.Config{Wait: wait, MaxBody: 1000}
 	if s.Kind == harness.Pgx {
 		store, _ := harness.OpenPgx(tb, s.Database)
-		return receipt.New(store, cfg)
+		f := storetest.NewFaults(store)
+		return receipt.New(f, cfg), f
 	}
 	store, _ := harness.OpenSQL(tb, s.Database)
-	return receipt.New(store, cfg)
+	f := storetest.NewFaults(store)
+	return receipt.New(f, cfg), f
 }
 
 // work does the work of an operation in a transaction, with its receipt, and leaves the transaction open.
@@ -77,4 +95,44 @@ func (s *service) exec(tb testing.TB, query string, args ...any) {
 	tb.Helper()
 	_, err := s.db.ExecContext(tb.Context(), dialect.Text(s.dialect, query), args...)
 	must(tb, err)
+}
+
+// finished has the service do the work of an operation, and reports whether it could commit.
+func (s *service) finished(ctx context.Context, operation string) bool {
+	tx, err := s.work(ctx, operation, "{}")
+	return err == nil && tx.Commit() == nil
+}
+
+// judge compares the verdict of a Settle with the effects, and with what the service can do afterwards.
+func (s *service) judge(t *testing.T, operation string, verdict gateway.Receipt) {
+	t.Helper()
+	s.finished(t.Context(), operation) // a forward that was slow
+	want := 1
+	if verdict.Tombstone {
+		want = 0
+	}
+	if n := s.charges(t, operation); n != want {
+		t.Errorf("%s, %s: settled as %+v, and it took effect %d times", s.Kind, operation, verdict, n)
+	}
+}
+
+// untilWaiting waits until a session waits for a lock of another one. On SQLite nothing tells.
+func (s *service) untilWaiting(t *testing.T) {
+	t.Helper()
+	query := map[sqlplane.Dialect]string{
+		sqlplane.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+		sqlplane.MySQL: "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id" +
+			" where p.db = database() and t.trx_state = 'LOCK WAIT'",
+	}[s.dialect]
+	if query == "" {
+		return
+	}
+	harness.Until(t, func() error {
+		var n int
+		err := s.db.QueryRowContext(t.Context(), query).Scan(&n)
+		if err == nil && n == 0 {
+			err = errors.New("no session waits for a lock")
+		}
+		return err
+	})
 }

@@ -2,23 +2,19 @@ package receipt
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
+	"github.com/oncelib/once/store/storetest"
 )
-
-// TestMain starts the servers that the tests need.
-func TestMain(m *testing.M) { harness.Main[plan](m) }
-
-type plan struct{}
-
-// CarryOut implements harness.Plan.
-func (plan) CarryOut(context.Context) error { return nil }
 
 // TestReceiptContract: what every implementation of gateway.Receipts does, on every database.
 func TestReceiptContract(t *testing.T) {
@@ -94,4 +90,160 @@ func look(r gateway.Receipts) func(context.Context, string) (gateway.Receipt, er
 		got, _, err := r.Look(ctx, operation)
 		return got, err
 	}
+}
+
+// settled is the answer of a Settle that runs beside the test.
+type settled struct {
+	receipt gateway.Receipt
+	err     error
+}
+
+func settle(ctx context.Context, r gateway.Receipts, operation string) <-chan settled {
+	answer := make(chan settled, 1)
+	go func() {
+		got, err := r.Settle(ctx, operation)
+		answer <- settled{got, err}
+	}()
+	return answer
+}
+
+// TestSettleWaitsForTheService: while a transaction of the service has inserted the receipt and has not ended, Settle waits. Its end
+// decides: after a commit the receipt is the answer, after a rollback a tombstone.
+func TestSettleWaitsForTheService(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		r := s.table(t, time.Minute)
+		for operation, commits := range map[string]bool{"commits": true, "rolls-back": false} {
+			tx, err := s.work(t.Context(), operation, "{}")
+			must(t, err)
+			answer := settle(t.Context(), r, operation)
+			s.untilWaiting(t)
+			select {
+			case got := <-answer:
+				t.Errorf("%s: settled before the service has ended: %+v", operation, got)
+			default:
+			}
+			if commits {
+				must(t, tx.Commit())
+			} else {
+				must(t, tx.Rollback())
+			}
+			got := <-answer
+			must(t, got.err)
+			if got.receipt.Tombstone == commits {
+				t.Errorf("%s: %+v", operation, got.receipt)
+			}
+			s.judge(t, operation, got.receipt)
+		}
+	})
+}
+
+// TestSettleGivesUpOnAServiceThatHangs: the outcome is unclear, and never a tombstone: the service commits later.
+func TestSettleGivesUpOnAServiceThatHangs(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		tx, err := s.work(t.Context(), "hangs", "{}")
+		must(t, err)
+		// Its own bound, and that of the caller.
+		if got, err := s.table(t, 50*time.Millisecond).Settle(t.Context(), "hangs"); err == nil {
+			t.Errorf("settled while the service may commit: %+v", got)
+		}
+		r := s.table(t, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := settle(ctx, r, "hangs")
+		s.untilWaiting(t)
+		cancel()
+		if got := <-answer; got.err == nil {
+			t.Errorf("settled while the service may commit: %+v", got.receipt)
+		}
+		must(t, tx.Commit())
+		got, err := r.Settle(t.Context(), "hangs")
+		must(t, err)
+		if got.Tombstone || got.Status != 201 {
+			t.Errorf("%+v", got)
+		}
+		s.judge(t, "hangs", got)
+	})
+}
+
+// TestSettlersAgree: two gateways settle each operation, while the service commits it. All say the same, which is what the table of the
+// service says.
+func TestSettlersAgree(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		r := [...]gateway.Receipts{s.table(t, time.Minute), s.table(t, time.Minute)}
+		receipts, tombstones := 0, 0
+		for i := range 20 {
+			operation := fmt.Sprintf("operation-%d", i)
+			var service sync.WaitGroup
+			work := func() { s.finished(t.Context(), operation) }
+			if i == 0 {
+				work()
+			}
+			a, b := settle(t.Context(), r[0], operation), settle(t.Context(), r[1], operation)
+			var first settled
+			if i == 1 {
+				first = <-a
+				work()
+			} else {
+				service.Go(work)
+				first = <-a
+			}
+			second := <-b
+			service.Wait()
+			must(t, errors.Join(first.err, second.err))
+			if !reflect.DeepEqual(first.receipt, second.receipt) {
+				t.Errorf("%s: %+v and %+v", operation, first.receipt, second.receipt)
+			}
+			s.judge(t, operation, first.receipt)
+			if first.receipt.Tombstone {
+				tombstones++
+			} else {
+				receipts++
+			}
+		}
+		testenv.Reportf(t, "%s: %d receipts, %d tombstones", kind, receipts, tombstones)
+		if receipts == 0 || tombstones == 0 {
+			t.Errorf("vacuous: %d receipts, %d tombstones", receipts, tombstones)
+		}
+	})
+}
+
+// TestEveryCallOfSettleFails: whichever call of the store fails, and in whatever way: Settle tells what is final, or that it is unclear, and
+// the next one tells it.
+func TestEveryCallOfSettleFails(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		r, faults := s.faulty(t, time.Minute)
+		unclear, final := 0, 0
+		harness.Loop(t, 6, func(at int) bool {
+			operation := fmt.Sprintf("point-%d", at)
+			faults.Arm(storetest.Plan{Nth: []int{at}})
+			got, err := r.Settle(t.Context(), operation)
+			if err == nil {
+				final++
+				s.judge(t, operation, got)
+			} else {
+				unclear++
+				committed := s.finished(t.Context(), operation)
+				hits := faults.Heal()
+				got, err = r.Settle(t.Context(), operation)
+				must(t, err)
+				if committed == got.Tombstone {
+					t.Errorf("%v: the service has committed: %t, and then it was settled as %+v", hits, committed, got)
+				}
+				s.judge(t, operation, got)
+				return true
+			}
+			return len(faults.Heal()) > 0
+		})
+		testenv.Reportf(t, "%s: %d final, %d unclear", kind, final, unclear)
+		if unclear < 2 || final < 2 {
+			t.Errorf("vacuous: %d final, %d unclear", final, unclear)
+		}
+	})
 }
