@@ -8,7 +8,7 @@ import (
 // Headers that a forward has for the service. The service writes both into the receipt. Those of a client never reach it.
 const (
 	OperationHeader   = "Once-Operation"   // a UUID: the primary key of the receipt
-	FingerprintHeader = "Once-Fingerprint" // of caller and request, in hexadecimal
+	FingerprintHeader = "Once-Fingerprint" // of the request, in hexadecimal
 )
 
 // OutcomeHeader of an answer says, with the value OutcomeNotExecuted, that the request was not executed and never will be.

@@ -306,7 +306,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		if errors.Is(cause, errNoAnswer) {
 			return nil
 		}
-		return fmt.Errorf("call %q has not taken effect: %w", c.phase, cause)
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)
 	}
 	return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 }
