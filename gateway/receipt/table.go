@@ -105,17 +105,29 @@ var errReplica = errors.New("this server is a replica or read-only: that it has 
 
 // Look implements [gateway.Receipts].
 func (t *Table) Look(ctx context.Context, operation string) (r gateway.Receipt, found bool, err error) {
+	row, found, err := t.Get(ctx, operation)
+	return row.Receipt, found, err
+}
+
+// Row is a receipt or a tombstone, and when it was written.
+type Row struct {
+	gateway.Receipt
+
+	CreatedAt time.Time
+}
+
+// Get is Look with the time.
+func (t *Table) Get(ctx context.Context, operation string) (r Row, found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return r, false, err
 	}
-	err = t.db.Pool().Query(ctx, t.statement(selectReceipt+"where operation = ?", t.maxBody, operation), func(row sqlplane.Row) error {
+	err = t.db.Pool().Query(ctx, t.statement(selectReceipt, t.maxBody, operation), func(row sqlplane.Row) (err error) {
 		found = true
-		read, err := t.read(row)
-		r = read.Receipt
+		r, err = t.read(row)
 		return err
 	})
 	if err != nil {
-		return gateway.Receipt{}, false, fmt.Errorf("receipt: look: %w", err)
+		return Row{}, false, fmt.Errorf("receipt: look: %w", err)
 	}
 	return r, found, nil
 }
@@ -144,15 +156,8 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 	return gateway.Receipt{}, fmt.Errorf("receipt: settle: neither a receipt nor a tombstone is there: %w", errReplica)
 }
 
-// Row is a receipt, and when it was written.
-type Row struct {
-	gateway.Receipt
-
-	CreatedAt time.Time
-}
-
 // selectReceipt has as many bytes of the body as are allowed, or none.
-const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt "
+const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt where operation = ?"
 
 func (t *Table) read(row sqlplane.Row) (r Row, err error) {
 	var header []byte
