@@ -65,9 +65,11 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	}
 	r = gateway.Receipt{Operation: operation, Fingerprint: a.Fingerprint, Status: a.Status, Body: a.Body}
 	if len(a.Header) > 0 {
-		r.Header, err = parseHeader(a.Header)
+		if r.Header, err = parseHeader(a.Header); err != nil {
+			return gateway.Receipt{}, false, err
+		}
 	}
-	return r, err == nil, err
+	return r, true, nil
 }
 
 // decodeAnswer reads one object. Package json takes names in any case, and the last one of two.
