@@ -63,7 +63,10 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	case a.Status < 200 || a.Status > 599:
 		return r, false, fmt.Errorf("the status of a receipt is %d", a.Status)
 	}
-	r = gateway.Receipt{Operation: operation, Fingerprint: a.Fingerprint, Status: a.Status, Body: a.Body}
+	r = gateway.Receipt{Operation: operation, Fingerprint: a.Fingerprint, Status: a.Status}
+	if len(a.Body) > 0 {
+		r.Body = a.Body
+	}
 	if len(a.Header) > 0 {
 		if r.Header, err = parseHeader(a.Header); err != nil {
 			return gateway.Receipt{}, false, err

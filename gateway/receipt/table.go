@@ -182,7 +182,7 @@ func parseHeader(text []byte) (http.Header, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
-	if fields == nil { // null
+	if len(fields) == 0 {
 		return nil, nil
 	}
 	h := http.Header{}

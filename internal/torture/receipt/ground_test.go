@@ -31,7 +31,12 @@ type service struct {
 
 func newService(tb testing.TB, kind string) *service {
 	tb.Helper()
-	s := &service{Database: harness.Migrated(tb, kind, []migration.Set{receipt.Migrations}, charge)}
+	return serviceOn(tb, harness.Migrated(tb, kind, []migration.Set{receipt.Migrations}, charge))
+}
+
+func serviceOn(tb testing.TB, d harness.Database) *service {
+	tb.Helper()
+	s := &service{Database: d}
 	s.dialect = map[string]sqlplane.Dialect{"pgx": sqlplane.PostgreSQL, "mysql": sqlplane.MySQL, "sqlite": sqlplane.SQLite}[s.Driver()]
 	var err error
 	s.db, err = sql.Open(s.Driver(), s.DSN)

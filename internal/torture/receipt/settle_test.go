@@ -11,8 +11,12 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/storetest"
 )
 
@@ -246,4 +250,102 @@ func TestEveryCallOfSettleFails(t *testing.T) {
 			t.Errorf("vacuous: %d final, %d unclear", final, unclear)
 		}
 	})
+}
+
+// TestReceiptsOutliveTheirRequests: a sweep deletes what is older than its retention, in batches, and nothing that is younger: neither a
+// receipt, whose operation would run again, nor a tombstone, behind which a slow forward would commit. To forget keeps an operation from
+// running again.
+func TestReceiptsOutliveTheirRequests(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		r := s.table(t, time.Minute)
+		ctx := t.Context()
+		const old = 1100 // more than two batches
+		s.exec(t, "insert into once_receipt (operation, status) select concat('old-', n), 200 from (with recursive c as (select 1 as n union all select n + 1 from c where n < 900) select n from c) as many")
+		for i := 900; i < old; i++ {
+			s.exec(t, "insert into once_receipt (operation, status, tombstone) values (?, 0, true)", fmt.Sprintf("old-tombstone-%d", i))
+		}
+		s.exec(t, "update once_receipt set created_at = AGO(?)", (61 * time.Minute).Microseconds())
+		for _, operation := range []string{"young", "buried", "forgotten"} {
+			if operation != "buried" {
+				s.finished(ctx, operation)
+			} else if _, err := r.Settle(ctx, operation); err != nil {
+				t.Error(err)
+			}
+		}
+		s.exec(t, "update once_receipt set created_at = AGO(?) where operation in ('young', 'buried')", (59 * time.Minute).Microseconds())
+		if rows, err := r.Sweep(ctx, 59*time.Minute); err == nil || rows != 0 {
+			t.Errorf("a retention of less than an hour: %d rows, %v", rows, err)
+		}
+		counted, err := r.Count(ctx, receipt.MinRetain)
+		must(t, err)
+		rows, err := r.Sweep(ctx, receipt.MinRetain)
+		must(t, err)
+		if rows != old || counted != old {
+			t.Errorf("%d rows deleted, %d counted, want %d", rows, counted, old)
+		}
+		for operation, tombstone := range map[string]bool{"young": false, "buried": true} {
+			if got, found, err := r.Look(ctx, operation); err != nil || !found || got.Tombstone != tombstone {
+				t.Errorf("%s: %+v, %v, %v", operation, got, found, err)
+			}
+			if s.finished(ctx, operation) {
+				t.Errorf("%s runs again", operation)
+			}
+		}
+		if found, err := r.Forget(ctx, "forgotten"); err != nil || !found {
+			t.Errorf("forget: %v, %v", found, err)
+		}
+		got, err := r.Settle(ctx, "forgotten")
+		want := gateway.Receipt{Operation: "forgotten", Fingerprint: "f-forgotten", Status: 201}
+		if err != nil || !reflect.DeepEqual(got, want) || s.finished(ctx, "forgotten") {
+			t.Errorf("forgotten: %+v, %v, want %+v", got, err, want)
+		}
+		if found, err := r.Forget(ctx, "absent"); err != nil || found {
+			t.Errorf("forget what is absent: %v, %v", found, err)
+		}
+	})
+}
+
+// TestReplicasAreRefused: on a server that is read-only, also for a user who may write there, nothing is settled, and Check says so at the
+// start. Check leaves nothing behind.
+func TestReplicasAreRefused(t *testing.T) {
+	testenv.Prove(t)
+	for _, kind := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server, d := harness.NewServer(t, kind, false)
+			must(t, d.Migrate(t.Context(), []migration.Set{receipt.Migrations}, charge))
+			s := serviceOn(t, d)
+			r := s.table(t, time.Minute)
+			must(t, r.Check(t.Context()))
+			s.exec(t, "insert into once_receipt (operation, status) values ('replicated', 200)")
+			if s.dialect == sqlplane.MySQL {
+				s.exec(t, "set global read_only = on")
+			} else {
+				s.exec(t, "alter system set default_transaction_read_only = on")
+				must(t, server.Kill())
+				must(t, server.Restart(t.Context()))
+				r = s.table(t, time.Minute)
+			}
+			if err := r.Check(t.Context()); err == nil {
+				t.Error("check: no error")
+			}
+			if got, err := r.Settle(t.Context(), "new"); err == nil {
+				t.Errorf("settled on a replica: %+v", got)
+			}
+			if got, err := r.Settle(t.Context(), "replicated"); err != nil || got.Status != 200 {
+				t.Errorf("a receipt that is there: %+v, %v", got, err)
+			}
+			var rows int
+			must(t, s.db.QueryRowContext(t.Context(), "select count(*) from once_receipt").Scan(&rows))
+			if rows != 1 {
+				t.Errorf("%d rows", rows)
+			}
+		})
+	}
+	bare := harness.Migrated(t, harness.SQLite, nil)
+	if err := serviceOn(t, bare).table(t, time.Minute).Check(t.Context()); !errors.Is(err, store.ErrNotMigrated) {
+		t.Errorf("no table: %v", err)
+	}
 }
