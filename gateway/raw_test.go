@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,9 @@ func newRaw1(t *testing.T, answer func(n int64) (text string, keep bool)) *raw {
 			s.last, s.body = r, body
 			s.mu.Unlock()
 			text, keep := answer(s.seen.Add(1))
+			if head, rest, whole := strings.Cut(text, "\r\n"); whole && !keep && strings.Contains(rest, "\r\n\r\n") { // so that the connection is not used again
+				text = head + "\r\nConnection: close\r\n" + rest
+			}
 			_, _ = io.WriteString(conn, text)
 			if !keep {
 				return

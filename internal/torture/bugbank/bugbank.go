@@ -128,6 +128,7 @@ func All() []Mutant {
 		webhookMutants,
 		hooksMutants,
 		hookrelayMutants,
+		gatewayMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,
