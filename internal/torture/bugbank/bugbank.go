@@ -129,6 +129,7 @@ func All() []Mutant {
 		hooksMutants,
 		hookrelayMutants,
 		gatewayMutants,
+		receiptMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,

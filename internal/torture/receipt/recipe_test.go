@@ -126,7 +126,6 @@ func (r recipe) dsn(t *testing.T, s *service) string {
 // onRecipes runs a test on the recipe of each language.
 func onRecipes(t *testing.T, test func(t *testing.T, r recipe, dir string, s *service)) {
 	t.Helper()
-	testenv.Both(t)
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
 			tier := testenv.InProve
@@ -166,6 +165,7 @@ func post(t *testing.T, address, operation, fingerprint, die string) (reply, err
 // TestRecipes: with the code of the page, duplicates at once, and a service that is killed before and after its commit, charge once for each
 // operation; every retry gets the same answer, and another request under the key 422.
 func TestRecipes(t *testing.T) {
+	testenv.Both(t)
 	onRecipes(t, func(t *testing.T, r recipe, dir string, s *service) {
 		address := r.serve(t, dir, s)
 		replies := make([]reply, 8)
@@ -222,6 +222,7 @@ func (s *service) endpoint(t *testing.T) string {
 // TestEndpoints: the endpoints in Go, and those of the page in Python and Node, keep the contract of testdata/contract.json; and the client
 // of a gateway finds there what every implementation does.
 func TestEndpoints(t *testing.T) {
+	testenv.Both(t)
 	onRecipes(t, func(t *testing.T, r recipe, dir string, s *service) {
 		if r.language == "java" { // it has no endpoint: this one is Go's
 			endpoints(t, s, s.endpoint(t))
