@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -235,6 +236,11 @@ func TestEveryCallOfSettleFails(t *testing.T) {
 				unclear++
 				committed := s.finished(t.Context(), operation)
 				hits := faults.Heal()
+				for _, clear := range []storetest.Point{storetest.BeginRetry, storetest.CommitRetry, storetest.CommitLostApplied} {
+					if slices.Contains(hits, clear) {
+						t.Errorf("%v: another run, or a look, tells what has become of it: %v", hits, err)
+					}
+				}
 				got, err = r.Settle(t.Context(), operation)
 				must(t, err)
 				if committed == got.Tombstone {
