@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/keys"
 	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/cmd/once/internal/outbox"
+	"github.com/oncelib/once/cmd/once/internal/receipts"
 	"github.com/oncelib/once/cmd/once/internal/relay"
 	"github.com/oncelib/once/cmd/once/internal/saga"
 	"github.com/oncelib/once/cmd/once/internal/storm"
@@ -39,7 +40,7 @@ func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
 		demo.Noun, check.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun,
 		relay.Noun, sweep.Noun,
 	}}
 }

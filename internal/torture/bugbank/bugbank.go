@@ -129,6 +129,8 @@ func All() []Mutant {
 		webhookMutants,
 		hooksMutants,
 		hookrelayMutants,
+		gatewayMutants,
+		receiptMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,
