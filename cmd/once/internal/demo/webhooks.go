@@ -27,7 +27,7 @@ goes to three endpoints of a tenant: the receiver, one that never answers, and o
 and is disabled in the end.
 
 The receiver verifies each request, and books its event through an inbox. It is slow, and one of five
-answers is lost. In the middle its secret is replaced. It also gets forged requests: with a wrong secret
+answers is lost. In the middle its secret is replaced, and the old one retired later. It also gets forged requests: with a wrong secret
 or the one that was replaced, with another body or ID, an old one, and one without a signature. Meanwhile each process
 is killed (SIGKILL) again and again and started again.
 

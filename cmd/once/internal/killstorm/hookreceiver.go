@@ -51,16 +51,16 @@ type HookReceiver struct {
 	store  *sqlstore.Store
 	db     *sql.DB
 	box    *inbox.Inbox[*sql.Tx]
-	file   string // with its secret
+	file   string // with its secrets
 	unsafe bool
 	lost   atomic.Int64
 
 	mu       sync.Mutex
-	secret   string
+	secrets  string
 	verified http.Handler
 }
 
-// NewHookReceiver returns a receiver whose secret is in a file. An unsafe one neither verifies nor knows what it has booked.
+// NewHookReceiver returns a receiver whose secrets are in a file. An unsafe one neither verifies nor knows what it has booked.
 func NewHookReceiver(s *sqlstore.Store, db *sql.DB, file string, unsafe bool, log *slog.Logger) *HookReceiver {
 	box := inbox.New(once.New(s, once.Config{}), inbox.Config{
 		Consumer: "bookings", Observer: inbox.Log(log), Policy: &retry.Policy{Attempts: 1000, Base: time.Millisecond, Cap: 10 * time.Millisecond, Total: -1},
@@ -104,7 +104,7 @@ func (h *HookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handler returns the handler for the secret that the file has now.
+// handler returns the handler for the secrets that the file has now.
 func (h *HookReceiver) handler() (http.Handler, error) {
 	if h.unsafe {
 		return http.HandlerFunc(h.believe), nil
@@ -115,8 +115,8 @@ func (h *HookReceiver) handler() (http.Handler, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if secret := strings.TrimSpace(string(text)); secret != h.secret {
-		h.secret, h.verified = secret, webhook.Receive(h.box, webhook.Standard(secret), h.book)
+	if h.verified == nil || string(text) != h.secrets {
+		h.secrets, h.verified = string(text), webhook.Receive(h.box, webhook.Standard(strings.Fields(string(text))...), h.book)
 	}
 	return h.verified, nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,11 +51,12 @@ type Webhooks struct {
 	logged                secretLog
 	forged, accepted      atomic.Int64
 	mu                    sync.Mutex
-	secret, retired       string // of the healthy endpoint; retired: after the rotation
+	secret, retired       string // of the healthy endpoint; retired: which the receiver does not know any more
 	secrets               []string
 	bookedAt              int // what was booked when the receiver was last killed
 	calming               sync.Once
 	calmed                error
+	rotated               chan struct{} // closed when the secret is replaced, or cannot be
 }
 
 // LeastWebhooks is the smallest number of refunds: each process is killed several times, and some refunds meet no kill.
@@ -62,7 +64,7 @@ const LeastWebhooks = 24
 
 // NewWebhooks returns a storm, so that its sick endpoints have an address before its processes start.
 func NewWebhooks(cfg WebhooksConfig) *Webhooks {
-	s := &Webhooks{WebhooksConfig: cfg}
+	s := &Webhooks{WebhooksConfig: cfg, rotated: make(chan struct{})}
 	s.frame = frame{
 		victims: append([]*Server{cfg.Receiver}, cfg.Senders...), // the receiver first: the senders need its port
 		orders:  cfg.Orders, calm: cfg.Orders / 3, clients: cfg.Clients, each: cfg.Kills, seed: cfg.Seed,
@@ -110,7 +112,7 @@ func (s *Webhooks) Run(ctx context.Context) (r WebhooksReport, err error) {
 // rage is everything that happens while there are processes.
 func (s *Webhooks) rage(ctx context.Context) error {
 	s.enter("starting")
-	if err := s.keepSecret(""); err != nil {
+	if err := s.tellReceiver(); err != nil {
 		return err
 	}
 	if err := startAll(ctx, s.victims...); err != nil {
@@ -144,7 +146,8 @@ func (s *Webhooks) register(ctx context.Context) error {
 		*e.id = created.ID
 		s.secrets = append(s.secrets, created.Secret)
 		if e.id == &s.healthy {
-			if err := s.keepSecret(created.Secret); err != nil {
+			s.secret = created.Secret
+			if err := s.tellReceiver(s.secret); err != nil {
 				return err
 			}
 		}
@@ -179,27 +182,37 @@ func (s *Webhooks) manage(ctx context.Context, path string, body any) (m managed
 	}
 }
 
-// keepSecret gives a secret to the receiver, for which the receiver need not start again.
-func (s *Webhooks) keepSecret(secret string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.secret, s.retired = secret, s.secret
+// tellReceiver gives secrets to the receiver, for which it need not start again.
+func (s *Webhooks) tellReceiver(secrets ...string) error {
 	next := s.SecretFile + ".next"
-	if err := os.WriteFile(next, []byte(secret), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte(strings.Join(secrets, "\n")), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, s.SecretFile)
 }
 
 // rotate replaces the secret of the healthy endpoint: for a while its requests are signed with both. The tenant chooses the secret, so that it can ask again when the
-// answer is lost.
+// answer is lost. A relay may sign with the old one alone for a moment: so the receiver knows both.
 func (s *Webhooks) rotate(ctx context.Context) error {
+	defer close(s.rotated)
 	secret := webhook.NewSecret()
-	s.secrets = append(s.secrets, secret)
-	if _, err := s.manage(ctx, "/"+s.healthy+"/rotate", map[string]any{"secret": secret, "overlap_seconds": 3600}); err != nil {
+	s.mu.Lock()
+	old := s.secret
+	s.secret, s.secrets = secret, append(s.secrets, secret)
+	s.mu.Unlock()
+	if err := s.tellReceiver(secret, old); err != nil {
 		return err
 	}
-	return s.keepSecret(secret)
+	_, err := s.manage(ctx, "/"+s.healthy+"/rotate", map[string]any{"secret": secret, "overlap_seconds": 3600})
+	return err
+}
+
+// retire has the receiver forget the old secret: what is sent from now on must be signed with the new one.
+func (s *Webhooks) retire() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retired = s.secrets[0]
+	return s.tellReceiver(s.secret)
 }
 
 // aim waits for the moment at which a kill hurts most: of the receiver, when it books again since its last kill.
@@ -220,13 +233,16 @@ func (s *Webhooks) aim(ctx context.Context, victim *Server, rng *rand.Rand) erro
 // order asks a sender for a refund until it is made. Some come with a request that is forged, and one with a rotation.
 func (s *Webhooks) order(ctx context.Context, i int) error {
 	defer s.answered.count()
-	if i == s.underFire()/2 {
+	switch half := s.underFire() / 2; {
+	case i == half:
 		if err := s.rotate(ctx); err != nil {
 			return err
 		}
+	case i > half: // so that the last kills come after the rotation
+		<-s.rotated
 	}
 	if i >= s.underFire() {
-		s.calming.Do(func() { s.calmed = s.untilEmpty(ctx) })
+		s.calming.Do(func() { s.calmed = s.calmDown(ctx) })
 		if s.calmed != nil {
 			return s.calmed
 		}
@@ -327,12 +343,15 @@ func (s *Webhooks) forge(ctx context.Context, n int) error {
 	}
 }
 
-// untilEmpty waits until what the kills have delayed is delivered.
-func (s *Webhooks) untilEmpty(ctx context.Context) error {
+// calmDown waits until what the kills have delayed is delivered, and retires the old secret. Each node of the sender was killed since the rotation, and has read the new one.
+func (s *Webhooks) calmDown(ctx context.Context) error {
 	_, err := s.await(ctx, func() (int, bool, error) {
 		n, err := s.waiting(ctx, s.healthy)
 		return -n, n == 0, err
 	})
+	if err == nil {
+		err = s.retire()
+	}
 	return err
 }
 
