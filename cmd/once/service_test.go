@@ -27,7 +27,7 @@ const asService = "test-service"
 // charges keeps its keys by hand, rightly but for when it commits.
 type charges struct {
 	db      *sql.DB
-	commits string        // one, three, again, first
+	commits string        // one, three, again, first, apart
 	work    time.Duration // before the last commit
 }
 
@@ -106,7 +106,7 @@ type connection interface {
 }
 
 func (c *charges) keep(ctx context.Context, key, hash string, amount int) (status int, answer string, err error) {
-	if c.commits != "one" {
+	if c.commits != "one" && c.commits != "apart" {
 		return c.execute(ctx, c.db, key, hash, amount)
 	}
 	tx, err := c.db.BeginTx(ctx, nil)
@@ -117,7 +117,11 @@ func (c *charges) keep(ctx context.Context, key, hash string, amount int) (statu
 	if status, answer, err = c.execute(ctx, tx, key, hash, amount); err != nil {
 		return 0, "", err
 	}
-	return status, answer, tx.Commit()
+	if err := tx.Commit(); err != nil || c.commits == "one" || status != http.StatusCreated {
+		return status, answer, err
+	}
+	_, err = c.db.ExecContext(ctx, "update taken set answer = $1 where id = $2", answer, key)
+	return status, answer, err
 }
 
 func (c *charges) execute(ctx context.Context, on connection, key, hash string, amount int) (status int, answer string, err error) {
@@ -139,6 +143,8 @@ func (c *charges) execute(ctx context.Context, on connection, key, hash string, 
 			return http.StatusUnprocessableEntity, "", nil
 		case answer != "":
 			return http.StatusCreated, answer, nil
+		case c.commits == "apart":
+			return http.StatusAccepted, "", nil
 		case c.commits != "again":
 			return http.StatusConflict, "", nil
 		}
@@ -152,6 +158,9 @@ func (c *charges) execute(ctx context.Context, on connection, key, hash string, 
 	}
 	<-time.After(c.work)
 	answer = fmt.Sprintf(`{"id":%d}`, id)
+	if c.commits == "apart" {
+		return http.StatusCreated, answer, nil
+	}
 	_, err = on.ExecContext(ctx, "update taken set answer = $1 where id = $2", answer, key)
 	return http.StatusCreated, answer, err
 }

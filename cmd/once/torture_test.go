@@ -104,7 +104,7 @@ func TestTortureAtEachPacket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for commits, want := range map[string]string{"one": "", "three": "stuck", "again": "double", "first": "lost"} {
+	for commits, want := range map[string]string{"one": "", "three": "stuck", "again": "double", "first": "lost", "apart": "different"} {
 		t.Run(commits, func(t *testing.T) {
 			t.Parallel()
 			testenv.Need(t, "postgresql", "psql")
@@ -155,15 +155,22 @@ func judge(t *testing.T, o output, r crash.Report, want string) {
 func TestTortureOfRedis(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "node")
-	for lock, want := range map[string]string{"60000": "stuck", "50": "double"} {
+	for lock, c := range map[string]struct {
+		want   string
+		points []string
+	}{
+		"60000": {"stuck", []string{"after the answer to packet 1", "before packet 2", "after the answer to packet 2", "before packet 3"}},
+		"50":    {"double", []string{"after the answer to packet 2", "before packet 3"}},
+	} {
+		want := c.want
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			redis, port := startRedis(t)
 			_, proxy, _ := net.SplitHostPort(freeAddress(t))
 			o, r := tortured(t, "--stuck-after", patience(want), "--proxy", proxy+"="+port, "--effects", redis.effects(t), "--", "node", "testdata/services/setnx.js", "{port}", proxy, lock)
 			judge(t, o, r, want)
-			if !r.Complete || len(r.Kills) != 6 {
-				t.Errorf("%+v", r)
+			if !r.Complete || len(r.Kills) != 6 || len(r.Findings) != 1 || !slices.Equal(r.Findings[0].Points, c.points) {
+				t.Errorf("%s", o.stdout)
 			}
 		})
 	}
@@ -225,11 +232,11 @@ func TestTortureEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const hang = "(echo ready >&3; sleep 3600)"
+	const hang = "(echo ready >&3; sleep 120)"
 	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 130, syscall.SIGKILL: -1} {
 		for name, c := range map[string]struct{ effects, before string }{
-			"command": {"!echo 0", hang + " & setsid sh -c '" + hang + "' & setsid sh -c 'setsid sh -c \"sleep 3600 & sleep 3600\" &' & trap '' TERM INT; " + hang + ";"},
-			"effects": {"!" + hang, "sleep 3600 & "},
+			"command": {"!echo 0", hang + " & setsid sh -c '" + hang + "' & setsid sh -c 'setsid sh -c \"sleep 120 & sleep 120\" &' & trap '' TERM INT; " + hang + ";"},
+			"effects": {"!" + hang, "sleep 120 & "},
 		} {
 			t.Run(signal.String()+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -260,6 +267,10 @@ func TestTortureTellsNothing(t *testing.T) {
 	}
 	busy := httptest.NewServer(http.NotFoundHandler())
 	defer busy.Close()
+	taken := filepath.Join(t.TempDir(), "taken.http")
+	if err := os.WriteFile(taken, []byte("POST "+busy.URL+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "charges.db")
 	count := `!sqlite3 -cmd '.timeout 10000' ` + file + ` "select count(*) from charge"`
 	service := []string{self, asService, "one", "file:" + file, "{port}"}
@@ -270,6 +281,7 @@ func TestTortureTellsNothing(t *testing.T) {
 		"ended by itself: oh dear.\nTry: the same":             {"--effects", "!echo 0", "--", "sh", "-c", "echo oh dear; : {port}"},
 		"by itself: fork/exec":                                 {"--effects", "!echo 0", "--", "/no/such/command", "{port}"},
 		"the proxy does not listen: ":                          append([]string{"--effects", "!echo 0", "--proxy", busy.Listener.Addr().String() + "=1", "--"}, service...),
+		busy.Listener.Addr().String() + " is in use":           {"--effects", "!echo 0", "--request", taken, "--", self, asService},
 		"which command":                                        {"--effects", "!echo 0"},
 		"--effects is missing":                                 {"--", "true"},
 		"--kills 0":                                            {"--effects", "!echo 0", "--kills", "0", "--", "true"},

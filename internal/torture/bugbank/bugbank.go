@@ -116,6 +116,7 @@ func All() []Mutant {
 		sqlChangeMutants,
 		operateMutants,
 		cliMutants,
+		tortureMutants,
 		logMutants,
 		planeMutants,
 		relayMutants,

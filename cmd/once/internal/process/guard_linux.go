@@ -29,7 +29,7 @@ func endAdopted() {
 		for _, pid := range found {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it is a child, and not waited for: no other process has its number
 		}
-		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR { //nolint:errorlint // a system call returns it bare
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
 			return
 		}
 	}

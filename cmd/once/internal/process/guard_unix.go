@@ -34,7 +34,7 @@ func guard(name string, args []string) (code int) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	runtime.LockOSThread() // the parent-death signal of the command is that of the thread
 	adopt()
-	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd := exec.CommandContext(context.Background(), name, args...) //nolint:gosec // to run it is what the guard is for
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, attributes()
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

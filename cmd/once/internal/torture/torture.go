@@ -3,6 +3,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -70,7 +71,7 @@ func (c *torture) Flags(fs *pflag.FlagSet) {
 }
 
 func (c *torture) Run(ctx context.Context, m *cli.Env, args []string) error {
-	cfg, err := c.config(args)
+	cfg, err := c.config(ctx, args)
 	if err != nil {
 		return usage(err)
 	}
@@ -109,7 +110,7 @@ func usage(err error) error {
 }
 
 // config reads the command line.
-func (c *torture) config(args []string) (cfg crash.Config, err error) {
+func (c *torture) config(ctx context.Context, args []string) (cfg crash.Config, err error) {
 	switch {
 	case len(args) == 0:
 		return cfg, cli.Usage("which command serves the API?", "once torture --request charge.http --effects http://localhost:{port}/count -- node server.js {port}")
@@ -135,7 +136,7 @@ func (c *torture) config(args []string) (cfg crash.Config, err error) {
 	}
 	effects := c.effects
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "{port}") }) {
-		port, err := freePort()
+		port, err := freePort(ctx)
 		if err != nil {
 			return cfg, err
 		}
@@ -174,10 +175,10 @@ func local(address string) string {
 }
 
 // freePort returns a port below those that connections get, so that none takes it while the command is down.
-func freePort() (string, error) {
+func freePort(ctx context.Context) (string, error) {
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
-		l, err := net.Listen("tcp", address)
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
 			continue
 		}
@@ -185,5 +186,5 @@ func freePort() (string, error) {
 		_, port, err := net.SplitHostPort(address)
 		return port, err
 	}
-	return "", fmt.Errorf("no port is free between 20000 and 30000. Try: a port in the command and in the request")
+	return "", errors.New("no port is free between 20000 and 30000. Try: a port in the command and in the request")
 }

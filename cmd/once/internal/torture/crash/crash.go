@@ -109,16 +109,17 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 		return false, err
 	}
 	r.isStored = r.usual.equal(again, true)
-	switch s := (seen{first: r.usual, final: again, again: again, isAnswered: true, effects: r.counted - start}); {
-	case s.effects > r.unit:
-		r.find(double, point{}, fmt.Sprintf("a retry is executed: %d effects, not %d", s.effects, r.unit))
+	effects := r.counted - start
+	switch {
+	case effects > r.unit:
+		r.find(double, point{}, fmt.Sprintf("a retry is executed: %d effects, not %d", effects, r.unit))
 	case again.status != r.usual.status:
 		r.find(different, point{}, fmt.Sprintf("a retry gets %v, and not %v", again, r.usual))
 	case !r.isStored:
 		r.find(different, point{}, "a retry gets other bytes than the first answer")
 	}
 	// A kill tells nothing about a service that does not even keep a key while it lives.
-	return len(r.report.Findings) > 0 && r.usual.status != again.status || r.counted-start > r.unit, nil
+	return effects > r.unit || r.usual.status != again.status, nil
 }
 
 // eachPacket kills at each packet of a request, one after the other, until a request has no more of them.
