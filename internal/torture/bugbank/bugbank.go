@@ -117,6 +117,7 @@ func All() []Mutant {
 		sqlChangeMutants,
 		operateMutants,
 		cliMutants,
+		tortureMutants,
 		logMutants,
 		planeMutants,
 		relayMutants,
