@@ -110,7 +110,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
-	if t.gone || t.disabled || time.Now().Before(t.until) || t.wants() <= 0 || !b.mayStart(t) {
+	if t.gone || t.disabled || t.broken != nil || t.ordered && t.pending() || time.Now().Before(t.until) || t.wants() <= 0 || !b.mayStart(t) {
 		return s, false
 	}
 	t.flight[d.event] = true

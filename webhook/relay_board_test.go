@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -66,6 +67,21 @@ func TestWakeDuringClaim(t *testing.T) {
 	b.claimed(a, time.Now().Add(time.Hour))
 	if asks, again := b.due(); len(asks) > 0 || time.Until(again) < time.Minute {
 		t.Errorf("%d endpoints are asked for again without a wake, and then at %v", len(asks), again)
+	}
+}
+
+// TestChangedDuringClaim: what a claim has found does not begin if the secret of its endpoint does not open any more, or if the endpoint has become an ordered one.
+func TestChangedDuringClaim(t *testing.T) {
+	b := boardOf(2, nil)
+	asks, _ := b.due()
+	first := begin(t, b, asks[0], 1)[0]
+	first.end(b, 200) // it is not written down yet
+	b.put(asks[0].target.id, 0, 2, &settings{concurrency: 4, ordered: true}, &health{})
+	b.put(asks[1].target.id, 0, 2, &settings{concurrency: 4, broken: errors.New("another key")}, &health{})
+	for i, what := range []string{"ordered", "broken"} {
+		if _, started := b.start(&delivery{target: asks[i].target, event: 2}); started {
+			t.Errorf("a delivery to an endpoint that is %s now has begun", what)
+		}
 	}
 }
 

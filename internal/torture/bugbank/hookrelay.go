@@ -92,4 +92,14 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: `"x.part = any(array(" + locked + "))"`, New: `"d.part in (" + locked + ")"`}},
 		Tests: onHookrelay("TestSettlePlans$/^50000,_stale_false$"),
 	},
+	{
+		Name:  "a status that no database takes is kept",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "resp.StatusCode > 999", New: "resp.StatusCode < 0"}},
+		Tests: in("webhook", "TestOddStatus"),
+	},
+	{
+		Name:  "an outcome that the database refuses keeps those of others waiting",
+		Edits: []Edit{{In: "webhook.refused", Old: "err != nil", New: "err == nil"}},
+		Tests: onHookrelay("TestRefusedOutcome$/^pgxstore$"),
+	},
 }
