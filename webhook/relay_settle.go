@@ -136,12 +136,12 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 // endpoint has answered is written without that.
 func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
 	err := r.settleRows(ctx, list, rows)
-	if !refused(ctx, err) {
+	if !isRefused(ctx, err) {
 		return err
 	}
 	for i := range list {
 		err := r.settleRows(ctx, list[i:i+1], rows[i:i+1])
-		if refused(ctx, err) {
+		if isRefused(ctx, err) {
 			d := list[i]
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
 			err = r.settleRows(ctx, list[i:i+1], r.rows(ctx, []*delivery{d.bare()}))
@@ -153,8 +153,8 @@ func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) e
 	return nil
 }
 
-// refused reports whether a statement has failed for what it says, so that it fails again.
-func refused(ctx context.Context, err error) bool {
+// isRefused reports whether a statement has failed for what it says, so that it fails again.
+func isRefused(ctx context.Context, err error) bool {
 	return err != nil && store.KindOf(err) == store.KindOther && ctx.Err() == nil
 }
 
