@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,11 +120,8 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 		if len(some) == 0 {
 			continue
 		}
-		rows, err := r.rows(some)
-		if err == nil {
-			err = r.write(ctx, func(ctx context.Context) error { return r.settleRows(ctx, some, rows) })
-		}
-		if err != nil {
+		rows := r.rows(ctx, some)
+		if err := r.write(ctx, func(ctx context.Context) error { return r.settleAll(ctx, some, rows) }); err != nil {
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 			return
 		}
@@ -132,6 +130,42 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 	for _, d := range list {
 		r.tellOutcome(ctx, d, now)
 	}
+}
+
+// settleAll is settleRows. If the database refuses the rows, each is written by itself: one of them must not keep the outcomes of others, and one that is refused for what the
+// endpoint has answered is written without that.
+func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
+	err := r.settleRows(ctx, list, rows)
+	if !isRefused(ctx, err) {
+		return err
+	}
+	for i := range list {
+		err := r.settleRows(ctx, list[i:i+1], rows[i:i+1])
+		if isRefused(ctx, err) {
+			d := list[i]
+			r.tell(ctx, RelayEvent{Type: EventDatabase, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
+			err = r.settleRows(ctx, list[i:i+1], r.rows(ctx, []*delivery{d.bare()}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isRefused reports whether a statement has failed for what it says, so that it fails again.
+func isRefused(ctx context.Context, err error) bool {
+	return err != nil && store.KindOf(err) == store.KindOther && ctx.Err() == nil
+}
+
+// bare is a delivery of whose answer only that it was delivered is known, or that it was not.
+func (d delivery) bare() *delivery {
+	plain := Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
+	if d.answer.delivered() {
+		plain.Error, plain.Status = "", http.StatusOK
+	}
+	d.answer.Attempt = plain
+	return &d
 }
 
 // tellOutcome tells the observer what has become of a delivery.
@@ -154,14 +188,16 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 }
 
 // rows are deliveries with their attempts, as settleRows writes them down: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, part.
-func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
+// encrypted, cause, part. An answer that cannot be encrypted is not kept: the outcome does not wait for the key.
+func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
 		body := a.Answer
 		if len(body) > 0 {
+			var err error
 			if body, err = r.hooks.seal(body, answerLabel(d.uid)); err != nil {
-				return nil, err
+				r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
+				body = nil
 			}
 		}
 		if body == nil {
@@ -170,7 +206,7 @@ func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
 		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), int64(d.part.Number)})
 	}
-	return rows, nil
+	return rows
 }
 
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause"
