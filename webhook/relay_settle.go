@@ -282,9 +282,9 @@ func (r *Relay) located(list []*delivery) string {
 	return text.String()
 }
 
-// joined is a table of deliveries with their rows, one by one, on MySQL.
+// joined is a table of deliveries with their rows, one by one, on MySQL. A plan that reads the table of deliveries would wait for rows of others.
 func (r *Relay) joined(list []*delivery) string {
-	return r.table(list) + " straight_join once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+	return r.table(list) + " straight_join once_webhook_delivery d force index (primary) on d.endpoint = x.endpoint and d.event = x.event"
 }
 
 // micros is the pause until the next attempt in microseconds; -1: there is none.
