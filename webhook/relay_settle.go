@@ -211,8 +211,8 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause"
 
-// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile, or whose part
-// another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
+// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile,
+// as by Resend, or whose part another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
 func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) error {
 	held := heldBy(list)
 	if r.db.Dialect() == sqlplane.PostgreSQL {
@@ -227,7 +227,7 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
 	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and `
+ x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
@@ -252,13 +252,18 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	if err != nil || len(still) == 0 {
 		return err
 	}
-	found := map[[2]int64]int64{} // attempts
-	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
-		var endpoint, event, attempts int64
+	type version struct {
+		attempts int64
+		cause    string
+	}
+	found := map[[2]int64]version{}
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
+		var endpoint, event int64
+		var of version
 		var part int
-		err := row.Scan(&endpoint, &event, &attempts, &part)
+		err := row.Scan(&endpoint, &event, &of.attempts, &of.cause, &part)
 		if still[part] {
-			found[[2]int64{endpoint, event}] = attempts
+			found[[2]int64{endpoint, event}] = of
 		}
 		return err
 	})
@@ -268,7 +273,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	var changed []*delivery
 	var values []any
 	for i, d := range list {
-		if attempts, exists := found[[2]int64{d.target.id, d.event}]; exists && attempts == int64(d.attempts) {
+		if of, exists := found[[2]int64{d.target.id, d.event}]; exists && of == (version{int64(d.attempts), string(d.cause)}) {
 			changed = append(changed, d)
 			x := rows[i]
 			values = append(values, x[0], x[1], x[4])
@@ -318,9 +323,9 @@ func (r *Relay) located(list []*delivery) string {
 	return text.String()
 }
 
-// joined is a table of deliveries with their rows, one by one, on MySQL.
+// joined is a table of deliveries with their rows, one by one, on MySQL. A plan that reads the table of deliveries would wait for rows of others.
 func (r *Relay) joined(list []*delivery) string {
-	return r.table(list) + " straight_join once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+	return r.table(list) + " straight_join once_webhook_delivery d force index (primary) on d.endpoint = x.endpoint and d.event = x.event"
 }
 
 // micros is the pause until the next attempt in microseconds; -1: there is none.
