@@ -59,7 +59,7 @@ type Relay struct {
 	board    *board
 	settlers [lanes]*settler
 	sending  sync.WaitGroup
-	stating  sync.Mutex // while the health of endpoints is written down
+	stater   *stater
 	woken    chan struct{}
 	running  atomic.Bool
 }
@@ -125,7 +125,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer letGo()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
 	changed := make(chan struct{}, 1)
-	var held, working, settling sync.WaitGroup
+	var held, working, settling, stating sync.WaitGroup
 	var failed error
 	held.Go(func() {
 		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
@@ -133,6 +133,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		stop()
 	})
+	r.stater = newStater(r)
+	stating.Go(func() { r.stater.run(ctx) })
 	for lane := range r.settlers {
 		s := &settler{relay: r, woken: make(chan struct{}, 1)}
 		r.settlers[lane] = s
@@ -150,6 +152,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		s.end()
 	}
 	settling.Wait()
+	r.stater.end()
+	stating.Wait()
 	letGo()
 	held.Wait()
 	r.client.CloseIdleConnections()

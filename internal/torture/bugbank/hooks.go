@@ -97,4 +97,16 @@ var hooksMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(sweeper).rows", Old: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)`, New: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = -?", endpoint)`}},
 		Tests: hooksOn("TestForget$/^SQLite$"),
 	},
+	{
+		Name:  "what comes of an attempt on its way undoes a resend",
+		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "of == (version{int64(d.attempts), string(d.cause)})", New: "of.attempts == int64(d.attempts)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "hookrelay", Test: "TestResendBesideAttempt$/^SQLite$"}},
+	},
+	{
+		Name: "what was delivered during a replay is delivered again",
+		Edits: []Edit{{In: "webhook.(*Endpoints).replay", Old: `if err == nil && n > 0 {
+	var got int64`, New: `if err != nil {
+	var got int64`}},
+		Tests: hooksOn("TestReplayBesideSettle$/^pgxstore"),
+	},
 }

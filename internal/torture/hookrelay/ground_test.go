@@ -165,6 +165,17 @@ func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
 	return harness.Exec(t, g.db, query, args...)
 }
 
+// until waits until a query returns a number. How endpoints are doing is written down a little later than what has become of their deliveries.
+func (g *ground) until(t *testing.T, what string, want int, query string) {
+	t.Helper()
+	harness.Until(t, func() error {
+		if n := g.count(t, query); n != want {
+			return fmt.Errorf("%d %s, want %d", n, what, want)
+		}
+		return nil
+	})
+}
+
 // settled waits until nothing waits for an attempt.
 func (g *ground) settled(t *testing.T, e *events, delivered int) {
 	t.Helper()
