@@ -43,8 +43,11 @@ type RelayConfig struct {
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer is told what the relay does. Default: it logs with slog.
+	// Observer is told what the relay does, for logs and metrics: see [LogRelay] and [RelayMetrics]. Default: it logs with slog.
 	Observer RelayObserver
+
+	// Tracer makes a span of each request. An onceotel.Telemetry is one.
+	Tracer Tracer
 }
 
 // Relay delivers webhooks to endpoints, each for itself. Its Wake is made for [once.Config].AfterCommit: a commit that has sent something wakes it.
@@ -56,6 +59,7 @@ type Relay struct {
 	sent   *atomic.Bool // this process has sent something
 
 	holder   holder
+	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
 	board    *board
 	settlers [lanes]*settler
 	sending  sync.WaitGroup
@@ -123,7 +127,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer stop()
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
+	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
+	r.boarding.Unlock()
 	changed := make(chan struct{}, 1)
 	var held, working, settling, stating sync.WaitGroup
 	var failed error

@@ -37,6 +37,7 @@ type ground struct {
 // relayer is a webhook.Hooks of any transaction.
 type relayer interface {
 	Relay(cfg webhook.RelayConfig) *webhook.Relay
+	Endpoints() *webhook.Endpoints
 }
 
 func newGround(t *testing.T, kind string) *ground {
