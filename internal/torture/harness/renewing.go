@@ -1,23 +1,25 @@
-package lease
+package harness
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// pointStore passes points, none of them while leases are renewed.
-type pointStore[TX any] struct{ harness.Points[TX] }
+// LeasePoints are Points of a store that keeps leases. [Strike] waits while leases are renewed.
+type LeasePoints[TX any] struct{ Points[TX] }
 
 // renewing is locked while leases are renewed.
 var renewing sync.Mutex
 
 // Reserve implements sqlplane.Reserver.
-func (s *pointStore[TX]) Reserve() (own sqlplane.Database, release func(), err error) {
+func (s *LeasePoints[TX]) Reserve() (own sqlplane.Database, release func(), err error) {
 	reserver, _ := store.As[sqlplane.Reserver](s.Store)
 	own, release, err = reserver.Reserve()
 	return renewable{own}, release, err
@@ -32,4 +34,19 @@ func (d renewable) Renew(ctx context.Context, holds []store.Hold, lease time.Dur
 	defer renewing.Unlock()
 	renewer, _ := store.As[store.Renewer](d.Database)
 	return renewer.Renew(ctx, holds, lease)
+}
+
+// Strike kills this process, or prints "stop" and stops it until it is woken. One that is stopped while it renews a lease would keep what it
+// has locked, as a whole file of SQLite.
+func Strike(signal syscall.Signal) {
+	if signal == syscall.SIGKILL {
+		_ = syscall.Kill(os.Getpid(), signal)
+		select {}
+	}
+	renewing.Lock()
+	defer renewing.Unlock()
+	fmt.Println("stop")
+	if err := Stop(); err != nil {
+		panic(err)
+	}
 }

@@ -1,4 +1,5 @@
-package check
+// Package oracle counts effects: it asks a URL or a command for one number.
+package oracle
 
 import (
 	"context"
@@ -7,26 +8,28 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/check/probe"
-	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/process"
 )
+
+// Count returns how many effects there are.
+type Count func(context.Context) (int64, error)
 
 // mostOfNumber bounds what is read where a number should be.
 const mostOfNumber = 1 << 10
 
-// counter is the function that --effects names, nil without it.
-func counter(from string, owned []string) (func(context.Context) (int64, error), error) {
+// New is the function that --effects names, nil without it.
+func New(from string, owned []string) (Count, error) {
 	if from == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
 	if command, ok := strings.CutPrefix(from, "!"); ok {
 		return func(ctx context.Context) (int64, error) {
-			out, err := exec.CommandContext(ctx, "sh", "-c", command).Output()
+			out, err := process.Output(ctx, "sh", "-c", command)
 			if err != nil { // which may repeat a password
 				return 0, errors.New("the command of --effects has failed. Try: the same command in a shell")
 			}
@@ -35,14 +38,14 @@ func counter(from string, owned []string) (func(context.Context) (int64, error),
 	}
 	u, err := url.Parse(from)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, cli.Usage("--effects is neither a URL nor a command", "--effects http://localhost:8080/count, or --effects '!psql -Atc \"select count(*) from charge\"'")
+		return nil, errors.New("--effects is neither a URL nor a command. Try: --effects http://localhost:8080/count, or --effects '!psql -Atc \"select count(*) from charge\"'")
 	}
-	if err := probe.Allow(u, owned); err != nil {
-		return nil, usage(err)
+	if err := probe.Allow(u.Hostname(), owned); err != nil {
+		return nil, err
 	}
 	client := &http.Client{
 		Timeout:       30 * time.Second,
-		Transport:     &http.Transport{}, // without a proxy
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return func(ctx context.Context) (int64, error) { return get(ctx, client, u) }, nil
