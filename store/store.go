@@ -71,6 +71,7 @@ type Record struct {
 	LeaseExpired  bool   // the state is running, and its lease is over by the store's clock
 	RecoveryPoint string // last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
+	Checkable     bool   // the state is unknown, and the called service can be asked; it is not stored
 	Data          []byte // what the recovery points saved
 }
 
