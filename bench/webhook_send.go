@@ -130,7 +130,8 @@ type verified struct {
 // hookVerify compares Verify with the bare HMAC of the same bytes.
 func (b *bench) hookVerify() (list []verified, err error) {
 	for _, size := range []int{1000, 20_000} {
-		body, header := []byte(strings.Repeat("x", size)), http.Header{}
+		const begin, end = `{"type":"refund.succeeded","data":{"memo":"`, `"}}`
+		body, header := []byte(begin+strings.Repeat("x", size-len(begin+end))+end), http.Header{}
 		signer, err := webhook.NewSigner(hookSecret)
 		if err == nil {
 			err = signer.Sign(header, "msg_1", time.Now(), body)
@@ -143,12 +144,12 @@ func (b *bench) hookVerify() (list []verified, err error) {
 		if err != nil {
 			return nil, err
 		}
-		mac, head, sum := hmac.New(sha256.New, key), []byte("msg_1."+header.Get(webhook.HeaderTimestamp)+"."), make([]byte, 0, sha256.Size)
+		head := []byte("msg_1." + header.Get(webhook.HeaderTimestamp) + ".")
 		bare := func() error {
-			mac.Reset()
+			mac := hmac.New(sha256.New, key)
 			mac.Write(head)
 			mac.Write(body)
-			sum = mac.Sum(sum[:0])
+			mac.Sum(nil)
 			return nil
 		}
 		verify := func() error {
