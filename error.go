@@ -14,7 +14,7 @@ const (
 	CodeInvalid     Code = "invalid"            // the operation itself is malformed
 	CodeInFlight    Code = "in_flight"          // another caller executes it now
 	CodeMismatch    Code = "mismatch"           // the key was used for another request
-	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person or reconciler decides
+	CodeUnknown     Code = "unknown"            // an external effect may have happened; a person decides, or, with Error.After, the next caller asks
 	CodeStale       Code = "stale"              // nothing is known of the operation, and its first attempt is so old that it may be forgotten
 	CodeFailed      Code = "failed"             // the handler failed; nothing is stored, a retry executes
 	CodeAborted     Code = "aborted"            // the handler has swallowed a statement error; nothing is stored
@@ -72,8 +72,13 @@ func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool
 	switch e.Code {
 	case CodeInFlight:
 		return "in flight", e.After, false
+	case CodeUnknown:
+		if e.After > 0 { // the called service is asked when the next caller comes
+			return "unknown", e.After, false
+		}
+		return "final", 0, false
 	case CodeFailed, CodeAborted, CodeConflict, CodeUnavailable:
-	default: // invalid, mismatch, unknown, stale, result unavailable, misuse
+	default: // invalid, mismatch, stale, result unavailable, misuse
 		return "final", 0, false
 	}
 	causeFirst = e.Code == CodeFailed

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/store"
 )
 
@@ -107,7 +108,11 @@ func (c *call[TX]) found(rec store.Record) verdict {
 	case rec.State == store.StateDone:
 		v.replayed = true
 	case rec.State == store.StateUnknown, rec.Idle() && rec.CallStarted: // an external call may have taken effect
-		v.err = c.fail(CodeUnknown, EffectInDoubt, nil)
+		var cause error
+		if rec.Checkable {
+			cause = ability.ErrCheckable
+		}
+		v.err = c.fail(CodeUnknown, EffectInDoubt, cause)
 	default:
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
@@ -127,6 +132,10 @@ func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
 	switch code {
 	case CodeInFlight, CodeUnavailable, CodeConflict:
 		err.After = time.Second
+	case CodeUnknown:
+		if errors.Is(cause, ability.ErrCheckable) { // the next caller asks
+			err.After = time.Second
+		}
 	}
 	return err
 }

@@ -294,6 +294,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	if c.policy.Check.find == nil || !r.saved.Call.Check {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 	}
+	r.saved.Call.Asked = time.Now().UTC()
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
 	case err != nil:
@@ -306,7 +307,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 		if errors.Is(cause, errNoAnswer) {
 			return nil
 		}
-		return fmt.Errorf("call %q has not taken effect: %w", c.phase, cause)
+		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)
 	}
 	return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 }

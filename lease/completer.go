@@ -43,8 +43,12 @@ type Completer struct {
 	Store *Store
 
 	// Encrypter is that of the engine: it keeps the requests of operations, without which nothing can be
-	// executed but by their callers. Required.
+	// executed but by their callers. Required, except with AskOnly.
 	Encrypter once.Encrypter
+
+	// AskOnly asks only about calls whose outcome is not known and that have a [Check]. That needs neither Encrypter nor requests: a
+	// handler whose call was voided is to make no other one, such as by an error of [NotSent], and its client goes on.
+	AskOnly bool
 
 	// Handlers go on with operations. An operation whose name has no handler is left alone: another program of the database may
 	// have it. So are the operations of other packages of once, whose scopes are reserved. Required.
@@ -77,7 +81,7 @@ func (c Completer) Run(ctx context.Context) error {
 	switch {
 	case c.Store == nil, len(c.Handlers) == 0:
 		return errors.New("lease: a Completer needs Store and Handlers")
-	case c.Encrypter == nil:
+	case c.Encrypter == nil && !c.AskOnly:
 		return errors.New("lease: a Completer needs Encrypter: without the requests of the operations it cannot execute them. Try: the Config.Encrypter of the engine")
 	case c.Every < 0, c.CheckEvery < 0, c.Concurrency < 0:
 		return errors.New("lease: Every, CheckEvery and Concurrency of a Completer must not be negative")
@@ -134,6 +138,7 @@ type completing struct {
 type tries struct {
 	count  int
 	queued bool
+	told   bool      // that its outcome is unknown
 	next   time.Time // not before
 	seen   int       // the last round in which it was due
 }
@@ -172,6 +177,7 @@ func (c *completing) round(ctx context.Context) error {
 			case owner.Check(ctx, e.Scope) != nil: // a page has some of another owner at most: the next one begins behind its scopes
 				page.After = store.ID{Scope: owner.Of(e.Scope).Scopes().Before}
 			case !c.knows(e) || !c.isTime(e.ID) || c.endsInCall(ctx, e):
+			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
 			case !c.enqueue(e):
 				return nil
 			}
@@ -276,6 +282,7 @@ func (c *completing) work(ctx context.Context) {
 func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
+	case once.CodeOf(err) == once.CodeUnknown && c.hasTold(e.ID): // once for each change
 	case once.CodeOf(err) == once.CodeUnknown:
 		c.Log.Error("the outcome of an operation is unknown", "scope", e.Scope, "idempotency_key", keyname.Hashes(e.Key)[0], "since", e.Since, "error", err)
 	case !ended:
@@ -284,7 +291,14 @@ func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
-	c.tried[e.ID] = tries{count: t.count + 1, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
+	c.tried[e.ID] = tries{count: t.count + 1, told: once.CodeOf(err) == once.CodeUnknown, next: time.Now().Add(c.pause(e, t.count)), seen: t.seen}
+}
+
+// hasTold reports whether the last question about an operation was logged as one without an answer.
+func (c *completing) hasTold(id store.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tried[id].told
 }
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
@@ -313,17 +327,22 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return err
 	case c.Handlers[rec.Name] == nil: // another operation has the key now
 		return nil
+	case c.AskOnly && (s.Call == nil || !s.Call.Check):
+		return nil
 	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call != nil && s.Call.Check:
 	default: // finished meanwhile, or only a person can tell
 		return nil
 	}
-	if len(rec.Request) == 0 {
+	if len(rec.Request) == 0 && !c.AskOnly {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
 	op := once.Operation{Scope: id.Scope, Key: id.Key, Name: rec.Name, Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain}
 	if len(rec.Fingerprint) == len(op.Fingerprint) {
 		copy(op.Fingerprint[:], rec.Fingerprint)
+	}
+	if c.AskOnly {
+		return c.Handlers[rec.Name](context.WithValue(ctx, reconciling{}, id), op)
 	}
 	if op.Request, err = c.Encrypter.Decrypt(rec.Request, seal.Label(id.Scope, id.Key)); err != nil {
 		return fmt.Errorf("its request cannot be decrypted: %w", err)

@@ -51,6 +51,10 @@ var (
 	// transaction was ended in it, as by a procedure that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
+	// ErrVoided is in the chain of the error of a call that was made, has not taken effect and never will: its Check has found
+	// it [Voided]. Another Call of the same phase, also in this run, has another key.
+	ErrVoided = errors.New("the call has not taken effect and never will")
+
 	// ErrMisused is in the chain of an error if the handler cannot be right.
 	ErrMisused = errors.New("phases are misused")
 )

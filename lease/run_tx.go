@@ -45,6 +45,7 @@ var (
 	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
 	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
+	errAsked       = fmt.Errorf("the handler has ended, and a call may have taken effect. The service is asked when the next caller comes: %w", ability.ErrCheckable)
 	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
 	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
 )
@@ -112,6 +113,8 @@ func (c runTx) Rollback(ctx context.Context) error {
 	case store.KindOf(r.standing(nil)) != store.KindUncertain:
 	case r.saved.Call.Tx:
 		cause = errCommitted
+	case r.saved.Call.Check:
+		cause = errAsked
 	default:
 		cause = errUncertain
 	}

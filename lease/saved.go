@@ -49,6 +49,7 @@ type intent struct {
 	Repeat  bool      `json:"repeat,omitempty"` // under the same key
 	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check   bool      `json:"check,omitempty"`
+	Asked   time.Time `json:"asked,omitzero"`    // with Check: when the service was asked last
 	Request []byte    `json:"request,omitzero"`  // frozen; nil: none is
 	Sealed  bool      `json:"sealed,omitempty"`  // Request is encrypted
 	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given

@@ -38,7 +38,11 @@ var (
 
 func (s *sim) newProcess(own *dice) *simProcess {
 	p := &simProcess{Store: s.db, sim: s, own: own}
-	p.leases = lease.New(p, lease.Config{TTL: simTTL, Eager: s.eager})
+	cfg := lease.Config{TTL: simTTL, Eager: s.eager}
+	if s.eager { // callers never ask, so that it is left to a Completer
+		cfg.AskEvery = 1000 * time.Hour
+	}
+	p.leases = lease.New(p, cfg)
 	p.engine = once.New(p.leases, once.Config{Observer: once.Discard, Encrypter: s.box})
 	return p
 }

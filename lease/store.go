@@ -19,6 +19,7 @@ const (
 	DefaultTTL         = 30 * time.Second
 	DefaultMaxDuration = time.Hour
 	DefaultMaxSaved    = 1 << 20
+	DefaultAskEvery    = time.Second
 )
 
 // ShortestTTL is the shortest Config.TTL.
@@ -37,6 +38,10 @@ type Config struct {
 	// MaxSaved is how many bytes of JSON the values and failures of an operation's phases may have together, names and
 	// frozen requests included, encrypted if the engine has an Encrypter. They are written again with each phase. Default 1 MiB.
 	MaxSaved int
+
+	// AskEvery is how often a call that is unknown and has a [Check] is asked about at most, by the clocks of the processes, when
+	// callers come. In between they are told that it is unknown, and when to come again. Default 1 s.
+	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, which costs one commit more: then nothing of the handler
 	// runs on two nodes at the same time.
@@ -76,13 +81,16 @@ func New(ops store.Operations, cfg Config) *Store {
 	if cfg.MaxSaved == 0 {
 		cfg.MaxSaved = DefaultMaxSaved
 	}
+	if cfg.AskEvery == 0 {
+		cfg.AskEvery = DefaultAskEvery
+	}
 	switch {
 	case cfg.TTL < ShortestTTL:
 		panic(fmt.Sprintf("lease: New: TTL is %v, at least %v is needed", cfg.TTL, ShortestTTL))
 	case cfg.MaxDuration < cfg.TTL:
 		panic(fmt.Sprintf("lease: New: MaxDuration is %v, shorter than the TTL of %v", cfg.MaxDuration, cfg.TTL))
-	case cfg.MaxSaved < 0:
-		panic(fmt.Sprintf("lease: New: MaxSaved %d must not be negative", cfg.MaxSaved))
+	case cfg.MaxSaved < 0, cfg.AskEvery < 0:
+		panic("lease: New: MaxSaved and AskEvery must not be negative")
 	}
 	renewer, ok := store.As[store.Renewer](ops)
 	if !ok {
@@ -106,12 +114,17 @@ func (s *Store) Config() Config { return s.cfg }
 // not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
-	if err == nil && rec.Idle() && rec.CallStarted {
-		if saved, err := decodeSaved(rec.Data); err == nil && saved.Call.resumable(time.Now()) {
-			rec.CallStarted = false
-		}
+	if err != nil || rec.State != store.StateUnknown && !(rec.Idle() && rec.CallStarted) {
+		return rec, err
 	}
-	return rec, err
+	switch saved, err := decodeSaved(rec.Data); {
+	case err != nil:
+	case rec.State == store.StateUnknown:
+		rec.Checkable = saved.Call != nil && saved.Call.Check
+	case saved.Call.resumable(time.Now()):
+		rec.CallStarted = false
+	}
+	return rec, nil
 }
 
 // Swap implements [store.Operations].
@@ -170,7 +183,17 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 	if len(fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, fingerprint) {
 		return false // something else is asked
 	}
-	return rec.Idle() || rec.State == store.StateUnknown && reconciles(ctx)
+	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))
+}
+
+// asks reports whether it is time to ask about an operation that is unknown.
+func (s *Store) asks(rec store.Record) bool {
+	saved, err := decodeSaved(rec.Data)
+	if err != nil || saved.Call == nil || !saved.Call.Check {
+		return false
+	}
+	ago := time.Since(saved.Call.Asked) // less than 0: by a clock that is ahead
+	return ago >= s.cfg.AskEvery || ago <= -s.cfg.AskEvery
 }
 
 // claim makes the run the owner of what is absent.

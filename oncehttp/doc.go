@@ -167,7 +167,8 @@
 // [Fail] outside of the middleware, where nothing is rolled back, is INTERNAL.handler_failed
 // and not retryable.
 //
-// retryable: the same request with the same key may succeed later. safe_new_key: it is
+// retryable: the same request with the same key may succeed later; of an unknown outcome it is yes, with a Retry-After, if the
+// service that was called can be asked (lease.Check). safe_new_key: it is
 // proven that nothing was applied under this key and nothing can be, so that starting
 // anew with another one does nothing twice. That is rare:
 //

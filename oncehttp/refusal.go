@@ -64,6 +64,7 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.operationProblem(ProblemInFlight)
 	case once.CodeUnknown:
 		p = x.operationProblem(ProblemUnknown)
+		p.Retryable = e.After > 0 // the called service is asked when the next request comes
 	case once.CodeNoResult:
 		p = x.operationProblem(ProblemResultUnavailable)
 	case once.CodeMismatch:

@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/textproto"
 	"strings"
 	"time"
@@ -37,6 +39,7 @@ type answer struct {
 
 	retryAfter time.Duration
 	err        error // why there was no answer
+	fresh      bool  // on a new connection
 }
 
 // delivered reports whether the endpoint has confirmed the delivery.
@@ -47,6 +50,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	began := time.Now()
 	a.At = began
 	defer func() { a.Duration = time.Since(began) }()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.fresh = !c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
 	if err != nil {
 		a.Error, a.err = "url", err
@@ -69,6 +73,10 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 		return a
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // the HTTP/2 client takes any number
+		a.Error, a.err = "closed", fmt.Errorf("HTTP %d", resp.StatusCode)
+		return a
+	}
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
 	// What follows the status changes nothing: an endpoint that has said yes has the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))

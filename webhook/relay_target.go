@@ -18,17 +18,23 @@ type target struct {
 
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
-	slow    int            // of them, those that have given their place back
+	slow    int            // of them, those that take long
+	known   bool           // one was answered
 	flight  map[int64]bool // by event: true until its outcome is written down, and false until the claim that is under way ends, which may see the row as it was before
 	tokens  float64        // deliveries that Rate allows now
 	counted time.Time
 
+	own   int       // requests in a row that have failed because of this process or its network
+	doubt time.Time // the first failure that could be of this network as well
+
 	at      time.Time // when it is looked at again
 	wakes   int       // that have come: one that comes during a claim is not lost
 	claimed bool      // a claim is under way
-	waiting bool      // for a place
+	likely  bool      // there is something due
+	waiting bool      // for room among the slow ones
 	gone    bool      // its part is not held any more, or it was deleted
-	index   int       // in the queue; -1: it is not there
+	queued  int       // the queue that it is in
+	index   int       // there; -1: it is in none
 }
 
 // settings are those of a person.
@@ -121,12 +127,9 @@ func (t *target) wants() int {
 	return n
 }
 
-// inTrouble reports whether requests to the target fail or are slow.
-func (t *target) inTrouble() bool { return t.failures > 0 || t.slow > 0 }
-
 // succeeded notes a success, and reports whether there is something to write down.
 func (t *target) succeeded() (changed bool) {
-	t.window = min(t.window+1, t.concurrency)
+	t.window, t.known = min(t.window+1, t.concurrency), true
 	changed = t.health != health{}
 	t.health = health{}
 	return changed // what is stored is removed
@@ -159,19 +162,23 @@ type delivery struct {
 
 	uid, tenant, kind string // of the event
 	bytes             int64
-	slow, over        bool
+	slow, moved, over bool // it takes long, it has given its place back, it has ended
 	cut               bool // by the end of Run: it is no attempt
+	ours              bool // this process or its network has failed: it is no attempt either
 	answer            answer
 	wait              time.Duration // until the next attempt; less than 0: it has run out
 	state             *health       // of the target, to be written down
 	notice            int           // of which the owner is to hear: percent of the time until the endpoint is disabled
 }
 
-// note notes what a delivery says of its endpoint. The board is locked.
-func (d *delivery) note(now time.Time) {
+// note notes what a delivery says of its endpoint. The board is locked. reached is as of [target.isOurs].
+func (d *delivery) note(reached, now time.Time) {
 	t, a := d.target, &d.answer
 	switch {
 	case d.cut:
+		return
+	case t.isOurs(a, reached, now):
+		d.ours = true
 		return
 	case !a.delivered():
 		t.failed(a.At, now, a.retryAfter)

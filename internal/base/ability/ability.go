@@ -2,6 +2,8 @@
 // finds them with store.As.
 package ability
 
+import "errors"
+
 // DeadlockDetector is a store that tells a deadlock from other errors of store.KindRetry, for metrics.
 type DeadlockDetector interface {
 	// IsDeadlock reports whether the database has ended a transaction because it and
@@ -42,3 +44,7 @@ type Expiring interface {
 	// if it has done so already. stop ends that, and reports whether f will not be called.
 	OnEnd(f func()) (stop func() bool)
 }
+
+// ErrCheckable is in the chain of an error of store.KindUncertain if the service that was called can be asked what became of the call: the
+// next caller asks.
+var ErrCheckable = errors.New("the called service can be asked")

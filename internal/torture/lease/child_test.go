@@ -52,7 +52,7 @@ func (p plan) CarryOut(ctx context.Context) error {
 			return
 		}
 		if points.Add(1) == p.At {
-			p.strike()
+			harness.Strike(p.Signal)
 		}
 	}
 	var wire faultnet.Wire
@@ -88,19 +88,6 @@ func (p plan) CarryOut(ctx context.Context) error {
 		fmt.Println("result", r.Value)
 	}
 	return nil
-}
-
-func (p plan) strike() {
-	if p.Signal == syscall.SIGKILL {
-		_ = syscall.Kill(os.Getpid(), p.Signal)
-		select {}
-	}
-	renewing.Lock() // a process that is stopped while it renews a lease keeps what it has locked, as a whole file of SQLite
-	defer renewing.Unlock()
-	fmt.Println("stop")
-	if err := harness.Stop(); err != nil {
-		panic(err)
-	}
 }
 
 // end waits for the end of a process.

@@ -82,7 +82,7 @@ func (o opening) openSQL(ctx context.Context) (*sqlstore.Store, *sql.DB, error) 
 }
 
 func databaseOn[TX any](s harness.Store[TX], at func(string), closeDB func()) database {
-	points := &pointStore[TX]{harness.Points[TX]{Store: s, At: at}}
+	points := &harness.LeasePoints[TX]{Points: harness.Points[TX]{Store: s, At: at}}
 	return database{Database: s, ops: points, close: closeDB, phase: func(ctx context.Context, r *lease.Run, name string, write func(context.Context, sqlplane.Runner) (string, error)) (string, error) {
 		return lease.InTx(ctx, r, points, name, func(ctx context.Context, tx TX) (string, error) { return write(ctx, points.On(tx)) })
 	}}

@@ -31,7 +31,7 @@ func (p plan) serve(ctx context.Context) error {
 	var begun atomic.Bool
 	at := func(string) {
 		if begun.Load() && points.Add(1) == p.At {
-			p.strike()
+			harness.Strike(p.Signal)
 		}
 	}
 	p.Opening.at = at

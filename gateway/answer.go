@@ -1,0 +1,239 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+)
+
+// answer is what a forward has come to. What is saved of it is not the body: that is in the result, which commits with it.
+type answer struct {
+	Class     class  `json:"class"`
+	Status    int    `json:"status,omitempty"`
+	Operation string `json:"operation"` // under which it was forwarded
+
+	said            int // the status that counts: of gRPC, if it is an answer of that
+	header, trailer http.Header
+	body            []byte
+	hasBody         bool // of the answer; a later run has only what was saved
+	cut             bool // the body ended before its end
+	streamed        bool // the client has it
+	fromReceipt     bool
+	err             error // why there is no answer
+}
+
+// noAnswer is the error of a forward that has come to nothing that is stored. a has the answer that is passed on, if there is one.
+type noAnswer struct{ a *answer }
+
+func (e *noAnswer) Error() string {
+	text := "gateway: the forward is " + string(e.a.Class)
+	if e.a.Status != 0 {
+		text += " (status " + strconv.Itoa(e.a.Status) + ")"
+	}
+	if e.a.err != nil {
+		text += ": " + e.a.err.Error()
+	}
+	return text
+}
+
+func (e *noAnswer) Unwrap() error { return e.a.err }
+
+// doubted reports whether the receipt is asked before the answer is believed: a service that has met its own receipt, or has failed
+// after its commit, answers like that.
+func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
+
+// ofReceipt is the answer that a service has stored.
+func ofReceipt(r Receipt) *answer {
+	a := &answer{Class: classCompleted, Status: r.Status, Operation: r.Operation, header: r.Header.Clone(), body: r.Body, hasBody: true, fromReceipt: true}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	switch {
+	case a.header.Get("Content-Type") != "" || len(a.body) == 0:
+	case json.Valid(a.body):
+		a.header.Set("Content-Type", "application/json")
+	default:
+		a.header.Set("Content-Type", http.DetectContentType(a.body))
+	}
+	return a
+}
+
+// trailerField is the stored form of a trailer.
+const trailerField = "Once-Trailer"
+
+// result is what is stored of an answer.
+func (rt *route) result(a *answer) store.Result {
+	omitted := store.Result{Kind: store.ResultOmitted, Status: a.Status}
+	if a.streamed || !a.hasBody || a.Class != classCompleted {
+		return omitted
+	}
+	res := store.Result{Status: a.Status, Body: a.body}
+	size := len(a.body)
+	add := func(name, value string) {
+		res.Header = append(res.Header, store.Field{Name: name, Value: value})
+		size += len(name) + len(value) + len(": \n")
+	}
+	for name, values := range a.header {
+		for _, v := range values {
+			if rt.keeps[name] {
+				add(name, v)
+			}
+		}
+	}
+	for name, values := range a.trailer {
+		for _, v := range values {
+			add(trailerField, name+": "+v)
+		}
+	}
+	if int64(size) > rt.cfg.MaxStored {
+		return omitted
+	}
+	slices.SortStableFunc(res.Header, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
+	return res
+}
+
+// write sends an answer to the caller whose request was forwarded. status is what it says about itself; "": nothing.
+func (rt *route) write(w *client, a *answer, status string) {
+	rt.writeHeader(w, a, status, len(a.body))
+	if len(a.body) > 0 {
+		_, _ = w.Write(a.body) // a client that is gone can ask again
+	}
+}
+
+// writeHeader sends the head of an answer with so many bytes, or with as many as come if length is negative.
+func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
+	h, preset := w.Header(), rt.cfg.Preset
+	for name, values := range a.header {
+		h[name] = values
+	}
+	delete(h, "Content-Length")
+	delete(h, OutcomeHeader)
+	if status != "" {
+		h[preset.StatusHeader] = []string{status}
+	}
+	switch status {
+	case wire.StatusReplayed:
+		h[preset.ReplayedHeader] = []string{"true"}
+		fallthrough
+	case wire.StatusStored:
+		h[preset.RetentionHeader] = []string{wire.FormatRetention(rt.cfg.Retain)}
+	}
+	if length >= 0 && !a.cut && a.Status != http.StatusNoContent && a.Status != http.StatusNotModified {
+		h["Content-Length"] = []string{strconv.Itoa(length)}
+	}
+	if _, typed := h["Content-Type"]; !typed {
+		h["Content-Type"] = nil // net/http must not guess one
+	}
+	w.trailer = a.trailer
+	w.WriteHeader(a.Status)
+}
+
+// client is the one that waits for the answer.
+type client struct {
+	http.ResponseWriter
+
+	grpc    bool
+	trailer http.Header
+}
+
+// Unwrap is for [http.ResponseController].
+func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter]. An answer with trailers has no length on HTTP/1.
+func (c *client) WriteHeader(status int) {
+	if len(c.trailer) > 0 {
+		h := c.Header()
+		delete(h, "Content-Length")
+		for name, values := range c.trailer {
+			h[http.TrailerPrefix+name] = values
+		}
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// replayed takes the trailers out of a stored answer, to be sent as such.
+func (c *client) replayed(rec store.Record) store.Record {
+	isTrailer := func(f store.Field) bool { return f.Name == trailerField }
+	if !slices.ContainsFunc(rec.Result.Header, isTrailer) {
+		return rec
+	}
+	c.trailer = http.Header{}
+	for _, f := range rec.Result.Header {
+		if name, value, ok := strings.Cut(f.Value, ": "); ok && isTrailer(f) {
+			c.trailer[name] = append(c.trailer[name], value)
+		}
+	}
+	rec.Result.Header = slices.DeleteFunc(slices.Clone(rec.Result.Header), isTrailer)
+	return rec
+}
+
+// codeUpstream is that of a problem about the service behind the gateway.
+const codeUpstream oncehttp.ProblemCode = "TRANSIENT.upstream_unavailable"
+
+func upstreamProblem(detail string) oncehttp.Problem {
+	return oncehttp.Problem{
+		Type: wire.ProblemType(string(codeUpstream)), Code: codeUpstream, Status: http.StatusServiceUnavailable,
+		Title: "Service unavailable", Detail: detail, Retryable: true,
+	}
+}
+
+// writeProblem is [oncehttp.WriteProblem]; a client of gRPC, which reads no body of an error, gets a status of gRPC.
+func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
+	c, ok := w.(*client)
+	if !ok || !c.grpc {
+		oncehttp.WriteProblem(w, p)
+		return
+	}
+	code := 9 // FAILED_PRECONDITION
+	switch {
+	case p.Retryable:
+		code = 14 // UNAVAILABLE
+	case p.Status == http.StatusUnauthorized:
+		code = 16 // UNAUTHENTICATED
+	case p.Status == http.StatusBadRequest, p.Status == http.StatusRequestEntityTooLarge, p.Status == http.StatusUnprocessableEntity:
+		code = 3 // INVALID_ARGUMENT
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{"application/grpc"}
+	h["Grpc-Status"] = []string{strconv.Itoa(code)}
+	h["Grpc-Message"] = []string{string(p.Code) + ": " + p.Title}
+	w.WriteHeader(http.StatusOK)
+}
+
+// finalUnknown is the answer with which PolicyFail ends an operation.
+func finalUnknown() *store.Result {
+	p := oncehttp.Problem{
+		Type: wire.ProblemType(string(codeGivenUp)), Code: codeGivenUp, Status: http.StatusInternalServerError, Title: "Outcome never known",
+		Detail: "This operation was executed, or it was not: nothing tells, and nothing will. It is not executed again. Do not send it under a new key before you have looked at its effects.",
+	}
+	w := &buffered{header: http.Header{}}
+	oncehttp.WriteProblem(w, p)
+	res := &store.Result{Status: w.status, Body: w.body.Bytes()}
+	res.Header = []store.Field{{Name: "Content-Type", Value: w.header.Get("Content-Type")}}
+	return res
+}
+
+const codeGivenUp oncehttp.ProblemCode = "CONFLICT.idempotency.never_known"
+
+type buffered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *buffered) Header() http.Header         { return b.header }
+func (b *buffered) WriteHeader(status int)      { b.status = status }
+func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+// mismatch is the error of a request whose key belongs to another one, as the receipt says.
+func mismatch(op once.Operation) error {
+	return &once.Error{Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, Err: errOtherRequest}
+}

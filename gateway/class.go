@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// class is what a forward has come to.
+type class string
+
+const (
+	classNotSent     class = "not_sent"     // the service has not got the request, and never will
+	classRefused     class = "refused"      // it has answered that it does not execute it, now or for this caller
+	classCompleted   class = "completed"    // the answer is there, all of it
+	classUnknownBody class = "unknown_body" // the answer is there, and nothing tells whether its body is whole
+	classUnknown     class = "unknown"      // it may have taken effect
+)
+
+// classOf returns the class of an answer with a status, whose body is whole.
+func classOf(status int, h http.Header) class {
+	switch {
+	case status >= 400 && h.Get(OutcomeHeader) == OutcomeNotExecuted:
+		return classRefused
+	case status < 200:
+		return classUnknown
+	}
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, statusClosed:
+		return classUnknown // of a proxy, which may have lost the service's answer
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
+		return classRefused
+	}
+	return classCompleted
+}
+
+const statusClosed = 499 // of nginx: its client has hung up
+
+func isGRPC(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+}
+
+// statusOfGRPC returns the status of HTTP that says the same about execution as the grpc-status of an answer. An
+// answer of 200 without one was cut off.
+func statusOfGRPC(header, trailer http.Header) int {
+	said := trailer.Get("Grpc-Status")
+	if said == "" {
+		said = header.Get("Grpc-Status")
+	}
+	code, err := strconv.Atoi(said)
+	if err != nil {
+		return http.StatusBadGateway
+	}
+	switch code {
+	case 0:
+		return http.StatusOK
+	case 1: // CANCELLED
+		return statusClosed
+	case 4: // DEADLINE_EXCEEDED
+		return http.StatusGatewayTimeout
+	case 14: // UNAVAILABLE
+		return http.StatusServiceUnavailable
+	case 8: // RESOURCE_EXHAUSTED
+		return http.StatusTooManyRequests
+	case 16: // UNAUTHENTICATED
+		return http.StatusUnauthorized
+	case 7: // PERMISSION_DENIED
+		return http.StatusForbidden
+	case 10: // ABORTED
+		return http.StatusConflict
+	case 2, 13, 15: // UNKNOWN, INTERNAL, DATA_LOSS
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}

@@ -1,0 +1,222 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+)
+
+// Defaults of [Config] and [Route].
+const (
+	DefaultIdle       = time.Second
+	DefaultTimeout    = 30 * time.Second
+	DefaultMaxRequest = 64 << 20
+	DefaultStatusPath = "/once/status"
+
+	maxMemory = 256 << 10 // of the body of a request; the rest is in a file
+)
+
+// Policy says what is done about a forward whose outcome is not known.
+type Policy string
+
+// The policies of a [Route].
+const (
+	PolicyStop           Policy = "stop"             // nothing is forwarded again until a person decides: 409
+	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]
+	PolicyForwardSameKey Policy = "forward_same_key" // the service knows the client's key itself: forwarded again while it does
+	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
+	PolicyFail           Policy = "fail"             // as stop; after Route.FailAfter a final answer says that nothing is known
+)
+
+// Config of a [Gateway].
+type Config struct {
+	// Upstream is the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
+	Upstream *url.URL
+
+	// Store keeps the operations. nil: nothing is kept here, the receipts of the service decide alone.
+	Store *lease.Store
+
+	// Engine is the configuration of the engine on Store.
+	Engine once.Config
+
+	// Receipts of the service. Required by PolicyCheck, and without a Store.
+	Receipts Receipts
+
+	// Principal returns who asks, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
+	Principal func(*http.Request) string
+
+	// TrustedProxies may say in X-Forwarded-For for whom they ask; of others the header is replaced.
+	TrustedProxies []netip.Prefix
+
+	// Routes whose requests have keys. Whatever matches none passes through.
+	Routes []Route
+
+	// Idle is how long a connection to the service is kept that is not in use. It must be less than the service's own
+	// keep-alive timeout: a request on a connection that the service is about to close has an unknown outcome. Default 1 s.
+	Idle time.Duration
+
+	// TLS to an https upstream. Default: that of net/http.
+	TLS *tls.Config
+
+	// StatusPath is where a client sees what became of an operation (status_url of problems). Default: /once/status.
+	StatusPath string
+
+	// Dial connects to the service. Default: a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Route is a kind of request that has a key.
+type Route struct {
+	// Pattern is one of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". Without a method it is about POST
+	// and PATCH. A request that differs from it in a trailing slash or in letter case is another one, and passes through.
+	Pattern string
+
+	// OnUnknown is what is done when the outcome of a forward is not known. Default: stop.
+	OnUnknown Policy
+
+	// UpstreamKeepsKeys is for how long the service knows a key, for PolicyForwardSameKey.
+	UpstreamKeepsKeys time.Duration
+
+	// FailAfter is when PolicyFail gives up, after the forward. Default 24 h.
+	FailAfter time.Duration
+
+	// Optional lets requests without a key pass through. Default: 400.
+	Optional bool
+
+	// Timeout bounds a forward until its answer is complete, or streams. Default 30 s.
+	Timeout time.Duration
+
+	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
+	Wait time.Duration
+
+	// Retain is how long answers are kept. Default: the engine's.
+	Retain time.Duration
+
+	// MaxRequest is the largest body of a request. Beyond: 413. More than 256 KiB are kept in a file. Default 64 MiB.
+	MaxRequest int64
+
+	// MaxStored is the largest answer that is kept. A larger one streams to the first caller, and its retry is told 409.
+	// Default 1 MiB.
+	MaxStored int64
+
+	// Headers of the answer to keep beside those of [oncehttp.Config].
+	Headers []string
+}
+
+// HeaderPrincipal returns a Config.Principal that believes the header of a request which comes from one of the trusted networks. Any
+// other request has none.
+func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request) string {
+	name := http.CanonicalHeaderKey(header)
+	return func(r *http.Request) string {
+		lines := r.Header[name]
+		if len(lines) != 1 || !isFrom(r.RemoteAddr, trusted) {
+			return ""
+		}
+		return lines[0]
+	}
+}
+
+// isFrom reports whether the other end of a connection is in one of the networks.
+func isFrom(remote string, networks []netip.Prefix) bool {
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil { // a socket of the file system has no address
+		return false
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// check returns what is wrong with the config, whose defaults it fills in.
+func (c *Config) check() error {
+	switch {
+	case c.Upstream == nil || c.Upstream.Host == "":
+		return errors.New("Config.Upstream is missing. Try: http://127.0.0.1:3000")
+	case c.Upstream.Scheme != "http" && c.Upstream.Scheme != "https" && c.Upstream.Scheme != schemeH2C:
+		return fmt.Errorf("Config.Upstream has the scheme %q. Try: http, https or h2c", c.Upstream.Scheme)
+	case c.Upstream.Path != "" && c.Upstream.Path != "/" || c.Upstream.RawQuery != "":
+		return fmt.Errorf("Config.Upstream %q has a path or a query. Try: scheme, host and port alone", c.Upstream)
+	case c.Principal == nil:
+		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
+	case c.Store == nil && c.Receipts == nil:
+		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
+	case c.Idle < 0:
+		return errors.New("Config.Idle must not be negative")
+	}
+	if c.Idle == 0 {
+		c.Idle = DefaultIdle
+	}
+	if c.StatusPath == "" {
+		c.StatusPath = DefaultStatusPath
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	}
+	return nil
+}
+
+// check returns what is wrong with a route, whose defaults it fills in.
+func (r *Route) check(c *Config) error {
+	if r.OnUnknown == "" {
+		r.OnUnknown = PolicyStop
+	}
+	switch r.OnUnknown {
+	case PolicyStop, PolicyRetry, PolicyFail:
+	case PolicyCheck:
+		if c.Receipts == nil {
+			return fmt.Errorf("route %q: policy check needs Config.Receipts", r.Pattern)
+		}
+	case PolicyForwardSameKey:
+		if r.UpstreamKeepsKeys <= 0 {
+			return fmt.Errorf("route %q: policy forward_same_key needs UpstreamKeepsKeys: a service that has forgotten a key executes again", r.Pattern)
+		}
+	default:
+		return fmt.Errorf("route %q: there is no policy %q. Try: stop, check, forward_same_key, retry or fail", r.Pattern, r.OnUnknown)
+	}
+	switch {
+	case c.Store == nil && r.OnUnknown != PolicyStop && r.OnUnknown != PolicyCheck:
+		return fmt.Errorf("route %q: without a Store the receipt decides, and policy %q cannot. Try: leaving it out", r.Pattern, r.OnUnknown)
+	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
+		return fmt.Errorf("route %q: durations and sizes must not be negative", r.Pattern)
+	}
+	if r.Timeout == 0 {
+		r.Timeout = DefaultTimeout
+	}
+	if r.FailAfter == 0 {
+		r.FailAfter = 24 * time.Hour
+	}
+	if r.MaxRequest == 0 {
+		r.MaxRequest = DefaultMaxRequest
+	}
+	return nil
+}
+
+// protected returns how oncehttp reads requests of the route.
+func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
+	preset := oncehttp.DefaultPreset()
+	if len(methods) > 0 {
+		preset.Methods = methods
+	}
+	preset.WriteProblem = writeProblem
+	return oncehttp.Config{
+		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain,
+		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
+		StatusURL: func(r *http.Request, key string) string {
+			return c.StatusPath + "?" + url.Values{"route": {routeOf(r)}, "key": {key}}.Encode()
+		},
+	}
+}

@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/oncehttp"
+)
+
+// forward is one request on its way to the service, and its answer on the way back.
+type forward struct {
+	rt *route
+	x  *oncehttp.Exchange // nil: an operation is asked about, and has no client
+	r  *http.Request
+	w  *client
+
+	fingerprint string // of the request, in hexadecimal
+
+	last *answer // of the last forward, or of a receipt
+}
+
+var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
+
+// maxFresh bounds how often a request is sent again that a connection from the pool has not taken.
+const maxFresh = 3
+
+// send forwards the request once. It always returns an answer, whose class tells what has happened.
+func (f *forward) send(ctx context.Context, operation string) *answer {
+	for tries := 1; ; tries++ {
+		a, again := f.sendOn(ctx, operation)
+		if !again || tries == maxFresh {
+			return a
+		}
+	}
+}
+
+// sendOn forwards the request on one connection. again says that the service had closed the connection before anything was written.
+func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, again bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(f.rt.Timeout, func() { cancel(errTimeout) })
+	defer timer.Stop()
+	var s sending
+	a := &answer{Operation: operation}
+	h2c := f.rt.g.cfg.Upstream.Scheme == schemeH2C
+	resp, err := f.rt.g.client.RoundTrip(f.request(s.trace(ctx, h2c), operation))
+	if err != nil {
+		if a.Class = classUnknown; s.isNotSent(err) {
+			a.Class = classNotSent
+		}
+		a.err = err
+		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
+			a.err = cause
+		}
+		return a, a.Class == classNotSent && s.reused && ctx.Err() == nil
+	}
+	defer resp.Body.Close()
+	a.Status, a.said, a.header, a.hasBody = resp.StatusCode, resp.StatusCode, resp.Header, true
+	outcome := http.Header{OutcomeHeader: resp.Header[OutcomeHeader]}
+	a.Class = classOf(a.Status, outcome)
+	stripHop(a.header)
+	stripOwn(a.header)
+	f.readBody(resp, a, timer)
+	if isGRPC(a.header) && a.Status == http.StatusOK {
+		a.said = statusOfGRPC(a.header, a.trailer)
+		a.Class = classOf(a.said, outcome)
+	}
+	if a.Class == classCompleted && (a.cut || isCloseDelimited(resp)) {
+		a.Class = classUnknownBody
+	}
+	return a, false
+}
+
+// request is the one that the service gets.
+func (f *forward) request(ctx context.Context, operation string) *http.Request {
+	in := f.r
+	u := *in.URL
+	out := &http.Request{Method: in.Method, URL: &u, Header: in.Header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	te := in.Header.Get("Te")
+	stripHop(out.Header)
+	if strings.Contains(te, "trailers") {
+		out.Header["Te"] = []string{"trailers"} // gRPC insists
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "Expect", "Content-Length"} {
+		delete(out.Header, name)
+	}
+	if _, said := out.Header["User-Agent"]; !said {
+		out.Header["User-Agent"] = nil // net/http must not say one
+	}
+	f.rt.g.address(&httputil.ProxyRequest{In: in, Out: out})
+	out.Header[OperationHeader] = []string{operation}
+	out.Header[FingerprintHeader] = []string{f.fingerprint}
+	body, size := f.x.Body()
+	out.ContentLength = size
+	sendOnce(out, body)
+	return out.WithContext(ctx)
+}
+
+// sendOnce gives a request a body that net/http cannot read again. It sends a request a second time, by itself, if that has no body
+// or another one can be had (GetBody): with an Idempotency-Key on HTTP/1, and any on HTTP/2 after PROTOCOL_ERROR.
+func sendOnce(out *http.Request, body io.ReadCloser) {
+	if out.Body, out.GetBody = body, nil; out.ContentLength == 0 {
+		out.TransferEncoding = []string{"identity"} // neither a length nor chunks, which not every service reads
+	}
+}
+
+// isCloseDelimited reports whether the body ends where the connection ends, so that one that is cut off looks whole.
+func isCloseDelimited(resp *http.Response) bool {
+	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
+}
+
+// readBody reads the body of an answer. What is too large to be stored, or comes event by event, goes on to the client meanwhile.
+func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
+	maxStored := f.rt.cfg.MaxStored
+	events := strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream")
+	mayStream := f.w != nil && a.Class != classUnknown && (f.rt.g.cfg.Receipts == nil || !a.doubted())
+	if !events || !mayStream {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxStored+1))
+		a.body, a.cut = body, err != nil
+		a.trailer = trailersOf(resp)
+		if a.err = err; err != nil || int64(len(body)) <= maxStored {
+			return
+		}
+		if !mayStream {
+			a.body, a.cut = nil, true
+			return
+		}
+	}
+	timer.Stop()
+	f.stream(resp, a)
+}
+
+// stream sends an answer to the client as it comes. A client that is gone ends it: the service has answered.
+func (f *forward) stream(resp *http.Response, a *answer) {
+	a.streamed = true
+	status := wire.StatusOmitted
+	if a.Class == classRefused {
+		status = wire.StatusNotStored
+	}
+	f.rt.writeHeader(f.w, a, status, -1)
+	flush := http.NewResponseController(f.w).Flush
+	_, err := f.w.Write(a.body)
+	a.body = nil
+	buf := make([]byte, 32<<10)
+	for err == nil {
+		if err = flush(); err != nil {
+			break
+		}
+		var n int
+		n, a.err = resp.Body.Read(buf)
+		if n > 0 {
+			_, err = f.w.Write(buf[:n])
+		}
+		if a.err != nil {
+			break
+		}
+	}
+	if a.cut = a.err != nil && !errors.Is(a.err, io.EOF); !a.cut {
+		a.err = nil
+	}
+	a.trailer = trailersOf(resp)
+	for name, values := range a.trailer {
+		f.w.Header()[http.TrailerPrefix+name] = values
+	}
+}
+
+// trailersOf returns the trailers of an answer whose body was read.
+func trailersOf(resp *http.Response) http.Header {
+	trailer := resp.Trailer.Clone()
+	stripOwn(trailer)
+	for name, values := range trailer {
+		if len(values) == 0 {
+			delete(trailer, name)
+		}
+	}
+	return trailer
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// Gateway is an [http.Handler] in front of a service.
+type Gateway struct {
+	cfg     Config
+	engine  *once.Engine[*lease.Run] // nil: the receipts decide alone
+	flights flights                  // of a gateway without an engine
+	client  *http.Transport
+	through *httputil.ReverseProxy // for what has no key
+	mux     *http.ServeMux         // finds the route
+	status  http.Handler
+}
+
+// New returns a gateway. The error says what is wrong with cfg.
+func New(cfg Config) (g *Gateway, err error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g = &Gateway{cfg: cfg, mux: http.NewServeMux(), client: newTransport(&cfg)}
+	if cfg.Store != nil {
+		g.engine = once.New(cfg.Store, cfg.Engine)
+	}
+	g.through = &httputil.ReverseProxy{
+		Transport: g.client,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			g.address(p)
+			if p.Out.Body == nil && !isSafe(p.Out.Method) {
+				sendOnce(p.Out, io.NopCloser(strings.NewReader("")))
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			writeProblem(w, upstreamProblem("The service did not answer. It is not known whether this request has taken effect."))
+		},
+	}
+	defer func() { // of a pattern, as with http.ServeMux.Handle
+		if p := recover(); p != nil {
+			g, err = nil, fmt.Errorf("gateway: %v", p)
+		}
+	}()
+	for _, r := range cfg.Routes {
+		if err := r.check(&g.cfg); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
+		}
+		g.mux.Handle(r.Pattern, g.newRoute(r))
+	}
+	if g.engine != nil {
+		statusOf := oncehttp.Config{Principal: cfg.Principal}
+		g.status = oncehttp.StatusHandler(g.engine, statusOf, func(r *http.Request) (route, key string) {
+			return r.URL.Query().Get("route"), r.URL.Query().Get("key")
+		})
+	}
+	return g, nil
+}
+
+// Close closes the connections to the service that are not in use.
+func (g *Gateway) Close() { g.client.CloseIdleConnections() }
+
+// ServeHTTP implements [http.Handler].
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == g.cfg.StatusPath && g.status != nil {
+		g.status.ServeHTTP(w, r)
+		return
+	}
+	rt, matched := g.routeFor(r)
+	if rt == nil || !rt.asksForKey(r) {
+		g.through.ServeHTTP(w, r)
+		return
+	}
+	rt.serve(&client{ResponseWriter: w, grpc: isGRPC(r.Header)}, matched)
+}
+
+// routeFor returns the route of r, and r with its pattern. A path that is not clean is one of the clean path's route: the
+// service may clean it as well.
+func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
+	clean := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: cleanPath(r.URL.Path)}}
+	h, pattern := g.mux.Handler(clean)
+	rt, ok := h.(*route)
+	if !ok {
+		return nil, nil
+	}
+	matched := *r
+	matched.Pattern = pattern
+	return rt, &matched
+}
+
+func cleanPath(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// route is a Route that was checked.
+type route struct {
+	Route
+
+	g       *Gateway
+	reads   *oncehttp.Route
+	cfg     oncehttp.Config // with its defaults
+	keeps   map[string]bool // names of headers that are stored
+	methods map[string]bool
+}
+
+// ServeHTTP implements [http.Handler]: the router only tells which route it is.
+func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+func (g *Gateway) newRoute(r Route) *route {
+	rt := &route{Route: r, g: g, keeps: map[string]bool{}, methods: map[string]bool{}}
+	var methods []string
+	if method, _, found := strings.Cut(strings.TrimLeft(r.Pattern, " \t"), " "); found {
+		methods = []string{method}
+	}
+	cfg := rt.protected(&g.cfg, methods)
+	if g.engine != nil {
+		rt.reads = oncehttp.NewRoute(g.engine, cfg)
+	} else { // the engine only says how long answers are kept
+		cfg.StatusURL = nil
+		rt.reads = oncehttp.NewRoute(once.New(memstore.New(), g.cfg.Engine), cfg)
+	}
+	rt.cfg = rt.reads.Config()
+	for _, name := range rt.cfg.Headers {
+		rt.keeps[name] = true
+	}
+	for _, m := range rt.cfg.Preset.Methods {
+		rt.methods[m] = true
+	}
+	return rt
+}
+
+// asksForKey reports whether r is one of those that have a key.
+func (rt *route) asksForKey(r *http.Request) bool {
+	if !rt.methods[r.Method] {
+		return false
+	}
+	if !rt.Optional {
+		return true
+	}
+	for _, name := range rt.cfg.Preset.KeyHeaders {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// routeOf is the part of a scope that names the route.
+func routeOf(r *http.Request) string {
+	if strings.Contains(r.Pattern, " ") {
+		return r.Pattern
+	}
+	return r.Method + " " + r.Pattern
+}
+
+func isSafe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// phase is the name of the call to the service. It is part of the value of OperationHeader: it never changes.
+const phase = "forward"
+
+// maxVoided bounds how often one request of a client is forwarded again after a tombstone.
+const maxVoided = 3
+
+// settleTime bounds one question to the receipts.
+const settleTime = 5 * time.Second
+
+var (
+	errOtherRequest = errors.New("the receipt is that of another request under the same key")
+	errStreamed     = errors.New("gateway: the client has a part of an answer already")
+	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
+)
+
+// serve forwards a request with a key, or answers it from the record or the receipt.
+func (rt *route) serve(w *client, r *http.Request) {
+	x, ok := rt.reads.Read(w, r)
+	if !ok {
+		return
+	}
+	defer x.Close()
+	f := &forward{rt: rt, x: x, r: r, w: w, fingerprint: hex.EncodeToString(x.Operation.Fingerprint[:])}
+	if rt.g.engine == nil {
+		f.withReceipts()
+		return
+	}
+	ctx, cancel := x.Context()
+	defer cancel()
+	rec, replayed, err := rt.g.engine.Exec(ctx, x.Operation, f.run)
+	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
+		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
+	}
+	f.finish(rec, replayed, err)
+}
+
+// run is the handler of the engine: one intent is committed before the forward, and one result after it.
+func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
+	f.last = nil
+	var said answer
+	var err error
+	for voided := 0; ; voided++ {
+		said, err = lease.Call(ctx, r, phase, f.call, f.policy(ctx))
+		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || voided == maxVoided {
+			break
+		}
+	}
+	if err != nil {
+		return once.Answer{}, err
+	}
+	if f.last == nil { // an earlier run has saved that it was answered, and not with what
+		f.last = &said
+		if found := f.look(ctx, said.Operation); found != nil {
+			f.last = found
+		}
+		f.last.fromReceipt = true
+	}
+	return once.Answer{Result: f.rt.result(f.last)}, nil
+}
+
+// isAnswered reports whether there is an answer of the service that can be passed on, whatever it is worth.
+func (a *answer) isAnswered() bool { return a != nil && a.hasBody && a.Class != classUnknown }
+
+// call makes the call of the phase.
+func (f *forward) call(ctx context.Context, operation string) (answer, error) {
+	switch {
+	case f.x == nil:
+		return answer{}, lease.NotSent(errNoRequest)
+	case f.last != nil && f.last.streamed:
+		return answer{}, lease.NotSent(errStreamed)
+	}
+	a := f.send(ctx, operation)
+	f.last = a
+	switch {
+	case a.Class == classNotSent, a.Class == classRefused:
+		return answer{}, lease.NotSent(&noAnswer{a})
+	case a.Class == classUnknown:
+		return answer{}, &noAnswer{a}
+	case f.rt.OnUnknown != PolicyCheck:
+	case a.doubted():
+		return answer{}, &noAnswer{a}
+	case a.Class == classUnknownBody && !a.streamed:
+		if found := f.look(ctx, operation); found != nil {
+			f.last = found
+		}
+	}
+	return *f.last, nil
+}
+
+// look returns the answer in the receipt, if there is one.
+func (f *forward) look(ctx context.Context, operation string) *answer {
+	receipts := f.rt.g.cfg.Receipts
+	if receipts == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	r, found, err := receipts.Look(ctx, operation)
+	if err != nil || !found || r.Tombstone || f.isOfAnother(r) {
+		return nil
+	}
+	return ofReceipt(r)
+}
+
+// isOfAnother reports whether a receipt is that of another request.
+func (f *forward) isOfAnother(r Receipt) bool {
+	return !r.Tombstone && r.Fingerprint != "" && r.Fingerprint != f.fingerprint
+}
+
+// policy is what the service promises about a forward whose outcome is not known.
+func (f *forward) policy(ctx context.Context) lease.CallPolicy {
+	switch f.rt.OnUnknown {
+	case PolicyCheck:
+		return lease.CallPolicy{Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
+			return f.settle(ctx, operation)
+		})}
+	case PolicyForwardSameKey:
+		return lease.CallPolicy{DedupedFor: f.rt.UpstreamKeepsKeys}
+	case PolicyRetry:
+		return lease.CallPolicy{SafeToRepeat: true}
+	}
+	return lease.CallPolicy{}
+}
+
+// settle makes sure what became of a forward: its receipt is the answer, and a tombstone means that it can never take effect.
+func (f *forward) settle(ctx context.Context, operation string) (answer, lease.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)
+	switch {
+	case err != nil:
+		return answer{}, lease.Unclear, err
+	case r.Tombstone:
+		return answer{}, lease.Voided, nil
+	case f.isOfAnother(r):
+		return answer{}, lease.Unclear, errOtherRequest
+	}
+	f.last = ofReceipt(r)
+	return *f.last, lease.Happened, nil
+}
+
+// finish answers the client with what the engine has returned.
+func (f *forward) finish(rec store.Record, replayed bool, err error) {
+	a := f.last
+	var none *noAnswer
+	switch {
+	case a != nil && a.streamed:
+		a.abortIfCut()
+	case err == nil && !replayed:
+		f.answer(a)
+	case errors.Is(err, errOtherRequest):
+		f.x.Finish(rec, false, mismatch(f.x.Operation))
+	case err != nil && errors.As(err, &none):
+		f.unanswered(none.a, err)
+	default:
+		f.x.Finish(f.w.replayed(rec), replayed, err)
+	}
+}
+
+// answer sends an answer that was stored.
+func (f *forward) answer(a *answer) {
+	switch {
+	case f.rt.result(a).Kind == store.ResultOmitted && a.header == nil: // an earlier run had it
+		f.x.Finish(store.Record{Result: store.Result{Kind: store.ResultOmitted}}, true, nil)
+		return
+	case a.Class == classUnknownBody:
+		f.rt.write(f.w, a, wire.StatusOmitted)
+	case a.fromReceipt:
+		f.rt.write(f.w, a, wire.StatusReplayed)
+	default:
+		f.rt.write(f.w, a, wire.StatusStored)
+	}
+	a.abortIfCut()
+}
+
+// unanswered tells the client of a forward that has come to nothing that is stored.
+func (f *forward) unanswered(a *answer, err error) {
+	freed := once.EffectOf(err) == once.EffectNotApplied || errors.Is(err, lease.ErrVoided)
+	switch {
+	case a.Class == classRefused, errors.Is(err, lease.ErrVoided) && a.isAnswered():
+		status := ""
+		if freed {
+			status = wire.StatusNotStored
+		}
+		f.rt.write(f.w, a, status)
+		a.abortIfCut()
+	case once.CodeOf(err) == once.CodeUnknown:
+		f.x.Finish(store.Record{}, false, err)
+	case freed:
+		f.problem(notApplied)
+	default:
+		f.problem(notKnown)
+	}
+}
+
+const (
+	retryAfter = time.Second // when a client may ask again
+
+	notApplied = "Nothing was applied. Send the same request again, with the same idempotency key."
+	notKnown   = "It is not known whether this operation has taken effect. Send the same request again, with the same idempotency key."
+)
+
+func (f *forward) problem(detail string) {
+	p := upstreamProblem(detail)
+	p.RetryAfter = retryAfter
+	f.x.WriteProblem(p)
+}
+
+// abortIfCut breaks the client's connection if its answer has no end: it must not look whole.
+func (a *answer) abortIfCut() {
+	if a.cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// giveUp stores a final answer of an operation that has been unknown for too long, and reports whether there is one.
+func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
+	rec, err := rt.g.engine.ReadRecord(ctx, op)
+	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
+		return err == nil && rec.State == store.StateDone
+	}
+	id := store.ID{Scope: op.Scope, Key: op.Key}
+	if rt.g.cfg.Engine.HashKeys {
+		id.Key = keyname.Hashed(op.Key)
+	}
+	progress, err := lease.ProgressOf(id, rec)
+	if err != nil {
+		return false
+	}
+	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown()}) == nil
+}
+
+// Handlers are for a [lease.Completer] with AskOnly: they ask the receipts for what is unknown on routes with PolicyCheck, also if no client
+// comes again.
+func (g *Gateway) Handlers() lease.Handlers {
+	handlers := lease.Handlers{}
+	for _, r := range g.cfg.Routes {
+		if r.OnUnknown != PolicyCheck {
+			continue
+		}
+		rt := g.newRoute(r)
+		handlers[r.Pattern] = func(ctx context.Context, op once.Operation) error {
+			_, _, err := g.engine.Exec(ctx, op, (&forward{rt: rt, fingerprint: hex.EncodeToString(op.Fingerprint[:])}).run)
+			return err
+		}
+	}
+	return handlers
+}

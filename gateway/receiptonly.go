@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+)
+
+// flights are the operations that a gateway without a store forwards now: duplicates wait for them.
+type flights struct {
+	mu  sync.Mutex
+	all map[store.ID]*flight
+}
+
+type flight struct {
+	fingerprint once.Fingerprint
+	ended       chan struct{}
+	a           *answer // nil: nothing that a duplicate could be told
+}
+
+// join returns the flight of an operation; leads says that the caller is to end it.
+func (fs *flights) join(id store.ID, fingerprint once.Fingerprint) (fl *flight, leads bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fl := fs.all[id]; fl != nil {
+		return fl, false
+	}
+	if fs.all == nil {
+		fs.all = map[store.ID]*flight{}
+	}
+	fl = &flight{fingerprint: fingerprint, ended: make(chan struct{})}
+	fs.all[id] = fl
+	return fl, true
+}
+
+func (fs *flights) end(id store.ID, fl *flight) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	delete(fs.all, id)
+	close(fl.ended)
+}
+
+// withReceipts answers a request by the receipts of the service alone: the primary key of the receipt decides, so that the request can be
+// forwarded as often as it comes, always under one id.
+func (f *forward) withReceipts() {
+	op := f.x.Operation
+	id := store.ID{Scope: op.Scope, Key: op.Key}
+	fl, leads := f.rt.g.flights.join(id, op.Fingerprint)
+	switch {
+	case leads:
+	case fl.fingerprint != op.Fingerprint:
+		f.x.Finish(store.Record{}, false, mismatch(op))
+		return
+	default:
+		f.follow(fl)
+		return
+	}
+	a, status, err := f.leads(id, fl)
+	switch {
+	case errors.Is(err, errOtherRequest):
+		f.x.Finish(store.Record{}, false, mismatch(op))
+	case err != nil:
+		f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeUnavailable, Effect: once.EffectInDoubt, Scope: op.Scope, Key: op.Key, Err: err})
+	case a.streamed:
+		a.abortIfCut()
+	case status != "" || a.isAnswered():
+		f.rt.write(f.w, a, status)
+		a.abortIfCut()
+	case a.Class == classNotSent:
+		f.problem(notApplied)
+	default:
+		f.problem(notKnown)
+	}
+}
+
+// leads finds or makes the answer that duplicates wait for.
+func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err error) {
+	defer f.rt.g.flights.end(id, fl) // also if it panics
+	ctx := context.WithoutCancel(f.r.Context())
+	operation, a, err := f.lookUp(ctx, id)
+	status = wire.StatusReplayed
+	if err == nil && a == nil {
+		a, status, err = f.decide(ctx, operation)
+	}
+	if err == nil && !a.streamed && (status == wire.StatusReplayed || status == wire.StatusStored) {
+		fl.a = a
+	}
+	return a, status, err
+}
+
+// follow waits for what the leader of a flight is answered.
+func (f *forward) follow(fl *flight) {
+	ctx, cancel := f.x.Context()
+	defer cancel()
+	select {
+	case <-fl.ended:
+	case <-ctx.Done():
+	}
+	select {
+	case <-fl.ended:
+		if fl.a != nil {
+			f.rt.write(f.w, fl.a, wire.StatusReplayed)
+			return
+		}
+	default:
+	}
+	op := f.x.Operation
+	f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, After: retryAfter})
+}
+
+// lookUp returns the id of the operation and the answer in its receipt, if there is one. Ids with a tombstone are those of a time when
+// the route had PolicyCheck.
+func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ *answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for voided := 0; ; voided++ {
+		operation = lease.Key(id.Scope, id.Key, phase, voided)
+		r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)
+		switch {
+		case err != nil || !found:
+			return operation, nil, err
+		case r.Tombstone:
+		case f.isOfAnother(r):
+			return operation, nil, errOtherRequest
+		default:
+			return operation, ofReceipt(r), nil
+		}
+	}
+}
+
+// decide forwards the request, and reads the receipt unless the answer is a success: the service may have met its own receipt, or
+// have failed after its commit.
+func (f *forward) decide(ctx context.Context, operation string) (a *answer, status string, err error) {
+	a = f.send(ctx, operation)
+	if a.streamed || a.Class == classCompleted && a.said < http.StatusMultipleChoices {
+		return a, wire.StatusStored, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)
+	switch {
+	case err != nil:
+		return a, "", err
+	case found && f.isOfAnother(r):
+		return a, "", errOtherRequest
+	case found && !r.Tombstone:
+		return ofReceipt(r), wire.StatusReplayed, nil
+	case a.Class == classRefused:
+		return a, wire.StatusNotStored, nil
+	}
+	return a, "", nil // it may yet commit
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// newTransport returns the client of the service. It asks for no compression: an answer is stored as it came.
+func newTransport(cfg *Config) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := cfg.Dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{Conn: c}, nil
+		},
+		TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout: cfg.Idle, MaxIdleConns: 0, MaxIdleConnsPerHost: 256,
+		DisableCompression: true, MaxResponseHeaderBytes: 256 << 10, ExpectContinueTimeout: time.Second,
+		Protocols: new(http.Protocols),
+	}
+	switch cfg.Upstream.Scheme {
+	case schemeH2C:
+		t.Protocols.SetUnencryptedHTTP2(true)
+	case "https":
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	default:
+		t.Protocols.SetHTTP1(true)
+	}
+	return t
+}
+
+// countedConn counts the bytes that the kernel has taken. It is below TLS.
+type countedConn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	taken   int64
+	writing bool
+	sealed  bool
+}
+
+var errSealed = errors.New("gateway: nothing more is written to this connection")
+
+// Write implements [net.Conn].
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	if c.sealed {
+		c.mu.Unlock()
+		return 0, errSealed
+	}
+	c.writing = true
+	c.mu.Unlock()
+	n, err := c.Conn.Write(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing, c.taken = false, c.taken+int64(n)
+	return n, err
+}
+
+func (c *countedConn) count() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken
+}
+
+// seal reports whether nothing was written since the count was that, and makes sure that nothing will be.
+func (c *countedConn) seal(count int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = c.sealed || !c.writing && c.taken == count
+	return c.sealed && c.taken == count
+}
+
+// sending watches one request on its way.
+type sending struct {
+	conn   *countedConn // nil: no connection was had
+	http2  bool
+	reused bool
+	before int64 // bytes that the connection had taken
+}
+
+// trace returns a context that tells s which connection the request got.
+func (s *sending) trace(ctx context.Context, h2c bool) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		c := info.Conn
+		s.http2, s.reused = h2c, info.Reused
+		if t, ok := c.(*tls.Conn); ok {
+			s.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
+			c = t.NetConn()
+		}
+		if counted, ok := c.(*countedConn); ok {
+			s.conn, s.before = counted, counted.count()
+		}
+	}})
+}
+
+// notOnHTTP2 are the errors of net/http that say of a stream of HTTP/2 that the server has not looked at it: it has refused
+// it, or has said with GOAWAY that the last stream it knows is an earlier one. The text is matched as a whole, since
+// that of other errors contains what the server has said.
+var notOnHTTP2 = regexp.MustCompile(`^http2: Transport: cannot retry err \[(stream error: stream ID \d+; REFUSED_STREAM; received from peer|` +
+	`http2: Transport received Server's graceful shutdown GOAWAY)\] after Request\.Body was written; define Request\.GetBody to avoid this error$`)
+
+// isNotSent reports whether the service has not got the request whose RoundTrip has returned err, and never will.
+func (s *sending) isNotSent(err error) bool {
+	switch {
+	case s.conn == nil:
+		return true
+	case s.http2: // others share the connection
+		return notOnHTTP2.MatchString(err.Error())
+	}
+	return s.conn.seal(s.before)
+}

@@ -1,0 +1,106 @@
+package bugbank
+
+// gatewayMutants forward a request twice, or tell of a forward what is not known.
+var gatewayMutants = []Mutant{
+	{
+		Name: "a receipt that is absent passes for a tombstone",
+		Edits: []Edit{{
+			In: "gateway.(*forward).settle", Old: "r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)",
+			New: "r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)\nr.Tombstone = r.Tombstone || !found",
+		}},
+		Tests: []Killer{{Module: "internal/torture", Package: "gateway", Test: "TestServiceDies$/^check$/^SQLite$"}},
+	},
+	{
+		Name:  "a service's 409 is believed before its receipt was read",
+		Edits: []Edit{{In: "gateway.(*answer).doubted", Old: "|| a.said == http.StatusConflict", New: ""}},
+		Tests: in("gateway", "TestReceiptIsBelieved"),
+	},
+	{
+		Name:  "a 503 is stored as the answer of the service",
+		Edits: []Edit{{In: "gateway.classOf", Old: "http.StatusServiceUnavailable,", New: ""}},
+		Tests: in("gateway", "TestClassesHTTP1"),
+	},
+	{
+		Name:  "a 503 frees the key",
+		Edits: []Edit{{In: "gateway.classOf", Old: "statusClosed: return classUnknown", New: "statusClosed: return classRefused"}},
+		Tests: in("gateway", "TestClassesHTTP1"),
+	},
+	{
+		Name:  "a request that the kernel took passes for one that was not sent",
+		Edits: []Edit{{In: "gateway.(*sending).isNotSent", Old: "return s.conn.seal(s.before)", New: "return s.conn.seal(s.before) || !s.reused"}},
+		Tests: in("gateway", "TestBytesThatTheKernelTook"),
+	},
+	{
+		Name:  "any error of a stream passes for one that was not sent",
+		Edits: []Edit{{In: "gateway.(*sending).isNotSent", Old: "return notOnHTTP2.MatchString(err.Error())", New: "return true"}},
+		Tests: in("gateway", "TestClassesHTTP2"),
+	},
+	{
+		Name: "the body of a forward can be had again",
+		Edits: []Edit{{
+			In: "gateway.sendOnce", Old: "out.Body, out.GetBody = body, nil",
+			New: "out.Body, out.GetBody = body, func() (io.ReadCloser, error) { return body, nil }",
+		}},
+		Tests: in("gateway", "TestNeverSentTwiceByNetHTTP"),
+	},
+	{
+		Name:  "callers share their keys at the gateway",
+		Edits: []Edit{{In: "gateway.HeaderPrincipal", Old: "return lines[0]", New: `return "caller"`}},
+		Tests: in("gateway", "TestCallersAreApart"),
+	},
+	{
+		Name:  "a client speaks for the gateway",
+		Edits: []Edit{{In: "gateway.(*Gateway).address", Old: "stripOwn(p.Out.Header)", New: ""}},
+		Tests: in("gateway", "TestClientsCannotSpeakForTheGateway"),
+	},
+	{
+		Name:  "a client speaks for the gateway with an underscore",
+		Edits: []Edit{{In: "gateway.isOwn", Old: `strings.ReplaceAll(name[:len(prefix)], "_", "-")`, New: "name[:len(prefix)]"}},
+		Tests: in("gateway", "TestClientsCannotSpeakForTheGateway"),
+	},
+	{
+		Name:  "the identity of a caller is believed from any address",
+		Edits: []Edit{{In: "gateway.HeaderPrincipal", Old: "len(lines) != 1 || !isFrom(r.RemoteAddr, trusted)", New: "len(lines) != 1"}},
+		Tests: in("gateway", "TestCallersAreApart"),
+	},
+	{
+		Name:  "a body that ends with its connection is stored as whole",
+		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "(a.cut || isCloseDelimited(resp))", New: "a.cut"}},
+		Tests: in("gateway", "TestClassesHTTP1"),
+	},
+	{
+		Name:  "the grpc-status is ignored",
+		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "isGRPC(a.header) && a.Status == http.StatusOK", New: "isGRPC(a.header) && a.Status == 0"}},
+		Tests: in("gateway", "TestGRPC"),
+	},
+	{
+		Name:  "an answer that was cut off looks whole",
+		Edits: []Edit{{In: "gateway.(*answer).abortIfCut", Old: "a.cut", New: "a.cut && !a.streamed"}},
+		Tests: in("gateway", "TestStreams"),
+	},
+	{
+		Name:  "connections to the service are kept longer than it keeps them",
+		Edits: []Edit{{In: "gateway.newTransport", Old: "IdleConnTimeout: cfg.Idle", New: "IdleConnTimeout: time.Hour"}},
+		Tests: in("gateway", "TestIdleConnections"),
+	},
+	{
+		Name:  "without a store, the receipt of another request is the answer",
+		Edits: []Edit{{In: "gateway.(*forward).isOfAnother", Old: "r.Fingerprint != f.fingerprint", New: "f.fingerprint == \"\""}},
+		Tests: in("gateway", "TestReceiptsAlone"),
+	},
+	{
+		Name:  "a path that the service cleans is a way around the key",
+		Edits: []Edit{{In: "gateway.cleanPath", Old: `path.Clean("/" + p)`, New: "p"}},
+		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
+	},
+	{
+		Name:  "each caller of what is unknown asks",
+		Edits: []Edit{{In: "lease.(*Store).asks", Old: "ago >= s.cfg.AskEvery ||", New: "ago >= 0 ||"}},
+		Tests: in("lease", "TestCallersAsk"),
+	},
+	{
+		Name:  "a Completer that only asks goes on with what was voided",
+		Edits: []Edit{{In: "lease.(*completing).resume", Old: "case c.AskOnly && (s.Call == nil || !s.Call.Check):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"}},
+		Tests: in("lease", "TestCompleterAsksOnly"),
+	},
+}

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
+	"github.com/oncelib/once/store"
+)
+
+const codeUnknown = "CONFLICT.idempotency.unknown"
+
+var kinds = []string{harness.Pgx, harness.SQLite}
+
+// open returns a gateway of this process on a database; kind "" has no store.
+func open(t *testing.T, s *service, d harness.Database, policy gateway.Policy) http.Handler {
+	t.Helper()
+	var ops store.Operations
+	switch d.Kind {
+	case "":
+	case harness.Pgx:
+		pgxs, pool := harness.OpenPgx(t, d)
+		_ = pool
+		ops = pointed[pgx.Tx](pgxs, func(string) {})
+	default:
+		sqls, _ := harness.OpenSQL(t, d)
+		ops = pointed[*sql.Tx](sqls, func(string) {})
+	}
+	g, err := newGateway(s.serving, s.db, ops, policy, func(string) {})
+	must(t, err)
+	t.Cleanup(g.Close)
+	return g
+}
+
+// modes are the policies that are proven, each with its store.
+func modes(t *testing.T, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
+	t.Helper()
+	for _, policy := range []gateway.Policy{gateway.PolicyStop, gateway.PolicyCheck} {
+		t.Run(string(policy), func(t *testing.T) {
+			harness.Each(t, kinds, func(t *testing.T, kind string) { test(t, harness.Migrated(t, kind, nil), policy) })
+		})
+	}
+	t.Run("receipt alone", func(t *testing.T) {
+		t.Parallel()
+		test(t, harness.Database{}, "")
+	})
+}
+
+// TestServiceDies: the service is killed before and after its commit and in its answer, is slow past the timeout, fails after its commit, and
+// answers 503 after its commit. With stop no key takes effect twice, and lost answers are unknown. With receipts each key
+// takes effect once and is answered.
+func TestServiceDies(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+		s := newService(t)
+		g := open(t, s, d, policy)
+		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow}
+		if policy == gateway.PolicyCheck {
+			fates = append(fates, tooLate)
+		}
+		unknown := 0
+		for _, fate := range fates {
+			for n := range 1 {
+				key := fmt.Sprintf("fate %s %d", strings.ReplaceAll(fate, ",", ""), n)
+				a := final(t, g, key, fate)
+				effects := s.effects(t, key)
+				switch {
+				case a.isPaid(key) && effects == 1:
+				case policy == gateway.PolicyStop && effects <= 1 && a.Body == codeUnknown:
+					unknown++
+				case policy == gateway.PolicyStop && effects == 1 && (fate == failsAfter && a.Status == 500 || fate == killedInAnswer):
+				default:
+					t.Errorf("%s: %v, and %d effects", key, a, effects)
+				}
+			}
+		}
+		switch {
+		case policy == gateway.PolicyStop && unknown == 0:
+			t.Error("vacuous: nothing was unknown")
+		case policy == gateway.PolicyCheck && s.tombstones(t) == 0:
+			t.Error("vacuous: there was no tombstone")
+		}
+	})
+}
+
+// TestGatewayDies: the gateway is killed at each point: around each thing that it asks of its store, and each call of its socket to the
+// service. Another one has the same promise to keep.
+func TestGatewayDies(t *testing.T) {
+	testenv.Core(t)
+	t.Parallel()
+	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+		everywhere(t, d, policy, syscall.SIGKILL)
+	})
+}
+
+// TestGatewayStops: the gateway is stopped at each point, for longer than its lease lasts. When it goes on, it answers nothing else than
+// the other one has.
+func TestGatewayStops(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+		everywhere(t, d, policy, syscall.SIGSTOP)
+	})
+}
+
+func everywhere(t *testing.T, d harness.Database, policy gateway.Policy, signal syscall.Signal) {
+	t.Helper()
+	s := newService(t)
+	successor := open(t, s, d, policy)
+	final(t, successor, "the service listens", "")
+	var unknown, struck, total atomic.Int64
+	total.Store(1)
+	var all sync.WaitGroup
+	places := make(chan struct{}, 3)
+	for at := int64(0); at <= total.Load(); at++ {
+		run := func() {
+			key := fmt.Sprintf("point %d", at)
+			c := harness.Start(t, plan{Gateway: &gatewaying{Serving: s.serving, Database: d, Policy: policy, Key: key, At: at, Signal: signal}})
+			stopped := signal == syscall.SIGSTOP && at > 0 && c.Wait("stop")
+			if stopped {
+				c.UntilStopped(t)
+			}
+			var said answer
+			if !stopped {
+				points, a, killed := end(t, c)
+				if said = a; at == 0 {
+					total.Store(points)
+				} else if killed {
+					struck.Add(1)
+				}
+			}
+			a := final(t, successor, key, "")
+			if stopped {
+				struck.Add(1)
+				c.Signal(syscall.SIGCONT)
+				_, said, _ = end(t, c)
+			}
+			effects := s.effects(t, key)
+			switch {
+			case a.isPaid(key) && effects == 1:
+			case policy == gateway.PolicyStop && a.Body == codeUnknown && effects <= 1:
+				unknown.Add(1)
+			default:
+				t.Errorf("%s: %v, and %d effects", key, a, effects)
+			}
+			if said.Status == http.StatusCreated && a.Status == http.StatusCreated && said.Body != a.Body {
+				t.Errorf("%s: one client is told %v, the other one %v", key, said, a)
+			}
+		}
+		if at == 0 {
+			run()
+			continue
+		}
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			run()
+		})
+	}
+	all.Wait()
+	testenv.Reportf(t, "%v: %d points, %d unknown, %d tombstones", signal, struck.Load(), unknown.Load(), s.tombstones(t))
+	switch {
+	case struck.Load() < total.Load()-2 || total.Load() < 4:
+		t.Errorf("vacuous: %d of %d points", struck.Load(), total.Load())
+	case policy == gateway.PolicyStop && unknown.Load() == 0:
+		t.Error("vacuous: nothing was unknown")
+	case policy == gateway.PolicyCheck && s.tombstones(t) == 0:
+		t.Error("vacuous: there was no tombstone")
+	}
+}
+
+// end waits for the end of a gateway.
+func end(t *testing.T, c *harness.Child) (points int64, a answer, killed bool) {
+	t.Helper()
+	lines, killed := c.End(t)
+	for _, line := range lines {
+		_, _ = fmt.Sscanf(line, "points %d", &points)
+		if text, ok := strings.CutPrefix(line, "answer "); ok {
+			must(t, json.Unmarshal([]byte(text), &a))
+		}
+	}
+	return points, a, killed
+}

@@ -1,0 +1,156 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
+)
+
+// asking is work with one call that is never answered, and a service that can be asked about it.
+type asking struct {
+	finding      atomic.Int64
+	calls, asked atomic.Int64
+	keys         []string
+	engine       *once.Engine[*lease.Run]
+	leased       *lease.Store
+}
+
+func newAsking() *asking {
+	a := &asking{leased: lease.New(memstore.New(), lease.Config{TTL: time.Second})}
+	a.engine = once.New(a.leased, once.Config{Observer: once.Discard})
+	return a
+}
+
+func (a *asking) handler(ctx context.Context, r *lease.Run) (string, error) {
+	return lease.Call(ctx, r, "charge", func(_ context.Context, key string) (string, error) {
+		a.keys = append(a.keys, key)
+		if a.calls.Add(1) > 1 {
+			return "paid later", nil
+		}
+		return "", errDead
+	}, a.policy())
+}
+
+func (a *asking) policy() lease.CallPolicy {
+	return lease.CallPolicy{Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) {
+		a.asked.Add(1)
+		return "paid", lease.Finding(a.finding.Load()), nil
+	})}
+}
+
+func (a *asking) do(ctx context.Context) (string, error) {
+	r, err := once.Do(ctx, a.engine, once.Operation{Scope: "s", Key: "k"}, a.handler)
+	return r.Value, err
+}
+
+// TestCallersAsk: a caller of what is unknown has the service asked, at most once in AskEvery, and is told when to come again.
+func TestCallersAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsking()
+		unknown := func(asked int64) {
+			t.Helper()
+			_, err := a.do(t.Context())
+			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+			var e *once.Error
+			if errors.As(err, &e) && e.After != time.Second {
+				t.Errorf("a caller of what can be asked is told to come in %v", e.After)
+			}
+			if n := a.asked.Load(); n != asked {
+				t.Errorf("asked %d times, want %d", n, asked)
+			}
+		}
+		unknown(1)
+		for range 5 {
+			unknown(1)
+		}
+		pass(time.Second)
+		unknown(2)
+		unknown(2)
+		pass(time.Second)
+		a.finding.Store(int64(lease.Happened))
+		value, err := a.do(t.Context())
+		must(t, err)
+		if value != "paid" || a.calls.Load() != 1 {
+			t.Errorf("%q after %d calls", value, a.calls.Load())
+		}
+		pass(time.Minute) // hearts end
+	})
+}
+
+// TestVoidedCallRunsAgain: what a check has voided is called again under another key, in the same run and by a later caller.
+func TestVoidedCallRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, now := range []bool{true, false} {
+			a := newAsking()
+			if now {
+				a.finding.Store(int64(lease.Voided))
+			}
+			_, err := once.Do(t.Context(), a.engine, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, r *lease.Run) (string, error) {
+				value, err := a.handler(ctx, r)
+				if errors.Is(err, lease.ErrVoided) {
+					return a.handler(ctx, r)
+				}
+				return value, err
+			})
+			if !now {
+				wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+				pass(time.Second)
+				a.finding.Store(int64(lease.Voided))
+				_, err = a.do(t.Context())
+			}
+			must(t, err)
+			if len(a.keys) != 2 || a.keys[0] == a.keys[1] || a.keys[1] != lease.Key("s", "k", "charge", 1) {
+				t.Errorf("called under %v", a.keys)
+			}
+		}
+		pass(time.Minute) // hearts end
+	})
+}
+
+// TestCompleterAsksOnly: a Completer that only asks has no requests and no Encrypter. It finishes what has happened, makes no
+// call, and leaves what was voided to its client.
+func TestCompleterAsksOnly(t *testing.T) {
+	for finding, state := range map[lease.Finding]store.State{lease.Happened: store.StateDone, lease.Voided: store.StateWaiting, lease.Unclear: store.StateUnknown} {
+		t.Run(finding.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAsking()
+				_, err := a.do(t.Context())
+				wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+				a.finding.Store(int64(finding))
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() {
+					done <- lease.Completer{
+						Store: a.leased, AskOnly: true, CheckEvery: time.Minute, Log: slog.New(slog.DiscardHandler),
+						Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
+							_, err := once.Do(ctx, a.engine, op, func(ctx context.Context, r *lease.Run) (string, error) {
+								return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", lease.NotSent(errDead) }, a.policy())
+							})
+							return err
+						}},
+					}.Run(ctx)
+				}()
+				pass(time.Hour)
+				cancel()
+				must(t, <-done)
+				rec, err := a.leased.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
+				must(t, err)
+				if rec.State != state || a.calls.Load() != 1 {
+					t.Errorf("%v after %d calls, want %v", rec.State, a.calls.Load(), state)
+				}
+				if finding != lease.Unclear && a.asked.Load() != 2 {
+					t.Errorf("asked %d times", a.asked.Load())
+				}
+			})
+		})
+	}
+}
