@@ -38,13 +38,16 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestLinks: a program that has metrics of an engine, or a client that retries, links no capability that it does not use.
+// TestLinks: a program that has metrics of an engine, or a client that retries, links no capability that it does not use. Only tests link package oncetest.
 func TestLinks(t *testing.T) {
 	imports := importsOf(t)
 	for from, unwanted := range map[string][]string{
 		"onceprom": {"outbox", "inbox", "retry", "deadletter", "lease", "oncehttp"},
 		"retry":    {"once", "outbox", "inbox"},
 		"message":  {"once", "store", "outbox", "inbox"},
+		"cmd/once": {"oncetest"},
+		"oncehttp": {"oncetest"},
+		"oncegrpc": {"oncetest"},
 	} {
 		linked := map[string]bool{}
 		for todo := []string{from}; len(todo) > 0; todo = todo[1:] {

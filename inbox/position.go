@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// stream is a source, topic and key, whose messages have an order.
+// stream is a source, a topic and an ordering key, whose messages have an order.
 type stream struct{ source, topic, key string }
 
 func compareStreams(a, b stream) int {

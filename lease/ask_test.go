@@ -142,6 +142,7 @@ func TestCompleterAsksOnly(t *testing.T) {
 				pass(time.Hour)
 				cancel()
 				must(t, <-done)
+				pass(time.Minute) // hearts end
 				rec, err := a.leased.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
 				must(t, err)
 				if rec.State != state || a.calls.Load() != 1 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/nested"
+	"github.com/oncelib/once/internal/base/testtx"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/store"
 )
@@ -103,6 +104,9 @@ func (r *run) answerNotStored() bool {
 func Tx[TX any](ctx context.Context) TX {
 	r, ok := runOf(ctx)
 	if !ok {
+		if tx, test := testtx.Of(ctx).(TX); test { // of oncetest.WithTx
+			return tx
+		}
 		panic("oncehttp: Tx: this context has no transaction.\n" +
 			"Try: the context of a request that has passed Middleware, of a method that is keyed (Preset.Methods).")
 	}

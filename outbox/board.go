@@ -44,7 +44,7 @@ type heldPart struct {
 	doubted time.Time // until then another process seems to hold it
 }
 
-// stream is a topic and a key that orders messages.
+// stream is a topic and an ordering key, whose messages have an order.
 type stream struct{ topic, key string }
 
 func streamOf(m *message.Message) stream { return stream{m.Topic, m.Key} }

@@ -43,7 +43,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, passed, oldest, each string
+	insert, upsert, delete, push, passed, oldest, each, drain string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -64,7 +64,15 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 		" union all select (select min(d.scope) from once_saga_due d where d.name = ? and d.scope > t.scope), t.n + 1 from t where t.scope is not null and t.n < ?)" +
 		" select t.scope, coalesce((select d.KEY from once_saga_due d where d.name = ? and d.scope = t.scope and d.due_at <= NOW order by d.due_at limit 1), '')" +
 		" from t where t.scope is not null order by t.n")
+	t.drain = drains[d]
 	return t
+}
+
+// drains delete all that a [upkeep.Taker] has taken, each row by its primary key.
+var drains = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key",
+	sqlplane.MySQL:      "delete d from taken t straight_join once_saga_due d force index (primary) on d.scope = t.scope and d.`key` = t.`key`",
+	sqlplane.SQLite:     "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
 // dueOf is for those that have no definitions.
@@ -101,7 +109,7 @@ func (t *dueTable) drop(id store.ID) []store.Statement {
 }
 
 func (t *dueTable) drained() store.Statement {
-	return store.Statement{SQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key"}
+	return store.Statement{SQL: t.drain}
 }
 
 // later is for a saga that was woken while a node works on it, or that has ended.

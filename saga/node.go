@@ -209,7 +209,7 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those of ids that wait, in one statement, if the store can. The others are left to the next look.
+// takeMany makes this node the owner of those of ids that wait, in one transaction, if the store can. The others are left to the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {

@@ -68,7 +68,7 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	st := r.def.steps[b.Name]
 	switch {
 	case !b.Undo && (!b.Pivot || b.State != stateCalling):
-		return r.mark(b, stateKept) // there is nothing to undo, whatever became of it
+		return r.setState(b, stateKept) // there is nothing to undo, whatever became of it
 	case st == nil:
 		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())
 	}
@@ -88,8 +88,8 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	return r.traced(ctx, SpanUndo, b, func(ctx context.Context) error { return r.undo(ctx, st, b) })
 }
 
-// mark notes where a step is. That travels with the next commit.
-func (r *run) mark(b begun, s state) error {
+// setState notes where a step is. That travels with the next commit.
+func (r *run) setState(b begun, s state) error {
 	b.State = s
 	r.saved = r.saved.with(b)
 	return nil
@@ -137,7 +137,7 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	if err != nil {
 		return err
 	}
-	return r.mark(b, stateUndone)
+	return r.setState(b, stateUndone)
 }
 
 // resolve finds out what became of a call that is under way. It is never dropped.
@@ -157,7 +157,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 		if err != nil {
 			return err
 		}
-		return r.mark(b, stateUndone)
+		return r.setState(b, stateUndone)
 	case b.Call.repeats(time.Now()):
 		return r.redo(ctx, st, b)
 	case st.check == nil || !b.Call.Check:
@@ -167,7 +167,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case err != nil, found:
 		return err
 	}
-	return r.mark(b, stateFailed) // it never will happen
+	return r.setState(b, stateFailed) // it never will happen
 }
 
 // redo makes a call again under its key, to know it.
@@ -195,7 +195,7 @@ func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	})
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		b.Failure = f
-		return r.mark(b, stateFailed)
+		return r.setState(b, stateFailed)
 	}
 	if err != nil && failureIn(err) != nil {
 		return errors.New(err.Error())

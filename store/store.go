@@ -202,6 +202,10 @@ type BeginOptions struct {
 	// store's clock as it is read after the look-up, an operation that is absent is not
 	// granted but an error of kind [KindStale]. First then has no effect.
 	StaleAfter time.Time
+
+	// Refuse, if it is set, is for tests: it is asked before each statement of the handler. If it reports true, the database is sent a
+	// statement that fails in its place. The store's own statements do not ask it. A store may ignore it.
+	Refuse func() bool
 }
 
 // Store is an Operations in the user's own database.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/textproto"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type answer struct {
 
 	retryAfter time.Duration
 	err        error // why there was no answer
+	fresh      bool  // on a new connection
 }
 
 // delivered reports whether the endpoint has confirmed the delivery.
@@ -47,6 +49,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	began := time.Now()
 	a.At = began
 	defer func() { a.Duration = time.Since(began) }()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.fresh = !c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
 	if err != nil {
 		a.Error, a.err = "url", err

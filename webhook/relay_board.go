@@ -29,6 +29,8 @@ type board struct {
 
 	fast, slow           int // requests on their way
 	fastBytes, slowBytes int64
+
+	reached time.Time // when the last request began that was answered on a new connection
 }
 
 func newBoard(most int64) *board {
@@ -169,7 +171,10 @@ func (b *board) ended(d *delivery) {
 		b.fastBytes -= d.bytes
 	}
 	d.over = true
-	d.note(time.Now())
+	d.note(b.reached, time.Now())
+	if d.answer.fresh && d.answer.Status != 0 && d.answer.At.After(b.reached) {
+		b.reached = d.answer.At
+	}
 	b.unpark()
 	b.list(t, time.Now())
 }

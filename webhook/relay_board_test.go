@@ -91,6 +91,36 @@ func TestSettledDuringClaim(t *testing.T) {
 	}
 }
 
+// TestPlaceGivenBack: while all places are taken no endpoint is asked for, and one that waits is asked for as soon as a request that has become slow gives its place back.
+func TestPlaceGivenBack(t *testing.T) {
+	b := boardOf(fastPlaces+1, func(_ int64, s *settings) { s.concurrency = 1 })
+	var list []*delivery
+	for {
+		asks, again := b.due()
+		if len(asks) == 0 {
+			if !again.IsZero() || len(list) != fastPlaces {
+				t.Fatalf("%d places are taken, and it looks again at %v", len(list), again)
+			}
+			break
+		}
+		for _, a := range asks {
+			list = append(list, begin(t, b, a, 1)...)
+			b.claimed(a, time.Now().Add(time.Hour))
+		}
+	}
+	select {
+	case <-b.woken:
+	default:
+	}
+	b.isSlow(list[0])
+	select {
+	case <-b.woken:
+	default:
+		t.Error("the claimer is not woken")
+	}
+	only(t, b)
+}
+
 // TestUnsettled: an endpoint many of whose outcomes are not written down yet waits for that, and then goes on.
 func TestUnsettled(t *testing.T) {
 	b := boardOf(1, nil)

@@ -259,7 +259,10 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	slow.Stop()
 	drained()
 	r.board.ended(d)
-	if d.cut {
+	if d.cut || d.ours {
+		if d.ours {
+			r.tell(ctx, RelayEvent{Type: EventOurs, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Duration: d.answer.Duration, Err: d.answer.err})
+		}
 		r.board.settled(d)
 		d.done()
 		return

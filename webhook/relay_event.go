@@ -20,6 +20,7 @@ const (
 	EventRanOut    RelayEventType = "ran_out"   // the last attempt has failed: the delivery waits for a person
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row, and is tried with one delivery now and then
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
+	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network, which is no attempt; it is made again soon
 	EventSealed    RelayEventType = "sealed"    // what is encrypted does not open; Endpoint, or its delivery of EventID, waits
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process holds more or fewer parts than before
@@ -66,7 +67,7 @@ func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
 		level = slog.LevelDebug
 	case EventSealed:
 		level = slog.LevelError
-	case EventRanOut, EventCircuit, EventDisabled, EventDatabase:
+	case EventRanOut, EventCircuit, EventDisabled, EventOurs, EventDatabase:
 	case EventDelivered, EventTaken:
 		return
 	}

@@ -23,6 +23,9 @@ type target struct {
 	tokens  float64        // deliveries that Rate allows now
 	counted time.Time
 
+	own   int       // requests in a row that have failed because of this process or its network
+	doubt time.Time // the first failure that could be of this network as well
+
 	at      time.Time // when it is looked at again
 	wakes   int       // that have come: one that comes during a claim is not lost
 	claimed bool      // a claim is under way
@@ -161,17 +164,21 @@ type delivery struct {
 	bytes             int64
 	slow, over        bool
 	cut               bool // by the end of Run: it is no attempt
+	ours              bool // this process or its network has failed: it is no attempt either
 	answer            answer
 	wait              time.Duration // until the next attempt; less than 0: it has run out
 	state             *health       // of the target, to be written down
 	notice            int           // of which the owner is to hear: percent of the time until the endpoint is disabled
 }
 
-// note notes what a delivery says of its endpoint. The board is locked.
-func (d *delivery) note(now time.Time) {
+// note notes what a delivery says of its endpoint. The board is locked. reached is as of [target.isOurs].
+func (d *delivery) note(reached, now time.Time) {
 	t, a := d.target, &d.answer
 	switch {
 	case d.cut:
+		return
+	case t.isOurs(a, reached, now):
+		d.ours = true
 		return
 	case !a.delivered():
 		t.failed(a.At, now, a.retryAfter)

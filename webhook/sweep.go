@@ -74,13 +74,16 @@ func (w sweeper) text(query string, args ...any) store.Statement {
 func (w sweeper) remove(ctx context.Context, table, column, where string, args ...any) (removed int64, err error) {
 	for {
 		began := time.Now()
-		last, err := w.number(ctx, fmt.Sprintf("select coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s order by %[1]s limit %[4]d) x", column, table, where, sweepBatch), args...)
+		var first, last int64
+		batch := fmt.Sprintf("select coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s order by %[1]s limit %[4]d) x", column, table, where, sweepBatch)
+		err = w.db.Pool().Query(ctx, w.text(batch, args...), func(row sqlplane.Row) error { return row.Scan(&first, &last) })
 		if err != nil || last == 0 {
 			return removed, err
 		}
 		var n int64
 		err = letter.Within(ctx, w.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
-			n, err = r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" <= ?", append(args[:len(args):len(args)], last)...))
+			// Both ends: without the first one PostgreSQL expects a third of the table, and reads all of it.
+			n, err = r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" between ? and ?", append(args[:len(args):len(args)], first, last)...))
 			return err
 		})
 		if err != nil {

@@ -1,36 +1,32 @@
 package main
 
 import (
-	"context"
-	"database/sql"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/oncelib/once/internal/duplicates"
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncetest"
 )
 
+// TestOneRefund: whatever fails, breaks or dies, a refund is made once.
 func TestOneRefund(t *testing.T) {
 	file := "file:" + filepath.Join(t.TempDir(), "refunds.db")
-	handler, err := newServer(context.Background(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	defer server.Close()
-
-	got := duplicates.Post(t, server.URL+"/refunds", "application/json", `{"charge":"ch_1","amount":1000}`)
-	if got.Status != 201 {
-		t.Errorf("%+v", got)
-	}
-
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var n, amount int
-	if err := db.QueryRowContext(context.Background(), "select count(*), sum(amount) from refund").Scan(&n, &amount); err != nil || n != 1 || amount != 1000 {
-		t.Errorf("%d refunds of %d in all, %v", n, amount, err)
-	}
+	oncetest.HTTP(t, oncetest.Service{
+		Start: func(p *oncetest.Process) http.Handler {
+			db := p.Open("sqlite", file+pragmas)
+			s, err := prepare(t.Context(), db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}), db)
+		},
+		Request: func() *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+			r.Header.Set("Content-Type", "application/json")
+			return r
+		},
+	})
 }

@@ -24,26 +24,22 @@ import (
 )
 
 func main() {
-	handler, err := newServer(context.Background(), "file:refunds.db")
+	s, err := open(context.Background(), "file:refunds.db")
 	if err != nil {
 		slog.Error("no server", "error", err)
 		os.Exit(1)
 	}
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("server ended", "error", server.ListenAndServe())
 }
 
-func newServer(ctx context.Context, dsn string) (http.Handler, error) {
-	_, engine, err := open(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
+func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(refundsv1.NewRefundsHandler(service{}, connect.WithInterceptors(
 		// authentication comes first
 		onceconnect.NewInterceptor(engine, onceconnect.Config{Principal: account}),
 	)))
-	return mux, nil
+	return mux
 }
 
 // account is who asks. A real one comes from authentication.
@@ -72,20 +68,23 @@ func refund(ctx context.Context, c refundsv1.RefundsClient, key, charge string, 
 	return c.CreateRefund(ctx, &refundsv1.CreateRefundRequest{Charge: charge, Amount: amount})
 }
 
-func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+func open(ctx context.Context, dsn string) (*sqlstore.Store, error) {
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return prepare(ctx, db)
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return db, once.New(s, once.Config{}), nil
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }

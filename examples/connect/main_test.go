@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncetest"
 )
 
 // lossy loses the first answer, when its server has done all that it does.
@@ -28,13 +30,13 @@ func (l *lossy) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func TestOneRefund(t *testing.T) {
+func TestLostAnswers(t *testing.T) {
 	ctx, file := context.Background(), "file:"+filepath.Join(t.TempDir(), "refunds.db")
-	handler, err := newServer(ctx, file)
+	s, err := open(ctx, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(newServer(once.New(s, once.Config{})))
 	defer server.Close()
 	network := new(lossy)
 	client := newClient(network, server.URL)
@@ -65,4 +67,23 @@ func TestOneRefund(t *testing.T) {
 	if err := db.QueryRowContext(ctx, "select count(*) from refund").Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d refunds, %v", n, err)
 	}
+}
+
+// TestOneRefund: whatever fails, breaks or dies, a refund is made once.
+func TestOneRefund(t *testing.T) {
+	file := "file:" + filepath.Join(t.TempDir(), "refunds.db")
+	oncetest.HTTP(t, oncetest.Service{
+		Start: func(p *oncetest.Process) http.Handler {
+			s, err := prepare(t.Context(), p.Open("sqlite", file+pragmas))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}))
+		},
+		Request: func() *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/refunds.v1.Refunds/CreateRefund", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+			r.Header.Set("Content-Type", "application/json")
+			return r
+		},
+	})
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // An error that a handler returns rolls back what it has written. With echo's own adapter
@@ -30,11 +32,16 @@ func TestErrorsRollBack(t *testing.T) {
 		{"the trap", errors.New("down"), nil, 200, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			db, engine, err := open(context.Background(), "file:"+filepath.Join(t.TempDir(), "refunds.db"))
+			db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "refunds.db")+pragmas)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer db.Close()
+			s, err := prepare(t.Context(), db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine := once.New(s, once.Config{})
 			protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 			router := echo.New()
 			router.POST("/refunds", func(c *echo.Context) error {

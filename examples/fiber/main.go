@@ -23,42 +23,41 @@ import (
 )
 
 func main() {
-	app, err := newServer(context.Background(), "file:refunds.db")
+	s, err := open(context.Background(), "file:refunds.db")
 	if err != nil {
 		slog.Error("no server", "error", err)
 		os.Exit(1)
 	}
-	slog.Error("server ended", "error", app.Listen("127.0.0.1:8080"))
+	slog.Error("server ended", "error", newServer(once.New(s, once.Config{})).Listen("127.0.0.1:8080"))
 }
 
-func newServer(ctx context.Context, dsn string) (*fiber.App, error) {
-	_, engine, err := open(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
+func newServer(engine *once.Engine[*sql.Tx]) *fiber.App {
 	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 
 	app := fiber.New()
 	app.Post("/refunds", adaptor.HTTPHandler(idempotent(http.HandlerFunc(createRefund))))
-	return app, nil
+	return app
 }
 
-func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+func open(ctx context.Context, dsn string) (*sqlstore.Store, error) {
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return prepare(ctx, db)
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return db, once.New(s, once.Config{}), nil
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }
 
 // account is who asks. A real one comes from authentication, outside of the middleware.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,17 +11,24 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // TestTwoMountsAreTwoRoutes: one key and one body at /test/refunds and at /live/refunds are
 // two refunds, also where Fiber has mounted one app twice.
 func TestTwoMountsAreTwoRoutes(t *testing.T) {
-	db, engine, err := open(context.Background(), "file:"+filepath.Join(t.TempDir(), "refunds.db"))
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "refunds.db")+pragmas)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	s, err := prepare(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := once.New(s, once.Config{})
 	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
 	app := fiber.New()
 	for _, prefix := range []string{"/test", "/live"} {

@@ -10,17 +10,24 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // Fiber's adapter for middleware runs the handler when the middleware has returned: after
 // the commit, and without a transaction. Only its adapter for handlers will do.
 func TestTrapOfHTTPMiddleware(t *testing.T) {
-	db, engine, err := open(context.Background(), "file:"+filepath.Join(t.TempDir(), "refunds.db"))
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "refunds.db")+pragmas)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	s, err := prepare(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := once.New(s, once.Config{})
 	app, inside := fiber.New(), true
 	app.Use(adaptor.HTTPMiddleware(oncehttp.Middleware(engine, oncehttp.Config{Principal: account})))
 	app.Post("/refunds", func(c fiber.Ctx) error {

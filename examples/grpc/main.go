@@ -23,7 +23,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	server, err := newServer(ctx, "file:refunds.db")
+	s, err := open(ctx, "file:refunds.db")
 	if err != nil {
 		return err
 	}
@@ -31,20 +31,16 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return server.Serve(l)
+	return newServer(once.New(s, once.Config{})).Serve(l)
 }
 
-func newServer(ctx context.Context, dsn string) (*grpc.Server, error) {
-	_, engine, err := open(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
+func newServer(engine *once.Engine[*sql.Tx]) *grpc.Server {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
 		// authentication comes first
 		oncegrpc.UnaryServerInterceptor(engine, oncegrpc.Config{Principal: account}),
 	))
 	refundsv1.RegisterRefundsServer(server, service{})
-	return server, nil
+	return server
 }
 
 // account is who asks. A real one comes from authentication.
@@ -76,20 +72,23 @@ func refund(ctx context.Context, c refundsv1.RefundsClient, key, charge string, 
 	return c.CreateRefund(ctx, &refundsv1.CreateRefundRequest{Charge: charge, Amount: amount})
 }
 
-func open(ctx context.Context, dsn string) (*sql.DB, *once.Engine[*sql.Tx], error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+func open(ctx context.Context, dsn string) (*sqlstore.Store, error) {
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return prepare(ctx, db)
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, charge text, amount integer)"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return db, once.New(s, once.Config{}), nil
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }

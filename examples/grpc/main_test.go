@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncetest"
 )
 
 // cutting is a network whose first connection breaks when the server has answered a call.
@@ -30,12 +32,13 @@ func (c cutting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func TestOneRefund(t *testing.T) {
+func TestLostAnswers(t *testing.T) {
 	ctx, file := context.Background(), "file:"+filepath.Join(t.TempDir(), "refunds.db")
-	server, err := newServer(ctx, file)
+	s, err := open(ctx, file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := newServer(once.New(s, once.Config{}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,4 +80,28 @@ func TestOneRefund(t *testing.T) {
 	if err := db.QueryRowContext(ctx, "select count(*) from refund").Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d refunds, %v", n, err)
 	}
+}
+
+// TestOneRefund: whatever fails, breaks or dies, a refund is made once.
+func TestOneRefund(t *testing.T) {
+	file := "file:" + filepath.Join(t.TempDir(), "refunds.db")
+	oncetest.Do(t, oncetest.Work{
+		Start: func(p *oncetest.Process) func(context.Context, once.Operation) (any, error) {
+			s, err := prepare(t.Context(), p.Open("sqlite", file+pragmas))
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, l := newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard})), bufconn.Listen(1<<16)
+			go func() { _ = server.Serve(l) }()
+			t.Cleanup(server.Stop)
+			client, err := newClient("passthrough:server", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context, op once.Operation) (any, error) {
+				return refund(ctx, client, op.Key, "ch_1", 1000)
+			}
+		},
+		Skip: []oncetest.Fault{oncetest.FaultMismatch}, // all calls ask for the same
+	})
 }

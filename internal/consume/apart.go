@@ -43,8 +43,8 @@ func (p *Pool) givesBack(d *Delivery) bool {
 	return full && d.Receipt.Again(givenBack)
 }
 
-// setQueueApart sets what waits in a stream apart.
-func (p *Pool) setQueueApart(s *stream) {
+// setQueueApart sets what waits in a line apart.
+func (p *Pool) setQueueApart(s *line) {
 	s.queue = slices.DeleteFunc(s.queue, func(d *Delivery) bool {
 		gone := !d.apart && !d.dropped && p.givesBack(d)
 		if gone {
@@ -85,7 +85,7 @@ func (p *Pool) setSlowApart(now time.Time) {
 				p.setApart(d)
 			}
 		}
-		for _, s := range w.streams {
+		for _, s := range w.lines {
 			s.slow = true
 			p.setQueueApart(s)
 		}

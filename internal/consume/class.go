@@ -15,7 +15,7 @@ const (
 const maxSuspects = 10000
 
 // suspects are keys, or messages without a key, whose last handler has not returned in time.
-type suspects map[streamKey]struct{}
+type suspects map[stream]struct{}
 
 func (s suspects) has(d *Delivery) bool { _, is := s[suspectKey(d)]; return is }
 
@@ -26,12 +26,12 @@ func (s suspects) add(d *Delivery) {
 	s[suspectKey(d)] = struct{}{}
 }
 
-func suspectKey(d *Delivery) streamKey {
+func suspectKey(d *Delivery) stream {
 	m := &d.Message
 	if m.Key == "" {
-		return streamKey{m.Source, m.Topic, "\x00" + m.ID}
+		return stream{m.Source, m.Topic, "\x00" + m.ID}
 	}
-	return streamKey{m.Source, m.Topic, m.Key}
+	return stream{m.Source, m.Topic, m.Key}
 }
 
 // troubleShare is the part of the time of the workers, one in so many, that messages in trouble get beside healthy ones.

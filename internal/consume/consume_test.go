@@ -191,8 +191,8 @@ func TestOneWorkerForAKey(t *testing.T) {
 			}
 		}
 		pass(time.Minute)
-		if len(b.told()) != keys*each || most != 4 || len(p.held) != 0 || p.bytes != 0 || len(p.backlog.streams) != 0 || p.backlog.waiting != 0 {
-			t.Errorf("%d answers, %d keys at once; the pool holds %d messages, %d bytes, %d streams", len(b.told()), most, len(p.held), p.bytes, len(p.backlog.streams))
+		if len(b.told()) != keys*each || most != 4 || len(p.held) != 0 || p.bytes != 0 || len(p.backlog.lines) != 0 || p.backlog.waiting != 0 {
+			t.Errorf("%d answers, %d keys at once; the pool holds %d messages, %d bytes, %d lines", len(b.told()), most, len(p.held), p.bytes, len(p.backlog.lines))
 		}
 		for _, batch := range sink.batches {
 			if len(batch) > 8 {
@@ -304,8 +304,8 @@ func TestInPlace(t *testing.T) {
 				} else {
 					want(t, "handled", sink.handled(), "a1", "b1", "a1", "b2", "a1", "a2", "a3")
 				}
-				if len(p.held) != 0 || len(p.backlog.streams) != 0 || p.backlog.waiting != 0 {
-					t.Errorf("the pool holds %d messages, %d streams", len(p.held), len(p.backlog.streams))
+				if len(p.held) != 0 || len(p.backlog.lines) != 0 || p.backlog.waiting != 0 {
+					t.Errorf("the pool holds %d messages, %d lines", len(p.held), len(p.backlog.lines))
 				}
 			})
 		})

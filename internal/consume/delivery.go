@@ -16,7 +16,7 @@ type Delivery struct {
 	Malformed error // why Message could not be decoded; it is a dead letter then
 	Receipt   Receipt
 
-	stream   *stream
+	line     *line
 	failures int  // deliveries in this process that have failed
 	inHand   bool // a worker has it
 	dropped  bool // it belongs to another process now

@@ -100,7 +100,7 @@ func New(to Sink, cfg Config) (*Pool, error) {
 	}
 	p := &Pool{sink: to, cfg: cfg, pressure: newPressure(cfg.Concurrency), held: map[*Delivery]struct{}{}, working: map[*work]struct{}{}}
 	p.backlog.suspects, p.lastTrouble = suspects{}, hung
-	p.backlog.streams = map[streamKey]*stream{}
+	p.backlog.lines = map[stream]*line{}
 	p.work.L, p.room.L = &p.mu, &p.mu
 	return p, nil
 }
@@ -119,9 +119,9 @@ func (p *Pool) Add(list ...*Delivery) {
 			d.class = failing
 		}
 		d.since = now
-		apart := d.class != healthy || d.stream.held || d.stream.slow || p.backlog.suspects.has(d)
+		apart := d.class != healthy || d.line.held || d.line.slow || p.backlog.suspects.has(d)
 		if apart && p.givesBack(d) {
-			p.backlog.offer(d.stream)
+			p.backlog.offer(d.line)
 			continue
 		}
 		p.held[d] = struct{}{}

@@ -24,7 +24,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	defer p.mu.Unlock()
 	for d := range p.held {
 		count, oldest := &b.Ready, &b.ReadyOldest
-		switch s := d.stream; {
+		switch s := d.line; {
 		case d.inHand:
 			continue
 		case d.class != healthy, s.held, s.slow, p.backlog.suspects.has(d):

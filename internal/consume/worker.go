@@ -15,7 +15,7 @@ const poll = 20 * time.Millisecond
 // work is a batch that a worker has taken.
 type work struct {
 	batch   []*Delivery
-	streams []*stream
+	lines   []*line
 	began   time.Time
 	class   class
 	slow    bool              // it takes long
@@ -79,7 +79,7 @@ func (p *Pool) begin(c class) *work {
 	if c == hung { // it takes no other one with it
 		share = 1
 	}
-	w.batch, w.streams = p.backlog.take(c, min(share, p.cfg.Batch))
+	w.batch, w.lines = p.backlog.take(c, min(share, p.cfg.Batch))
 	if len(w.batch) == 0 { // all were dropped
 		p.room.Broadcast()
 		w.release(false)
@@ -159,7 +159,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	refused := isRefused(results, w.class != healthy)
 	w.release(!refused)
 	now := time.Now()
-	kept := make(map[*stream]*again)
+	kept := make(map[*line]*again)
 	var gone []*Delivery
 	for i, d := range w.batch {
 		err := results[i].Err
@@ -177,10 +177,10 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 				continue
 			}
 		}
-		if kept[d.stream] == nil {
-			kept[d.stream] = &again{at: now.Add(wait), stream: d.stream}
+		if kept[d.line] == nil {
+			kept[d.line] = &again{at: now.Add(wait), line: d.line}
 		}
-		kept[d.stream].list = append(kept[d.stream].list, d)
+		kept[d.line].list = append(kept[d.line].list, d)
 	}
 
 	p.mu.Lock()
@@ -204,7 +204,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	for _, d := range gone {
 		p.forget(d)
 	}
-	for _, s := range w.streams {
+	for _, s := range w.lines {
 		s.inHand, s.slow = false, false
 		if a := kept[s]; a != nil {
 			p.backlog.postpone(a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/nested"
+	"github.com/oncelib/once/internal/base/testtx"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/engine/voided"
 	"github.com/oncelib/once/store"
@@ -185,6 +186,9 @@ func TxOf(ctx context.Context) any { return ctx.Value(txKey{}) }
 func Tx[TX any](ctx context.Context, adapter string) TX {
 	tx, ok := TxOf(ctx).(TX)
 	if ok {
+		return tx
+	}
+	if tx, ok = testtx.Of(ctx).(TX); ok && TxOf(ctx) == nil { // of oncetest.WithTx
 		return tx
 	}
 	if other := TxOf(ctx); other != nil {

@@ -97,14 +97,14 @@ func (f *File) put(b *batch) error {
 	}
 	f.size += int64(len(frames))
 	if b.flush {
-		f.mark()
+		f.writeFlushFrame()
 	}
 	return nil
 }
 
-// mark writes down that all has been flushed. A mark that there is no room for is missed by nothing
+// writeFlushFrame writes down that all has been flushed. A flush frame that there is no room for is missed by nothing
 // but rot, and written over by what comes next.
-func (f *File) mark() {
+func (f *File) writeFlushFrame() {
 	m := f.salt.frame(nil, f.size, f.flushed, nil)
 	if _, err := f.out.WriteAt(m, f.size); err == nil {
 		f.size += int64(len(m))

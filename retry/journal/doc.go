@@ -55,7 +55,7 @@
 // flush the journal refuses everything until it is opened again, which writes all of it
 // to new blocks.
 //
-// What was flushed last is known by a mark of 20 bytes behind it. Only if the mark is gone
+// What was flushed last is known by a flush frame of 20 bytes behind it. Only if that is gone
 // as well, because the power has failed before the system wrote it to the disk, or because
 // it is damaged too, is damage there taken for a record that was torn: the intent is left
 // out, and [File.Damage] tells. The same is true of a file that has lost its end.

@@ -24,9 +24,9 @@ import (
 // left anything: frames of which a part has not reached the disk, even before others that
 // have.
 //
-// A frame without a payload is a mark: it is written when the batch before it has been
+// A frame without a payload is a flush frame: it is written when the batch before it has been
 // flushed, and before a caller is told, so that damage in the last batch is known from a
-// write that was torn. No mark can say so that is written together with its batch: of one
+// write that was torn. No flush frame can say so that is written together with its batch: of one
 // write the disk may have the end and not the beginning. It is not flushed by itself. If
 // the power fails before the system writes it to the disk, or if it is damaged as well,
 // that batch looks like one that was torn.

@@ -87,7 +87,7 @@ func TestTornAtEveryByte(t *testing.T) {
 
 // TestDamageAtEveryByte: a changed byte is refused if it had been flushed, tolerated and
 // told if it may have been torn, and never believed. The last batch that was flushed is no
-// exception, whether a record or nothing but its mark follows, and a damaged mark loses
+// exception, whether a record or nothing but its flush frame follows, and a damaged flush frame loses
 // nothing.
 func TestDamageAtEveryByte(t *testing.T) {
 	whole, _ := history(t)
@@ -111,7 +111,7 @@ func TestDamageAtEveryByte(t *testing.T) {
 			default:
 				tolerated++
 				want := []string{"0", "1", "2", "3"}
-				if len(text) == len(whole) && int64(at) < frames[7] { // the mark, and what follows is whole
+				if len(text) == len(whole) && int64(at) < frames[7] { // the flush frame, and what follows is whole
 					want = want[1:]
 				}
 				if got := keysOf(table.intents()); !slices.Equal(got, want) {

@@ -108,6 +108,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	}
 	t := new(txn)
 	t.tx.open(s)
+	t.tx.refusal = opts.Refuse
 	t.tx.claim(opts.ID)
 	return t, rec, nil
 }
@@ -128,7 +129,9 @@ func (s *Store) Join(ctx context.Context, tx *Tx, opts store.BeginOptions) (stor
 	if s.late(opts.StaleAfter) {
 		return nil, store.Record{}, stale()
 	}
-	tx.claim(opts.ID)
+	if tx.claim(opts.ID); opts.Refuse != nil {
+		tx.refusal = opts.Refuse
+	}
 	return &joined{tx: tx, since: tx.here()}, store.Record{}, nil
 }
 

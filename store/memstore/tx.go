@@ -20,6 +20,7 @@ type Tx struct {
 	count   int
 	err     error // the first statement that failed
 	over    bool
+	refusal func() bool // store.BeginOptions.Refuse
 
 	room struct { // most transactions are small
 		reads, writes [1]cell
@@ -113,8 +114,21 @@ func (t *Tx) statement(run func() error) error {
 		return fmt.Errorf("memstore: refused, an earlier statement has failed: %w", t.err)
 	}
 	t.count++
-	t.err = run()
+	if t.err = t.refused(); t.err == nil {
+		t.err = run()
+	}
 	return t.err
+}
+
+// errRefused is the error of a statement that store.BeginOptions.Refuse has failed.
+var errRefused = errors.New("memstore: refused by a test")
+
+// refused returns why a statement of the handler fails although nothing is wrong with it.
+func (t *Tx) refused() error {
+	if t.refusal != nil && t.refusal() {
+		return errRefused
+	}
+	return nil
 }
 
 func (t *Tx) statements() int {

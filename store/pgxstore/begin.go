@@ -55,6 +55,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	err = answer.stop(err)
 	t := &txn{s: s, conn: conn, raw: session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts)}, seen: c}
 	t.user = tx{Tx: &t.raw, root: &t.shared}
+	t.shared.refusal = opts.Refuse
 	handed = true
 	rec := c.row.live()
 	switch {

@@ -34,6 +34,7 @@ func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.
 	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.seen.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
+	t.shared.refusal = opts.Refuse
 	return t, nil
 }
 

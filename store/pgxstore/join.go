@@ -30,7 +30,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		return nil, store.Record{}, down(err)
 	}
 	opts.First = false
-	root := new(shared)
+	root := &shared{refusal: opts.Refuse}
 	outer, ok := caller.(*tx)
 	if ok { // of a handler of ours
 		if err := outer.enter(""); err != nil {

@@ -40,8 +40,12 @@ type shared struct {
 	gate                    // who is in it may use the rest, and the connection
 	statements atomic.Int64 // read without it
 	savepoints int
-	prefix     string // of the names of its savepoints
+	prefix     string      // of the names of its savepoints
+	refusal    func() bool // store.BeginOptions.Refuse
 }
+
+// refuses reports whether a statement of the handler is not sent, but one that fails.
+func (s *shared) refuses() bool { return s.refusal != nil && s.refusal() }
 
 var prefixes atomic.Uint32
 
@@ -212,6 +216,9 @@ func (t *tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	}
 	defer t.root.leave()
 	t.root.statements.Add(1)
+	if t.root.refuses() {
+		sql, args = failing, nil
+	}
 	tag, err := t.Tx.Exec(ctx, sql, args...)
 	return tag, t.note(err)
 }
@@ -227,6 +234,9 @@ func (t *tx) query(ctx context.Context, sql string, args []any) *gatedRows {
 	}
 	defer t.root.leave()
 	t.root.statements.Add(1)
+	if t.root.refuses() {
+		sql, args = failing, nil
+	}
 	rows, err := t.Tx.Query(ctx, sql, args...)
 	if rows == nil { // the caller's pgx.Tx is not of pgx
 		rows = refusedRows{err}
@@ -249,6 +259,10 @@ func (t *tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 		}
 	}
 	t.root.statements.Add(int64(b.Len()))
+	if t.root.refuses() {
+		_, err := t.Tx.Exec(ctx, failing)
+		return refusedBatch{t.note(err)}
+	}
 	br := t.Tx.SendBatch(ctx, b)
 	if br.Tx() != nil { // the server has only warned
 		return refusedBatch{errors.Join(t.note(errBatchBegins), br.Close())}
@@ -262,6 +276,10 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 	}
 	defer t.root.leave()
 	t.root.statements.Add(1)
+	if t.root.refuses() {
+		_, err := t.Tx.Exec(ctx, failing)
+		return 0, t.note(err)
+	}
 	n, err := t.Tx.CopyFrom(ctx, table, columns, src)
 	return n, t.note(err)
 }

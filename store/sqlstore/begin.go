@@ -36,11 +36,16 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 }
 
 // beginOn begins as the database of the store needs it.
-func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
+func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Transaction[*sql.Tx], rec store.Record, err error) {
 	if s.dialect.name == sqlplane.PostgreSQL {
-		return s.beginPostgres(ctx, opts)
+		begun, rec, err = s.beginPostgres(ctx, opts)
+	} else {
+		begun, rec, err = s.begin(ctx, opts)
 	}
-	return s.begin(ctx, opts)
+	if t, open := begun.(*txn); open && opts.Refuse != nil {
+		t.guard.Refuse(opts.Refuse)
+	}
+	return begun, rec, err
 }
 
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {

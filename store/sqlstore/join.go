@@ -38,6 +38,11 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		err := j.release(ctx)
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errors.Join(errUnguarded, err)}
 	}
+	asked := j.guard.Exempt() // of the handler that the join is inside of
+	if opts.Refuse != nil {
+		asked = opts.Refuse
+	}
+	defer j.guard.Refuse(asked)
 	if opts.ID.IsZero() {
 		j.began()
 		return j, store.Record{}, nil
@@ -153,6 +158,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 		return nil
 	}
 	j.takeBack()
+	defer j.guard.Refuse(j.guard.Exempt())
 	j.undone = true
 	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, whose own error is none of the handler's
 	err := j.stands(j.undo(ctx))
@@ -214,6 +220,7 @@ func (j *joined) undo(ctx context.Context) error {
 
 func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	j.takeBack()
+	defer j.guard.Refuse(j.guard.Exempt())
 	t := txn{s: j.s, id: j.id, tx: j.caller, guard: j.guard, seen: j.seen}
 	if j.undone {
 		if err := j.savepoint(ctx); err != nil {

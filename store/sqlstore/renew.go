@@ -19,35 +19,50 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	if len(holds) == 0 {
 		return nil, nil
 	}
+	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
+		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
+	})
+	err = s.leasing(ctx, lease, func(own context.Context, t *txn) error {
+		for part := range slices.Chunk(holds, pgsql.RenewAtOnce) {
+			part, err := t.renew(own, part, lease)
+			if err != nil {
+				return err
+			}
+			renewed = append(renewed, part...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return renewed, nil
+}
+
+// leasing runs fn, which writes leases, in a transaction. With an error nothing was applied, unless that is of [store.KindLost].
+func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own context.Context, t *txn) error) error {
 	opts := store.BeginOptions{Isolation: store.ReadCommitted} // what others have just changed is no failure
 	if s.dialect.name == sqlplane.SQLite {                     // has only one
 		opts.Isolation = store.DefaultIsolation
 	}
-	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
-		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
-	})
 	t, err := s.open(ctx, opts)
 	if err != nil {
-		return nil, s.down(err)
+		return s.down(err)
 	}
-	if err := t.boundRenewal(s.ownContext(ctx), lease); err != nil {
+	own := s.ownContext(ctx)
+	if err = t.boundRenewal(own, lease); err == nil {
+		err = fn(own, t)
+	}
+	if err != nil {
+		err = s.down(t.dropStandby(ctx, err))
 		_ = t.end() // nothing was applied
-		return nil, s.down(err)
-	}
-	for part := range slices.Chunk(holds, pgsql.RenewAtOnce) {
-		if part, err = t.renew(s.ownContext(ctx), part, lease); err != nil {
-			err = s.down(t.dropStandby(ctx, err))
-			_ = t.end() // nothing was applied
-			return nil, err
-		}
-		renewed = append(renewed, part...)
+		return err
 	}
 	defer t.release()
 	t.stop() // COMMIT is not the caller's to cancel
 	if err := t.commit(); err != nil {
-		return nil, s.lost(err)
+		return s.lost(err)
 	}
-	return renewed, nil
+	return nil
 }
 
 // shortestIdle is how long a renewal may lie idle whatever the lease: a process on a busy machine does not lose its connection.

@@ -38,7 +38,7 @@ func testTake(t *testing.T, o *operations) {
 		taker, _ := store.As[upkeep.Taker](s)
 		nonce := []byte{15: byte(i)}
 		all.Go(func() {
-			list, err := taker.Take(bounded(t), ids, nonce, time.Minute, store.Statement{SQL: "select scope, key from taken"})
+			list, err := taker.Take(bounded(t), ids, nonce, time.Minute, store.Statement{SQL: "select t.scope from taken t"})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -18,11 +18,12 @@ type Lister interface {
 	Unfinished(ctx context.Context, page Listing) ([]Entry, error)
 }
 
-// Taker takes over operations that wait, many in one statement.
+// Taker takes over operations that wait, many in one transaction.
 type Taker interface {
 	// Take makes those of ids that wait running, under a lease and with a nonce, and raises their fences. It returns them, without
-	// Request and Result, and leaves out what another transaction has locked. then commits with it: it sees what was taken as a
-	// table taken (scope, key), and has no arguments. An error of [store.KindLost] means that some may have been taken.
+	// Request and Result, and leaves out what another transaction has locked. then, in the dialect of the store, commits with it: it sees
+	// what was taken as a table (scope, key), which it names once, as "taken t", and it has no arguments. An error of [store.KindLost]
+	// means that some may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 

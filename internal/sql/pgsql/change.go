@@ -124,7 +124,7 @@ func compareIDs(a, b store.ID) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 }
 
-// Take returns the statement of [store.Taker]: scopes, keys, nonce and milliseconds of the lease. then sees the table taken.
+// Take returns the statement of [upkeep.Taker]: scopes, keys, nonce and milliseconds of the lease. then sees the table taken.
 func Take(then string) string {
 	return `with locked as (select o.scope, o.key from once_operation o join unnest($1::text[], $2::text[]) as those (s, k) on o.scope = those.s and o.key = those.k
  where o.state = 4 for update of o skip locked),

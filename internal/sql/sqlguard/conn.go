@@ -118,8 +118,12 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.exec(ctx, query, args)
+	var result driver.Result
+	if err = c.refused(ctx, t, cmd); err == nil {
+		result, err = c.exec(ctx, query, args)
+	}
 	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		t.skipped()
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)
@@ -151,8 +155,13 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if err != nil {
 		return nil, err
 	}
-	result, s, err := c.rows(within, query, args)
+	var result driver.Rows
+	var s *preparedStmt
+	if err = c.refused(ctx, t, cmd); err == nil {
+		result, s, err = c.rows(within, query, args)
+	}
 	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		t.skipped()
 		return nil, err
 	}
 	t.settle(c.dialect, cmd, query, since, err)

@@ -71,7 +71,10 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.base.ExecContext(ctx, args)
+	var result driver.Result
+	if err = s.conn.refused(ctx, t, s.cmd); err == nil {
+		result, err = s.base.ExecContext(ctx, args)
+	}
 	err = k.end(err, false)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	return result, err
@@ -91,7 +94,10 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.base.QueryContext(within, args)
+	var result driver.Rows
+	if err = s.conn.refused(ctx, t, s.cmd); err == nil {
+		result, err = s.base.QueryContext(within, args)
+	}
 	err = k.end(err, true)
 	t.settle(s.conn.dialect, s.cmd, s.query, since, err)
 	if err != nil {

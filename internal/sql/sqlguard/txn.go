@@ -38,6 +38,8 @@ type Txn struct {
 	savepoints []savepoint                          // open ones, oldest first
 	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
+	refusal    func() bool // see Refuse
+	asked      bool        // of the statement that comes next
 
 	wroteBeforeMark bool // see WroteBeforeMark
 	beforeMarkAt    int  // the clock at that time

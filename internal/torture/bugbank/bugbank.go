@@ -78,6 +78,7 @@ func All() []Mutant {
 		leasedMutants,
 		leaseMutants,
 		sagaMutants,
+		oncetestMutants,
 		undoMutants,
 		decideMutants,
 		dueMutants,

@@ -43,7 +43,7 @@ var consumerMutants = []Mutant{
 	},
 	{
 		Name:  "a message without number is overtaken by later ones of its key",
-		Edits: []Edit{{In: "consume.(*backlog).postpone", Old: "a.stream.held = a.stream.held || a.holds", New: "a.stream.held = a.stream.held && a.holds"}},
+		Edits: []Edit{{In: "consume.(*backlog).postpone", Old: "a.line.held = a.line.held || a.holds", New: "a.line.held = a.line.held && a.holds"}},
 		Tests: in("internal/consume", "TestInPlace"),
 	},
 	{

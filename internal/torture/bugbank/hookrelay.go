@@ -20,7 +20,7 @@ var hookrelayMutants = []Mutant{
 	{
 		Name:  "endpoints that wait while all places are taken are not looked at when one is given back",
 		Edits: []Edit{{In: "webhook.(*board).unpark", Old: "notify(b.woken)", New: ""}},
-		Tests: onHookrelay("TestHalfHangs"),
+		Tests: in("webhook", "TestPlaceGivenBack"),
 	},
 	{
 		Name:  "a slow webhook keeps its place",
@@ -66,5 +66,30 @@ var hookrelayMutants = []Mutant{
 		Name:  "an ordered endpoint gets its events by the time at which they are due",
 		Edits: []Edit{{In: "webhook.dueOf", Old: "order by event limit 1", New: "order by due_at limit 1"}},
 		Tests: onHookrelay("TestOrdered$/^SQLite$"),
+	},
+	{
+		Name:  "requests that a relay cannot make because it has no file left count against endpoints",
+		Edits: []Edit{{In: "webhook.faultOf", Old: "case slices.ContainsFunc(oursAlways, is),", New: "case"}},
+		Tests: onHookrelay("TestNoFiles"),
+	},
+	{
+		Name:  "a missing name counts against an endpoint although none was reached",
+		Edits: []Edit{{In: "webhook.(*target).isOurs", Old: "&& reached.After(t.doubt)", New: ""}},
+		Tests: in("webhook", "TestEitherFailure"),
+	},
+	{
+		Name:  "a missing name never counts against an endpoint",
+		Edits: []Edit{{In: "webhook.(*target).isOurs", Old: "reached.After(t.doubt)", New: "reached.After(now)"}},
+		Tests: in("webhook", "TestEitherFailure"),
+	},
+	{
+		Name:  "an answer on an old connection says that names can be resolved",
+		Edits: []Edit{{In: "webhook.(*board).ended", Old: "d.answer.fresh && ", New: ""}},
+		Tests: in("webhook", "TestEitherFailure"),
+	},
+	{
+		Name:  "the fence is asked once for each row that is written down",
+		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: `"x.part = any(array(" + locked + "))"`, New: `"d.part in (" + locked + ")"`}},
+		Tests: onHookrelay("TestSettlePlans$/^50000,_stale_false$"),
 	},
 }

@@ -124,8 +124,8 @@ resp.Body = &taken{`}},
 	{
 		Name: "nothing says that the last batch was flushed",
 		Edits: []Edit{{In: "(*File).put", Old: `if b.flush {
-f.mark()`, New: `if b.err != nil {
-f.mark()`}},
+f.writeFlushFrame()`, New: `if b.err != nil {
+f.writeFlushFrame()`}},
 		Tests: in("retry/journal", "TestTheLastBatchIsMarked"),
 	},
 	{

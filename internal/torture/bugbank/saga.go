@@ -201,8 +201,23 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "sagas that were taken stay in the table of those that wait",
-		Edits: []Edit{{In: "saga.(*dueTable).drained", Old: "d.key = t.key", New: "d.key = t.scope"}},
-		Tests: onSagas("TestAnyNode$/^pgxstore$"),
+		Edits: []Edit{{In: "saga.(*node).takeMany", Old: "n.due.drained()", New: "store.Statement{SQL: \"select t.scope from taken t\"}"}},
+		Tests: onSagas("TestAnyNode$/^(pgxstore|SQLite)$"),
+	},
+	{
+		Name:  "sagas that are taken together lose the trace of their start",
+		Edits: []Edit{{In: "saga.(*node).takeMany", Old: "held.Claim{Trace: e.Trace}", New: "held.Claim{}"}},
+		Tests: onSagas("TestTakenSagasKeepTheirTrace$/^SQLite$"),
+	},
+	{
+		Name:  "operations that do not wait are taken on MySQL",
+		Edits: []Edit{{In: "sqlstore.(*txn).takeMySQL", Old: " where o.state = 4 for update", New: " where o.state in (1, 4) for update"}},
+		Tests: []Killer{{Module: "internal/torture", Test: "TestConformanceInnoDB$/^MySQL$/^Lease$/^Take$"}},
+	},
+	{
+		Name:  "a node that takes what is due waits for what another one has locked",
+		Edits: []Edit{{In: "sqlstore.(*txn).takeMySQL", Old: "for update skip locked", New: "for update"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestTakeIsOneTransaction$/^MySQL$"}},
 	},
 	{
 		Name:  "a write in a transaction of the caller leaves it with an error",

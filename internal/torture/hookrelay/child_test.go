@@ -3,6 +3,11 @@ package hookrelay
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,15 +21,59 @@ type plan struct {
 	Database harness.Database
 	URL      string
 	TTL      time.Duration
+	NoFiles  bool // from the moment at which it holds its parts until SIGUSR1; then it prints a line for each request that it could not make
 }
 
 // CarryOut implements harness.Plan: it runs a relay until it is drained.
 func (p plan) CarryOut(opening context.Context) error {
 	ctx := harness.UntilDrained(opening)
 	cfg := webhook.RelayConfig{TTL: p.TTL, Timeout: 5 * time.Second, Schedule: soon(1000)}
+	if p.NoFiles {
+		cfg.Observer = newStarved()
+	}
 	return p.Database.Use(opening,
 		func(s harness.Store[pgx.Tx]) error { return webhook.New[pgx.Tx](s, config(p.URL)).Relay(cfg).Run(ctx) },
 		func(s harness.Store[*sql.Tx]) error {
 			return webhook.New[*sql.Tx](s, config(p.URL)).Relay(cfg).Run(ctx)
 		})
+}
+
+// starved takes the file descriptors of this process away as soon as its relay holds parts, and tells of requests that it could not make.
+type starved struct{ once sync.Once }
+
+func newStarved() *starved {
+	mend := make(chan os.Signal, 1)
+	signal.Notify(mend, syscall.SIGUSR1)
+	go func() {
+		<-mend
+		limitFiles(1024)
+	}()
+	return &starved{}
+}
+
+// Observe implements webhook.RelayObserver.
+func (s *starved) Observe(_ context.Context, e webhook.RelayEvent) {
+	switch e.Type { //nolint:exhaustive // of others nothing is told
+	case webhook.EventTaken:
+		if e.Parts > 0 {
+			s.once.Do(func() {
+				limitFiles(3)
+				fmt.Println("starved")
+			})
+		}
+	case webhook.EventOurs:
+		fmt.Println("ours", e.EventID, e.Err)
+	}
+}
+
+// limitFiles lets this process open no file with a number above most.
+func limitFiles(most uint64) {
+	var l syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
+	if l.Cur = most; err == nil {
+		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
+	}
+	if err != nil {
+		panic(err)
+	}
 }

@@ -241,6 +241,46 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestNoFiles: a relay whose process has no file descriptor left makes no request, and that counts against no endpoint: no attempt is kept, and nothing is rescheduled. It
+// delivers as soon as it can.
+func TestNoFiles(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	const endpoints, failures = 3, 8
+	g := newGround(t, harness.Pgx)
+	var list []endpoint
+	for i := range endpoints {
+		list = append(list, endpoint{id: int64(i + 1), uid: fmt.Sprint("ep_", i), tenant: "a"})
+	}
+	g.endpoints(t, list...)
+	child := harness.Start(t, plan{Database: g.database, URL: g.to.url, TTL: patience, NoFiles: true})
+	if !child.Wait("starved") {
+		t.Fatal("the relay has ended")
+	}
+	g.send(t, "a", "e", 1)
+	for n := 0; n < failures; {
+		line, runs := <-child.Lines()
+		if !runs {
+			t.Fatal("the relay has ended")
+		}
+		if strings.HasPrefix(line, "ours e-0 ") {
+			n++
+		}
+	}
+	if n := g.count(t, "select count(*) from once_webhook_delivery where attempts = 0 and due_at <= NOW"); n != endpoints || len(g.to.arrived("")) > 0 {
+		t.Errorf("%d deliveries of %d are due as they were, and %d have arrived", n, endpoints, len(g.to.arrived("")))
+	}
+	if n := g.count(t, "select (select count(*) from once_webhook_attempt) + (select count(*) from once_webhook_state)"); n > 0 {
+		t.Errorf("%d attempts and states are kept", n)
+	}
+	child.Signal(syscall.SIGUSR1)
+	g.to.wait(t, "each endpoint", func() bool { return len(g.to.distinct) == endpoints })
+	child.Drain(t)
+	if n := g.count(t, "select count(*) from once_webhook_attempt where status = 204"); n != endpoints || len(g.to.arrived("")) != endpoints {
+		t.Errorf("%d attempts have succeeded, and %d requests have arrived", n, len(g.to.arrived("")))
+	}
+}
+
 // TestKilledAndStopped: while relays are killed, and stopped until others have taken their endpoints over, nothing is lost; twice comes what was on its way, with the same id;
 // and there is an attempt for each delivery that has succeeded, not more.
 func TestKilledAndStopped(t *testing.T) {

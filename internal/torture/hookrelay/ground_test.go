@@ -197,6 +197,8 @@ func (s watched[TX]) Unwrap() any { return s.SQL }
 
 func (s watched[TX]) Pool() sqlplane.Runner { return watchedRunner{s.SQL.Pool(), s.w} }
 
+func (s watched[TX]) On(tx TX) sqlplane.Runner { return watchedRunner{s.SQL.On(tx), s.w} }
+
 func (s watched[TX]) Within(ctx context.Context, isolation store.Isolation, fn func(ctx context.Context, r sqlplane.Runner) error) error {
 	return s.SQL.Within(ctx, isolation, func(ctx context.Context, r sqlplane.Runner) error { return fn(ctx, watchedRunner{r, s.w}) })
 }
@@ -218,6 +220,15 @@ func (r watchedRunner) Exec(ctx context.Context, st store.Statement) (n int64, e
 		err = r.w.after(st, err)
 	}
 	return n, err
+}
+
+func (r watchedRunner) Append(ctx context.Context, st store.Statement) error {
+	if r.w != nil && r.w.before != nil {
+		if err := r.w.before(st); err != nil {
+			return err
+		}
+	}
+	return r.Runner.Append(ctx, st)
 }
 
 func (r watchedRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {

@@ -18,15 +18,15 @@ import (
 )
 
 // takes does something before and after a node takes what is due.
-type takes struct {
-	harness.Store[pgx.Tx]
+type takes[TX any] struct {
+	harness.Store[TX]
 
 	before, after func()
 }
 
-func (s *takes) Unwrap() any { return s.Store }
+func (s *takes[TX]) Unwrap() any { return s.Store }
 
-func (s *takes) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]upkeep.Entry, error) {
+func (s *takes[TX]) Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]upkeep.Entry, error) {
 	taker, _ := store.As[upkeep.Taker](s.Store)
 	s.before()
 	entries, err := taker.Take(ctx, ids, nonce, lease, then)
@@ -43,12 +43,12 @@ func TestServerRestarts(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	server, d := harness.NewServer(t, harness.Pgx, false)
-	must(t, d.Migrate(t.Context(), sets, effects))
+	must(t, d.Migrate(t.Context(), sets, effects, served))
 	db, _ := harness.OpenPgx(t, d)
 	s := system[pgx.Tx]{Database: d, db: db}
 	restarts := 0
 	for _, lost := range []bool{false, true} {
-		tk := &takes{Store: db}
+		tk := &takes[pgx.Tx]{Store: db}
 		restart := func() {
 			tk.before, tk.after = func() {}, nil
 			restarts++
@@ -97,7 +97,7 @@ func TestClock(t *testing.T) {
 	harness.Each(t, []string{harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
 		t.Helper()
 		server, d := harness.NewServer(t, kind, true)
-		must(t, d.Migrate(t.Context(), sets, effects))
+		must(t, d.Migrate(t.Context(), sets, effects, served))
 		if kind == harness.Pgx {
 			db, _ := harness.OpenPgx(t, d)
 			clocks(t, system[pgx.Tx]{Database: d, db: db}, server)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// streamKey is messages that are never in two workers at once.
-type streamKey struct{ source, topic, key string }
+// stream is a source, a topic and an ordering key, whose messages have an order: two workers never have messages of one at once.
+type stream struct{ source, topic, key string }
 
-// stream is the messages of a key that wait, in order. A message without key has a stream of its own.
-type stream struct {
-	key    streamKey
+// line is the messages of a stream that wait, in order. A message without key has a line of its own.
+type line struct {
+	key    stream
 	queue  []*Delivery
 	inHand bool // a worker has messages of it
 	held   bool // a message of it waits for its next attempt, and the others must not overtake it
@@ -20,12 +20,12 @@ type stream struct {
 	later  int  // entries of the agenda
 }
 
-// again is messages of a stream that wait for their next attempt.
+// again is messages of a line that wait for their next attempt.
 type again struct {
-	at     time.Time
-	stream *stream
-	list   []*Delivery
-	holds  bool
+	at    time.Time
+	line  *line
+	list  []*Delivery
+	holds bool
 }
 
 // agenda is a heap of them, the next one first.
@@ -49,32 +49,32 @@ func (a *agenda) Pop() any {
 
 // backlog is messages that no worker has.
 type backlog struct {
-	streams  map[streamKey]*stream // of keys
-	lanes    [classes]lane         // streams that can be taken, by the class of their next message
+	lines    map[stream]*line // of keys
+	lanes    [classes]lane    // lines that can be taken, by the class of their next message
 	suspects suspects
 	later    agenda
-	waiting  int // messages in queues of streams
+	waiting  int // messages in lines
 }
 
-// lane is streams that can be taken, in turn.
-type lane []*stream
+// lane is lines that can be taken, in turn.
+type lane []*line
 
-// join sets the stream of a message.
+// join sets the line of a message.
 func (b *backlog) join(d *Delivery) {
 	m := &d.Message
-	d.stream = &stream{}
+	d.line = &line{}
 	if m.Key != "" && d.Malformed == nil {
-		key := streamKey{m.Source, m.Topic, m.Key}
-		if b.streams[key] == nil {
-			b.streams[key] = &stream{key: key}
+		key := stream{m.Source, m.Topic, m.Key}
+		if b.lines[key] == nil {
+			b.lines[key] = &line{key: key}
 		}
-		d.stream = b.streams[key]
+		d.line = b.lines[key]
 	}
 }
 
-// add appends a message to its stream.
+// add appends a message to its line.
 func (b *backlog) add(d *Delivery) {
-	s := d.stream
+	s := d.line
 	s.queue = append(s.queue, d)
 	b.waiting++
 	b.offer(s)
@@ -84,29 +84,29 @@ func (b *backlog) hasReady() bool {
 	return len(b.lanes[healthy])+len(b.lanes[failing])+len(b.lanes[hung]) > 0
 }
 
-// classOf is where a stream that has messages can be taken from.
-func (b *backlog) classOf(s *stream) class {
+// classOf is where a line that has messages can be taken from.
+func (b *backlog) classOf(s *line) class {
 	if b.suspects.has(s.queue[0]) {
 		return hung
 	}
 	return s.queue[0].class
 }
 
-// offer puts a stream into the list of those that can be taken, if it can be.
-func (b *backlog) offer(s *stream) {
+// offer puts a line into the list of those that can be taken, if it can be.
+func (b *backlog) offer(s *line) {
 	switch {
 	case s.inHand || s.held || s.ready:
 	case len(s.queue) > 0:
 		s.ready = true
 		c := b.classOf(s)
 		b.lanes[c] = append(b.lanes[c], s)
-	case s.later == 0 && b.streams[s.key] == s:
-		delete(b.streams, s.key)
+	case s.later == 0 && b.lines[s.key] == s:
+		delete(b.lines, s.key)
 	}
 }
 
-// take takes up to limit messages of the streams of a class, which are in hand then.
-func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*stream) {
+// take takes up to limit messages of the lines of a class, which are in hand then.
+func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 	l := &b.lanes[c]
 	for len(batch) < limit && len(*l) > 0 {
 		s := (*l)[0]
@@ -136,14 +136,14 @@ func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*stream) {
 	return batch, of
 }
 
-// postpone keeps failed messages of a stream, in order, until their next attempt. Those that have a number may be overtaken:
+// postpone keeps failed messages of a line, in order, until their next attempt. Those that have a number may be overtaken:
 // the inbox knows their place. Those that have none are in the order of the broker.
 func (b *backlog) postpone(a *again) {
 	for _, d := range a.list {
 		a.holds = a.holds || d.Message.Key != "" && d.Message.Seq == 0 && d.Malformed == nil
 	}
-	a.stream.held = a.stream.held || a.holds
-	a.stream.later++
+	a.line.held = a.line.held || a.holds
+	a.line.later++
 	heap.Push(&b.later, a)
 }
 
@@ -151,13 +151,13 @@ func (b *backlog) postpone(a *again) {
 func (b *backlog) due(now time.Time) (next time.Time) {
 	for len(b.later) > 0 && !b.later[0].at.After(now) {
 		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it
-		a.stream.queue = slices.Insert(a.stream.queue, 0, a.list...)
+		a.line.queue = slices.Insert(a.line.queue, 0, a.list...)
 		b.waiting += len(a.list)
-		a.stream.later--
+		a.line.later--
 		if a.holds {
-			a.stream.held = false
+			a.line.held = false
 		}
-		b.offer(a.stream)
+		b.offer(a.line)
 	}
 	if len(b.later) > 0 {
 		next = b.later[0].at

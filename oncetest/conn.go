@@ -1,0 +1,47 @@
+package oncetest
+
+import (
+	"net"
+	"sync/atomic"
+)
+
+// conn is a connection to a server.
+type conn struct {
+	net.Conn
+
+	process *Process
+	answer  atomic.Int32 // what becomes of the next bytes that come: passes, notAnswered or dies
+}
+
+func (c *conn) cut() { _ = c.Close() }
+
+// Write writes, unless the fault is that it does not.
+func (c *conn) Write(data []byte) (int, error) {
+	switch act := c.process.write(); act {
+	case notSent:
+		c.cut()
+		return 0, errCut
+	case gone:
+		return 0, errDead
+	case notAnswered, dies:
+		c.answer.Store(int32(act)) // before the bytes go out, so that no answer can come first
+	}
+	return c.Conn.Write(data)
+}
+
+// Read reads, and loses an answer that is to be lost: the server has done its work when the connection breaks.
+func (c *conn) Read(data []byte) (int, error) {
+	n, err := c.Conn.Read(data)
+	if n == 0 {
+		return n, err
+	}
+	switch action(c.answer.Swap(int32(passes))) {
+	case notAnswered:
+		c.cut()
+		return 0, errCut
+	case dies:
+		c.process.die()
+		return 0, errDead
+	}
+	return n, err
+}

@@ -1,0 +1,153 @@
+package oncetest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Fault is a kind of what a test does to a handler.
+type Fault string
+
+// The kinds of faults, in the order in which they are tried.
+const (
+	FaultConcurrent  Fault = "concurrent"         // the same request eight times at once
+	FaultMismatch    Fault = "mismatch"           // another request with the key of an earlier one
+	FaultStore       Fault = "store fails"        // a call of the store is not reached, is refused, or its answer is lost; see [Store]
+	FaultStatement   Fault = "statement refused"  // the database refuses a statement of the handler, and its connection lives; see [Store]
+	FaultNotSent     Fault = "write not sent"     // a connection breaks before a write to it; see [Process]
+	FaultNotAnswered Fault = "write not answered" // a connection breaks after a write to it, before the answer
+	FaultDeath       Fault = "death"              // the process dies after a write, and another one goes on
+)
+
+// action is what happens to a write.
+type action int
+
+const (
+	passes action = iota
+	notSent
+	notAnswered
+	dies
+	gone // the process is dead
+)
+
+// actions are the faults that happen to writes.
+var actions = map[Fault]action{FaultNotSent: notSent, FaultNotAnswered: notAnswered, FaultDeath: dies}
+
+// plan is a fault that is to strike.
+type plan struct {
+	fault  Fault
+	nth    int // call that it can strike, from 1
+	calls  int // of those, until now
+	struck bool
+}
+
+// strikes counts a call, and reports whether the fault strikes it.
+func (p *plan) strikes(f Fault) bool {
+	if p == nil || p.fault != f {
+		return false
+	}
+	p.calls++
+	if p.calls != p.nth {
+		return false
+	}
+	p.struck = true
+	return true
+}
+
+// duplicate sends one request twice. judge sends the second one.
+func (s *suite) duplicate() []string {
+	before, in := s.count(), s.intend()
+	a, _ := s.send(in)
+	return s.judge(in, a, before)
+}
+
+// concurrent sends one request from many callers at once.
+func (s *suite) concurrent() (wrong []string) {
+	before, in := s.count(), s.intend()
+	answers := make(chan answer, callers)
+	for range callers {
+		go func() {
+			a, _ := s.send(in)
+			answers <- a
+		}()
+	}
+	first := answer{}
+	for range callers {
+		a := <-answers
+		switch {
+		case !a.final:
+		case !first.final:
+			first = a
+		case a.text != first.text:
+			wrong = append(wrong, fmt.Sprintf("one is answered %s, and another one %s", first.text, a.text))
+		}
+	}
+	return append(slices.Compact(wrong), s.judge(in, first, before)...)
+}
+
+// mismatch sends another request with the key of an earlier one.
+func (s *suite) mismatch() []string {
+	before, in := s.count(), s.intend()
+	other, ok := s.differ(in)
+	if !ok {
+		return nil
+	}
+	first := s.settle(in)
+	if a, _ := s.send(other); a.success {
+		return []string{"another request with the same key is answered " + a.text}
+	}
+	return s.judge(in, first, before)
+}
+
+// try runs a fault that has one subtest.
+func (s *suite) try(f Fault, run func() []string) {
+	if !slices.Contains(s.skip, f) {
+		s.subtest(string(f), func() ([]string, string) { return run(), "" })
+	}
+}
+
+// tryEach runs a fault at the first call that it can strike, then at the second one, until a request has no such call.
+func (s *suite) tryEach(f Fault, format string) {
+	s.tb.Helper()
+	if slices.Contains(s.skip, f) {
+		return
+	}
+	ran, struck := 0, 0 // -run may leave out subtests
+	for n, goOn := 1, true; goOn && n <= maxFaults; n++ {
+		s.subtest(fmt.Sprintf(format, n), func() (wrong []string, skipped string) {
+			ran++
+			if wrong, goOn = s.tryOne(f, n); !goOn {
+				return nil, "a request has no more of them"
+			}
+			struck++
+			return wrong, ""
+		})
+	}
+	switch {
+	case ran > 0 && struck == 0:
+		s.tb.Errorf("oncetest: no fault of the kind %q has struck. Try: Store and the methods of Process for each connection, or Skip", f)
+	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:
+		s.tb.Error("oncetest: no lease was taken over after a death. Try: Do, for work that is one transaction")
+	}
+}
+
+// tryOne sends a request with a fault, and judges the result.
+func (s *suite) tryOne(f Fault, nth int) (wrong []string, struck bool) {
+	before, in := s.count(), s.intend()
+	if s.process.isDead() {
+		s.next()
+	}
+	p := s.process
+	armed := p.arm(f, nth)
+	a, _ := s.send(in)
+	struck, where := p.disarm(armed)
+	if f == FaultDeath && struck {
+		p.die() // also if the write has no answer, at which it would have died
+		a = answer{}
+	}
+	wrong = s.judge(in, a, before)
+	if where != "" && len(wrong) > 0 {
+		wrong[0] = where + ": " + wrong[0]
+	}
+	return wrong, struck
+}

@@ -1,0 +1,213 @@
+package oncetest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/storetest"
+)
+
+// Process is one life of the process with the handler. What connects to the outside goes through its methods: then a test sees each write,
+// can lose it or its answer, and can let the process die there.
+type Process struct {
+	suite *suite
+	died  chan struct{}
+
+	mu        sync.Mutex
+	plan      *plan
+	dead      bool
+	lines     []line
+	databases []sqlplane.Database
+	stores    []faulty
+}
+
+// line is a connection to the outside.
+type line interface{ cut() }
+
+// faulty is what storetest.Faults is without its type of transactions.
+type faulty interface {
+	Arm(p storetest.Plan)
+	Heal() []storetest.Point
+}
+
+var (
+	errCut  = errors.New("oncetest: the connection is lost")
+	errDead = errors.New("oncetest: the process is dead")
+)
+
+// Dial is the dial function of drivers such as pgx and go-sql-driver/mysql, and of [http.Transport].
+func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.isDead() {
+		return nil, errDead
+	}
+	var d net.Dialer
+	base, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: base, process: p}
+	p.add(c)
+	return c, nil
+}
+
+// Transport has the requests to another service pass the process, each as one write. The base may be a [Provider]; its effects are counted then. nil
+// is [http.DefaultTransport].
+func (p *Process) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if provider, ok := base.(*Provider); ok {
+		p.suite.attach(provider)
+	}
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		act := p.write()
+		switch act {
+		case notSent:
+			return nil, errCut
+		case gone:
+			return nil, errDead
+		}
+		answer, err := base.RoundTrip(r)
+		if act == passes {
+			return answer, err
+		}
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if act == dies {
+			p.die()
+			return nil, errDead
+		}
+		return nil, errCut
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Store has the calls of a store pass the process: a test lets them fail, and has statements of the handler refused. Its tables, and those
+// beside them, are where the effects are counted. Give the engine, and lease.InTx, what Store returns.
+func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
+	f := storetest.NewFaults(s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stores = append(p.stores, f)
+	if db, ok := store.As[sqlplane.Database](s); ok {
+		p.databases = append(p.databases, db)
+	}
+	return &faultyStore[TX]{Faults: f, process: p}
+}
+
+type faultyStore[TX any] struct {
+	*storetest.Faults[TX]
+
+	process *Process
+}
+
+// Unwrap returns the store below, for [store.As].
+func (s *faultyStore[TX]) Unwrap() any { return s.Faults }
+
+// Begin implements [store.Store].
+func (s *faultyStore[TX]) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
+	opts.Refuse = s.process.refuses
+	return s.Faults.Begin(ctx, opts)
+}
+
+// Join implements [store.Joiner].
+func (s *faultyStore[TX]) Join(ctx context.Context, tx TX, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
+	opts.Refuse = s.process.refuses
+	return s.Faults.Join(ctx, tx, opts)
+}
+
+// refuses is store.BeginOptions.Refuse.
+func (p *Process) refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.plan.strikes(FaultStatement)
+}
+
+// write says what becomes of a write.
+func (p *Process) write() action {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return gone
+	}
+	if p.plan == nil {
+		return passes
+	}
+	if act, writes := actions[p.plan.fault]; writes && p.plan.strikes(p.plan.fault) {
+		return act
+	}
+	return passes
+}
+
+func (p *Process) add(l line) {
+	p.mu.Lock()
+	p.lines = append(p.lines, l)
+	dead := p.dead
+	p.mu.Unlock()
+	if dead {
+		l.cut()
+	}
+}
+
+func (p *Process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// die cuts all connections. What goes on in the process reaches nothing any more.
+func (p *Process) die() {
+	p.mu.Lock()
+	first := !p.dead
+	p.dead = true
+	lines := p.lines
+	p.lines = nil
+	p.mu.Unlock()
+	if !first {
+		return
+	}
+	for _, l := range lines {
+		l.cut()
+	}
+	close(p.died)
+}
+
+// arm plans a fault.
+func (p *Process) arm(f Fault, nth int) *plan {
+	armed := &plan{fault: f, nth: nth}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f == FaultStore {
+		for _, s := range p.stores {
+			s.Arm(storetest.Plan{Nth: []int{nth}})
+		}
+		return armed
+	}
+	p.plan = armed
+	return armed
+}
+
+// disarm ends a plan, and reports whether the fault has struck, and in which call of the store.
+func (p *Process) disarm(armed *plan) (struck bool, where string) {
+	p.mu.Lock()
+	p.plan = nil
+	struck = armed.struck
+	stores := p.stores
+	p.mu.Unlock()
+	for _, s := range stores {
+		for _, point := range s.Heal() {
+			struck, where = true, string(point)
+		}
+	}
+	return struck, where
+}

@@ -1,0 +1,131 @@
+package oncetest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// ProviderConfig is how a [Provider] behaves.
+type ProviderConfig struct {
+	// Dedupes gives a request whose Idempotency-Key is known the earlier answer, without a further effect.
+	Dedupes bool
+
+	// Answer returns the answer to the n-th effect. Default: 200 and {"id":n}.
+	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
+}
+
+// Provider stands in for the service of another company: it is a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its
+// effects, and complains of one key with two different requests.
+type Provider struct {
+	tb  testing.TB
+	cfg ProviderConfig
+
+	mu       sync.Mutex
+	effects  int
+	lose     int
+	answers  map[string]providerAnswer
+	attached bool // to a test that asks for the complaints
+	wrong    []string
+}
+
+type providerAnswer struct {
+	request string
+	status  int
+	body    []byte
+}
+
+// NewProvider returns a provider. It complains to tb, or through the test of the [Process] that it is given to.
+func NewProvider(tb testing.TB, cfg ProviderConfig) *Provider {
+	tb.Helper()
+	if cfg.Answer == nil {
+		cfg.Answer = func(n int, _ *http.Request, _ []byte) (int, []byte) {
+			return http.StatusOK, fmt.Appendf(nil, `{"id":%d}`, n)
+		}
+	}
+	return &Provider{tb: tb, cfg: cfg, answers: map[string]providerAnswer{}}
+}
+
+// Effects returns how many requests had an effect.
+func (p *Provider) Effects() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.effects
+}
+
+// LoseAnswers loses the answers to the next n requests, after their effects.
+func (p *Provider) LoseAnswers(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lose = n
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if err := p.serve(w, r); err != nil {
+		return nil, err
+	}
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+// ServeHTTP implements [http.Handler]. It breaks the connection where an answer is lost.
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.serve(w, r) != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (p *Provider) serve(w http.ResponseWriter, r *http.Request) error {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return err
+		}
+		_ = r.Body.Close()
+	}
+	key, request := r.Header.Get("Idempotency-Key"), r.Method+" "+r.URL.Path+" "+string(body)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, known := p.answers[key]
+	if known && key != "" && a.request != request {
+		p.complain(fmt.Sprintf("the provider got the key %q for %q, and before for %q", key, request, a.request))
+	}
+	if !known || key == "" || !p.cfg.Dedupes {
+		p.effects++
+		a = providerAnswer{request: request}
+		a.status, a.body = p.cfg.Answer(p.effects, r, body)
+		p.answers[key] = a
+	}
+	if p.lose > 0 {
+		p.lose--
+		return fmt.Errorf("the provider: %w", io.ErrUnexpectedEOF)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the client may be gone
+	return nil
+}
+
+func (p *Provider) complain(text string) {
+	if p.attached {
+		p.wrong = append(p.wrong, text)
+		return
+	}
+	p.tb.Error(text)
+}
+
+// complaints returns what was wrong since it was last asked.
+func (p *Provider) complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.wrong
+	p.wrong = nil
+	return list
+}

@@ -1,0 +1,259 @@
+package oncetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// intent is what a client wants once. All requests for it have one key.
+type intent struct {
+	key     string
+	request any
+	other   bool // the request differs from the one that was sent first with the key
+}
+
+// answer is what a call has returned.
+type answer struct {
+	final   bool   // a client does not send the request again
+	success bool   // the work is done
+	kind    string // equal in all answers to intents like this one: the status, for HTTP
+	text    string // equal in all final answers to one intent
+}
+
+// unknown is the kind of an answer that leaves to a person whether there was an effect.
+const unknown = "unknown"
+
+// settings are the fields that all descriptions of a test have.
+type settings struct {
+	database sqlplane.Database
+	counters map[string]func() int
+	ignore   []string
+	skip     []Fault
+}
+
+// suite tests one handler.
+type suite struct {
+	settings
+
+	tb     testing.TB
+	start  func(p *Process) func(ctx context.Context, in intent) answer
+	intend func() intent
+	differ func(in intent) (other intent, ok bool) // returns the intent with another request; nil if a handler has no fingerprints
+	leased bool                                    // a process must take over the work of one that has died
+
+	process   *Process // the current one
+	call      func(ctx context.Context, in intent) answer
+	providers []*Provider
+	tables    *[]table        // nil until they are known
+	expected  effects         // of one request
+	kind      string          // of the expected answer
+	sums      map[string]bool // the effects that are sums of a column
+	unstable  map[string]bool // the sums in which two requests without a fault differ: a column with a random number, for example
+	patience  int             // how many times a request is sent before its key counts as stuck
+	takeovers int64
+}
+
+const (
+	callers   = 8    // of concurrent duplicates
+	maxFaults = 1000 // of one kind
+	patience  = 40
+	impatient = 6 // patience when a key was stuck before, so that a broken handler is reported soon
+	maxCall   = 30 * time.Second
+)
+
+// run runs all subtests.
+func (s *suite) run() {
+	s.tb.Helper()
+	s.patience = patience
+	s.unstable, s.sums = map[string]bool{}, map[string]bool{}
+	s.next()
+	defer func() { s.process.die() }()
+	if !s.learn() {
+		return
+	}
+	s.subtest("duplicate", func() ([]string, string) { return s.duplicate(), "" })
+	s.try(FaultConcurrent, s.concurrent)
+	if s.differ != nil {
+		s.try(FaultMismatch, s.mismatch)
+	}
+	s.tryEach(FaultStore, "store fails at call %d")
+	s.tryEach(FaultStatement, "statement %d is refused")
+	s.tryEach(FaultNotSent, "write %d is not sent")
+	s.tryEach(FaultNotAnswered, "write %d is not answered")
+	s.tryEach(FaultDeath, "dies after write %d")
+}
+
+// next starts the next process.
+func (s *suite) next() {
+	s.process = &Process{suite: s, died: make(chan struct{})}
+	s.call = s.start(s.process)
+}
+
+// learn learns the expected answer and effects from three requests without a fault. The effects of the first one do not count: it may make rows that
+// later ones find.
+func (s *suite) learn() bool {
+	s.tb.Helper()
+	var learned [3]effects
+	for i := range learned {
+		before := s.count()
+		a, _ := s.send(s.intend())
+		if !a.final {
+			s.tb.Errorf("oncetest: a request without any fault is answered %s", a.text)
+			return false
+		}
+		s.kind, learned[i] = a.kind, s.count().since(before)
+	}
+	s.expected = learned[1]
+	for name := range s.sums {
+		if s.expected[name] != learned[2][name] {
+			s.unstable[name] = true
+			delete(s.expected, name)
+			delete(learned[2], name)
+		}
+	}
+	switch {
+	case !s.expected.equal(learned[2]):
+		s.tb.Errorf("oncetest: two requests without any fault have different effects: %v, and %v. Try: Ignore for what differs", s.expected, learned[2])
+	case len(s.expected) == 0:
+		s.tb.Errorf("oncetest: a request is answered %s, and has no effect that is counted. Try: Store or Database for the tables, Count for other effects", s.kind)
+	default:
+		return true
+	}
+	return false
+}
+
+// attach makes the effects of a provider count.
+func (s *suite) attach(p *Provider) {
+	if slices.Contains(s.providers, p) {
+		return
+	}
+	p.mu.Lock()
+	p.attached = true
+	p.mu.Unlock()
+	s.providers = append(s.providers, p)
+}
+
+// send sends a request to the current process. died reports that the process died before it answered.
+func (s *suite) send(in intent) (a answer, died bool) {
+	if s.process.isDead() {
+		s.next()
+	}
+	p, call := s.process, s.call
+	ctx, cancel := context.WithTimeout(s.tb.Context(), maxCall)
+	defer cancel()
+	done := make(chan answer, 1)
+	go func() { done <- call(ctx, in) }()
+	select {
+	case a = <-done:
+	case <-p.died:
+	}
+	if p.isDead() {
+		return answer{}, true
+	}
+	return a, false
+}
+
+// settle sends a request until it has a final answer.
+func (s *suite) settle(in intent) (a answer) {
+	for try := range s.patience {
+		if try > 0 {
+			sleep.For(s.tb.Context(), min(time.Millisecond<<try, 50*time.Millisecond))
+		}
+		if s.process.isDead() {
+			s.next()
+		}
+		s.expireLeases()
+		if a, _ = s.send(in); a.final {
+			return a
+		}
+	}
+	s.patience = impatient
+	return a
+}
+
+// expireLeases ends all leases, as time would: a test does not wait for the lease of a process that has died.
+func (s *suite) expireLeases() {
+	for _, db := range s.process.databases {
+		expire := store.Statement{
+			SQL:  dialect.Text(db.Dialect(), "update once_operation set lease_until = AGO(?) where state = 1 and lease_until > NOW"),
+			Args: []any{time.Second.Microseconds()},
+		}
+		if n, err := db.Pool().Exec(s.tb.Context(), expire); err == nil { // after an error the next try does it
+			s.takeovers += n
+		}
+	}
+}
+
+// judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
+func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
+	a := first
+	if !first.final {
+		a = s.settle(in)
+	}
+	if !a.final {
+		return []string{"never answered: " + a.text}
+	}
+	if a.kind != s.kind && a.kind != unknown {
+		wrong = append(wrong, fmt.Sprintf("answered %s, and %s without a fault", a.text, s.kind))
+	}
+	added := s.count().since(before) // before the duplicate, which no client sends that has its answer: the effects must be there now
+	if text := s.compare(added, a.kind); text != "" {
+		wrong = append(wrong, text)
+	}
+	if again := s.settle(in); again.text != a.text {
+		wrong = append(wrong, fmt.Sprintf("a duplicate is answered %s, and before %s", again.text, a.text))
+	}
+	if after := s.count().since(before); !after.equal(added) {
+		wrong = append(wrong, fmt.Sprintf("effects after a duplicate: %v, and %v before it", after, added))
+	}
+	for _, p := range s.providers {
+		wrong = append(wrong, p.complaints()...)
+	}
+	return wrong
+}
+
+// compare returns what is wrong with the effects of a request.
+func (s *suite) compare(added effects, kind string) string {
+	if kind != unknown {
+		if added.equal(s.expected) {
+			return ""
+		}
+		return fmt.Sprintf("effects: %v, and %v without a fault", added, s.expected)
+	}
+	for name, n := range added { // there may be no effect, or some of the effects of one request
+		if n > s.expected[name] {
+			return fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, s.expected)
+		}
+	}
+	return ""
+}
+
+// subtest runs a subtest. Where tb cannot have any, as a benchmark, the name is in the message.
+func (s *suite) subtest(name string, run func() (wrong []string, skipped string)) {
+	s.tb.Helper()
+	t, ok := s.tb.(*testing.T)
+	if !ok {
+		if wrong, _ := run(); len(wrong) > 0 {
+			s.tb.Errorf("oncetest: %s: %s", name, strings.Join(wrong, "\n\t"))
+		}
+		return
+	}
+	t.Run(name, func(t *testing.T) {
+		wrong, skipped := run()
+		if len(wrong) > 0 {
+			t.Errorf("oncetest: %s", strings.Join(wrong, "\n\t"))
+		}
+		if skipped != "" {
+			t.Skip(skipped)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package oncetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Work is a function that must take effect once.
+type Work struct {
+	// Start opens what the work needs, on the connections of a process, and returns a function that does the work of an operation, by [once.Do] for
+	// example. The function must return the same value in all calls for one operation. Start is called again after each death of the process.
+	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
+
+	Database sqlplane.Database     // as in [Service]
+	Count    map[string]func() int // as in [Service]
+	Ignore   []string              // as in [Service]
+	Skip     []Fault               // as in [Service]
+}
+
+// Do tests a function. Each operation has a new key. [FaultMismatch] is a call with another fingerprint.
+func Do(t testing.TB, w Work) {
+	t.Helper()
+	w.suite(t).run()
+}
+
+// Lease is [Do] for work under a lease. Another process must take over the work after at least one death.
+func Lease(t testing.TB, w Work) {
+	t.Helper()
+	s := w.suite(t)
+	s.leased = true
+	s.run()
+}
+
+func (w Work) suite(t testing.TB) *suite {
+	s := &suite{settings: settings{w.Database, w.Count, w.Ignore, w.Skip}, tb: t}
+	s.start = func(p *Process) func(context.Context, intent) answer {
+		work := w.Start(p)
+		return func(ctx context.Context, in intent) answer {
+			body := "a request"
+			if in.other {
+				body = "another request"
+			}
+			op := once.Operation{Scope: "oncetest", Key: in.key, Fingerprint: once.FingerprintOf([]byte(body))}
+			return recovered(func() (any, error) { return work(ctx, op) })
+		}
+	}
+	s.intend = func() intent { return intent{key: once.NewKey()} }
+	s.differ = func(in intent) (intent, bool) {
+		in.other = true
+		return in, true
+	}
+	return s
+}
+
+// recovered returns the answer of a function. A panic is no final answer.
+func recovered(call func() (any, error)) (a answer) {
+	defer func() {
+		if r := recover(); r != nil {
+			a = answer{text: fmt.Sprint("by a panic: ", r)}
+		}
+	}()
+	return classified(call())
+}
+
+// classified makes the results of a function an answer.
+func classified(value any, err error) answer {
+	var f *once.Failure
+	switch code := once.CodeOf(err); {
+	case err == nil:
+		return answer{final: true, success: true, kind: "a value", text: fmt.Sprintf("%+v", value)}
+	case errors.As(err, &f):
+		return answer{final: true, kind: "failure " + f.Code, text: "failure " + f.Code + " " + f.Message}
+	case code == once.CodeUnknown:
+		return answer{final: true, kind: unknown, text: "unknown"}
+	case slices.Contains([]once.Code{once.CodeInvalid, once.CodeMismatch, once.CodeStale, once.CodeNoResult}, code):
+		return answer{final: true, kind: string(code), text: err.Error()}
+	}
+	return answer{text: err.Error()}
+}
+
+// Consumer is a function that applies messages.
+type Consumer struct {
+	// Start opens what the consumer needs, on the connections of a process, and returns a function that handles one delivery, by inbox.Inbox.Handle
+	// for example. It is called again after each death of the process.
+	Start func(p *Process) func(ctx context.Context, m message.Message) error
+
+	// Message makes a message that takes effect. It gets an ID if it has none.
+	Message func() message.Message
+
+	Database sqlplane.Database     // as in [Service]
+	Count    map[string]func() int // as in [Service]
+	Ignore   []string              // as in [Service]
+	Skip     []Fault               // as in [Service]
+}
+
+// Inbox tests a consumer. Each message is delivered until it is acknowledged, and then once more. There is no [FaultMismatch].
+func Inbox(t testing.TB, c Consumer) {
+	t.Helper()
+	s := suite{settings: settings{c.Database, c.Count, c.Ignore, c.Skip}, tb: t}
+	s.start = func(p *Process) func(context.Context, intent) answer {
+		handle := c.Start(p)
+		return func(ctx context.Context, in intent) answer {
+			m, _ := in.request.(message.Message)
+			return recovered(func() (any, error) { return "acknowledged", handle(ctx, m) })
+		}
+	}
+	s.intend = func() intent {
+		m := c.Message()
+		if m.ID == "" {
+			m.ID = once.NewKey()
+		}
+		return intent{key: m.ID, request: m}
+	}
+	s.run()
+}

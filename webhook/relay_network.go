@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// fault is whose failure it is that a request has had no answer.
+type fault uint8
+
+const (
+	faultTheirs fault = iota
+	faultOurs         // this process has no file, no memory, no port, or no proxy
+	faultEither       // a route, an address or a name is missing: the network of this process, or that of the endpoint
+)
+
+const (
+	ownFirst = time.Second // pauses after failures of this process
+	ownMost  = 30 * time.Second
+)
+
+var (
+	oursAlways = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRINUSE}
+	oursMaybe  = []error{syscall.EADDRNOTAVAIL, syscall.ENETUNREACH, syscall.ENETDOWN}
+)
+
+// faultOf says whose failure an error of a request is.
+func faultOf(err error) fault {
+	is := func(target error) bool { return errors.Is(err, target) }
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case slices.ContainsFunc(oursAlways, is), errors.As(err, &op) && op.Op == "proxyconnect":
+		return faultOurs
+	case slices.ContainsFunc(oursMaybe, is):
+		return faultEither
+	case errors.As(err, &dns) && !dns.IsNotFound && dns.Err != "server misbehaving": // SERVFAIL: our resolver has answered, and that of the endpoint has not
+		return faultEither
+	}
+	return faultTheirs
+}
+
+// isOurs reports whether a request has failed because of this process or its network. Where it could be either, it is the endpoint as soon as another one was reached, on a new
+// connection, since the first such failure. reached is when the last request began for which that is so.
+func (t *target) isOurs(a *answer, reached, now time.Time) bool {
+	whose := faultTheirs
+	if a.Status == 0 {
+		whose = faultOf(a.err)
+	}
+	if whose == faultEither && t.doubt.IsZero() {
+		t.doubt = now
+	}
+	switch {
+	case whose == faultTheirs:
+		t.doubt, t.own = time.Time{}, 0
+		return false
+	case whose == faultEither && reached.After(t.doubt):
+		return false
+	}
+	if until := now.Add(min(ownFirst<<min(t.own, 10), ownMost)); until.After(t.until) {
+		t.until = until
+	}
+	t.own++
+	return true
+}
