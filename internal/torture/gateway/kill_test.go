@@ -43,7 +43,7 @@ func open(t *testing.T, s *service, d harness.Database, policy gateway.Policy) h
 }
 
 // modes are the policies that are proven, each with its store.
-func modes(t *testing.T, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
+func modes(t *testing.T, kinds []string, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
 	t.Helper()
 	for _, policy := range []gateway.Policy{gateway.PolicyStop, gateway.PolicyCheck} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -62,7 +62,7 @@ func modes(t *testing.T, test func(t *testing.T, d harness.Database, policy gate
 func TestServiceDies(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, harness.Servers, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		s := newService(t)
 		g := open(t, s, d, policy)
 		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow}
@@ -100,7 +100,7 @@ func TestServiceDies(t *testing.T) {
 func TestGatewayDies(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, kinds, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		everywhere(t, d, policy, syscall.SIGKILL)
 	})
 }
@@ -110,7 +110,7 @@ func TestGatewayDies(t *testing.T) {
 func TestGatewayStops(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, kinds, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		everywhere(t, d, policy, syscall.SIGSTOP)
 	})
 }
