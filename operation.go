@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncelib/once/internal/base/fingerprint"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/traceparent"
@@ -176,4 +177,22 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 		return time.Time{}
 	}
 	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
+}
+
+// Fingerprint is a version byte and a hash of what was asked. Fingerprints of
+// different versions are not compared: a later version of once that hashes
+// differently does not refuse operations that an earlier one has stored.
+type Fingerprint [33]byte
+
+// FingerprintOf hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc")
+// differ.
+func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...) }
+
+// IsZero reports whether f is the zero fingerprint, which is never compared.
+func (f Fingerprint) isZero() bool { return f == Fingerprint{} }
+
+// matches reports whether a request with f may have the result of one that was
+// stored with s.
+func (f Fingerprint) matches(s []byte) bool {
+	return f.isZero() || len(s) == 0 || s[0] != f[0] || string(s) == string(f[:])
 }

@@ -1,9 +1,14 @@
 package oncehttp
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
@@ -162,4 +167,56 @@ func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 // comparesBody reports whether the body matters: there is a key, or it may be in there.
 func (x *Exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
+}
+
+// execute runs the handler, on a request and a recorder that no earlier run has seen.
+func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
+	x.lastRun = last
+	before := x.w.Header()
+	last.recorder.plan, last.recorder.header = x.plan, before
+	if len(before) > 0 {
+		last.outer, last.recorder.header, last.recorder.outerEncoding = before, maps.Clone(before), before["Content-Encoding"]
+	} else {
+		defer clear(before) // lent: the recorder has noted what was in it
+	}
+	r := x.r.WithContext(last)
+	if x.body.open(&last.body); x.body.size > 0 {
+		r.Body, r.ContentLength = &last.body, x.body.size
+	} else {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	if x.undoes != nil {
+		r.Response = responseOf(x.undoes) //nolint:bodyclose // it is in memory
+	}
+	x.next.ServeHTTP(&last.recorder, r)
+	if x.undoes != nil && last.recorder.status == 0 {
+		last.recorder.WriteHeader(http.StatusNoContent)
+	}
+	last.body.end()
+	if r.MultipartForm != nil && x.r.MultipartForm == nil {
+		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
+	}
+	return last.answer()
+}
+
+// captured returns r as it came over the wire, without its credentials and with its body
+// in one piece: [http.ReadRequest] reads it.
+func captured(r *http.Request, body []byte) []byte {
+	target := r.RequestURI
+	if !strings.HasPrefix(target, "/") {
+		target = r.URL.RequestURI()
+	}
+	var b bytes.Buffer
+	b.WriteString(r.Method + " " + target + " HTTP/1.1\r\nHost: " + r.Host + "\r\n")
+	_ = r.Header.WriteSubset(&b, notCaptured) // a bytes.Buffer does not fail
+	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+var notCaptured = map[string]bool{
+	"Authorization": true, "Proxy-Authorization": true, "Cookie": true,
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Upgrade": true,
+	"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Expect": true,
 }

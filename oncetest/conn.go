@@ -10,12 +10,12 @@ type conn struct {
 	net.Conn
 
 	process *Process
-	answer  atomic.Int32 // what becomes of the next bytes that come: passes, notAnswered or dies
+	answer  atomic.Int32 // the action for the next bytes that come: passes, notAnswered or dies
 }
 
 func (c *conn) cut() { _ = c.Close() }
 
-// Write writes, unless the fault is that it does not.
+// Write writes, unless a fault prevents it.
 func (c *conn) Write(data []byte) (int, error) {
 	switch act := c.process.write(); act {
 	case notSent:
@@ -29,7 +29,7 @@ func (c *conn) Write(data []byte) (int, error) {
 	return c.Conn.Write(data)
 }
 
-// Read reads, and loses an answer that is to be lost: the server has done its work when the connection breaks.
+// Read reads. When an answer must be lost, the connection breaks here: the server has done its work.
 func (c *conn) Read(data []byte) (int, error) {
 	n, err := c.Conn.Read(data)
 	if n == 0 {

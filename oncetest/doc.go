@@ -12,10 +12,12 @@
 //		})
 //	}
 //
-// [HTTP], [Do], [Lease] and [Inbox] ask for the work of a handler without a fault first, which teaches its effects: the rows of all
-// tables, the sums of their numbers, the messages. Then they ask again and again, each time under a new key and with one fault, and retry until
-// there is an answer. In the end the effects must be those of one request, and a further duplicate must get the same answer.
-// Each fault is a subtest.
+// [HTTP], [Do], [Lease] and [Inbox] first make requests without a fault, which show the effects of one request: rows of all tables, sums of
+// their numbers, messages. Then they make requests with one fault each, and send each until there is a final answer, and once more. Then the
+// effects must be those of one request, and all answers the same. Each fault is a subtest.
 //
-// For tests of one handler alone, [WithTx] and [InTx] have all happen in a transaction that the test rolls back.
+// [WithTx] and [InTx] are for the test of one handler, without faults: all of it is in a transaction that the test rolls back.
+//
+// The tests in the folder examples of this repository use them with routers, ORMs, gRPC and Connect on SQLite and PostgreSQL: chi has HTTP and WithTx, gorm Lease,
+// inbox Inbox, and outbox InTx and RequireMessage.
 package oncetest

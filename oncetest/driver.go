@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// Open is [sqlstore.Open] on connections of the process. Each call of the driver is a write. For SQLite there is no other way; a driver that
-// dials may use Dial in place of it.
+// Open is [sqlstore.Open] on connections of the process. Each call of the driver is a write. Use it for SQLite. A driver that dials may use [Process.Dial]
+// instead.
 func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
@@ -41,7 +41,7 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	return db
 }
 
-// dsnConnector is what database/sql does for drivers without connectors.
+// dsnConnector is a connector for drivers that have none.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver
@@ -50,8 +50,7 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector returns a connector whose connections are those of the process, for [sqlstore.OpenDB] and [sql.OpenDB]. Each call of the driver is a
-// write.
+// Connector makes the connections of base those of the process, for [sqlstore.OpenDB] and [sql.OpenDB]. Each call of the driver is a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {
@@ -130,7 +129,7 @@ func (c *driverConn) read(call func() error) error {
 	return call()
 }
 
-// write makes a call, unless the fault is that it does not.
+// write makes a call, unless a fault prevents it.
 func (c *driverConn) write(call func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// table is a table whose rows are effects.
+// table is a table in which effects are counted.
 type table struct {
-	name    string // as it is written in SQL
-	shown   string
+	name    string   // as it is written in SQL
+	shown   string   // in messages
 	numbers []string // columns with numbers that are no keys
 }
 
-// messages is the table of an outbox, of which the rows count only.
+// messages is the table of an outbox. Only its rows are effects.
 const messages = "once_outbox"
 
 // numbersOf are the queries for the tables of a database and their columns with numbers: schema, table, column or "".
@@ -146,7 +146,7 @@ func (e effects) since(before effects) effects {
 // equal reports whether two requests have had the same effects.
 func (e effects) equal(other effects) bool { return maps.Equal(e, other) }
 
-// String writes effects for people.
+// String lists effects.
 func (e effects) String() string {
 	if len(e) == 0 {
 		return "none"

@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// InTx returns a store that keeps everything in tx, a transaction of the test: operations, leases, and the statements of an outbox. Nothing is committed,
-// and when the test rolls back nothing is left. Give it to an engine, and to lease.InTx and outbox.New, in place of s, which must be able to join a transaction.
+// InTx returns a store that keeps everything in tx, a transaction of the test: operations, leases, and the messages of an outbox. Nothing is committed, and
+// nothing is left after the rollback. Give it to an engine, lease.InTx and outbox.New in place of s. s must be a sqlstore or a pgxstore.
 //
 // A transaction has one user at a time, so calls must follow each other. There are no faults: see [HTTP] for those.
 func InTx[TX any](s store.Store[TX], tx TX) interface {
@@ -72,7 +72,8 @@ func (s *inTx[TX]) Swap(ctx context.Context, c store.Change) (store.Record, erro
 	return rec, errors.Join(err, e)
 }
 
-// Renew implements [store.Renewer]: nobody takes over a lease in the transaction of a test. It is called by a heartbeat, beside the handler.
+// Renew implements [store.Renewer]. It does nothing, since a heartbeat calls it beside the handler, and a transaction has one user at a time. No other
+// process can take over the lease.
 func (s *inTx[TX]) Renew(_ context.Context, holds []store.Hold, _ time.Duration) ([]store.Hold, error) {
 	return holds, nil
 }

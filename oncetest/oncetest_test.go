@@ -2,6 +2,7 @@ package oncetest_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -13,15 +14,16 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestWorkInMemory: a program without SQL and connections is tested with the faults of its store.
-func TestWorkInMemory(t *testing.T) {
+// refunds is work in memory.
+func refunds(t *testing.T) (w oncetest.Work, count func() int) {
+	t.Helper()
 	s := memstore.New()
-	count := func() int {
+	count = func() int {
 		text, _ := s.Get("refunds")
 		n, _ := strconv.Atoi(text)
 		return n
 	}
-	oncetest.Do(t, oncetest.Work{
+	return oncetest.Work{
 		Start: func(p *oncetest.Process) func(context.Context, once.Operation) (any, error) {
 			e := once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard})
 			return func(ctx context.Context, op once.Operation) (any, error) {
@@ -38,13 +40,30 @@ func TestWorkInMemory(t *testing.T) {
 		},
 		Count: map[string]func() int{"refunds": count},
 		Skip:  []oncetest.Fault{oncetest.FaultNotSent, oncetest.FaultNotAnswered, oncetest.FaultDeath},
-	})
+	}, count
+}
+
+// TestWorkInMemory: a program without SQL and connections is tested with the faults of its store.
+func TestWorkInMemory(t *testing.T) {
+	w, count := refunds(t)
+	oncetest.Do(t, w)
 	if n := count(); n < 10 {
 		t.Errorf("vacuous: %d refunds", n)
 	}
 }
 
-// said keeps what a provider complains about.
+// TestAFaultMustStrike: a kind of fault that has struck nowhere, and is not left out, is a failure.
+func TestAFaultMustStrike(t *testing.T) {
+	w, _ := refunds(t)
+	w.Skip = w.Skip[1:] // there is no connection that could break before a write
+	tb := &said{TB: t}
+	oncetest.Do(tb, w)
+	if text := fmt.Sprint(tb.texts...); len(tb.texts) != 1 || !strings.Contains(text, "no fault of the kind") {
+		t.Errorf("it says %q", text)
+	}
+}
+
+// said keeps the errors of a test in place of failing.
 type said struct {
 	testing.TB
 
@@ -52,6 +71,8 @@ type said struct {
 }
 
 func (s *said) Error(args ...any) { s.texts = append(s.texts, args...) }
+
+func (s *said) Errorf(format string, args ...any) { s.Error(fmt.Sprintf(format, args...)) }
 
 // TestProvider: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
 func TestProvider(t *testing.T) {

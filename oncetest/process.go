@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// Process is one life of the process with the handler. What connects to the outside goes through its methods: then a test sees each write,
-// can lose it or its answer, and can let the process die there.
+// Process is one life of the process with the handler. Its methods open the connections of the handler. So a test sees each write, can lose it or its
+// answer, and can let the process die at it.
 type Process struct {
 	suite *suite
 	died  chan struct{}
@@ -26,10 +26,10 @@ type Process struct {
 	stores    []faulty
 }
 
-// line is a connection to the outside.
+// line is an open connection.
 type line interface{ cut() }
 
-// faulty is what storetest.Faults is without its type of transactions.
+// faulty is a storetest.Faults of any type of transactions.
 type faulty interface {
 	Arm(p storetest.Plan)
 	Heal() []storetest.Point
@@ -55,7 +55,7 @@ func (p *Process) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return c, nil
 }
 
-// Transport has the requests to another service pass the process, each as one write. The base may be a [Provider]; its effects are counted then. nil
+// Transport is the transport of clients of another service. Each request is one write. If base is a [Provider], its effects are counted. A base of nil
 // is [http.DefaultTransport].
 func (p *Process) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
@@ -92,8 +92,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Store has the calls of a store pass the process: a test lets them fail, and has statements of the handler refused. Its tables, and those
-// beside them, are where the effects are counted. Give the engine, and lease.InTx, what Store returns.
+// Store returns a store for the engine, and for lease.InTx. A test lets its calls fail, and refuses statements of the handler. Effects are counted in
+// the database of the store.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *Process) refuses() bool {
 	return p.plan.strikes(FaultStatement)
 }
 
-// write says what becomes of a write.
+// write counts a write, and returns what happens to it.
 func (p *Process) write() action {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *Process) isDead() bool {
 	return p.dead
 }
 
-// die cuts all connections. What goes on in the process reaches nothing any more.
+// die cuts all connections. Goroutines of the process go on, and reach nothing.
 func (p *Process) die() {
 	p.mu.Lock()
 	first := !p.dead

@@ -95,10 +95,10 @@ func described(m message.Message) string {
 	return strings.TrimSpace(b.String())
 }
 
-// advances move what a store keeps of operations into the past, as if its clock went on.
+// advances are the times of an operation that Advance moves into the past.
 var advances = []string{"lease_until", "expires_at"}
 
-// Advance has d pass for the operations of a store: leases lapse, and results expire. Its clock stays, so that what is written later has the time of now.
+// Advance ages the operations of a store by d: leases end, and results expire. Its clock stays: later operations begin now.
 func Advance(t testing.TB, s store.Operations, d time.Duration) {
 	t.Helper()
 	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // memstore

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a driver for Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -44,6 +44,8 @@ find_missing() {
 	# Only for the validators of OpenAPI documents.
 	has node || missing+=(nodejs)
 	has npm || missing+=(npm)
+	# A recipe is run with Java where that is there.
+	! has javac || [ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 }
 
 explain() {

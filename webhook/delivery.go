@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -161,34 +162,39 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 
 // idOf returns the number of an endpoint of a tenant.
 func (es *Endpoints) idOf(ctx context.Context, tenant, id string) (int64, error) {
-	return es.number(ctx, "select id from once_webhook_endpoint where uid = ? and tenant = ? and deleted_at is null", id, tenant)
+	return es.number(ctx, es.db.Pool(), "select id from once_webhook_endpoint where uid = ? and tenant = ? and deleted_at is null", id, tenant)
 }
 
 // eventID returns the number of an event of a tenant.
 func (es *Endpoints) eventID(ctx context.Context, tenant, event string) (int64, error) {
-	return es.number(ctx, "select id from once_webhook_event where uid = ? and tenant = ?", event, tenant)
+	return es.number(ctx, es.db.Pool(), "select id from once_webhook_event where uid = ? and tenant = ?", event, tenant)
 }
 
-func (es *Endpoints) number(ctx context.Context, query string, args ...any) (n int64, err error) {
+func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string, args ...any) (n int64, err error) {
 	found := false
-	err = es.db.Pool().Query(ctx, es.text(query, args...), func(row sqlplane.Row) error { found = true; return row.Scan(&n) })
+	err = r.Query(ctx, es.text(query, args...), func(row sqlplane.Row) error { found = true; return row.Scan(&n) })
 	if err == nil && !found {
 		err = ErrNotFound
 	}
 	return n, err
 }
 
-// Resend delivers an event to an endpoint again, now, also one that it has got or does not want. One that waits is not doubled. The error is [ErrNotFound], [ErrDisabled],
-// or one of the database.
+// Resend delivers an event to an endpoint again, now, also one that it has got or does not want. One that waits is not doubled. If an attempt is on its way, the
+// next one follows it, whatever comes of it. The error is [ErrNotFound], [ErrDisabled], or one of the database.
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
+		// One more attempt: what comes of one that is on its way does not change this row.
 		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
  select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
- UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end, due_at = NOW, cause = 'resend'`, id, tenant, event))
+ UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 when once_webhook_delivery.cause = 'resend' then once_webhook_delivery.attempts
+ else once_webhook_delivery.attempts + 1 end, due_at = NOW, cause = 'resend'`, id, tenant, event))
 		if err == nil && n == 0 {
-			err = es.why(ctx, r, tenant, id)
+			if err = es.why(ctx, r, tenant, id); errors.Is(err, ErrNotFound) { // MySQL counts no row that another Resend has changed in the same millisecond
+				_, err = es.number(ctx, r, `select d.event from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint join once_webhook_event v on v.id = d.event
+ where e.uid = ? and e.tenant = ? and v.uid = ? and d.cause = 'resend'`, id, tenant, event)
+			}
 		}
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ type Endpoint struct {
 
 	Ordered     bool    // one delivery at a time, in the order of events; one that fails keeps the later ones waiting
 	Rate        float64 // deliveries per second; 0: no limit
-	Concurrency int     // deliveries at a time; 0: that of the relay
+	Concurrency int     // deliveries at a time, at most 128; 0: that of the relay
 
 	// Secret is the one to sign with, for an endpoint that is created: "whsec_" and base64 for signatures v1, or "whsk_" for v1a. Default: a new one, as that of
 	// [NewSecret]. It is never read from the database.

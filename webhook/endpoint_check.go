@@ -13,7 +13,7 @@ const (
 	maxURL         = 2048 // bytes, as maxDescription and maxHeaders
 	maxDescription = 512
 	maxHeaders     = 4096
-	maxConcurrency = 1000
+	maxConcurrency = fastPlaces / 8
 )
 
 // checked returns e as it is stored, or what is wrong with it: [ErrInvalid] or [ErrURL]. It asks the resolver.

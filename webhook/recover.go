@@ -34,7 +34,7 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 		var last, n int64
 		const found = "endpoint = ? and due_at is null and event > ? and created_at >= ? and created_at < ?"
 		args := []any{endpoint.id, after, es.at(p.Since), es.at(p.Until)}
-		last, err = es.number(ctx, fmt.Sprintf("select coalesce(max(event), 0) from (select event from once_webhook_delivery where %s order by event limit %d) x", found, batch), args...)
+		last, err = es.number(ctx, es.db.Pool(), fmt.Sprintf("select coalesce(max(event), 0) from (select event from once_webhook_delivery where %s order by event limit %d) x", found, batch), args...)
 		if err != nil || last == 0 {
 			break
 		}
@@ -81,6 +81,10 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 	return replayed, err
 }
 
+// replayedInVain removes deliveries that an insert has replayed while the relay wrote down their outcome: the insert has waited for that, and has not seen the attempt.
+const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
+ and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
+
 // replay stores deliveries of events of which the endpoint has had no attempt.
 func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any, offset int64) (n int64, err error) {
 	args := append([]any{offset, id, tenant}, events...)
@@ -92,6 +96,11 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  select e.id, v.id, e.part, AGO(?), 0, 'replay', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.id in (?`+strings.Repeat(", ?", batch-1)+`)
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, args...))
+		if err == nil && n > 0 {
+			var got int64
+			got, err = r.Exec(ctx, es.text(replayedInVain+`(?`+strings.Repeat(", ?", batch-1)+`)`, args[1:]...))
+			n -= got
+		}
 		if err == nil && n > 0 {
 			err = es.audit(ctx, r, "replay", tenant, fmt.Sprintf("%s: %d events", id, n))
 		}

@@ -28,7 +28,7 @@ type RelayConfig struct {
 	Timeout time.Duration
 
 	// Concurrency is how many deliveries of one endpoint are on their way at once from this process, where [Endpoint].Concurrency says nothing. It begins
-	// with one, halves with each failure, and grows by one with each success. Default: 4.
+	// with one, halves with each failure, and grows by one with each success. Default: 4, at most 128.
 	Concurrency int
 
 	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. Less than 0: for ever. Default: 5 days.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,6 +73,10 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 		return a
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // the HTTP/2 client takes any number
+		a.Error, a.err = "closed", fmt.Errorf("HTTP %d", resp.StatusCode)
+		return a
+	}
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
 	// What follows the status changes nothing: an endpoint that has said yes has the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))

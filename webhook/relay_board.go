@@ -9,12 +9,11 @@ import (
 
 const (
 	slowAfter  = time.Second // then a request gives its place back
-	fastPlaces = 1024        // requests at once that are not slow; half of them for endpoints in trouble
+	fastPlaces = 1024        // requests at once that are not slow
 	slowPlaces = 4096        // slow ones
 	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet
 	askMost    = 256         // endpoints in one claim
 	askEvery   = time.Second // an endpoint for which nothing was found
-	unparked   = 8           // endpoints that are looked at when a place is free
 )
 
 // board knows whose turn it is. Nothing in it reads the database or waits.
@@ -23,8 +22,9 @@ type board struct {
 	most    int64 // bytes of requests on their way that are not slow, and as many of slow ones
 	targets map[int64]*target
 	tenants map[string]map[*target]struct{}
-	queue   queue
-	parked  []*target // that wait for a place
+	queues  [standings]queue
+	parked  map[*target]struct{} // that have a request on their way, and wait for room among the slow ones
+	stuck   []*delivery          // slow ones for which there is no room among those: they keep their places
 	woken   chan struct{}
 
 	fast, slow           int // requests on their way
@@ -34,7 +34,7 @@ type board struct {
 }
 
 func newBoard(most int64) *board {
-	return &board{most: most, targets: map[int64]*target{}, tenants: map[string]map[*target]struct{}{}, woken: make(chan struct{}, 1)}
+	return &board{most: most, targets: map[int64]*target{}, tenants: map[string]map[*target]struct{}{}, parked: map[*target]struct{}{}, woken: make(chan struct{}, 1)}
 }
 
 // ask is what a claim asks the database for.
@@ -51,31 +51,38 @@ func (b *board) due() (asks []ask, again time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	room := fastPlaces - b.fast
-	for len(b.queue) > 0 && len(asks) < askMost && room > 0 {
-		t := b.queue[0]
-		if t.key.After(now) {
-			break
+	taken := 0 // places for what is likely to be found
+	for len(asks) < askMost {
+		t, key := b.first(taken)
+		if t == nil || key.After(now) {
+			return asks, key
 		}
-		heap.Pop(&b.queue)
+		heap.Pop(&b.queues[t.queued])
 		switch {
-		case t.target.idle():
-			continue
-		case t.target.ready(now).After(now):
-			b.list(t.target, now)
-			continue
-		case !b.mayStart(t.target):
-			t.target.waiting = true
-			b.parked = append(b.parked, t.target)
-			continue
+		case t.idle():
+		case t.ready(now).After(now):
+			b.list(t, now)
+		case b.mustPark(t):
+			t.waiting = true
+			b.parked[t] = struct{}{}
+		default:
+			asks = append(asks, b.ask(t))
+			if t.likely {
+				taken += asks[len(asks)-1].want
+			}
 		}
-		asks = append(asks, b.ask(t.target))
-		room -= asks[len(asks)-1].want
 	}
-	if len(b.queue) > 0 && room > 0 {
-		again = b.queue[0].key
+	return asks, now
+}
+
+// first returns the target that is looked at next, of those that could have a place if so many were taken besides.
+func (b *board) first(taken int) (t *target, key time.Time) {
+	for of := range b.queues {
+		if q := b.queues[of]; len(q) > 0 && b.hasPlace(of, taken) && (t == nil || q[0].key.Before(key)) {
+			t, key = q[0].target, q[0].key
+		}
 	}
-	return asks, again
+	return t, key
 }
 
 // ask begins a claim.
@@ -85,16 +92,27 @@ func (b *board) ask(t *target) ask {
 	return ask{target: t, ordered: t.ordered, want: want, limit: want + len(t.flight), wakes: t.wakes}
 }
 
-// mayStart reports whether there is a place for a request. Endpoints in trouble get half of the places.
-func (b *board) mayStart(t *target) bool {
-	places, bytes := fastPlaces, b.most
-	if t.inTrouble() {
-		places, bytes = places/2, bytes/2
-		if t.running > 0 && b.slow >= slowPlaces/2 {
-			return false
-		}
-	}
-	return b.fast < places && b.fastBytes < bytes
+// hasPlace reports whether there is a place for a request to a target of a standing. A single request can always begin, whatever its data.
+func (b *board) hasPlace(standing, taken int) bool {
+	const quarter = 4
+	share := quarter - standing
+	return b.fast+taken < fastPlaces*share/quarter && b.fastBytes < max(1, b.most*int64(share)/quarter)
+}
+
+// anyPlace reports whether there is a place for any target.
+func (b *board) anyPlace() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.hasPlace(standingGood, 0)
+}
+
+// mustPark reports whether a target gets no second request, because half of the room for slow ones is taken.
+func (b *board) mustPark(t *target) bool {
+	return t.running > 0 && t.standing() == standingTrouble && b.isHalfSlow()
+}
+
+func (b *board) isHalfSlow() bool {
+	return b.slow >= slowPlaces/2 || b.slowBytes >= max(1, b.most/2)
 }
 
 // isNew reports whether a row that a claim has found is not on its way.
@@ -110,7 +128,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := d.target
-	if t.gone || t.disabled || time.Now().Before(t.until) || t.wants() <= 0 || !b.mayStart(t) {
+	if t.gone || t.disabled || t.broken != nil || t.ordered && t.pending() || time.Now().Before(t.until) || t.wants() <= 0 || b.mustPark(t) || !b.hasPlace(t.standing(), 0) {
 		return s, false
 	}
 	t.flight[d.event] = true
@@ -134,26 +152,41 @@ func (b *board) claimed(a ask, at time.Time) {
 			delete(t.flight, event)
 		}
 	}
+	now := time.Now()
 	if t.at = at; t.wakes != a.wakes { // one of them may be of a row that the claim has not seen
-		t.at = time.Now()
+		t.at = now
 	}
-	b.list(t, time.Now())
+	t.likely = !t.at.After(now)
+	b.list(t, now)
 }
 
-// isSlow gives the place of a delivery back, which goes on among the slow ones, if there is room.
+// isSlow gives the place of a delivery back, which goes on among the slow ones, as soon as there is room.
 func (b *board) isSlow(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d.slow || d.over || b.slow >= slowPlaces || b.slowBytes+d.bytes > b.most {
+	if d.slow || d.over {
 		return
 	}
 	d.slow = true
 	d.target.slow++
+	if !b.move(d) {
+		b.stuck = append(b.stuck, d)
+	}
+	b.list(d.target, time.Now())
+	notify(b.woken)
+}
+
+// move moves a slow delivery to the slow ones, if there is room.
+func (b *board) move(d *delivery) bool {
+	if b.slow >= slowPlaces || b.slowBytes > 0 && b.slowBytes+d.bytes > b.most {
+		return false
+	}
+	d.moved = true
 	b.fast--
 	b.fastBytes -= d.bytes
 	b.slow++
 	b.slowBytes += d.bytes
-	b.unpark()
+	return true
 }
 
 // ended notes the end of a request and what it says of the endpoint. It is not written down yet.
@@ -164,6 +197,8 @@ func (b *board) ended(d *delivery) {
 	t.running--
 	if d.slow {
 		t.slow--
+	}
+	if d.moved {
 		b.slow--
 		b.slowBytes -= d.bytes
 	} else {
@@ -175,8 +210,10 @@ func (b *board) ended(d *delivery) {
 	if d.answer.fresh && d.answer.Status != 0 && d.answer.At.After(b.reached) {
 		b.reached = d.answer.At
 	}
-	b.unpark()
+	b.stuck = slices.DeleteFunc(b.stuck, func(other *delivery) bool { return other.over || b.move(other) })
+	b.unpark(t)
 	b.list(t, time.Now())
+	notify(b.woken) // while all places are taken the claimer looks at no endpoint
 }
 
 // settled notes that the outcome of a delivery is written down. A claim that has begun before may still see its row.
@@ -193,32 +230,36 @@ func (b *board) settled(d *delivery) {
 	b.list(t, time.Now())
 }
 
-// unpark lists some of those that wait for a place, which was given back: some may not need it. The claimer is woken also if none waits: while all places
-// are taken it looks at no endpoint of the queue.
-func (b *board) unpark() {
-	notify(b.woken)
-	n := min(len(b.parked), unparked)
-	for _, t := range b.parked[:n] {
+// unpark lists a target one of whose requests has ended, and all that are parked when there is room among the slow ones.
+func (b *board) unpark(t *target) {
+	t.waiting = false
+	delete(b.parked, t)
+	if b.isHalfSlow() {
+		return
+	}
+	for t := range b.parked {
 		t.waiting = false
 		b.list(t, time.Now())
 	}
-	b.parked = slices.Delete(b.parked, 0, n)
+	clear(b.parked)
 }
 
-// list puts a target where it belongs in the queue.
+// list puts a target where it belongs in the queues.
 func (b *board) list(t *target, now time.Time) {
-	if t.idle() {
-		if t.index >= 0 {
-			heap.Remove(&b.queue, t.index)
-		}
+	idle, standing := t.idle(), t.standing()
+	if t.index >= 0 && (idle || t.queued != standing) {
+		heap.Remove(&b.queues[t.queued], t.index)
+	}
+	if idle {
 		return
 	}
-	key := t.ready(now)
+	key, q := t.ready(now), &b.queues[standing]
 	if t.index >= 0 {
-		b.queue[t.index].key = key
-		heap.Fix(&b.queue, t.index)
+		(*q)[t.index].key = key
+		heap.Fix(q, t.index)
 	} else {
-		heap.Push(&b.queue, queued{key, t})
+		t.queued = standing
+		heap.Push(q, queued{key, t})
 	}
 	if t.index == 0 {
 		notify(b.woken)
@@ -232,7 +273,7 @@ func (b *board) wake(tenant string) (known bool) {
 	now := time.Now()
 	for t := range b.tenants[tenant] {
 		t.wakes++
-		t.at = now
+		t.at, t.likely = now, true
 		b.list(t, now)
 	}
 	return len(b.tenants[tenant]) > 0
@@ -287,7 +328,8 @@ func (b *board) keep(versions map[int64]int64) (read []int64) {
 
 // drop forgets a target, as soon as nothing is on its way to it.
 func (b *board) drop(t *target) {
-	t.gone = true
+	t.gone, t.waiting = true, false
+	delete(b.parked, t)
 	b.list(t, time.Time{})
 	delete(b.tenants[t.tenant], t)
 	if len(b.tenants[t.tenant]) == 0 {
@@ -309,7 +351,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 		b.targets[id] = t
 	}
 	if t.gone || t.version == 0 {
-		t.health, t.window, t.at = *h, 1, now // one that hangs takes one place until it is known
+		t.health, t.window, t.known, t.at, t.likely = *h, 1, false, now, true // one that hangs takes one place until it is known
 	}
 	delete(b.tenants[t.tenant], t)
 	if b.tenants[s.tenant] == nil {
@@ -321,46 +363,9 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 	}
 	t.stored = t.stored || h.stored
 	t.part, t.version, t.settings, t.gone = part, version, *s, false
+	t.concurrency = min(t.concurrency, maxConcurrency)
 	t.window = max(1, min(t.window, t.concurrency))
 	b.list(t, now)
-}
-
-// queued is a target and when it is looked at.
-type queued struct {
-	key    time.Time
-	target *target
-}
-
-// queue is a heap, the earliest first.
-type queue []queued
-
-// Len implements [heap.Interface].
-func (q *queue) Len() int { return len(*q) }
-
-// Less implements [heap.Interface].
-func (q *queue) Less(i, j int) bool { return (*q)[i].key.Before((*q)[j].key) }
-
-// Swap implements [heap.Interface].
-func (q *queue) Swap(i, j int) {
-	list := *q
-	list[i], list[j] = list[j], list[i]
-	list[i].target.index, list[j].target.index = i, j
-}
-
-// Push implements [heap.Interface].
-func (q *queue) Push(x any) {
-	e := x.(queued) //nolint:forcetypeassert // the heap has nothing else
-	e.target.index = len(*q)
-	*q = append(*q, e)
-}
-
-// Pop implements [heap.Interface].
-func (q *queue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	*q = old[:len(old)-1]
-	last.target.index = -1
-	return last
 }
 
 func notify(c chan struct{}) {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -17,7 +18,8 @@ func boardOf(n int, change func(id int64, s *settings)) *board {
 			change(id, s)
 		}
 		b.put(id, 0, 1, s, &health{})
-		b.targets[id].window = s.concurrency
+		b.targets[id].window, b.targets[id].known = s.concurrency, true
+		b.list(b.targets[id], time.Now())
 	}
 	return b
 }
@@ -66,6 +68,21 @@ func TestWakeDuringClaim(t *testing.T) {
 	b.claimed(a, time.Now().Add(time.Hour))
 	if asks, again := b.due(); len(asks) > 0 || time.Until(again) < time.Minute {
 		t.Errorf("%d endpoints are asked for again without a wake, and then at %v", len(asks), again)
+	}
+}
+
+// TestChangedDuringClaim: what a claim has found does not begin if the secret of its endpoint does not open any more, or if the endpoint has become an ordered one.
+func TestChangedDuringClaim(t *testing.T) {
+	b := boardOf(2, nil)
+	asks, _ := b.due()
+	first := begin(t, b, asks[0], 1)[0]
+	first.end(b, 200) // it is not written down yet
+	b.put(asks[0].target.id, 0, 2, &settings{concurrency: 4, ordered: true}, &health{})
+	b.put(asks[1].target.id, 0, 2, &settings{concurrency: 4, broken: errors.New("another key")}, &health{})
+	for i, what := range []string{"ordered", "broken"} {
+		if _, started := b.start(&delivery{target: asks[i].target, event: 2}); started {
+			t.Errorf("a delivery to an endpoint that is %s now has begun", what)
+		}
 	}
 }
 
@@ -328,28 +345,6 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// TestBytes: deliveries with much data wait for each other, and not for slow ones.
-func TestBytes(t *testing.T) {
-	b := boardOf(3, nil)
-	asks, _ := b.due()
-	big := &delivery{target: asks[0].target, event: 1, bytes: 1 << 20}
-	if _, started := b.start(big); !started {
-		t.Fatal("it is not begun")
-	}
-	if _, started := b.start(&delivery{target: asks[1].target, event: 2, bytes: 1}); started {
-		t.Error("there are more bytes on their way than are allowed")
-	}
-	b.isSlow(big)
-	second := &delivery{target: asks[1].target, event: 2, bytes: 1 << 20}
-	if _, started := b.start(second); !started {
-		t.Error("a slow delivery keeps others waiting")
-	}
-	b.isSlow(second) // there is no room for it
-	if b.slowBytes != 1<<20 || b.fastBytes != 1<<20 {
-		t.Errorf("%d and %d bytes are on their way", b.fastBytes, b.slowBytes)
-	}
-}
-
 // TestLostPart: what is on its way stays known when its part has gone and comes back, so that it is not begun again meanwhile.
 func TestLostPart(t *testing.T) {
 	b := boardOf(1, nil)
@@ -375,8 +370,8 @@ func TestLostPart(t *testing.T) {
 	b.keep(map[int64]int64{})
 	d.end(b, 200)
 	b.settled(d)
-	if len(b.targets) > 0 || len(b.tenants) > 0 || len(b.queue) > 0 {
-		t.Errorf("%d endpoints, %d tenants and %d places in the queue are left", len(b.targets), len(b.tenants), len(b.queue))
+	if len(b.targets) > 0 || len(b.tenants) > 0 || b.listed() > 0 {
+		t.Errorf("%d endpoints, %d tenants and %d places in queues are left", len(b.targets), len(b.tenants), b.listed())
 	}
 }
 

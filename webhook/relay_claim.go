@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	readBytes    = 4 << 20 // of events that are read at once, as far as earlier ones tell
+	readBytes    = 4 << 20 // of events that are read at once, as far as the last ones tell
 	readMost     = 128     // events
 	sealedPause  = time.Minute
 	orphansPause = time.Second
@@ -163,7 +163,13 @@ func (r *Relay) dueArrays(asks []ask) store.Statement {
 // begin reads the events of deliveries and begins them. It notes in more which endpoints have others left.
 func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]bool) error {
 	for len(list) > 0 {
-		n := min(len(list), readMost, max(1, readBytes/max(c.largest, 1<<10)))
+		if !c.relay.board.anyPlace() {
+			for _, d := range list {
+				more[d.target] = true
+			}
+			return nil
+		}
+		n := min(len(list), c.readable())
 		some := list[:n]
 		list = list[n:]
 		events, err := c.events(ctx, some)
@@ -184,6 +190,12 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 		}
 	}
 	return nil
+}
+
+// readable is how many events are read at once: a quarter of MaxBytes at most, and less if the last ones tell that they are large.
+func (c *claimer) readable() int {
+	most := int(min(c.relay.cfg.MaxBytes/4/int64(c.relay.hooks.MaxData), readMost))
+	return max(1, min(most, readBytes/max(c.largest, 1<<10)))
 }
 
 // storedEvent is an event as the database has it.

@@ -21,7 +21,7 @@ const (
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row, and is tried with one delivery now and then
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
 	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network, which is no attempt; it is made again soon
-	EventSealed    RelayEventType = "sealed"    // what is encrypted does not open; Endpoint, or its delivery of EventID, waits
+	EventSealed    RelayEventType = "sealed"    // what is encrypted does not open, and Endpoint, or its delivery of EventID, waits; or an answer cannot be encrypted, and is not kept
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process holds more or fewer parts than before
 )

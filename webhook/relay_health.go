@@ -113,7 +113,9 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 			return by, false, err
 		}
 	}
-	data, err := json.Marshal(map[string]any{"endpoint": d.target.uid, "percent": d.notice, "disabled_by": by, "failing_since": d.state.since.UTC()})
+	data, err := json.Marshal(map[string]any{"type": kind, "timestamp": time.Now().UTC(), "data": map[string]any{
+		"endpoint": d.target.uid, "percent": d.notice, "disabled_by": by, "failing_since": d.state.since.UTC(),
+	}})
 	if err != nil {
 		return by, false, err
 	}

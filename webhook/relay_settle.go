@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,11 +120,8 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 		if len(some) == 0 {
 			continue
 		}
-		rows, err := r.rows(some)
-		if err == nil {
-			err = r.write(ctx, func(ctx context.Context) error { return r.settleRows(ctx, some, rows) })
-		}
-		if err != nil {
+		rows := r.rows(ctx, some)
+		if err := r.write(ctx, func(ctx context.Context) error { return r.settleAll(ctx, some, rows) }); err != nil {
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 			return
 		}
@@ -132,6 +130,42 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 	for _, d := range list {
 		r.tellOutcome(ctx, d, now)
 	}
+}
+
+// settleAll is settleRows. If the database refuses the rows, each is written by itself: one of them must not keep the outcomes of others, and one that is refused for what the
+// endpoint has answered is written without that.
+func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
+	err := r.settleRows(ctx, list, rows)
+	if !isRefused(ctx, err) {
+		return err
+	}
+	for i := range list {
+		err := r.settleRows(ctx, list[i:i+1], rows[i:i+1])
+		if isRefused(ctx, err) {
+			d := list[i]
+			r.tell(ctx, RelayEvent{Type: EventDatabase, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
+			err = r.settleRows(ctx, list[i:i+1], r.rows(ctx, []*delivery{d.bare()}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isRefused reports whether a statement has failed for what it says, so that it fails again.
+func isRefused(ctx context.Context, err error) bool {
+	return err != nil && store.KindOf(err) == store.KindOther && ctx.Err() == nil
+}
+
+// bare is a delivery of whose answer only that it was delivered is known, or that it was not.
+func (d delivery) bare() *delivery {
+	plain := Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
+	if d.answer.delivered() {
+		plain.Error, plain.Status = "", http.StatusOK
+	}
+	d.answer.Attempt = plain
+	return &d
 }
 
 // tellOutcome tells the observer what has become of a delivery.
@@ -154,14 +188,16 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 }
 
 // rows are deliveries with their attempts, as settleRows writes them down: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, part.
-func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
+// encrypted, cause, part. An answer that cannot be encrypted is not kept: the outcome does not wait for the key.
+func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
 		body := a.Answer
 		if len(body) > 0 {
+			var err error
 			if body, err = r.hooks.seal(body, answerLabel(d.uid)); err != nil {
-				return nil, err
+				r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, Err: err})
+				body = nil
 			}
 		}
 		if body == nil {
@@ -170,13 +206,13 @@ func (r *Relay) rows(list []*delivery) (rows [][]any, err error) {
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
 		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), int64(d.part.Number)})
 	}
-	return rows, nil
+	return rows
 }
 
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause"
 
-// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile, or whose part
-// another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
+// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile,
+// as by Resend, or whose part another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
 func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) error {
 	held := heldBy(list)
 	if r.db.Dialect() == sqlplane.PostgreSQL {
@@ -191,7 +227,7 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
 	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and `
+ x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
@@ -216,13 +252,18 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	if err != nil || len(still) == 0 {
 		return err
 	}
-	found := map[[2]int64]int64{} // attempts
-	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
-		var endpoint, event, attempts int64
+	type version struct {
+		attempts int64
+		cause    string
+	}
+	found := map[[2]int64]version{}
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.part from "+r.located(list)+" FOR UPDATE"), func(row sqlplane.Row) error {
+		var endpoint, event int64
+		var of version
 		var part int
-		err := row.Scan(&endpoint, &event, &attempts, &part)
+		err := row.Scan(&endpoint, &event, &of.attempts, &of.cause, &part)
 		if still[part] {
-			found[[2]int64{endpoint, event}] = attempts
+			found[[2]int64{endpoint, event}] = of
 		}
 		return err
 	})
@@ -232,7 +273,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	var changed []*delivery
 	var values []any
 	for i, d := range list {
-		if attempts, exists := found[[2]int64{d.target.id, d.event}]; exists && attempts == int64(d.attempts) {
+		if of, exists := found[[2]int64{d.target.id, d.event}]; exists && of == (version{int64(d.attempts), string(d.cause)}) {
 			changed = append(changed, d)
 			x := rows[i]
 			values = append(values, x[0], x[1], x[4])
@@ -282,9 +323,9 @@ func (r *Relay) located(list []*delivery) string {
 	return text.String()
 }
 
-// joined is a table of deliveries with their rows, one by one, on MySQL.
+// joined is a table of deliveries with their rows, one by one, on MySQL. A plan that reads the table of deliveries would wait for rows of others.
 func (r *Relay) joined(list []*delivery) string {
-	return r.table(list) + " straight_join once_webhook_delivery d on d.endpoint = x.endpoint and d.event = x.event"
+	return r.table(list) + " straight_join once_webhook_delivery d force index (primary) on d.endpoint = x.endpoint and d.event = x.event"
 }
 
 // micros is the pause until the next attempt in microseconds; -1: there is none.

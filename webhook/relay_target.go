@@ -18,7 +18,8 @@ type target struct {
 
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
-	slow    int            // of them, those that have given their place back
+	slow    int            // of them, those that take long
+	known   bool           // one was answered
 	flight  map[int64]bool // by event: true until its outcome is written down, and false until the claim that is under way ends, which may see the row as it was before
 	tokens  float64        // deliveries that Rate allows now
 	counted time.Time
@@ -29,9 +30,11 @@ type target struct {
 	at      time.Time // when it is looked at again
 	wakes   int       // that have come: one that comes during a claim is not lost
 	claimed bool      // a claim is under way
-	waiting bool      // for a place
+	likely  bool      // there is something due
+	waiting bool      // for room among the slow ones
 	gone    bool      // its part is not held any more, or it was deleted
-	index   int       // in the queue; -1: it is not there
+	queued  int       // the queue that it is in
+	index   int       // there; -1: it is in none
 }
 
 // settings are those of a person.
@@ -124,12 +127,9 @@ func (t *target) wants() int {
 	return n
 }
 
-// inTrouble reports whether requests to the target fail or are slow.
-func (t *target) inTrouble() bool { return t.failures > 0 || t.slow > 0 }
-
 // succeeded notes a success, and reports whether there is something to write down.
 func (t *target) succeeded() (changed bool) {
-	t.window = min(t.window+1, t.concurrency)
+	t.window, t.known = min(t.window+1, t.concurrency), true
 	changed = t.health != health{}
 	t.health = health{}
 	return changed // what is stored is removed
@@ -162,7 +162,7 @@ type delivery struct {
 
 	uid, tenant, kind string // of the event
 	bytes             int64
-	slow, over        bool
+	slow, moved, over bool // it takes long, it has given its place back, it has ended
 	cut               bool // by the end of Run: it is no attempt
 	ours              bool // this process or its network has failed: it is no attempt either
 	answer            answer

@@ -102,10 +102,15 @@ func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event) ([]
 	if d == sqlplane.PostgreSQL {
 		return append(list, store.Statement{SQL: fanOut[len(texts)], Args: append(event, texts...)}), nil
 	}
-	texts = append(texts, e.ID)
+	wanted, this := isWanted("instr(e.types, ?) > 0", len(texts)), "v.uid = ?"
+	if d == sqlplane.MySQL { // a read by uid would lock what lies before it, and Send of others would wait
+		this = "v.id = last_insert_id()"
+	} else {
+		texts = append(texts, e.ID)
+	}
 	return append(list,
 		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: event},
-		store.Statement{SQL: dialect.Text(d, insertDeliveries+" from once_webhook_event v join once_webhook_endpoint e on e.tenant = v.tenant where "+isWanted("instr(e.types, ?) > 0", len(texts)-1)+" and v.uid = ?"), Args: texts}), nil
+		store.Statement{SQL: dialect.Text(d, insertDeliveries+" from once_webhook_event v join once_webhook_endpoint e on e.tenant = v.tenant where "+wanted+" and "+this), Args: texts}), nil
 }
 
 const (
@@ -146,7 +151,7 @@ func (c *Config) checked(e Event) (Event, error) {
 		return e, err
 	case !isID(e.ID):
 		return e, fmt.Errorf("the ID %q is not one. Try: at most %d letters, digits, _ and -, or no ID", printable.Short(e.ID), maxID)
-	case len(e.Data) > c.MaxData:
+	case len(e.Data) > c.MaxData && !strings.HasPrefix(e.Type, ofPackage):
 		return e, fmt.Errorf("the data has %d bytes, at most %d are allowed. Try: a reference to it, or Config.MaxData", len(e.Data), c.MaxData)
 	}
 	return e, checkType(e.Type)

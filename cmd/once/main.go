@@ -20,14 +20,18 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/keys"
 	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/cmd/once/internal/outbox"
+	"github.com/oncelib/once/cmd/once/internal/process"
+	"github.com/oncelib/once/cmd/once/internal/receipts"
 	"github.com/oncelib/once/cmd/once/internal/relay"
 	"github.com/oncelib/once/cmd/once/internal/saga"
 	"github.com/oncelib/once/cmd/once/internal/storm"
 	"github.com/oncelib/once/cmd/once/internal/sweep"
+	"github.com/oncelib/once/cmd/once/internal/torture"
 	"github.com/oncelib/once/cmd/once/internal/webhook"
 )
 
 func main() {
+	process.Guard()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := newEnv().Run(ctx, os.Args[1:])
 	stop()
@@ -37,9 +41,9 @@ func main() {
 // newEnv is the command line on the terminal. The overview has the nouns in this order.
 func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
-		demo.Noun, check.Noun, storm.Noun,
+		demo.Noun, check.Noun, torture.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun,
 		relay.Noun, sweep.Noun,
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/process"
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -21,6 +22,10 @@ import (
 const asMain = "ONCE_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
+	process.Guard()
+	if len(os.Args) > 1 && os.Args[1] == asService {
+		runService(os.Args[2:])
+	}
 	if os.Getenv(asMain) != "" {
 		mainOnPgx()
 		main()

@@ -22,27 +22,23 @@ import (
 )
 
 func main() {
-	handler, err := newServer(context.Background(), "file:orders.db")
+	s, err := open(context.Background(), "file:orders.db")
 	if err != nil {
 		slog.Error("no server", "error", err)
 		os.Exit(1)
 	}
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("server ended", "error", server.ListenAndServe())
 }
 
-func newServer(ctx context.Context, dsn string) (http.Handler, error) {
-	engine, err := open(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
+func newServer(engine *once.Engine[*sql.Tx]) http.Handler {
 	// A duplicate waits for the first one, as the person does who has clicked twice.
 	cfg := oncehttp.Config{Principal: session, FormField: "once", Wait: 10 * time.Second}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", show)
 	mux.Handle("POST /orders", oncehttp.Handler(engine, cfg, order))
-	return mux, nil
+	return mux
 }
 
 var page = template.Must(template.New("page").Parse(`<!doctype html><title>Books</title>
@@ -71,20 +67,23 @@ func order(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 // session is who asks. A real one comes from the session cookie.
 func session(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
 
-func open(ctx context.Context, dsn string) (*once.Engine[*sql.Tx], error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+func open(ctx context.Context, dsn string) (*sqlstore.Store, error) {
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
 		return nil, err
 	}
+	return prepare(ctx, db)
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
 		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, "create table if not exists book_order (id integer primary key, book text)"); err != nil {
 		return nil, err
 	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return once.New(s, once.Config{}), nil
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }

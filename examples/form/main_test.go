@@ -9,8 +9,12 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/oncetest"
 )
 
 var hidden = regexp.MustCompile(`name="once" value="([^"]+)"`)
@@ -18,11 +22,11 @@ var hidden = regexp.MustCompile(`name="once" value="([^"]+)"`)
 // Five impatient clicks on one form are one order, and every click leads to it.
 func TestImpatience(t *testing.T) {
 	file := "file:" + filepath.Join(t.TempDir(), "orders.db")
-	handler, err := newServer(context.Background(), file)
+	s, err := open(context.Background(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(newServer(once.New(s, once.Config{})))
 	defer server.Close()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for form, want := range []string{"/?ordered=1", "/?ordered=2"} {
@@ -61,4 +65,23 @@ func TestImpatience(t *testing.T) {
 	if err := db.QueryRowContext(context.Background(), "select count(*) from book_order").Scan(&n); err != nil || n != 2 {
 		t.Errorf("%d orders, %v", n, err)
 	}
+}
+
+// TestOneOrder: whatever fails, breaks or dies, a book is ordered once. A header has the key in place of the hidden field.
+func TestOneOrder(t *testing.T) {
+	file := "file:" + filepath.Join(t.TempDir(), "orders.db")
+	oncetest.HTTP(t, oncetest.Service{
+		Start: func(p *oncetest.Process) http.Handler {
+			s, err := prepare(t.Context(), p.Open("sqlite", file+pragmas))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}))
+		},
+		Request: func() *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("book=Emma"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			return r
+		},
+	})
 }

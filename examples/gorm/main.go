@@ -25,12 +25,17 @@ import (
 )
 
 func main() {
-	handler, err := newServer(context.Background(), os.Getenv("DATABASE_URL"))
+	db, err := sqlstore.Open("pgx", os.Getenv("DATABASE_URL"))
 	if err != nil {
-		slog.Error("no server", "error", err)
+		slog.Error("no database", "error", err)
 		os.Exit(1)
 	}
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	s, orm, err := prepare(context.Background(), db)
+	if err != nil {
+		slog.Error("no tables", "error", err)
+		os.Exit(1)
+	}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{}), orm), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("server ended", "error", server.ListenAndServe())
 }
 
@@ -43,29 +48,28 @@ type Refund struct {
 	Transfer string `json:"transfer,omitempty"` // of the bank: see leased.go
 }
 
-func newServer(ctx context.Context, dsn string) (http.Handler, error) {
-	db, err := sqlstore.Open("pgx", dsn)
-	if err != nil {
-		return nil, err
-	}
+func newServer(engine *once.Engine[*sql.Tx], orm *gorm.DB) http.Handler {
+	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /refunds", idempotent(createRefund(orm)))
+	return mux
+}
+
+// prepare makes the tables, and returns a store and GORM's handle.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, *gorm.DB, error) {
 	if err := sqlstore.Migrate(ctx, db); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := orm.AutoMigrate(&Refund{}); err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	idempotent := oncehttp.Middleware(once.New(s, once.Config{}), oncehttp.Config{Principal: account})
-	mux.Handle("POST /refunds", idempotent(createRefund(orm)))
-	return mux, nil
+	return s, orm, orm.AutoMigrate(&Refund{})
 }
 
 // in returns orm inside of a transaction: what GORM does for its own.

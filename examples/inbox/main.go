@@ -54,21 +54,32 @@ func run(ctx context.Context, address string) error {
 }
 
 func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations); err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	if _, err := db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)"); err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
+	s, err := prepare(ctx, db)
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	return db, inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder}), nil
+	return db, newInbox(once.New(s, once.Config{})), nil
+}
+
+func newInbox(engine *once.Engine[*sql.Tx]) *inbox.Inbox[*sql.Tx] {
+	return inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
+	if err := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations); err != nil {
+		return nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)"); err != nil {
+		return nil, err
+	}
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }
 
 // book applies an event. What it writes commits with the note that the event was applied.

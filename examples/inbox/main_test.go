@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/oncetest"
 )
 
 // TestBookedOnce: the sender loses answers and sends events again, and out of order. Each is booked once, in the order of
@@ -78,4 +80,26 @@ func TestBookedOnce(t *testing.T) {
 	if err := db.QueryRowContext(ctx, "select count(*) from once_deadletter where class = 'permanent'").Scan(&dead); err != nil || dead != 1 || requests.Load() < 7 {
 		t.Errorf("%d dead letters after %d requests, %v", dead, requests.Load(), err)
 	}
+}
+
+// TestOneBooking: whatever fails, breaks or dies, an event is booked once.
+func TestOneBooking(t *testing.T) {
+	file, seq := "file:"+filepath.Join(t.TempDir(), "billing.db"), int64(0)
+	oncetest.Inbox(t, oncetest.Consumer{
+		Start: func(p *oncetest.Process) func(context.Context, message.Message) error {
+			s, err := prepare(t.Context(), p.Open("sqlite", file+pragmas))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := newInbox(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}))
+			return func(ctx context.Context, m message.Message) error {
+				_, err := in.Handle(ctx, m, book)
+				return err
+			}
+		},
+		Message: func() message.Message {
+			seq++
+			return message.Message{Source: "payments", Topic: "refunds", Key: "acct_1", Seq: seq, Type: "refund.succeeded", Payload: []byte(`{"account":"acct_1","amount":1000}`)}
+		},
+	})
 }

@@ -106,11 +106,24 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 	if err != nil {
 		return nil, nil, err
 	}
-	_, created := db.ExecContext(ctx, tables)
-	migrated := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations)
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
-	if err := errors.Join(created, migrated, err); err != nil {
+	s, err := prepare(ctx, db)
+	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	return db, inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "bookings"}), nil
+	return db, newInbox(once.New(s, once.Config{})), nil
+}
+
+func newInbox(engine *once.Engine[*sql.Tx]) *inbox.Inbox[*sql.Tx] {
+	return inbox.New(engine, inbox.Config{Consumer: "bookings"})
+}
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
+	if _, err := db.ExecContext(ctx, tables); err != nil {
+		return nil, err
+	}
+	if err := sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations); err != nil {
+		return nil, err
+	}
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }

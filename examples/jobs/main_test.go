@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/oncetest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -61,4 +64,26 @@ func TestJobs(t *testing.T) {
 	if lost.Load() != 10 {
 		t.Errorf("%d jobs were not ended", lost.Load())
 	}
+}
+
+// TestOneBooking: whatever fails, breaks or dies, a job is booked once. The inbox works on the job here, and no row of the table job is taken.
+func TestOneBooking(t *testing.T) {
+	testenv.Prove(t)
+	dsn := testenv.NewDatabase(t)
+	oncetest.Inbox(t, oncetest.Consumer{
+		Start: func(p *oncetest.Process) func(context.Context, message.Message) error {
+			s, err := prepare(t.Context(), p.Open("pgx", dsn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := newInbox(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}))
+			return func(ctx context.Context, m message.Message) error {
+				_, err := in.Handle(ctx, m, book)
+				return err
+			}
+		},
+		Message: func() message.Message {
+			return message.Message{Source: "jobs", Type: "booking", Payload: []byte("700")}
+		},
+	})
 }

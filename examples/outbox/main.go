@@ -48,17 +48,11 @@ func run(ctx context.Context, address, target string) error {
 }
 
 func newService(ctx context.Context, dsn, target string) (http.Handler, *outbox.Relay, error) {
-	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	db, err := sqlstore.Open("sqlite", dsn+pragmas)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := sqlstore.Migrate(ctx, db, outbox.Migrations); err != nil {
-		return nil, nil, err
-	}
-	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, account text, amount integer)"); err != nil {
-		return nil, nil, err
-	}
-	s, err := sqlstore.New(ctx, db, sqlstore.Config{})
+	s, err := prepare(ctx, db)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,7 +61,24 @@ func newService(ctx context.Context, dsn, target string) (http.Handler, *outbox.
 	relay := box.Relay(httpbroker.Publisher(target, httpbroker.Config{}), outbox.RelayConfig{})
 	engine := once.New(s, once.Config{AfterCommit: relay.Wake}) // a commit wakes the relay
 
-	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, createRefund(box)), relay, nil
+	return newServer(engine, box), relay, nil
+}
+
+func newServer(engine *once.Engine[*sql.Tx], box *outbox.Box[*sql.Tx]) http.Handler {
+	return oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, createRefund(box))
+}
+
+const pragmas = "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
+	if err := sqlstore.Migrate(ctx, db, outbox.Migrations); err != nil {
+		return nil, err
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists refund (id integer primary key, account text, amount integer)"); err != nil {
+		return nil, err
+	}
+	return sqlstore.New(ctx, db, sqlstore.Config{})
 }
 
 type refund struct {

@@ -8,11 +8,66 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/oncelib/once/internal/duplicates"
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/oncetest"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlstore"
 )
+
+func request() *http.Request {
+	return httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"account":"acct_1","amount":1000}`))
+}
+
+// TestOneRefund: whatever fails, breaks or dies, a refund is made once, and has one message.
+func TestOneRefund(t *testing.T) {
+	file := "file:" + filepath.Join(t.TempDir(), "refunds.db")
+	oncetest.HTTP(t, oncetest.Service{
+		Start: func(p *oncetest.Process) http.Handler {
+			s, err := prepare(t.Context(), p.Open("sqlite", file+pragmas))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}), outbox.New(s, outbox.Config{Source: "/refunds"}))
+		},
+		Request: request,
+	})
+}
+
+// TestMessageOfARefund: the message and the answer of a refund, all in a transaction that is rolled back.
+func TestMessageOfARefund(t *testing.T) {
+	db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "refunds.db")+pragmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := prepare(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+
+	in := oncetest.InTx(store.Store[*sql.Tx](s), tx)
+	box := outbox.New(in, outbox.Config{Source: "/refunds"})
+	service := newServer(once.New(store.Store[*sql.Tx](in), once.Config{}), box)
+	for _, want := range []string{"stored", "replayed"} {
+		r, w := request(), httptest.NewRecorder()
+		r.Header.Set("Idempotency-Key", "key-1")
+		if service.ServeHTTP(w, r); w.Header().Get("Idempotency-Status") != want {
+			t.Errorf("%d %v %s, want %s", w.Code, w.Header(), w.Body, want)
+		}
+	}
+	oncetest.RequireMessage(t, box, message.Message{Topic: "refunds", Key: "acct_1", Type: "refund.succeeded"})
+}
 
 // TestOneEvent: a refund that is asked for again and again has one event. The receiver loses its
 // first answers, so that it gets events again, and handles each once and in order.
@@ -51,15 +106,16 @@ func TestOneEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
-	defer server.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
 
-	got := duplicates.Post(t, server.URL, "application/json", `{"account":"acct_1","amount":1000}`)
-	if got.Status != http.StatusCreated {
-		t.Fatalf("%+v", got)
+	for range 3 {
+		r, w := request(), httptest.NewRecorder()
+		r.Header.Set("Idempotency-Key", "key-1")
+		if handler.ServeHTTP(w, r); w.Code != http.StatusCreated {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
 	}
 	<-handled
 	stop()

@@ -29,32 +29,40 @@ import (
 var schema string
 
 func main() {
-	handler, err := newServer(context.Background(), os.Getenv("DATABASE_URL"))
+	s, err := open(context.Background(), os.Getenv("DATABASE_URL"))
 	if err != nil {
 		slog.Error("no server", "error", err)
 		os.Exit(1)
 	}
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: newServer(once.New(s, once.Config{})), ReadHeaderTimeout: 5 * time.Second}
 	slog.Error("server ended", "error", server.ListenAndServe())
 }
 
-func newServer(ctx context.Context, dsn string) (http.Handler, error) {
+func newServer(engine *once.Engine[pgx.Tx]) http.Handler {
+	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /refunds", idempotent(http.HandlerFunc(createRefund)))
+	return mux
+}
+
+func open(ctx context.Context, dsn string) (*pgxstore.Store, error) {
 	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
+	return prepare(ctx, pool)
+}
+
+// prepare makes the tables, and returns a store.
+func prepare(ctx context.Context, pool *pgxpool.Pool) (*pgxstore.Store, error) {
 	if err := pgxstore.Migrate(ctx, pool); err != nil {
 		return nil, err
 	}
 	if _, err := pool.Exec(ctx, schema); err != nil {
 		return nil, err
 	}
-	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
-	idempotent := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
-
-	mux := http.NewServeMux()
-	mux.Handle("POST /refunds", idempotent(http.HandlerFunc(createRefund)))
-	return mux, nil
+	return pgxstore.New(pool, pgxstore.Config{}), nil
 }
 
 func createRefund(w http.ResponseWriter, r *http.Request) {

@@ -1,48 +1,45 @@
 package main
 
 import (
-	"context"
-	"database/sql"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/duplicates"
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/oncetest"
+	"github.com/oncelib/once/store"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func serve(t *testing.T) (url string, count func() int) {
-	t.Helper()
-	dsn := testenv.NewDatabase(t)
-	handler, err := newServer(context.Background(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return server.URL, func() (n int) {
-		if err := db.QueryRowContext(context.Background(), "select count(*) from refunds").Scan(&n); err != nil {
-			t.Error(err)
-		}
-		return n
-	}
-}
-
+// TestOneRefund: whatever fails, breaks or dies, a refund is made once.
 func TestOneRefund(t *testing.T) {
-	url, count := serve(t)
-	if got := duplicates.Post(t, url+"/refunds", "application/json", `{"charge":"ch_1","amount":1000}`); got.Status != http.StatusCreated {
-		t.Errorf("%+v", got)
-	}
-	if n := count(); n != 1 {
-		t.Errorf("%d refunds", n)
-	}
+	dsn := testenv.NewDatabase(t)
+	oncetest.HTTP(t, oncetest.Service{
+		Start: func(p *oncetest.Process) http.Handler {
+			cfg, err := pgxpool.ParseConfig(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.ConnConfig.DialFunc = p.Dial
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			s, err := prepare(t.Context(), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newServer(once.New(oncetest.Store(p, store.Store[pgx.Tx](s)), once.Config{Observer: once.Discard}))
+		},
+		Request: func() *http.Request {
+			return httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+		},
+	})
 }

@@ -80,7 +80,7 @@ func (a *archiveSiege) strike(t *testing.T, call string, at int64) (killed bool)
 		a.want[key] = true
 	}
 	p := plan{DSN: a.DSN, Flow: flowArchive, Witness: a.dir}
-	_, killed, err := p.carryOut(ctx, (&point{mode: call, at: at}).tracer()...)
+	_, killed, err := p.carryOut(t, (&point{mode: call, at: at}).tracer()...)
 	if err != nil {
 		t.Fatalf("%s %d: %v", call, at, err)
 	}
@@ -89,7 +89,7 @@ func (a *archiveSiege) strike(t *testing.T, call string, at int64) (killed bool)
 		return false
 	}
 	a.kills++
-	if _, _, err := p.carryOut(ctx); err != nil {
+	if _, _, err := p.carryOut(t); err != nil {
 		t.Fatalf("after a kill at %s %d: %v", call, at, err)
 	}
 	a.check(ctx, t, call, at)

@@ -3,12 +3,12 @@ package torture
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 )
 
@@ -35,59 +35,32 @@ const scope = "torture"
 // patience bounds what should end by itself: a hang is a failure, not a wait.
 const patience = 60 * time.Second
 
-// beChild carries out a plan and returns the exit code of this process, if it
-// comes to that.
-func beChild(text string) int {
-	// strace counts the system calls of each thread by itself.
-	runtime.LockOSThread()
-	ctx, cancel := context.WithTimeout(context.Background(), stormPatience)
+// CarryOut implements [harness.Plan].
+func (p plan) CarryOut(ctx context.Context) error {
+	runtime.LockOSThread() // strace counts the system calls of each thread by itself
+	ctx, cancel := context.WithTimeout(ctx, stormPatience)
 	defer cancel()
-	p, err := parsePlan(text)
-	if err == nil {
-		switch p.Flow {
-		case flowStorm:
-			err = storm(ctx, p, input(3))
-		case flowHTTP:
-			err = serve(ctx, p, input(0))
-		case flowRetry:
-			input(3)
-			err = retryUntilAnswered(ctx, p)
-		case flowGroup:
-			input(3)
-			err = performGroup(ctx, p)
-		case flowArchive:
-			input(3)
-			err = archiveAll(ctx, p)
-		case flowJournal:
-			input(3)
-			err = askWithJournal(ctx, p)
-		case flowTable:
-			input(3)
-			err = askWithTable(ctx, p)
-		default:
-			input(3)
-			err = perform(ctx, p)
-		}
+	drained := harness.UntilDrained(ctx)
+	switch p.Flow {
+	case flowStorm:
+		return storm(ctx, p, drained.Done())
+	case flowHTTP:
+		return serve(ctx, p, drained.Done())
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	defer context.AfterFunc(drained, func() { os.Exit(3) })() // no child outlives the tests
+	switch p.Flow {
+	case flowRetry:
+		return retryUntilAnswered(ctx, p)
+	case flowGroup:
+		return performGroup(ctx, p)
+	case flowArchive:
+		return archiveAll(ctx, p)
+	case flowJournal:
+		return askWithJournal(ctx, p)
+	case flowTable:
+		return askWithTable(ctx, p)
 	}
-	return 0
-}
-
-// input tells when the parent has sent something. When its end comes this process
-// exits: no child outlives the tests.
-func input(exit int) (sent <-chan struct{}) {
-	first := make(chan struct{})
-	go func() {
-		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
-			close(first)
-			_, _ = io.Copy(io.Discard, os.Stdin)
-		}
-		os.Exit(exit)
-	}()
-	return first
+	return perform(ctx, p)
 }
 
 // perform is one operation, dead or alive.

@@ -73,7 +73,7 @@ func (u *unwell) spoil(t *testing.T, call string, n int, neighbour *bystander) (
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	hit, err := u.spoiled(ctx, filepath.Join(t.TempDir(), "trace"), call, n, neighbour)
+	hit, err := u.spoiled(ctx, t, call, n, neighbour)
 	if err != nil {
 		t.Fatalf("EIO at %s %d, a neighbour: %t: %v. %s", call, n, neighbour != nil, err, rerun(t))
 	}
@@ -83,8 +83,9 @@ func (u *unwell) spoil(t *testing.T, call string, n int, neighbour *bystander) (
 	return hit
 }
 
-func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbour *bystander) (hit bool, err error) {
-	key := once.NewKey()
+func (u *unwell) spoiled(ctx context.Context, t *testing.T, call string, n int, neighbour *bystander) (hit bool, err error) {
+	t.Helper()
+	key, trace := once.NewKey(), filepath.Join(t.TempDir(), "trace")
 	file, _, _ := strings.Cut(strings.TrimPrefix(u.g.DSN, "file:"), "?")
 	tracer := []string{"strace", "--follow-forks", "--quiet=all", "--output=" + trace, "--trace=" + call,
 		fmt.Sprintf("--inject=%s:error=EIO:when=%d", call, n)}
@@ -92,7 +93,7 @@ func (u *unwell) spoiled(ctx context.Context, trace, call string, n int, neighbo
 		tracer = append(tracer, "--trace-path="+file+suffix)
 	}
 	met := neighbour.lives(ctx, u.g)
-	out, killed, err := plan{Store: u.g.Kind, DSN: u.g.DSN, Flow: flowRetry, Key: key, Attempt: byVictim}.carryOut(ctx, tracer...)
+	out, killed, err := plan{Store: u.g.Kind, DSN: u.g.DSN, Flow: flowRetry, Key: key, Attempt: byVictim}.carryOut(t, tracer...)
 	if err = errors.Join(err, met()); err != nil || killed {
 		return false, fmt.Errorf("the child (killed: %t): %w", killed, err)
 	}

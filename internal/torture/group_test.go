@@ -103,29 +103,15 @@ func TestKillGroup(t *testing.T) {
 func (s *killLoop) groups(modes ...string) {
 	s.t.Helper()
 	for _, mode := range modes {
-		p := &point{store: s.g.name, flow: flowGroup, mode: mode, at: 1}
-		for only := onlyPoint(); only == "" || p.is(only); p.at++ {
-			killed, err := s.strikeGroup(p)
-			if err != nil {
-				s.t.Fatalf("killed at point %s: %v\nseed %d. Again: %s", p, err, seed(), p.again("TestKillGroup"))
-			}
-			if !killed {
-				break
-			}
-			s.tally.count(p)
-			if only != "" {
-				break
-			}
-		}
+		s.visit(flowGroup, mode, 1, s.strikeGroup)
 	}
 }
 
-func (s *killLoop) strikeGroup(p *point) (killed bool, err error) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
+func (s *killLoop) strikeGroup(ctx context.Context, p *point) (survived bool, err error) {
 	victim := s.plan(p, newKey(p), byVictim)
 	victim.Cold = p.traced()
-	if _, killed, err = victim.carryOut(ctx, p.tracer()...); err != nil {
+	_, killed, err := victim.carryOut(s.t, p.tracer()...)
+	if err != nil {
 		return false, err
 	}
 	successor := s.successor
@@ -164,7 +150,7 @@ func (s *killLoop) strikeGroup(p *point) (killed bool, err error) {
 			s.tally.note(flowGroup, acked, got.Attempt)
 		}
 	}
-	return killed, nil
+	return !killed, nil
 }
 
 // merge is add, also to an empty one.

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"testing"
 
 	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -34,7 +35,7 @@ func (r *rig[TX]) HTTP(attempt string, hook func(place string)) http.Handler {
 }
 
 // serve is a server that is asked once, dead or alive. It ends with its input.
-func serve(ctx context.Context, p plan, sent <-chan struct{}) error {
+func serve(ctx context.Context, p plan, drained <-chan struct{}) error {
 	k := &killer{mode: p.Mode, at: p.At}
 	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, dial: k.wire.DialContext, hook: k.named, conns: 1})
 	if err != nil {
@@ -60,7 +61,7 @@ func serve(ctx context.Context, p plan, sent <-chan struct{}) error {
 		k.named("after the middleware")
 	}), BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() { _ = server.Serve(wired{listener, &k.wire}) }()
-	<-sent // never: the end of the input ends this process
+	<-drained
 	return nil
 }
 
@@ -108,31 +109,18 @@ func post(ctx context.Context, url, key string) (a answer, answered bool, err er
 }
 
 // askServer has a server that may die be asked once.
-func askServer(ctx context.Context, p plan) (killed bool, ack answer, acked bool, err error) {
-	output, input := io.Pipe()
-	c, err := p.start(ctx, input)
-	if err != nil {
-		return false, ack, false, err
+func askServer(ctx context.Context, tb testing.TB, p plan) (killed bool, ack answer, acked bool, err error) {
+	tb.Helper()
+	c := harness.Start(tb, p)
+	if address, lives := <-c.Lines(); lives {
+		ack, acked, err = post(ctx, "http://"+address, p.Key)
 	}
-	type ending struct {
-		killed bool
-		err    error
-	}
-	ended := make(chan ending, 1)
-	go func() {
-		killed, err := c.wait()
-		_ = input.Close()
-		ended <- ending{killed, err}
-	}()
-	if lines := bufio.NewScanner(output); lines.Scan() {
-		ack, acked, err = post(ctx, "http://"+lines.Text(), p.Key)
-	}
-	c.end()
-	end := <-ended
-	if !end.killed && !acked {
+	c.EndInput()
+	_, killed, end := c.Ends()
+	if !killed && !acked {
 		err = errors.Join(err, errors.New("the server has survived without an answer"))
 	}
-	return end.killed, ack, acked, errors.Join(err, end.err)
+	return killed, ack, acked, errors.Join(err, end)
 }
 
 // askAgain asks a server that lives, until it has an answer.

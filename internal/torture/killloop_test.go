@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 // killLoop is the kill loop of one store.
@@ -32,17 +33,32 @@ const (
 // loop kills at points 1, 1+step, ... until the victim survives.
 func (s *killLoop) loop(flow, mode string, step int64) {
 	s.t.Helper()
-	p := &point{store: s.g.name, flow: flow, mode: mode, at: 1}
+	s.visit(flow, mode, step, s.strike)
+}
+
+// visit has strike kill at points 1, 1+step, ..., and judge, until the victim survives.
+func (s *killLoop) visit(flow, mode string, step int64, strike func(ctx context.Context, p *point) (survived bool, err error)) {
+	s.t.Helper()
+	p := &point{store: s.g.name, flow: flow, mode: mode}
 	only := onlyPoint()
-	for ; only == "" || p.is(only); p.at += step {
-		if s.visit(p) {
-			break
-		}
-		s.tally.count(p)
-		if only != "" {
-			break
-		}
+	if only != "" && !p.is(only) {
+		return
 	}
+	harness.Loop(s.t, 0, func(n int) bool {
+		if only == "" {
+			p.at = 1 + int64(n-1)*step
+		}
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		defer cancel()
+		survived, err := strike(ctx, p)
+		if err != nil {
+			s.t.Fatalf("killed at point %s: %v\nseed %d. Again: %s", p, err, seed(), p.again(s.t))
+		}
+		if !survived {
+			s.tally.count(p)
+		}
+		return !survived && only == ""
+	})
 }
 
 // is moves p to the point of that name, if it is in p's loop.
@@ -56,18 +72,7 @@ func (p *point) is(text string) bool {
 	return true
 }
 
-// visit kills at one point, and judges. It reports whether the victim survived.
-func (s *killLoop) visit(p *point) (survived bool) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	survived, err := s.strike(ctx, p)
-	if err != nil {
-		s.t.Fatalf("killed at point %s: %v\nseed %d. Again: %s", p, err, seed(), p.again("TestKill"))
-	}
-	return survived
-}
-
+// strike kills at one point, and judges. It reports whether the victim survived.
 func (s *killLoop) strike(ctx context.Context, p *point) (survived bool, err error) {
 	key := newKey(p)
 	if p.flow == flowReplay {
@@ -110,9 +115,9 @@ func (s *killLoop) strike(ctx context.Context, p *point) (survived bool, err err
 func (s *killLoop) sacrifice(ctx context.Context, p *point, key, attempt string) (killed bool, ack answer, acked bool, err error) {
 	victim := s.plan(p, key, attempt)
 	if p.flow == flowHTTP {
-		return askServer(ctx, victim)
+		return askServer(ctx, s.t, victim)
 	}
-	if _, killed, err = victim.carryOut(ctx, p.tracer()...); err != nil {
+	if _, killed, err = victim.carryOut(s.t, p.tracer()...); err != nil {
 		return false, ack, false, err
 	}
 	ack, acked, err = acknowledged(victim.Witness)
@@ -190,7 +195,7 @@ func (s *killLoop) impatient(ctx context.Context, op once.Operation, w work) (an
 func (s *killLoop) inherit(ctx context.Context, p *point, key string) (answer, error) {
 	successor := s.plan(p, key, bySuccessor)
 	successor.At = 0
-	_, killed, err := successor.carryOut(ctx)
+	_, killed, err := successor.carryOut(s.t)
 	if err != nil || killed {
 		return answer{}, fmt.Errorf("the successor (killed: %v): %w", killed, err)
 	}

@@ -1,20 +1,9 @@
 package torture
 
 import (
-	"os"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
-	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
-// TestMain is also the entry of the children: the same binary with a plan in its
-// environment.
-func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // of connections that are cut it says so
-	if text := os.Getenv(planEnv); text != "" {
-		os.Exit(beChild(text))
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { harness.Main[plan](m) }

@@ -128,27 +128,22 @@ func first(op *once.Operation) { op.Attempt.Number = 1 }
 // struck over is called when the client has been told.
 func (n *nth) loop(f fault, c course, prepare func(ctx context.Context) (f fault, over func())) {
 	n.Helper()
-	const most = 50
-	for at := 1; at < most; at++ {
+	harness.Loop(n, 1, func(at int) bool {
 		ctx, cancel := context.WithTimeout(n.Context(), patience)
+		defer cancel()
 		over := func() {}
 		if prepare != nil {
 			f, over = prepare(ctx)
 		}
 		struck, err := n.strike(ctx, at, f, c, over)
-		cancel()
 		if err != nil {
 			n.Fatalf("%s at statement %d of %s (errors swallowed: %v): %v. %s", f.name, at, c.flow, c.swallows, err, rerun(n))
 		}
-		if !struck {
-			if at == 1 {
-				n.Fatalf("vacuous: %s has never struck %s. %s", f.name, c.flow, rerun(n))
-			}
-			return
+		if struck {
+			n.after[f.name]++
 		}
-		n.after[f.name]++
-	}
-	n.Fatalf("%s: no end after %d statements", f.name, most)
+		return struck
+	})
 }
 
 func (n *nth) strike(ctx context.Context, at int, f fault, c course, over func()) (struck bool, err error) {

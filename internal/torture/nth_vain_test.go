@@ -112,23 +112,18 @@ func (v *vain) passes(name string, loop func(), stores ...string) {
 // visits visits every point.
 func (v *vain) visits(f fault, visit func(ctx context.Context, at int, f fault) (struck bool, err error)) {
 	v.Helper()
-	const most = 50
-	for at := 1; at < most; at++ {
+	harness.Loop(v, 1, func(at int) bool {
 		ctx, cancel := context.WithTimeout(v.Context(), patience)
+		defer cancel()
 		struck, err := visit(ctx, at, f)
-		cancel()
 		if err != nil {
 			v.Fatalf("%s at statement %d: %v. %s", f.name, at, err, rerun(v))
 		}
-		if !struck {
-			if at == 1 {
-				v.Fatalf("vacuous: %s has never struck. %s", f.name, rerun(v))
-			}
-			return
+		if struck {
+			v.after[f.name]++
 		}
-		v.after[f.name]++
-	}
-	v.Fatalf("%s: no end after %d statements", f.name, most)
+		return struck
+	})
 }
 
 // inFlight asks while another process is in the handler of the same operation. That one

@@ -1,16 +1,16 @@
 package torture
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/oncelib/once/internal/torture/harness"
 )
 
 const (
-	planEnv  = "ONCE_TORTURE_CHILD" // the plan of a child process
 	formEnv  = "ONCE_TORTURE"       // "long": every byte, more keys
 	pointEnv = "ONCE_TORTURE_POINT" // run this one point only
 	seedEnv  = "ONCE_TORTURE_SEED"  // default 1
@@ -32,20 +32,11 @@ type plan struct {
 	Keys, Workers, Process int // of a storm
 }
 
-// environ is the environment of a child.
-func (p plan) environ() []string {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	// The race detector's second of waiting at the exit is for reports of its own.
-	race := strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=0")
-	return append(os.Environ(), planEnv+"="+string(text), "GORACE="+race)
-}
-
-func parsePlan(text string) (p plan, err error) {
-	err = json.Unmarshal([]byte(text), &p)
-	return p, err
+// carryOut has a process carry out the plan, under a tracer if there is one.
+func (p plan) carryOut(tb testing.TB, tracer ...string) (out string, killed bool, err error) {
+	tb.Helper()
+	lines, killed, err := harness.Start(tb, p, tracer...).Ends()
+	return strings.Join(lines, "\n"), killed, err
 }
 
 // point is one place at which a child is killed.
@@ -62,8 +53,10 @@ func (p *point) loop() string { return fmt.Sprintf("%s/%s/%s", p.store, p.flow, 
 // onlyPoint is the one to run again, "" to run all.
 func onlyPoint() string { return os.Getenv(pointEnv) }
 
-// again is the command that runs test at p only.
-func (p *point) again(test string) string {
+// again is the command that runs the test at p only.
+func (p *point) again(tb testing.TB) string {
+	tb.Helper()
+	test, _, _ := strings.Cut(tb.Name(), "/")
 	return fmt.Sprintf("%s=%d %s='%s' go test -count=1 -run '^%s$' ./internal/torture", seedEnv, seed(), pointEnv, p, test)
 }
 

@@ -29,17 +29,15 @@ func TestStopSQLite(t *testing.T) {
 	dsn := strings.Replace(g.DSN, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
 	st := stuck{g: g, successor: g.open(t, setup{dsn: dsn}), busy: busy}
 	for _, signal := range []syscall.Signal{syscall.SIGCONT, syscall.SIGKILL} {
-		for at := int64(1); ; at++ {
+		harness.Loop(t, 5, func(at int) bool {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			stopped, err := st.visit(ctx, t.TempDir(), at, signal)
-			cancel()
+			defer cancel()
+			stopped, err := st.visit(ctx, t, int64(at), signal)
 			if err != nil {
 				t.Fatalf("stopped at point %d, then %v: %v. %s", at, signal, err, rerun(t))
 			}
-			if !stopped {
-				break
-			}
-		}
+			return stopped
+		})
 	}
 	testenv.Reportf(t, "of %d stops, %d held the file: %d requests were told to come back, after %v at most; %d were taken over", st.stops, st.held, st.refused, st.longest.Round(time.Millisecond), st.taken)
 	if st.held < 5 || st.held == st.stops || st.taken == 0 || st.taken == st.stops {
@@ -56,13 +54,15 @@ type stuck struct {
 	longest                     time.Duration
 }
 
-func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Signal) (stopped bool, err error) {
+func (s *stuck) visit(ctx context.Context, t *testing.T, at int64, then syscall.Signal) (stopped bool, err error) {
+	t.Helper()
 	p := plan{
 		Store: s.g.Kind, DSN: s.g.DSN, Flow: flowDo, Mode: byStop, At: at,
-		Key: once.NewKey(), Attempt: byVictim, Witness: filepath.Join(dir, "witness"),
+		Key: once.NewKey(), Attempt: byVictim, Witness: filepath.Join(t.TempDir(), "witness"),
 	}
-	c, ended, err := p.startStopped(ctx)
-	if c == nil {
+	c := harness.Start(t, p)
+	if !c.UntilStopped(t) {
+		_, _, err := c.Ends()
 		return false, err
 	}
 	s.stops++
@@ -72,9 +72,11 @@ func (s *stuck) visit(ctx context.Context, dir string, at int64, then syscall.Si
 		err = s.crowd(ctx, p.Key)
 	}
 	if err != nil {
-		return true, errors.Join(err, syscall.Kill(c.cmd.Process.Pid, syscall.SIGKILL))
+		c.Kill()
+		return true, err
 	}
-	if err := errors.Join(syscall.Kill(c.cmd.Process.Pid, then), <-ended); err != nil {
+	c.Signal(then)
+	if _, _, err := c.Ends(); err != nil {
 		return true, err
 	}
 	got, _, err := s.successor.Do(ctx, operation(p.Key), work{key: p.Key, attempt: bySuccessor})

@@ -1,13 +1,10 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,24 +32,23 @@ func TestStop(t *testing.T) {
 			g := newGround(t, name)
 			successor := g.open(t, setup{})
 			taken, kept, inFlight := 0, 0, 0
-			for at := int64(1); ; at++ {
+			harness.Loop(t, 2, func(at int) bool {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				st := stop{g: g, successor: successor, at: at}
-				stopped, err := st.visit(ctx, t.TempDir())
-				cancel()
+				defer cancel()
+				st := stop{g: g, successor: successor, at: int64(at)}
+				stopped, err := st.visit(ctx, t)
 				if err != nil {
 					t.Fatalf("stopped at point %d: %v. %s", at, err, rerun(t))
 				}
-				if !stopped {
-					break
-				}
 				inFlight += st.inFlight
-				if st.got.Attempt == bySuccessor {
+				switch st.got.Attempt {
+				case bySuccessor:
 					taken++
-				} else {
+				case byVictim:
 					kept++
 				}
-			}
+				return stopped
+			})
 			testenv.Reportf(t, "%s: of %d stops, %d operations were taken over, %d had committed; %d times in flight", name, taken+kept, taken, kept, inFlight)
 			if taken == 0 || kept == 0 || inFlight == 0 {
 				t.Errorf("vacuous. %s", rerun(t))
@@ -71,14 +67,16 @@ type stop struct {
 }
 
 // visit reports whether the process came to the point.
-func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) {
+func (s *stop) visit(ctx context.Context, t *testing.T) (stopped bool, err error) {
+	t.Helper()
 	key := once.NewKey()
-	p := plan{Store: s.g.Kind, DSN: s.g.DSN, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(dir, "witness")}
-	c, ended, err := p.startStopped(ctx)
-	if c == nil {
+	p := plan{Store: s.g.Kind, DSN: s.g.DSN, Flow: flowDo, Mode: byStop, At: s.at, Key: key, Attempt: byVictim, Witness: filepath.Join(t.TempDir(), "witness")}
+	c := harness.Start(t, p)
+	if !c.UntilStopped(t) {
+		_, _, err := c.Ends()
 		return false, err
 	}
-	defer func() { _ = syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT) }()
+	defer c.Signal(syscall.SIGCONT)
 	for {
 		got, _, err := s.successor.Do(ctx, operation(key), work{key: key, attempt: bySuccessor})
 		if once.CodeOf(err) == once.CodeInFlight && ctx.Err() == nil {
@@ -91,11 +89,9 @@ func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) 
 		s.got = got
 		break
 	}
-	if err := syscall.Kill(c.cmd.Process.Pid, syscall.SIGCONT); err != nil {
-		return true, err
-	}
-	if err := <-ended; err != nil {
-		return true, fmt.Errorf("when it went on: %w", err)
+	c.Signal(syscall.SIGCONT)
+	if _, killed, err := c.Ends(); err != nil || killed {
+		return true, fmt.Errorf("when it went on (killed: %v): %w", killed, err)
 	}
 	ack, acked, err := acknowledged(p.Witness)
 	if err == nil && (!acked || ack != s.got) {
@@ -106,29 +102,4 @@ func (s *stop) visit(ctx context.Context, dir string) (stopped bool, err error) 
 		e = fmt.Errorf("the database has %+v", state)
 	}
 	return true, errors.Join(err, e)
-}
-
-// startStopped returns when the process has stopped; there is none if it came to its end.
-func (p plan) startStopped(ctx context.Context) (c *child, ended <-chan error, err error) {
-	var out bytes.Buffer
-	if c, err = p.start(ctx, &out); err != nil {
-		return nil, nil, err
-	}
-	end := make(chan error, 1)
-	go func() { _, err := c.wait(); end <- err }()
-	for !isStopped(c.cmd.Process.Pid) {
-		select {
-		case err := <-end:
-			return nil, nil, err
-		default:
-		}
-	}
-	return c, end, nil
-}
-
-// isStopped reads what the kernel says of a process.
-func isStopped(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, found := strings.Cut(string(text), ") ")
-	return err == nil && found && strings.HasPrefix(rest, "T")
 }

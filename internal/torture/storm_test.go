@@ -1,12 +1,10 @@
 package torture
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"sync"
@@ -50,17 +48,26 @@ func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 	defer cancel()
 	tales := make([]tale, processes)
 	errs := make([]error, processes)
-	var ready, group sync.WaitGroup
-	ready.Add(processes)
-	start := make(chan struct{})
-	for i := range processes {
-		p := plan{Store: g.Kind, DSN: g.DSN, Flow: flowStorm, Keys: keys, Workers: workers, Process: i}
-		group.Go(func() { tales[i], errs[i] = p.join(ctx, &ready, start) })
+	children := make([]*harness.Child, processes)
+	for i := range children {
+		children[i] = harness.Start(t, plan{Store: g.Kind, DSN: g.DSN, Flow: flowStorm, Keys: keys, Workers: workers, Process: i})
 	}
-	ready.Wait()
+	for _, c := range children {
+		c.Wait(saidReady)
+	}
 	began := time.Now()
-	close(start)
-	group.Wait()
+	for _, c := range children {
+		c.EndInput()
+	}
+	for i, c := range children {
+		for line := range c.Lines() {
+			errs[i] = json.Unmarshal([]byte(line), &tales[i])
+		}
+		_, killed, err := c.Ends()
+		if errs[i] = errors.Join(errs[i], err); killed {
+			errs[i] = errors.Join(errs[i], errors.New("it was killed"))
+		}
+	}
 	took := time.Since(began)
 	var sum tale
 	for i, told := range tales {
@@ -89,46 +96,18 @@ func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 	}
 }
 
-// join runs one process of a storm, which says when it is ready and waits for start.
-func (p plan) join(ctx context.Context, ready *sync.WaitGroup, start <-chan struct{}) (told tale, err error) {
-	output, input := io.Pipe()
-	c, err := p.start(ctx, input)
-	if err != nil {
-		ready.Done()
-		return told, err
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.wait()
-		_ = input.Close()
-		ended <- err
-	}()
-	lines := bufio.NewReader(output)
-	_, err = lines.ReadString('\n')
-	ready.Done()
-	<-start
-	if err == nil {
-		_, err = c.stdin.Write([]byte("!"))
-	}
-	if err == nil {
-		err = json.NewDecoder(lines).Decode(&told)
-	}
-	_, _ = io.Copy(io.Discard, lines)
-	if end := <-ended; end != nil {
-		return told, end
-	}
-	return told, err
-}
+// saidReady is what a process of a storm prints when it waits for the others.
+const saidReady = "ready"
 
 // storm is one process of it.
-func storm(ctx context.Context, p plan, sent <-chan struct{}) error {
+func storm(ctx context.Context, p plan, start <-chan struct{}) error {
 	// A few connections more, for those who ask from inside of a handler.
 	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, conns: p.Workers + 4})
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
-	<-sent
+	fmt.Println(saidReady)
+	<-start
 	told := tale{Answers: map[string]string{}}
 	var mu sync.Mutex
 	var failure atomic.Pointer[error]

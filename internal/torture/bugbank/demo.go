@@ -18,6 +18,16 @@ var demoMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestProvidersReport"}},
 	},
 	{
+		Name:  "the demo does not see that a webhook is booked twice",
+		Edits: []Edit{{In: "killstorm.(*Webhooks).judgeBookings", Old: "booked[name]-1", New: "booked[name]-2"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestWebhooksReport"}},
+	},
+	{
+		Name:  "the demo does not see a secret of an endpoint",
+		Edits: []Edit{{In: "killstorm.formsOf", Old: "len(key) < 16", New: "len(key) > 16"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestSecretsAreFound"}},
+	},
+	{
 		Name:  "the demo does not see that the instruments have counted too little",
 		Edits: []Edit{{In: "killstorm.(*Report).compare", Old: "sum.Last != sum.LastEffects", New: "sum.Last > sum.LastEffects"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestInstrumentsMustAgree"}},

@@ -19,7 +19,7 @@ var hookrelayMutants = []Mutant{
 	},
 	{
 		Name:  "endpoints that wait while all places are taken are not looked at when one is given back",
-		Edits: []Edit{{In: "webhook.(*board).unpark", Old: "notify(b.woken)", New: ""}},
+		Edits: []Edit{{In: "webhook.(*board).isSlow", Old: "notify(b.woken)", New: ""}},
 		Tests: in("webhook", "TestPlaceGivenBack"),
 	},
 	{
@@ -29,12 +29,12 @@ var hookrelayMutants = []Mutant{
 	},
 	{
 		Name:  "endpoints in trouble take all places",
-		Edits: []Edit{{In: "webhook.(*board).mayStart", Old: "places/2, bytes/2", New: "places, bytes"}},
+		Edits: []Edit{{In: "webhook.(*board).hasPlace", Old: "quarter - standing", New: "quarter"}},
 		Tests: in("webhook", "TestPlaces"),
 	},
 	{
 		Name:  "an endpoint that was never tried gets as many deliveries as a healthy one",
-		Edits: []Edit{{In: "webhook.(*board).put", Old: "= *h, 1, now", New: "= *h, s.concurrency, now"}},
+		Edits: []Edit{{In: "webhook.(*board).put", Old: "= *h, 1, false", New: "= *h, s.concurrency, false"}},
 		Tests: in("webhook", "TestBeginsWithOne"),
 	},
 	{
@@ -91,5 +91,40 @@ var hookrelayMutants = []Mutant{
 		Name:  "the fence is asked once for each row that is written down",
 		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: `"x.part = any(array(" + locked + "))"`, New: `"d.part in (" + locked + ")"`}},
 		Tests: onHookrelay("TestSettlePlans$/^50000,_stale_false$"),
+	},
+	{
+		Name:  "a status that no database takes is kept",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "resp.StatusCode > 999", New: "resp.StatusCode < 0"}},
+		Tests: in("webhook", "TestOddStatus"),
+	},
+	{
+		Name:  "an outcome that the database refuses keeps those of others waiting",
+		Edits: []Edit{{In: "webhook.isRefused", Old: "err != nil", New: "err == nil"}},
+		Tests: onHookrelay("TestRefusedOutcome$/^pgxstore$"),
+	},
+	{
+		Name:  "endpoints that wait for room among slow webhooks wait for ever",
+		Edits: []Edit{{In: "webhook.(*board).unpark", Old: "b.isHalfSlow()", New: "t.running >= 0"}},
+		Tests: in("webhook", "TestAllAreAskedFor"),
+	},
+	{
+		Name:  "an endpoint for which there was no place is not asked for again",
+		Edits: []Edit{{In: "webhook.(*board).first", Old: "&& b.hasPlace(of, taken)", New: ""}, {In: "webhook.(*board).due", Old: "case t.idle():", New: "case t.idle(), !b.hasPlace(t.queued, taken):"}},
+		Tests: in("webhook", "TestAllAreAskedFor"),
+	},
+	{
+		Name:  "a slow webhook for which there was no room never gives its place back",
+		Edits: []Edit{{In: "webhook.(*board).ended", Old: "other.over || b.move(other)", New: "other.over"}},
+		Tests: in("webhook", "TestBytes"),
+	},
+	{
+		Name:  "endpoints that were never tried take all places",
+		Edits: []Edit{{In: "webhook.(*target).standing", Old: "case !t.known:", New: "case t.id < 0:"}},
+		Tests: in("webhook", "TestLargeRequestsHang"),
+	},
+	{
+		Name:  "an endpoint gets as many requests at once as its tenant asks for",
+		Edits: []Edit{{In: "webhook.(*board).put", Old: "min(t.concurrency, maxConcurrency)", New: "t.concurrency"}},
+		Tests: in("webhook", "TestNoEndpointTakesAll"),
 	},
 }

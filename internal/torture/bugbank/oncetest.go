@@ -78,6 +78,26 @@ var oncetestMutants = []Mutant{
 		Tests: onStrangers("TestAHookThatRefusesNothingIsFree$/^pgxstore$"),
 	},
 	{
+		Name:  "calls find no transaction of a test",
+		Edits: []Edit{{In: "rpc.Tx", Old: "ok && TxOf(ctx) == nil {", New: "ok && TxOf(ctx) != nil {"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestWithTx$"}, {Module: "onceconnect", Test: "TestWithTx$"}},
+	},
+	{
+		Name:  "handlers find no transaction of a test",
+		Edits: []Edit{{In: "oncehttp.Tx", Old: "test {", New: "!test {"}},
+		Tests: onStrangers("TestAHandlerWithoutItsMiddleware$/^SQLite$"),
+	},
+	{
+		Name:  "a fault that never strikes is no failure",
+		Edits: []Edit{{In: "oncetest.(*suite).tryEach", Old: "case ran > 0 && struck == 0:", New: "case ran > maxFaults && struck == 0:"}},
+		Tests: []Killer{{Module: ".", Package: "oncetest", Test: "TestAFaultMustStrike$"}},
+	},
+	{
+		Name:  "a lease that nothing takes over is no failure",
+		Edits: []Edit{{In: "oncetest.(*suite).tryEach", Old: "struck > 1 && s.takeovers == 0", New: "struck > 1 && s.takeovers < 0"}},
+		Tests: onStrangers("TestALeaseMustBeTakenOver$/^SQLite$"),
+	},
+	{
 		Name:  "InTx reads nothing",
 		Edits: []Edit{{In: "oncetest.(*inTx).Read", Old: "return rec, err", New: "return store.Record{State: rec.State}, err"}},
 		Tests: onStrangers("TestAllInATransactionOfTheTest$/^SQLite$"),

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,6 +27,9 @@ const planVariable = "ONCE_TORTURE_PLAN"
 
 // patience bounds what should end by itself.
 const patience = 2 * time.Minute
+
+// longestLine is how long a line may be that a process prints.
+const longestLine = 64 << 20
 
 // Plan is what a process does. It travels as JSON.
 type Plan interface {
@@ -50,7 +56,7 @@ func Main[P Plan](m *testing.M) {
 	os.Exit(0)
 }
 
-// UntilDrained returns a context that ends with the standard input of this process: see [Child.Drain].
+// UntilDrained returns a context that ends with the standard input of this process: see [Child.Drain]. That ends with the tests as well.
 func UntilDrained(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -70,15 +76,18 @@ type Child struct {
 	err   error // after ended
 }
 
-// Start starts a process. It is killed when the test ends, if it has not ended then.
-func Start(tb testing.TB, plan Plan) *Child {
+// Start starts a process, under a tracer if there is one. It is killed when the test ends, if it has not ended then.
+func Start(tb testing.TB, plan Plan, tracer ...string) *Child {
 	tb.Helper()
 	text, err := json.Marshal(plan)
 	Must(tb, err)
 	exe, err := os.Executable()
 	Must(tb, err)
-	c := &Child{cmd: exec.CommandContext(context.Background(), exe), lines: make(chan string, 1000), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), planVariable+"="+string(text))
+	args := append(slices.Clone(tracer), exe)
+	c := &Child{cmd: exec.CommandContext(context.Background(), args[0], args[1:]...), lines: make(chan string, 1000), ended: make(chan struct{})}
+	// The race detector's second of waiting at the exit is for reports of its own.
+	race := strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=0")
+	c.cmd.Env = append(os.Environ(), planVariable+"="+string(text), "GORACE="+race)
 	c.cmd.Stderr = &c.said
 	c.stdin, err = c.cmd.StdinPipe()
 	Must(tb, err)
@@ -86,7 +95,9 @@ func Start(tb testing.TB, plan Plan) *Child {
 	Must(tb, err)
 	Must(tb, c.cmd.Start())
 	go func() {
-		for read := bufio.NewScanner(out); read.Scan(); {
+		read := bufio.NewScanner(out)
+		read.Buffer(nil, longestLine)
+		for read.Scan() {
 			c.lines <- read.Text()
 		}
 		close(c.lines)
@@ -113,19 +124,26 @@ func (c *Child) Wait(line string) bool {
 // Signal sends a signal to the process, which may have ended.
 func (c *Child) Signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) }
 
-// UntilStopped waits until the process has stopped: see [Stop].
-func (c *Child) UntilStopped(tb testing.TB) {
+// UntilStopped waits until the process has stopped, see [Stop], or has ended, and reports whether it has stopped.
+func (c *Child) UntilStopped(tb testing.TB) (stopped bool) {
 	tb.Helper()
 	Until(tb, func() error {
+		select {
+		case <-c.ended:
+			return nil
+		default:
+		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
 		if err != nil {
 			return fmt.Errorf("a process that stops: %w", err)
 		}
-		if _, state, _ := bytes.Cut(text, []byte(") ")); !bytes.HasPrefix(state, []byte("T")) {
+		_, state, _ := bytes.Cut(text, []byte(") "))
+		if stopped = bytes.HasPrefix(state, []byte("T")); !stopped {
 			return fmt.Errorf("a process has not stopped, its state is %.1s", state)
 		}
 		return nil
 	})
+	return stopped
 }
 
 // Kill kills the process, and waits for its end.
@@ -147,6 +165,13 @@ func (c *Child) drop() {
 // Any other end but success is an error of the test.
 func (c *Child) End(tb testing.TB) (lines []string, killed bool) {
 	tb.Helper()
+	lines, killed, err := c.Ends()
+	Must(tb, err)
+	return lines, killed
+}
+
+// Ends is [Child.End] with an error in place of a test that fails.
+func (c *Child) Ends() (lines []string, killed bool, err error) {
 	timeout := time.After(patience)
 	for {
 		select {
@@ -157,21 +182,24 @@ func (c *Child) End(tb testing.TB) (lines []string, killed bool) {
 			}
 			<-c.ended
 		case <-timeout:
-			tb.Fatal("a process does not end")
+			return lines, false, errors.New("a process does not end")
 		}
 		break
 	}
 	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if killed = status.Signaled(); c.err != nil && !killed {
-		tb.Fatalf("a process: %v: %s", c.err, c.said.String())
+	if killed = status.Signaled() && status.Signal() == syscall.SIGKILL; c.err != nil && !killed {
+		return lines, false, fmt.Errorf("a process: %w: %s", c.err, strings.TrimSpace(c.said.String()))
 	}
-	return lines, killed
+	return lines, killed, nil
 }
+
+// EndInput ends the standard input of the process: see [UntilDrained].
+func (c *Child) EndInput() { _ = c.stdin.Close() }
 
 // Drain ends the standard input of the process, as the operator of a service ends it, and waits until it has ended well.
 func (c *Child) Drain(tb testing.TB) {
 	tb.Helper()
-	_ = c.stdin.Close()
+	c.EndInput()
 	c.drop()
 	select {
 	case <-c.ended:

@@ -1,6 +1,8 @@
 package hookrelay
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/webhook"
 )
 
@@ -196,6 +200,18 @@ func TestDisabled(t *testing.T) {
 		}
 		if n := g.count(t, "select count(*) from once_webhook_event where tenant = 'b' and type = '"+webhook.EventEndpointDisabled+"'"); n != 1 {
 			t.Errorf("the owner was told %d times that it is disabled", n)
+		}
+		var notice struct {
+			Type      string
+			Timestamp time.Time
+			Data      struct{ Endpoint string }
+		}
+		must(t, g.db.Pool().Query(t.Context(), store.Statement{SQL: "select data from once_webhook_event where type = '" + webhook.EventEndpointDisabled + "'"}, func(row sqlplane.Row) error {
+			var data []byte
+			return errors.Join(row.Scan(&data), json.Unmarshal(data, &notice))
+		}))
+		if notice.Type != webhook.EventEndpointDisabled || notice.Timestamp.IsZero() || notice.Data.Endpoint != "ep_sick" { // as Standard Webhooks asks for
+			t.Errorf("%+v", notice)
 		}
 		if n := g.count(t, "select count(*) from once_webhook_endpoint where disabled_by = 'failing' and uid = 'ep_sick'"); n != 1 {
 			t.Error("it is not disabled")

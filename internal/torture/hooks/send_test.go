@@ -89,6 +89,32 @@ func testSendChecks[TX any](t *testing.T, g *ground[TX]) {
 	g.want(t, "acme [*] a")
 }
 
+// TestSendBesideSend: while a transaction is open that has sent, others send, also events of other tenants with IDs that lie just before its own.
+func TestSendBesideSend(t *testing.T) {
+	testenv.Both(t)
+	on(t, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
+}
+
+func testSendBesideSend[TX any](t *testing.T, g *ground[TX]) {
+	if g.db.Dialect() == sqlplane.SQLite {
+		t.Skip("one transaction writes at a time")
+	}
+	g.endpoint(t, "acme", "*")
+	g.endpoint(t, "other", "*")
+	first := event("acme", "a")
+	first.ID = "msg_m"
+	txn, _, err := g.db.Begin(t.Context(), store.BeginOptions{Isolation: store.RepeatableRead})
+	must(t, err)
+	must(t, g.hooks.Send(t.Context(), txn.Tx(), first))
+	for _, id := range []string{"msg_l", "msg_n", "msg_a", "msg_z"} {
+		e := event("other", "b")
+		e.ID = id
+		g.send(t, e)
+	}
+	must(t, txn.Commit(t.Context(), store.Change{}))
+	g.want(t, "acme [*] a", "other [*] b", "other [*] b", "other [*] b", "other [*] b")
+}
+
 // sends is an operation that sends two events, whose type is its key.
 func sends[TX any](ctx context.Context, g *ground[TX], e *once.Engine[TX], key string, batch bool) error {
 	op := once.Operation{Scope: "sends", Key: key}

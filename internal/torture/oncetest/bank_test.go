@@ -2,6 +2,7 @@ package oncetest
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 	"slices"
 	"strings"
@@ -133,5 +134,17 @@ func TestEachKindIsNeeded(t *testing.T) {
 	testenv.Both(t)
 	harness.Each(t, []string{harness.SQLite, harness.MariaDB}, func(t *testing.T, kind string) {
 		eachNeeded(t, sqlWorld(t, newDatabase(t, kind)))
+	})
+}
+
+// TestALeaseMustBeTakenOver: Lease fails for work that no other process takes over.
+func TestALeaseMustBeTakenOver(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, []string{harness.SQLite}, func(t *testing.T, kind string) {
+		s := right[*sql.Tx]()[1] // one transaction
+		s.leased = true
+		if said := s.try(t, sqlWorld(t, newDatabase(t, kind))); !strings.Contains(said, "no lease was taken over") {
+			t.Errorf("it says %q", said)
+		}
 	})
 }

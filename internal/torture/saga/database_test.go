@@ -190,13 +190,10 @@ func (s system[TX]) finish(t *testing.T, keys ...string) {
 	t.Helper()
 	d := s.definition()
 	r := s.runner(s.db, d)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
+	stop := runs(t, r)
 	for _, key := range keys {
 		harness.Until(t, func() error {
-			switch st, err := r.Status(ctx, idOf(key)); {
+			switch st, err := r.Status(t.Context(), idOf(key)); {
 			case err != nil:
 				return err
 			case st.State != "completed" && st.State != "compensated":
@@ -205,8 +202,7 @@ func (s system[TX]) finish(t *testing.T, keys ...string) {
 			return nil
 		})
 	}
-	cancel()
-	must(t, <-ended)
+	stop()
 }
 
 // judge compares the effects of a saga with its end.

@@ -133,7 +133,7 @@ func woken[TX any](t *testing.T, s system[TX]) {
 	}, approved, wait)
 	r := s.runner(s.db, d)
 	alone := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience/4)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() { // no runner runs what is due: only the starter goes on with it
 		_, err := saga.Do(ctx, r, d, idOf("alone"), "alone")

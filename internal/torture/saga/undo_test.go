@@ -34,8 +34,6 @@ func TestManyForwardsRaceWithUndos(t *testing.T) {
 func undoRace[TX any](t *testing.T, s system[TX]) { undoRaces(t, s, 24) }
 
 func undoRaces[TX any](t *testing.T, s system[TX], keys int) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	nodes := [2]*once.Engine[TX]{}
 	for i := range nodes {
 		nodes[i] = once.New[TX](s.db, once.Config{Observer: once.Discard})
@@ -47,7 +45,7 @@ func undoRaces[TX any](t *testing.T, s system[TX], keys int) {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			done, wrong := s.undoRace(ctx, nodes, fmt.Sprint("d-", i), i%3)
+			done, wrong := s.undoRace(t.Context(), nodes, fmt.Sprint("d-", i), i%3)
 			switch {
 			case wrong != "":
 				anomalies.Add(1)

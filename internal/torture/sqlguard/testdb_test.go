@@ -45,7 +45,7 @@ func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *testDB {
 
 func postgres(t testing.TB) *testDB {
 	t.Helper()
-	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t)))
+	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t), nil))
 }
 
 // innodb is a kind of server whose tables are InnoDB's.
@@ -101,10 +101,14 @@ func mysqlConnector(t testing.TB, dsn string, proxy *faultnet.Proxy) driver.Conn
 	return c
 }
 
-func connector(t testing.TB, url string) driver.Connector {
+// connector connects through a proxy if there is one.
+func connector(t testing.TB, url string, proxy *faultnet.Proxy) driver.Connector {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	must(t, err)
+	if proxy != nil {
+		config.DialFunc = proxy.DialContext
+	}
 	return stdlib.GetConnector(*config)
 }
 
@@ -196,18 +200,4 @@ func raw(t testing.TB, c *sql.Conn, statement string) {
 	}))
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// connectorVia connects through a proxy.
-func connectorVia(t testing.TB, url string, proxy *faultnet.Proxy) driver.Connector {
-	t.Helper()
-	config, err := pgx.ParseConfig(url)
-	must(t, err)
-	config.DialFunc = proxy.DialContext
-	return stdlib.GetConnector(*config)
-}
+func must(t testing.TB, err error) { t.Helper(); harness.Must(t, err) }

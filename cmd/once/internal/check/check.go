@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/check/probe"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/oracle"
 	"github.com/oncelib/once/cmd/once/internal/request"
 	"github.com/oncelib/once/internal/base/words"
 )
@@ -52,7 +53,7 @@ type check struct {
 
 func (c *check) Flags(fs *pflag.FlagSet) {
 	c.as = http.Header{}
-	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(presets(), " or "))
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
 	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
 	cli.HeaderFlag(fs, "as", c.as, "`'NAME: VALUE'` or @FILE: the credentials of another caller")
@@ -61,13 +62,6 @@ func (c *check) Flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.after, "after", 0, "retry once more after this `TIME`, such as 24h")
 	fs.BoolVar(&c.plan, "plan", false, "show what would be sent, and send nothing")
 	c.output.Flag(fs)
-}
-
-func presets() (names []string) {
-	for _, p := range probe.Presets {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
@@ -115,9 +109,9 @@ func (c *check) config(args []string) (cfg probe.Config, err error) {
 	if err != nil {
 		return cfg, usage(err)
 	}
-	i := slices.Index(presets(), c.preset)
+	i := slices.Index(probe.Names(), c.preset)
 	if i < 0 {
-		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(presets(), ", or --preset "))
+		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
 	}
 	if c.after < 0 {
 		return cfg, cli.Usage(fmt.Sprintf("--after %v is over", c.after), "--after 24h")
@@ -129,8 +123,11 @@ func (c *check) config(args []string) (cfg probe.Config, err error) {
 	if len(c.as) > 0 {
 		cfg.As = c.as
 	}
-	cfg.Effects, err = counter(c.effects, c.owned)
-	return cfg, err
+	cfg.Effects, err = oracle.New(c.effects, c.owned)
+	if err != nil {
+		return cfg, usage(err)
+	}
+	return cfg, nil
 }
 
 // read reads the request: a curl command, or a file.

@@ -18,7 +18,13 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/cmd/once/internal/process"
 )
+
+func TestMain(m *testing.M) {
+	process.Guard()
+	os.Exit(m.Run())
+}
 
 // run runs the command line.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {

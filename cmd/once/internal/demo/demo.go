@@ -23,7 +23,9 @@ import (
 // Noun is once demo.
 var Noun = cli.Noun{
 	Name: "demo", Brief: demoEntry.Brief, Group: cli.GroupTry,
-	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, natsEntry, receiveEntry, providerEntry, provideEntry, chargeEntry, transferEntry, bankEntry, clearEntry},
+	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, natsEntry, receiveEntry, providerEntry, provideEntry, chargeEntry, transferEntry, bankEntry, clearEntry,
+		webhooksEntry, sendEntry, hookEntry,
+	},
 }
 
 var demoEntry = cli.Entry{
@@ -145,14 +147,14 @@ func witness(ctx context.Context, src database, session string) (killstorm.Witne
 	if err != nil {
 		return killstorm.Witness{}, err
 	}
-	w := killstorm.Witness{DB: db}
+	w := killstorm.Witness{DB: db, Tables: "select name from sqlite_master where type = 'table'"}
 	switch src.Dialect {
 	case sqlplane.MySQL:
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
 		db.SetMaxOpenConns(1) // all others are the service's
-		w.Question = true
+		w.Question, w.Tables = true, "select table_name from information_schema.tables where table_schema = database()"
 		w.Quiet = func(ctx context.Context) (n int, err error) {
 			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)
 			return n, err
@@ -161,6 +163,7 @@ func witness(ctx context.Context, src database, session string) (killstorm.Witne
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
+		w.Tables = "select table_name from information_schema.tables where table_schema = current_schema()"
 		w.Quiet = func(ctx context.Context) (n int, err error) {
 			err = db.QueryRowContext(ctx, "select count(*) from pg_stat_activity where application_name = $1", session).Scan(&n)
 			return n, err

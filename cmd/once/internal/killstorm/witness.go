@@ -17,6 +17,9 @@ type Witness struct {
 	// Question says that parameters are question marks.
 	Question bool
 
+	// Tables is a query of the names of the tables.
+	Tables string
+
 	// Quiet returns how many sessions of killed servers the database still works
 	// for. Nil: a session ends with its process.
 	Quiet func(ctx context.Context) (sessions int, err error)

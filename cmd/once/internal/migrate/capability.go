@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
@@ -19,7 +20,7 @@ import (
 )
 
 // Capabilities are those of this release that have tables.
-var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations}
+var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations, receipt.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
 

@@ -3,6 +3,8 @@
 package request
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +23,22 @@ type Request struct {
 // Place is where the request goes, without what may be a secret: user, password and query.
 func (r *Request) Place() string {
 	return r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.EscapedPath()
+}
+
+// New makes a request to send, with a body in place of that of r, and without a key.
+func (r *Request) New(ctx context.Context, keyHeader string, body []byte) (*http.Request, error) {
+	made, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	made.Header = r.Header.Clone()
+	if host := made.Header.Get("Host"); host != "" {
+		made.Host = host
+	}
+	for _, name := range []string{keyHeader, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect"} {
+		made.Header.Del(name)
+	}
+	return made, nil
 }
 
 // parseURL reads an address. Without a scheme it is http, as curl has it.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // isLoopback reports whether a host can only be this machine. Other names may resolve to anything.
@@ -19,9 +19,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Allow refuses an address that is not loopback, unless its host is in owned.
-func Allow(u *url.URL, owned []string) error {
-	host := u.Hostname()
+// Allow refuses a host that is not loopback, unless it is in owned.
+func Allow(host string, owned []string) error {
 	if isLoopback(host) || slices.ContainsFunc(owned, func(o string) bool { return strings.EqualFold(o, host) }) {
 		return nil
 	}
@@ -35,4 +34,13 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%s is not this machine. Try: 127.0.0.1 in the URL", host)
 	}
 	return nil
+}
+
+// Dialer connects to a host that is allowed: where it is this machine, to no other address.
+func Dialer(host string) *net.Dialer {
+	d := &net.Dialer{Timeout: 10 * time.Second}
+	if isLoopback(host) {
+		d.Control = onlyLoopback
+	}
+	return d
 }

@@ -29,6 +29,14 @@ var Presets = []Preset{
 	{Name: "stripe", Mismatch: http.StatusBadRequest},
 }
 
+// Names are the names of Presets.
+func Names() (names []string) {
+	for _, p := range Presets {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // Config is what to check, and how.
 type Config struct {
 	Request   *request.Request
@@ -127,17 +135,14 @@ func New(cfg Config) (*Probe, error) {
 	if cfg.Other == nil {
 		cfg.Other = otherBody(cfg.Request.Body)
 	}
-	if err := Allow(cfg.Request.URL, cfg.Owned); err != nil {
+	if err := Allow(cfg.Request.URL.Hostname(), cfg.Owned); err != nil {
 		return nil, err
 	}
 	p := &Probe{Config: cfg, pace: &pace{now: time.Now, wait: wait}, wait: wait}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if isLoopback(cfg.Request.URL.Hostname()) {
-		dialer.Control = onlyLoopback
-	} else {
+	if !isLoopback(cfg.Request.URL.Hostname()) {
 		p.pace.limit = remoteRate
 	}
-	p.connect = dialer.DialContext
+	p.connect = Dialer(cfg.Request.URL.Hostname()).DialContext
 	return p, nil
 }
 

@@ -91,16 +91,9 @@ func (p *Probe) bytes(m message) ([]byte, int, error) {
 	if m.body != nil {
 		body = m.body
 	}
-	r, err := http.NewRequestWithContext(context.Background(), p.Request.Method, p.Request.URL.String(), bytes.NewReader(body))
+	r, err := p.Request.New(context.Background(), p.KeyHeader, body)
 	if err != nil {
 		return nil, 0, err
-	}
-	r.Header = p.Request.Header.Clone()
-	if host := r.Header.Get("Host"); host != "" {
-		r.Host = host
-	}
-	for _, name := range []string{p.KeyHeader, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect"} {
-		r.Header.Del(name)
 	}
 	maps.Copy(r.Header, m.header)
 	if len(m.keys) > 0 {

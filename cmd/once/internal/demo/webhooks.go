@@ -1,0 +1,165 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+var webhooksEntry = cli.Entry{
+	Name: "demo webhooks", Brief: "kill a sender of webhooks and their receiver, then count what was booked",
+	Help: `Starts a sender of webhooks with two nodes, and a receiver, which have a database each, as processes of
+their own. Clients make refunds at the sender. An event about each (package webhook) commits with it, and
+goes to three endpoints of a tenant: the receiver, one that never answers, and one that always fails
+and is disabled in the end.
+
+The receiver verifies each request, and books its event through an inbox. It is slow, and one of five
+answers is lost. In the middle its secret is replaced, and the old one retired later. It also gets forged requests: with a wrong secret
+or the one that was replaced, with another body or ID, an old one, and one without a signature. Meanwhile each process
+is killed (SIGKILL) again and again and started again.
+
+In the end the books of the receiver are compared with the database of the sender. The exit code is 0 only if
+every event is booked exactly once, every forged request is rejected, no delivery for the endpoint that hangs is lost,
+and no secret of an endpoint is in a row of either database, or in what the processes have written.
+
+With --unsafe the same storm meets a receiver without signatures and without an inbox. The database of
+the receiver is always a new SQLite file.`,
+	Make: func() cli.Runner { return new(webhooks) },
+}
+
+type webhooks struct {
+	frame
+
+	unsafe bool
+}
+
+func (c *webhooks) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, 120, fmt.Sprintf("how `MANY` refunds, at least %d", killstorm.LeastWebhooks), "when something is killed", "`FILE` for what the processes write")
+	fs.BoolVar(&c.unsafe, "unsafe", false, "have the receiver verify nothing, and book without an inbox, to see what they are for")
+}
+
+const (
+	webhookNodes   = 2
+	webhookClients = 8
+	webhookKills   = 3 // of each process
+)
+
+func (c *webhooks) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(killstorm.LeastWebhooks, 120); err != nil {
+		return err
+	}
+	return c.run(m, "once demo webhooks --ops 24 --log storm.log, then read storm.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, src, progress)
+	})
+}
+
+func (c *webhooks) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	files, err := os.MkdirTemp("", "once-demo-webhooks-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(files)) }()
+	books, err := openSource("sqlite:" + filepath.Join(files, "receiver.db"))
+	if err != nil {
+		return o, err
+	}
+	cfg := killstorm.WebhooksConfig{
+		Orders: c.ops, Clients: webhookClients, Kills: webhookKills, Seed: c.seed, Session: session(), Progress: progress, SecretFile: filepath.Join(files, "secret"),
+	}
+	for _, d := range []struct {
+		src    database
+		tables []string
+		see    *killstorm.Witness
+	}{{src, killstorm.SenderTables(), &cfg.Sent}, {books, killstorm.HookReceiverTables(), &cfg.Books}} {
+		if d.src.Dialect == sqlplane.SQLite { // readers wait for no writer
+			d.tables = append(d.tables, "pragma journal_mode = wal")
+		}
+		if err := prepare(ctx, d.src, d.tables); err != nil {
+			return o, err
+		}
+		if *d.see, err = witness(ctx, d.src, cfg.Session); err != nil {
+			return o, err
+		}
+		defer d.see.DB.Close()
+	}
+	log, err := c.openLog()
+	if err != nil {
+		return o, err
+	}
+	defer log.Close()
+	cfg.Log = log
+	var s *killstorm.Webhooks
+	cfg.Receiver = c.server(func() []string {
+		args := []string{"demo", "hook", "--db", books.url, "--file", cfg.SecretFile}
+		if c.unsafe {
+			args = append(args, "--unsafe")
+		}
+		return args
+	})
+	for range webhookNodes {
+		cfg.Senders = append(cfg.Senders, c.server(func() []string {
+			return []string{"demo", "send", "--db", withSession(src, cfg.Session), "--ports", strings.Join(s.Ports(), ",")}
+		}))
+	}
+	s = killstorm.NewWebhooks(cfg)
+	r, err := s.Run(ctx)
+	if err != nil {
+		return o, err
+	}
+	if err := c.scan(s, &r, src, cfg.Session); err != nil {
+		return o, err
+	}
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src, cfg.Session) }}, nil
+}
+
+// scan searches the result, as it is about to be printed, for secrets.
+func (c *webhooks) scan(s *killstorm.Webhooks, r *killstorm.WebhooksReport, src database, session string) error {
+	var text bytes.Buffer
+	err := errors.Join(c.print(&text, *r, src, session), json.NewEncoder(&text).Encode(r))
+	s.Check(r, text.Bytes())
+	return err
+}
+
+// print tells a stranger what was killed, and what is in the books of the receiver.
+func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, session string) error {
+	title := "once demo webhooks"
+	if c.unsafe {
+		title += " --unsafe: the same sender, and a receiver without signatures and without an inbox"
+	}
+	fmt.Fprintf(w, "\n%s\n%d refunds by %d clients in %s, on %s and a second database, seed %d\n\n", title, r.Sent, webhookClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	f := newFigures(w)
+	f.head("thrown at it")
+	f.row(r.SenderKills, fmt.Sprintf("times one of %d nodes of the sender was killed (SIGKILL)", r.Nodes))
+	f.row(r.ReceiverKills, "times the receiver was killed")
+	f.row(r.Hung, "requests to an endpoint that never answers")
+	f.row(r.Failed, "requests to an endpoint that always fails")
+	f.head("the receiver")
+	f.row(r.Deliveries, fmt.Sprintf("deliveries have come to it, of %d events", r.Sent))
+	f.row(r.DuplicatesDiscarded, "of them discarded: the event was booked")
+	f.row(r.Rejected, "forged requests rejected")
+	f.row(r.DisabledEndpoints, "endpoint disabled, of which it was told")
+	f.row(r.Applied, fmt.Sprintf("bookings of %d refunds", r.Sent))
+	f.head("from the commit of a refund to its booking, beside the endpoints that hang and fail")
+	f.row(int(r.HealthyP99), "ms at the 99th percentile")
+	f.row(int(r.StormP99), "ms while processes were killed")
+	f.head("searched for secrets of endpoints")
+	f.row(r.Scanned, "bytes of rows and of what was written")
+	if err := f.verdict(r.OK, "every event is booked exactly once, and no secret was found.", r.Reasons); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNext: the three endpoints\n  %s webhook endpoints --tenant %s --db %s\n", self(), session, src.Paste)
+	return err
+}

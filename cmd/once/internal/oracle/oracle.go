@@ -1,0 +1,77 @@
+// Package oracle counts effects: it asks a URL or a command for one number.
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/check/probe"
+	"github.com/oncelib/once/cmd/once/internal/process"
+)
+
+// Count returns how many effects there are.
+type Count func(context.Context) (int64, error)
+
+// mostOfNumber bounds what is read where a number should be.
+const mostOfNumber = 1 << 10
+
+// New is the function that --effects names, nil without it.
+func New(from string, owned []string) (Count, error) {
+	if from == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	if command, ok := strings.CutPrefix(from, "!"); ok {
+		return func(ctx context.Context) (int64, error) {
+			out, err := process.Output(ctx, "sh", "-c", command)
+			if err != nil { // which may repeat a password
+				return 0, errors.New("the command of --effects has failed. Try: the same command in a shell")
+			}
+			return number(out)
+		}, nil
+	}
+	u, err := url.Parse(from)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("--effects is neither a URL nor a command. Try: --effects http://localhost:8080/count, or --effects '!psql -Atc \"select count(*) from charge\"'")
+	}
+	if err := probe.Allow(u.Hostname(), owned); err != nil {
+		return nil, err
+	}
+	client := &http.Client{
+		Timeout:       30 * time.Second,
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return func(ctx context.Context) (int64, error) { return get(ctx, client, u) }, nil
+}
+
+func get(ctx context.Context, client *http.Client, u *url.URL) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not reached. Try: the URL of --effects in a browser", u.Host)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, mostOfNumber))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s answers with %d. Try: the URL of --effects in a browser", u.Host, resp.StatusCode)
+	}
+	return number(text)
+}
+
+func number(text []byte) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, errors.New("what --effects names does not answer with one number. Try: a count, such as that of a table")
+	}
+	return n, nil
+}

@@ -1,0 +1,60 @@
+//go:build unix
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+const isGuarded = true
+
+// setAside gives the guard a process group of its own: Ctrl-C is for us to act upon.
+func setAside(guard *exec.Cmd) { guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// Guard is called first by main. It returns, unless this process is a guard.
+func Guard() {
+	if os.Getenv(guarding) == "" {
+		return
+	}
+	if err := os.Unsetenv(guarding); err != nil || len(os.Args) < 2 {
+		os.Exit(2)
+	}
+	os.Exit(guard(os.Args[1], os.Args[2:]))
+}
+
+func guard(name string, args []string) (code int) {
+	// Caught, and not ignored: a command would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	runtime.LockOSThread() // the parent-death signal of the command is that of the thread
+	adopt()
+	cmd := exec.CommandContext(context.Background(), name, args...) //nolint:gosec // to run it is what the guard is for
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, attributes()
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 127
+	}
+	ended, left := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the code is that of the process
+	}()
+	go func() {
+		defer close(left)
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end as well
+	}()
+	select {
+	case <-left:
+	case <-ended:
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a group that is gone is what is wanted
+	<-ended
+	endAdopted()
+	return cmd.ProcessState.ExitCode()
+}

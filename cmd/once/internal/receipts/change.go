@@ -1,0 +1,140 @@
+package receipts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+var sweepEntry = cli.Entry{
+	Name: "receipts sweep", Brief: "delete receipts and tombstones that are older than their retention",
+	Help: `Deletes receipts and tombstones in small transactions with pauses. --retain must be at least the
+retention of the keys of the gateway: an operation whose receipt is gone runs again if its key
+comes again. With store: receipt, a key lives as long as its receipt.
+
+Without --yes nothing is deleted.`,
+	Make: func() cli.Runner { return new(sweep) },
+}
+
+type sweep struct {
+	db     string
+	retain time.Duration
+	yes    bool
+	output cli.Form
+}
+
+// defaultRetain is longer than the retention of most keys: what is kept for too long takes room alone.
+const defaultRetain = 30 * 24 * time.Hour
+
+func (c *sweep) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep what is younger than this `DURATION`, an hour at least")
+	cli.YesFlag(fs, &c.yes)
+	c.output.Flag(fs)
+}
+
+// swept is what a sweep has done, or would do, as JSON.
+type swept struct {
+	Rows    int64 `json:"rows"`
+	Changed bool  `json:"changed"` // false: a preview
+}
+
+func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	db, t, err := open(ctx, m, c.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	do, what := t.Count, "would delete: %s older than %v\n"
+	if c.yes {
+		do, what = t.Sweep, "deleted: %s older than %v\n"
+	}
+	rows, err := do(ctx, c.retain)
+	if err != nil {
+		return refused(db, "sweep", err)
+	}
+	if c.output != cli.Table {
+		err = cli.WriteJSON(m.Stdout, c.output, swept{rows, c.yes})
+	} else {
+		_, err = fmt.Fprintf(m.Stdout, what, words.Count(int(rows), "receipt"), c.retain)
+	}
+	if err == nil && !c.yes {
+		err = m.Preview("--yes")
+	}
+	return err
+}
+
+var forgetEntry = cli.Entry{
+	Quick: true, Name: "receipts forget", Args: "OPERATION", Brief: "erase the answer that a service has stored of an operation",
+	Help: `Erases header and body of a receipt. That the operation was executed stays, with its fingerprint and
+its status, so that it does not run again. What the gateway has stored of it is erased by once keys forget.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(forget) },
+}
+
+type forget struct {
+	db  string
+	yes bool
+}
+
+func (c *forget) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which operation?", "once receipts forget OPERATION --db URL")
+	}
+	db, t, err := open(ctx, m, c.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	found := false
+	if c.yes {
+		found, err = t.Forget(ctx, args[0])
+	} else {
+		_, found, err = t.Get(ctx, args[0])
+	}
+	switch {
+	case err != nil:
+		return refused(db, "change", err)
+	case !found:
+		return missing(db, args[0])
+	}
+	if _, err := fmt.Fprintf(m.Stdout, "%s: header and body of %s\n", words.Either(c.yes, "forgotten", "would forget"), args[0]); err != nil || c.yes {
+		return err
+	}
+	return m.Preview("--yes")
+}
+
+var ddlEntry = cli.Entry{
+	Quick: true, Name: "receipts ddl", Brief: "the statements that create the table, for migrations of your own",
+	Help: `Prints the statements that create once_receipt in the database of a service. once migrate up
+--only receipt runs them.`,
+	Make: func() cli.Runner { return new(ddl) },
+}
+
+type ddl struct{ dialect string }
+
+func (c *ddl) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.dialect, "dialect", "", "the `DIALECT`: postgres, sqlite, or mysql, which is MariaDB's as well; required")
+}
+
+func (c *ddl) Run(_ context.Context, m *cli.Env, _ []string) error {
+	text, err := receipt.DDL(sqlplane.Dialect(c.dialect))
+	if err != nil {
+		return cli.Usage(words.Either(c.dialect == "", "--dialect is missing", fmt.Sprintf("there is no dialect %q", c.dialect)), "once receipts ddl --dialect postgres, sqlite or mysql")
+	}
+	_, err = fmt.Fprint(m.Stdout, text)
+	return err
+}

@@ -1,0 +1,55 @@
+// Package receipts is the commands of once receipts: what a service has committed for a gateway.
+package receipts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+// Noun is once receipts.
+var Noun = cli.Noun{
+	Name: "receipts", Brief: "what a service has committed for a gateway", Group: cli.GroupOperate,
+	Entries: []cli.Entry{showEntry, forgetEntry, sweepEntry, ddlEntry},
+}
+
+// open opens the receipts in a database of a service.
+func open(ctx context.Context, m *cli.Env, dsn string) (*cli.DB, *receipt.Table, error) {
+	db, err := m.Open(ctx, dsn, operate.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	switch s := db.Store.(type) {
+	case store.Store[*sql.Tx]:
+		return db, receipt.New(s, receipt.Config{}), nil
+	case store.Store[pgx.Tx]:
+		return db, receipt.New(s, receipt.Config{}), nil
+	}
+	return nil, nil, errors.Join(fmt.Errorf("%T has no transactions", db.Store), db.Close())
+}
+
+// refused says in the words of the command why nothing was done.
+func refused(db *cli.DB, doing string, err error) error {
+	if lacks := db.Lacks(err, "receipts", receipt.Migrations.Capability); lacks != nil {
+		return lacks
+	}
+	if !errors.As(err, new(*store.Error)) { // an argument that is not accepted, and it says why
+		what, try, _ := strings.Cut(strings.TrimPrefix(err.Error(), "receipt: "), ". Try: ")
+		return cli.Usage(what, try)
+	}
+	return db.Failed(doing, err)
+}
+
+// missing is the error of a command about an operation without a row.
+func missing(db *cli.DB, operation string) error {
+	return cli.Nothing(fmt.Errorf("%s has no receipt of %s: that does not say that it was not executed. Try: ask the gateway, or look again when the service has no transaction open", db.Name, operation))
+}

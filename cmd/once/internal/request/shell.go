@@ -1,0 +1,63 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ReadFile reads the request that a file has: an .http file, or a curl command as a shell takes it.
+func ReadFile(name string) (*Request, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w. Try: a file that you may read", err)
+	}
+	if strings.HasSuffix(name, ".http") {
+		return ParseFile(text)
+	}
+	words, err := split(string(text))
+	if err != nil {
+		return nil, err
+	}
+	return ParseCurl(words)
+}
+
+// split splits a command into its words. Where a shell would put another text in place of what is written, it is an error.
+func split(text string) (words []string, err error) {
+	var word strings.Builder
+	isOpen, quote := false, byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote == '\'' && c != '\'':
+			word.WriteByte(c)
+		case c == '\\' && i+1 < len(text) && (quote == 0 || strings.IndexByte("\"\\$`\n", text[i+1]) >= 0):
+			if i++; text[i] != '\n' {
+				isOpen = true
+				word.WriteByte(text[i])
+			}
+		case c == '$' || c == '`' || quote == 0 && strings.IndexByte("|&;<>()", c) >= 0:
+			return nil, fmt.Errorf("the curl command has a %c that a shell would act upon. Try: single quotes around the value", c)
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			isOpen, quote = true, c
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+			if isOpen {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			isOpen = false
+		default:
+			isOpen = true
+			word.WriteByte(c)
+		}
+	}
+	if quote != 0 {
+		return nil, errors.New("the curl command has a quote that does not end. Try: the same command in a shell")
+	}
+	if isOpen {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

@@ -1,0 +1,285 @@
+// Package crash finds out whether an HTTP service keeps its idempotency keys when it is killed. It starts the service, sends a request with a
+// key, kills the service meanwhile, starts it again, sends the request again as a client does that has got no answer, and counts effects.
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/cmd/once/internal/check/probe"
+	"github.com/oncelib/once/cmd/once/internal/oracle"
+	"github.com/oncelib/once/cmd/once/internal/process"
+	"github.com/oncelib/once/cmd/once/internal/request"
+)
+
+// Config is what to kill, and how. All of it is needed but Proxies and Quoted.
+type Config struct {
+	Command   []string
+	Request   *request.Request
+	KeyHeader string
+	Quoted    bool         // a key is a string of structured fields: "k"
+	Effects   oracle.Count // of all that has taken effect
+	Proxies   []Proxy      // between the command and its databases; without one the clock says when to kill
+	Kills     int          // at most
+	Patience  time.Duration
+}
+
+// run is one run.
+type run struct {
+	Config
+
+	client   *http.Client
+	trap     trap
+	process  *process.Process
+	report   *Report
+	unit     int64           // effects of one request
+	usual    answer          // of the first request
+	isStored bool            // a retry gets the bytes of the first answer
+	counted  int64           // effects, when they were counted last
+	last     point           // of the kill before
+	took     []time.Duration // requests that were not killed
+}
+
+// Run runs the command, and ends it. It fails if nothing can be told.
+func Run(ctx context.Context, cfg Config) (report *Report, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &run{Config: cfg, client: newClient(cfg.Request.URL.Hostname()), report: &Report{Request: cfg.Request.Place(), Kills: []Kill{}, Findings: []*Finding{}}}
+	defer func() {
+		if r.process != nil {
+			r.process.Kill()
+		}
+	}()
+	defer cancel()
+	for _, p := range cfg.Proxies {
+		wait, err := p.serve(ctx, &r.trap)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { cancel(); wait() }()
+	}
+	if err := r.start(ctx); err != nil {
+		return nil, err
+	}
+	if isOver, err := r.learn(ctx); err != nil || isOver {
+		return r.report, err
+	}
+	if len(cfg.Proxies) > 0 {
+		err = r.eachPacket(ctx)
+	} else {
+		err = r.byTheClock(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.count(ctx)
+	return r.report, err
+}
+
+// learn sends a request, and sends it again: without a kill, what is right?
+func (r *run) learn(ctx context.Context) (isOver bool, err error) {
+	start, err := r.Effects(ctx)
+	if err != nil {
+		return false, err
+	}
+	key := newKey()
+	if r.usual, err = r.send(ctx, key); err != nil {
+		return false, err
+	}
+	if r.usual.status < 200 || r.usual.status > 299 {
+		return false, fmt.Errorf("without a kill the request gets %v%s. Try: the same request by hand, to the same command", r.usual, r.said())
+	}
+	once, err := r.Effects(ctx)
+	if err != nil {
+		return false, err
+	}
+	if r.unit = once - start; r.unit <= 0 {
+		return false, errors.New("the request has got an answer, and --effects counts nothing more. Try: a count of what the request creates")
+	}
+	again, err := r.send(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if r.counted, err = r.Effects(ctx); err != nil {
+		return false, err
+	}
+	r.isStored = r.usual.equal(again, true)
+	effects := r.counted - start
+	switch {
+	case effects > r.unit:
+		r.find(double, point{}, fmt.Sprintf("a retry is executed: %d effects, not %d", effects, r.unit))
+	case again.status != r.usual.status:
+		r.find(different, point{}, fmt.Sprintf("a retry gets %v, and not %v", again, r.usual))
+	case !r.isStored:
+		r.find(different, point{}, "a retry gets other bytes than the first answer")
+	}
+	// A kill tells nothing about a service that does not even keep a key while it lives.
+	return effects > r.unit || r.usual.status != again.status, nil
+}
+
+// eachPacket kills at each packet of a request, one after the other, until a request has no more of them.
+func (r *run) eachPacket(ctx context.Context) error {
+	for n := 1; ; n++ {
+		isStruck := false
+		for _, k := range []kind{before, after} {
+			if len(r.report.Kills) >= r.Kills {
+				return nil
+			}
+			s, err := r.round(ctx, point{kind: k, n: n})
+			if err != nil {
+				return err
+			}
+			isStruck = isStruck || s
+		}
+		if !isStruck {
+			r.report.Complete = true
+			return nil
+		}
+	}
+}
+
+// byTheClock kills at times that lie as far from each other as can be, however many there are.
+func (r *run) byTheClock(ctx context.Context) error {
+	for i := 0; i < 3*r.Kills && len(r.report.Kills) < r.Kills; i++ {
+		p := point{}
+		if len(r.took) >= 3 { // before, it is not known how long a request takes
+			slices.Sort(r.took)
+			_, part := math.Modf(float64(i) / math.Phi)
+			p = point{kind: clock, at: time.Duration(part * 1.5 * float64(r.took[len(r.took)/2]))}
+		}
+		if _, err := r.round(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count counts the effects. Those that have come since the last count belong to the key before.
+func (r *run) count(ctx context.Context) (int64, error) {
+	n, err := r.Effects(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if n > r.counted {
+		r.find(double, r.last, fmt.Sprintf("after the last answer the effects went from %d to %d", r.counted, n))
+	}
+	return n, nil
+}
+
+// round sends a request with a key of its own, kills, starts again, retries and judges.
+func (r *run) round(ctx context.Context, p point) (isStruck bool, err error) {
+	start, err := r.count(ctx)
+	if err != nil {
+		return false, err
+	}
+	key, begun := newKey(), time.Now()
+	r.trap.arm(p, r.process.Kill)
+	var s seen
+	s.first, err = r.send(ctx, key)
+	took := time.Since(begun)
+	isStruck = r.trap.disarm()
+	switch {
+	case err != nil:
+		return false, err
+	case isStruck:
+		if err := r.start(ctx); err != nil {
+			return false, err
+		}
+	default:
+		p = point{}
+		r.took = append(r.took, took)
+	}
+	if s.final, s.isAnswered, err = r.retry(ctx, key); err != nil {
+		return false, err
+	}
+	if s.isAnswered {
+		if s.again, err = r.send(ctx, key); err != nil {
+			return false, err
+		}
+	}
+	if r.counted, err = r.Effects(ctx); err != nil {
+		return false, err
+	}
+	r.last, s.effects = p, r.counted-start
+	c, says := r.judge(s)
+	outcome := "ok"
+	if c != nil {
+		outcome = c.name
+		r.find(c, p, says)
+	}
+	if isStruck {
+		isHit := s.first.status == 0
+		if isHit {
+			r.report.Hits++
+		}
+		r.report.Kills = append(r.report.Kills, Kill{Point: p.String(), Hit: isHit, Outcome: outcome})
+	}
+	return isStruck, nil
+}
+
+const longestStart = time.Minute
+
+// start starts the command, and waits until its address can be reached.
+func (r *run) start(ctx context.Context) (err error) {
+	if r.isReached(ctx) {
+		if r.process == nil {
+			return fmt.Errorf("%s is in use: what listens there would be asked, and never killed. Try: end it, or {port} in the command and another port", r.Request.URL.Host)
+		}
+		return fmt.Errorf("%s still answers when the command is killed. Try: the command that serves requests itself; docker run, for one, asks another process to do it", r.Request.URL.Host)
+	}
+	if r.process, err = process.Start(ctx, r.Command); err != nil {
+		return err
+	}
+	for end := time.Now().Add(longestStart); !r.isReached(ctx); {
+		if time.Now().After(end) {
+			return fmt.Errorf("the command does not listen at %s%s. Try: {port} in the command, or the port of the command in the request", r.Request.URL.Host, r.said())
+		}
+		if err := r.pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) isReached(ctx context.Context) bool {
+	host, port := r.Request.URL.Hostname(), r.Request.URL.Port()
+	if port == "" {
+		port = r.Request.URL.Scheme // which net knows as a port
+	}
+	conn, err := probe.Dialer(host).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// pause waits for d. It fails when the command ends.
+func (r *run) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.process.Ended():
+		if ctx.Err() != nil { // which ends the command as well
+			return ctx.Err()
+		}
+		return fmt.Errorf("the command has ended by itself%s. Try: the same command in a shell", r.said())
+	}
+}
+
+// said is what the command has printed last.
+func (r *run) said() string {
+	if text := r.process.Said(); text != "" {
+		return ": " + text
+	}
+	return ""
+}

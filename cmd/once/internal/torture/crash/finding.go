@@ -1,0 +1,88 @@
+package crash
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/oncelib/once/cmd/once/internal/check/probe"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// Finding is one way in which a service does not keep its keys. Whatever shows it, it is said once.
+type Finding struct {
+	Level  probe.Level `json:"level"`
+	Cause  string      `json:"cause"`
+	Points []string    `json:"points"` // of the kills after which it was seen
+	Says   string      `json:"says"`   // about the first of them
+	Try    string      `json:"try"`
+}
+
+// Kill is what one kill has shown.
+type Kill struct {
+	Point   string `json:"point"`
+	Hit     bool   `json:"hit"`     // it struck between the request and its answer
+	Outcome string `json:"outcome"` // ok, or the cause of a finding
+}
+
+// Report is what was found.
+type Report struct {
+	Request  string     `json:"request"`
+	Complete bool       `json:"complete"` // each packet of a request was a point
+	Hits     int        `json:"hits"`
+	Kills    []Kill     `json:"kills"`
+	Findings []*Finding `json:"findings"`
+}
+
+// cause is what is wrong with a service.
+type cause struct {
+	name  string
+	level probe.Level
+	try   string
+}
+
+const together = "commit the key, the effect and the answer in one transaction"
+
+var (
+	double    = &cause{"double", probe.Violation, together + "; a key that is marked as running tells nothing about the effect"}
+	lost      = &cause{"lost", probe.Violation, together + ", and answer after it"}
+	stuck     = &cause{"stuck", probe.Violation, together + ", so that a crash takes the key back; or hold the key by a lease, and set --stuck-after above its time"}
+	different = &cause{"different", probe.Deviation, "store status and body of the answer in the transaction of the effect, and give them to each retry"}
+)
+
+// seen is what became of one key.
+type seen struct {
+	first, final, again answer
+	isAnswered          bool // final is an answer, and not another refusal
+	effects             int64
+}
+
+// judge returns what is wrong about one key, nil if nothing is.
+func (r *run) judge(s seen) (*cause, string) {
+	effects := fmt.Sprintf("%s, not %d", words.Count(int(s.effects), "effect"), r.unit)
+	switch {
+	case s.effects > r.unit:
+		return double, "the retries were executed: " + effects
+	case !s.isAnswered:
+		return stuck, fmt.Sprintf("the retries got %v for %v after the restart: %s", s.final, r.Patience, words.Count(int(s.effects), "effect"))
+	case s.effects < r.unit && s.final.status == r.usual.status:
+		return lost, fmt.Sprintf("the retry got %v: %s", s.final, effects)
+	case s.final.status != r.usual.status:
+		return different, fmt.Sprintf("the retry got %v, where an answer is %v: %s", s.final, r.usual, words.Count(int(s.effects), "effect"))
+	case !s.final.equal(s.again, r.isStored), s.first.status != 0 && !s.first.equal(s.final, r.isStored):
+		return different, "two answers under one key differ"
+	}
+	return nil, ""
+}
+
+// find reports a cause. One that is known gets the point only.
+func (r *run) find(c *cause, p point, says string) {
+	i := slices.IndexFunc(r.report.Findings, func(f *Finding) bool { return f.Cause == c.name })
+	if i < 0 {
+		i = len(r.report.Findings)
+		r.report.Findings = append(r.report.Findings, &Finding{Level: c.level, Cause: c.name, Says: says, Try: c.try})
+	}
+	f := r.report.Findings[i]
+	if text := p.String(); !slices.Contains(f.Points, text) {
+		f.Points = append(f.Points, text)
+	}
+}

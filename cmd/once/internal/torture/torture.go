@@ -1,0 +1,190 @@
+// Package torture is the command once torture.
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/check/probe"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/oracle"
+	"github.com/oncelib/once/cmd/once/internal/request"
+	"github.com/oncelib/once/cmd/once/internal/torture/crash"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+// Noun is once torture.
+var Noun = cli.Alone(entry, cli.GroupTry)
+
+var entry = cli.Entry{
+	Name: "torture", Args: "COMMAND...", Brief: "does an HTTP API keep its idempotency keys when it is killed?",
+	Help: `Starts a command that serves an HTTP API, sends a request with a key, kills the command before it answers,
+starts it again, sends the request again with the same key, and counts the effects. The API may be written
+in any language. The request is a FILE: an .http file, or a curl command.
+
+  once torture --request charge.http --effects '!psql -Atc "select count(*) from charge"' \
+    --proxy 5433=5432 -- node server.js {port}
+
+With --proxy LISTEN=DATABASE it listens at one port and passes on to the other, and kills at each packet of
+a request: before the packet is passed on, and when its answer has come. The command must use the first
+port. Without --proxy the clock says when to kill.
+
+{port} in the command and in --effects is a free port; the request is sent there. Each kill takes one effect.
+--plan starts nothing. All processes of the command are ended with it, also when once is interrupted or killed.
+
+The exit code is 0 if the keys are kept, 1 if not, and 2 if nothing can be told: no kill struck a request,
+for one.`,
+	Make: func() cli.Runner { return new(torture) },
+}
+
+type torture struct {
+	request, effects, keyHeader string
+	preset                      string
+	proxies, owned              []string
+	kills                       int
+	patience                    time.Duration
+	plan                        bool
+	output                      cli.Form
+}
+
+func (c *torture) Flags(fs *pflag.FlagSet) {
+	fs.SetInterspersed(false) // what follows the command is its own
+	fs.StringVar(&c.request, "request", "", "the `FILE` with the request: an .http file, or a curl command")
+	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
+	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; two ports, or HOST:PORT for the database")
+	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "what keys look like, by `NAME`: "+strings.Join(probe.Names(), " or "))
+	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
+	fs.IntVar(&c.kills, "kills", 40, "the largest `NUMBER` of kills")
+	fs.DurationVar(&c.patience, "stuck-after", 2*time.Second, "the `TIME` after a start, from which on a key that is still refused is stuck")
+	fs.StringSliceVar(&c.owned, "i-own-this", nil, "use this `HOST`, too: its data may be spoilt")
+	fs.BoolVar(&c.plan, "plan", false, "say what would be done, and start nothing")
+	c.output.Flag(fs)
+}
+
+func (c *torture) Run(ctx context.Context, m *cli.Env, args []string) error {
+	cfg, err := c.config(ctx, args)
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(m.Stderr, "%s: at most %d kills of %s, of which each takes one effect.\n", cfg.Request.Place(), cfg.Kills, cfg.Command[0])
+	if c.plan {
+		_, err := fmt.Fprintln(m.Stderr, "Nothing was started.")
+		return err
+	}
+	report, err := crash.Run(ctx, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return usage(err)
+	}
+	if err := c.print(m, report); err != nil {
+		return err
+	}
+	switch {
+	case len(report.Findings) > 0:
+		return cli.ErrSaid
+	case report.Hits == 0:
+		try := "more --kills"
+		if len(cfg.Proxies) > 0 {
+			try = cfg.Proxies[0].Listen + " as the address of the database in the settings of the command"
+		}
+		return cli.Usage("no kill struck a request: this is no pass", try)
+	}
+	return nil
+}
+
+// usage marks an error: nothing was found out, which is not the same as a mistake of the API.
+func usage(err error) error {
+	what, try := words.Advice(err.Error())
+	return cli.Usage(what, words.Either(try != "", try, "once torture --help"))
+}
+
+// config reads the command line.
+func (c *torture) config(ctx context.Context, args []string) (cfg crash.Config, err error) {
+	switch {
+	case len(args) == 0:
+		return cfg, cli.Usage("which command serves the API?", "once torture --request charge.http --effects http://localhost:{port}/count -- node server.js {port}")
+	case c.request == "":
+		return cfg, cli.Usage("--request is missing", "--request charge.http, a file that begins with POST http://localhost:8080/charges")
+	case c.effects == "":
+		return cfg, cli.Usage("--effects is missing: nothing else tells one effect from two", `--effects '!psql -Atc "select count(*) from charge"'`)
+	case c.kills < 1:
+		return cfg, cli.Usage(fmt.Sprintf("--kills %d is no kill", c.kills), "--kills 40")
+	case c.patience <= 0:
+		return cfg, cli.Usage(fmt.Sprintf("--stuck-after %v is over", c.patience), "--stuck-after 2s")
+	}
+	i := slices.Index(probe.Names(), c.preset)
+	if i < 0 {
+		return cfg, cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset "+strings.Join(probe.Names(), ", or --preset "))
+	}
+	cfg = crash.Config{Command: slices.Clone(args), KeyHeader: c.keyHeader, Quoted: probe.Presets[i].Quoted, Kills: c.kills, Patience: c.patience}
+	if cfg.Request, err = request.ReadFile(c.request); err != nil {
+		return cfg, err
+	}
+	if err := probe.Allow(cfg.Request.URL.Hostname(), c.owned); err != nil {
+		return cfg, err
+	}
+	effects := c.effects
+	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "{port}") }) {
+		port, err := freePort(ctx)
+		if err != nil {
+			return cfg, err
+		}
+		for i := range cfg.Command {
+			cfg.Command[i] = strings.ReplaceAll(cfg.Command[i], "{port}", port)
+		}
+		effects = strings.ReplaceAll(effects, "{port}", port)
+		cfg.Request.URL.Host = net.JoinHostPort(cfg.Request.URL.Hostname(), port)
+	}
+	if cfg.Effects, err = oracle.New(effects, c.owned); err != nil {
+		return cfg, err
+	}
+	cfg.Proxies, err = readProxies(c.proxies, c.owned)
+	return cfg, err
+}
+
+// readProxies reads LISTEN=DATABASE, of which both are ports of this machine, or HOST:PORT.
+func readProxies(texts, owned []string) (list []crash.Proxy, err error) {
+	for _, text := range texts {
+		listen, target, ok := strings.Cut(text, "=")
+		p := crash.Proxy{Listen: local(listen), Target: local(target)}
+		host, _, err := net.SplitHostPort(p.Target)
+		if !ok || err != nil || listen == target {
+			return nil, cli.Usage(fmt.Sprintf("--proxy %s is not LISTEN=DATABASE", text), "--proxy 5433=5432, where the database listens at 5432")
+		}
+		if err := probe.Allow(host, owned); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+func local(address string) string {
+	return words.Either(strings.Contains(address, ":"), address, "127.0.0.1:"+address)
+}
+
+// freePort returns a port below those that connections get, so that none takes it while the command is down.
+func freePort(ctx context.Context) (string, error) {
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		_, port, err := net.SplitHostPort(address)
+		return port, err
+	}
+	return "", errors.New("no port is free between 20000 and 30000. Try: a port in the command and in the request")
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReceiptsCommands: what an operator reads and does to receipts, on each database.
+func TestReceiptsCommands(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		for _, row := range []string{
+			`('op-1', 'f1', 201, '{"Location":"/charges/1"}', 'ada', false)`,
+			`('op-2', '', 0, null, null, true)`,
+			`('op-3', 'f3', 200, null, 'bob', false)`,
+		} {
+			if _, err := db.ExecContext(t.Context(), "insert into once_receipt (operation, fingerprint, status, header, body, tombstone) values "+row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db.set(t, "once_receipt", "created_at", begun, "operation <> 'op-3'")
+		says := func(code int, text string, args ...string) {
+			t.Helper()
+			o := run(t, append(append([]string{"receipts"}, args...), "--db", url)...).want(t, code)
+			if !strings.Contains(o.stdout+o.stderr, text) {
+				t.Errorf("once receipts %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+			}
+			if code != 0 && strings.Count(o.stderr, "Try: ") != 1 {
+				t.Errorf("once receipts %v has no advice, or more than one: %s", args, o.stderr)
+			}
+		}
+		golden(t, run(t, "receipts", "show", "op-1", "--db", url).want(t, 0).stdout, `
+operation    op-1
+state        committed: the service has executed it
+created      2026-01-31 12:00:00Z
+fingerprint  f1
+status       201
+body         3 bytes
+`)
+		says(0, "tombstone: it was not executed", "show", "op-2")
+		says(0, "Location: /charges/1", "show", "op-1", "--payload")
+		says(0, `"body": "YWRh"`, "show", "op-1", "--payload", "-o", "json")
+		if o := run(t, "receipts", "show", "op-1", "-o", "jsonl", "--db", url).want(t, 0); strings.Contains(o.stdout, "YWRh") || strings.Contains(o.stdout, "Location") {
+			t.Errorf("the body is shown without --payload: %s", o.stdout)
+		}
+		says(3, "does not say that it was not executed", "show", "op-4")
+		says(2, "is no operation", "show", "op 4")
+
+		says(0, "would forget", "forget", "op-1")
+		says(0, "3 bytes", "show", "op-1")
+		says(0, "forgotten", "forget", "op-1", "--yes")
+		says(0, "0 bytes", "show", "op-1")
+		says(0, "201", "show", "op-1")
+		says(3, "no receipt", "forget", "op-4", "--yes")
+
+		says(2, "less than an hour", "sweep", "--retain", "59m", "--yes")
+		says(0, "would delete: 2 receipts", "sweep", "--retain", "24h")
+		says(0, `"rows": 0`, "sweep", "--retain", (time.Since(begun) + 24*time.Hour).String(), "-o", "json", "--yes")
+		says(0, "deleted: 2 receipts", "sweep", "--retain", "24h", "--yes")
+		says(3, "no receipt", "show", "op-2")
+		says(0, "committed", "show", "op-3")
+	})
+}
+
+// TestReceiptsDDL: the statements for migrations of a service's own are printed for each dialect.
+func TestReceiptsDDL(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []string{"postgres", "sqlite", "mysql"} {
+		if o := run(t, "receipts", "ddl", "--dialect", dialect).want(t, 0); !strings.Contains(o.stdout, "create table once_receipt") {
+			t.Errorf("%s: %s", dialect, o.stdout)
+		}
+	}
+	if o := run(t, "receipts", "ddl", "--dialect", "oracle").want(t, 2); strings.Count(o.stderr, "Try: ") != 1 {
+		t.Error(o.stderr)
+	}
+}

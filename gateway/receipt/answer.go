@@ -1,0 +1,106 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/oncelib/once/gateway"
+)
+
+// What an endpoint says of an operation.
+const (
+	stateCommitted = "committed" // the receipt is there
+	stateTombstone = "tombstone" // it never will be
+	stateNone      = "none"      // neither; proves nothing
+)
+
+// answer is what an endpoint sends, as JSON. Body is base64.
+type answer struct {
+	Operation   string          `json:"operation"`
+	State       string          `json:"state"`
+	Fingerprint string          `json:"fingerprint,omitempty"`
+	Status      int             `json:"status,omitempty"`
+	Header      json.RawMessage `json:"header,omitempty"` // {"Content-Type": "application/json"}; a value may be a list
+	Body        []byte          `json:"body,omitempty"`
+}
+
+// answerOf is what is sent of a receipt.
+func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err error) {
+	a = answer{Operation: operation, State: stateNone}
+	switch {
+	case found && r.Tombstone:
+		a.State = stateTombstone
+	case found:
+		a = answer{operation, stateCommitted, r.Fingerprint, r.Status, nil, r.Body}
+		if r.Header != nil {
+			a.Header, err = json.Marshal(r.Header)
+		}
+	}
+	return a, err
+}
+
+// parseAnswer reads what an endpoint says of an operation. What is not exactly as it must be is an error: a tombstone that is believed by
+// mistake takes effect twice.
+func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, err error) {
+	a, err := decodeAnswer(text)
+	if err != nil {
+		return r, false, err
+	}
+	if a.Operation != operation {
+		return r, false, fmt.Errorf("the answer is of the operation %q", a.Operation)
+	}
+	bare := a.Fingerprint == "" && a.Status == 0 && len(a.Header) == 0 && len(a.Body) == 0
+	switch {
+	case a.State == stateNone && bare:
+		return r, false, nil
+	case a.State == stateTombstone && bare:
+		return gateway.Receipt{Operation: operation, Tombstone: true}, true, nil
+	case a.State != stateCommitted:
+		return r, false, fmt.Errorf("the state is %q, with status %d", a.State, a.Status)
+	case a.Status < 200 || a.Status > 599:
+		return r, false, fmt.Errorf("the status of a receipt is %d", a.Status)
+	}
+	r = gateway.Receipt{Operation: operation, Fingerprint: a.Fingerprint, Status: a.Status}
+	if len(a.Body) > 0 {
+		r.Body = a.Body
+	}
+	if len(a.Header) > 0 {
+		if r.Header, err = parseHeader(a.Header); err != nil {
+			return gateway.Receipt{}, false, err
+		}
+	}
+	return r, true, nil
+}
+
+// decodeAnswer reads one object. Package json takes names in any case, and the last one of two.
+func decodeAnswer(text []byte) (a answer, err error) {
+	fields := map[string]any{"operation": &a.Operation, "state": &a.State, "fingerprint": &a.Fingerprint, "status": &a.Status, "header": &a.Header, "body": &a.Body}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
+		return a, errors.Join(errors.New("the answer is no object"), err)
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return a, err
+		}
+		field := fields[name.(string)] //nolint:forcetypeassert // the name of a field is a string
+		if field == nil {
+			return a, fmt.Errorf("the field %q is unknown, or there twice", name)
+		}
+		delete(fields, name.(string)) //nolint:forcetypeassert // see above
+		if err := dec.Decode(field); err != nil {
+			return a, err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return a, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return a, errors.New("something follows the answer")
+	}
+	return a, nil
+}

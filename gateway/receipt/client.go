@@ -1,0 +1,124 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/oncelib/once/gateway"
+)
+
+// ClientConfig of a [Client]. The zero value is ready to use.
+type ClientConfig struct {
+	// Header is sent with each request, such as an Authorization that the endpoint asks for. Default: none.
+	Header http.Header
+
+	// Timeout bounds each request. It should be longer than the time that the endpoint waits for a transaction. Default 10 s.
+	Timeout time.Duration
+
+	// MaxAnswer is the longest answer that is read, in bytes; a body is a third longer in it. Default 24 MiB.
+	MaxAnswer int64
+
+	// Transport makes the requests. Default: a transport of its own, without a proxy.
+	Transport http.RoundTripper
+}
+
+const (
+	defaultTimeout   = 10 * time.Second
+	defaultMaxAnswer = 24 << 20
+)
+
+// Client asks an endpoint of a service for its receipts. It implements [gateway.Receipts]. Its methods can be called concurrently.
+type Client struct {
+	url  *url.URL
+	cfg  ClientConfig
+	http *http.Client
+}
+
+var _ gateway.Receipts = (*Client)(nil)
+
+// NewClient returns a client of the endpoint at a URL, such as http://127.0.0.1:3000/once-receipt: see [Handler].
+func NewClient(endpoint string, cfg ClientConfig) (*Client, error) {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil:
+		return nil, errors.New("receipt: the endpoint is not a URL. Try: http://127.0.0.1:3000/once-receipt")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("receipt: %s is no endpoint. Try: http://127.0.0.1:3000/once-receipt", u.Redacted())
+	case cfg.Timeout < 0 || cfg.MaxAnswer < 0:
+		return nil, fmt.Errorf("receipt: Timeout %v and MaxAnswer %d must not be negative", cfg.Timeout, cfg.MaxAnswer)
+	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.MaxAnswer = cmp.Or(cfg.MaxAnswer, defaultMaxAnswer)
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second} // below the keep-alive of most servers
+	}
+	// A redirect leads to another place, which may know another service.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{u, cfg, &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, nil
+}
+
+// Look implements [gateway.Receipts].
+func (c *Client) Look(ctx context.Context, operation string) (r gateway.Receipt, found bool, err error) {
+	return c.ask(ctx, http.MethodGet, operation)
+}
+
+// Settle implements [gateway.Receipts].
+func (c *Client) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
+	r, found, err := c.ask(ctx, http.MethodPost, operation)
+	if err == nil && !found {
+		err = fmt.Errorf("receipt: %s: neither a receipt nor a tombstone is there after POST", c.url.Redacted())
+	}
+	return r, err
+}
+
+func (c *Client) ask(ctx context.Context, method, operation string) (r gateway.Receipt, found bool, err error) {
+	if err := checkOperation(operation); err != nil {
+		return r, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.url.JoinPath(operation).String(), nil)
+	if err != nil {
+		return r, false, err
+	}
+	for name, values := range c.cfg.Header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Cache-Control", "no-store")
+	text, err := c.send(req)
+	if err == nil {
+		r, found, err = parseAnswer(text, operation)
+	}
+	if err != nil {
+		return gateway.Receipt{}, false, fmt.Errorf("receipt: %s %s: %w", method, c.url.Redacted(), err)
+	}
+	return r, found, nil
+}
+
+// send returns the body of the answer.
+func (c *Client) send(req *http.Request) ([]byte, error) {
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return nil, errors.Unwrap(err) // the URL is told by the caller, without the operation
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the endpoint has answered %s", answer.Status)
+	}
+	if media, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return nil, fmt.Errorf("the answer is of type %q. Try: is this the endpoint for receipts?", answer.Header.Get("Content-Type"))
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, c.cfg.MaxAnswer+1))
+	if err == nil && int64(len(text)) > c.cfg.MaxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes. Try: a larger MaxAnswer", c.cfg.MaxAnswer)
+	}
+	return text, err
+}

@@ -1,0 +1,4 @@
+package receipt
+
+// ParseAnswer is parseAnswer.
+var ParseAnswer = parseAnswer

@@ -1,0 +1,54 @@
+package receipt
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"path"
+
+	"github.com/oncelib/once/gateway"
+)
+
+// Handler is the endpoint of a service that asks r for its receipts, for gateways that do not reach the database:
+//
+//	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
+//	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
+//
+// The last element of the path is the operation. What cannot be told is 503. Whoever reaches it reads stored answers, and can keep
+// operations from committing: let gateways reach it, and no one else.
+func Handler(r gateway.Receipts) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var got gateway.Receipt
+		found, err := true, error(nil)
+		operation := path.Base(req.URL.Path)
+		if checkOperation(operation) != nil {
+			http.Error(w, "the path does not end with an operation", http.StatusBadRequest)
+			return
+		}
+		switch req.Method {
+		case http.MethodGet:
+			got, found, err = r.Look(req.Context(), operation)
+		case http.MethodPost:
+			got, err = r.Settle(req.Context(), operation)
+		default:
+			w.Header().Set("Allow", "GET, POST")
+			http.Error(w, "GET looks, POST settles", http.StatusMethodNotAllowed)
+			return
+		}
+		var text []byte
+		if err == nil {
+			var a answer
+			if a, err = answerOf(operation, got, found); err == nil {
+				text, err = json.Marshal(a)
+			}
+		}
+		if err != nil {
+			slog.WarnContext(req.Context(), "once: what became of an operation is unclear", "operation", operation, "error", err)
+			http.Error(w, "the outcome is unclear", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(text)
+	})
+}

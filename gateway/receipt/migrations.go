@@ -1,0 +1,27 @@
+package receipt
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// Migrations are those of the table once_receipt. It stands in the database of the service, which need not keep operations:
+//
+//	err := sqlstore.MigrateOnly(ctx, db, receipt.Migrations)
+var Migrations = migration.Set{Capability: "receipt", Files: migrations}
+
+// DDL returns the statements that create the table, for a service with migrations of its own.
+func DDL(d sqlplane.Dialect) (string, error) {
+	list, err := migration.All(d, Migrations)
+	var w strings.Builder
+	for _, m := range list {
+		w.WriteString(m.SQL)
+	}
+	return w.String(), err
+}

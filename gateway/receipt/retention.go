@@ -1,0 +1,84 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// MinRetain is the shortest time for which receipts and tombstones are kept: a request that was sent before may still be on its way.
+const MinRetain = time.Hour
+
+const (
+	sweepBatch = 500 // rows of one transaction
+	tooShort    = "receipt: what is kept for less than an hour is gone while its request may still be under way. Try: at least the retention of the keys"
+)
+
+// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small transactions with pauses, and
+// returns how many that were. retain must be at least the retention of the keys of the gateway: an operation whose receipt is gone runs
+// again if its key comes again. Any number of sweepers may run at once.
+func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
+	if err := checkRetain(retain); err != nil {
+		return 0, err
+	}
+	for {
+		began := time.Now()
+		n, err := t.db.Pool().Exec(ctx, t.statement(sweep[t.db.Dialect()], retain.Microseconds(), sweepBatch))
+		if err != nil && store.KindOf(err) != store.KindRetry {
+			return rows, fmt.Errorf("receipt: sweep: %w", err)
+		}
+		if rows += n; err == nil && n < sweepBatch {
+			return rows, nil
+		}
+		if !sleep.For(ctx, time.Since(began)) { // others have half of the time
+			return rows, ctx.Err()
+		}
+	}
+}
+
+// sweep deletes a few rows that are too old. A row that a sweeper beside has locked is left to it.
+var sweep = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ? FOR UPDATE SKIP LOCKED)",
+	sqlplane.SQLite:     "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ?)",
+	sqlplane.MySQL:      "delete from once_receipt where created_at < AGO(?) order by created_at limit ?",
+}
+
+// Count returns how many rows Sweep would delete.
+func (t *Table) Count(ctx context.Context, retain time.Duration) (rows int64, err error) {
+	if err := checkRetain(retain); err != nil {
+		return 0, err
+	}
+	err = t.db.Pool().Query(ctx, t.statement("select count(*) from once_receipt where created_at < AGO(?)", retain.Microseconds()), func(row sqlplane.Row) error {
+		return row.Scan(&rows)
+	})
+	return rows, err
+}
+
+func checkRetain(retain time.Duration) error {
+	if retain < MinRetain {
+		return errors.New(tooShort)
+	}
+	return nil
+}
+
+// Forget erases header and body of a receipt, and reports whether it was there. That the operation was executed stays, so that it does not
+// run again; its fingerprint and status stay as well.
+func (t *Table) Forget(ctx context.Context, operation string) (found bool, err error) {
+	if err := checkOperation(operation); err != nil {
+		return false, err
+	}
+	_, found, err = t.Get(ctx, operation)
+	if err != nil || !found {
+		return found, err
+	}
+	if _, err := t.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(t.db.Dialect(), "update once_receipt set header = null, body = null where operation = ?"), Args: []any{operation}}); err != nil {
+		return true, fmt.Errorf("receipt: forget: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,220 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Config of a [Table]. The zero value is ready to use.
+type Config struct {
+	// Wait bounds how long Settle waits for a transaction of the service that has inserted the receipt and has not ended. On MySQL and
+	// MariaDB it is rounded up to seconds. Default 5 s.
+	Wait time.Duration
+
+	// MaxBody is the largest body, in bytes, that is read. A receipt with a larger one is an error. Default 16 MiB.
+	MaxBody int
+}
+
+// MaxOperation is the longest ID of an operation, in bytes.
+const MaxOperation = 255
+
+const (
+	defaultWait = 5 * time.Second
+	defaultBody = 16 << 20
+	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are nobody's answer
+)
+
+// Table is the table once_receipt in the database of a service. It implements [gateway.Receipts]. Its methods can be called
+// concurrently, and from any number of processes.
+type Table struct {
+	db      sqlplane.Database
+	maxBody int
+
+	// bury inserts a tombstone unless there is a row, and commits if commit is set. It returns how many rows were inserted.
+	bury func(ctx context.Context, operation string, commit bool) (rows int64, err error)
+}
+
+var _ gateway.Receipts = (*Table)(nil)
+
+// New returns the receipts in the database of s, which must be the primary: on a replica, that there is no receipt proves nothing, and a
+// tombstone keeps nothing from committing. The tables of operations need not exist there. It panics if cfg is invalid, or if s has no SQL.
+func New[TX any](s store.Store[TX], cfg Config) *Table {
+	db, ok := store.As[sqlplane.SQL[TX]](s)
+	if !ok {
+		panic("receipt: New: the store has no SQL transactions. Try: pgxstore or sqlstore")
+	}
+	if cfg.Wait < 0 || cfg.MaxBody < 0 {
+		panic(fmt.Sprintf("receipt: New: Wait %v and MaxBody %d must not be negative", cfg.Wait, cfg.MaxBody))
+	}
+	wait := cmp.Or(cfg.Wait, defaultWait)
+	// At a higher level, an insert that has waited for a receipt fails.
+	opts := store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: store.Timeouts{Acquire: wait, Lock: wait, Statement: 2 * wait, Idle: wait}}
+	if db.Dialect() == sqlplane.SQLite { // it has one level
+		opts.Isolation = store.DefaultIsolation
+	}
+	insert := insertTombstone(db.Dialect())
+	return &Table{db: db, maxBody: cmp.Or(cfg.MaxBody, defaultBody), bury: func(ctx context.Context, operation string, commit bool) (int64, error) {
+		t, _, err := s.Begin(ctx, opts)
+		if err != nil {
+			return 0, err
+		}
+		rows, err := db.On(t.Tx()).Exec(ctx, store.Statement{SQL: insert, Args: []any{operation}})
+		if err != nil || !commit {
+			return rows, errors.Join(err, t.Rollback(ctx))
+		}
+		return rows, t.Commit(ctx, store.Change{})
+	}}
+}
+
+// insertTombstone is the statement that makes a receipt impossible. It waits for a transaction that has inserted one. On MySQL it keeps
+// the row that exists by an update that changes nothing: "insert ignore" would hide other errors as well. A replica, in which a user with
+// such a right can write, gets no tombstone.
+func insertTombstone(d sqlplane.Dialect) string {
+	const into = "insert into once_receipt (operation, status, tombstone) "
+	if d == sqlplane.MySQL {
+		return dialect.Text(d, into+"select ?, 0, true from dual where concat(@@global.read_only) in ('OFF', '0') KEEP(once_receipt.operation)")
+	}
+	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
+}
+
+// Check returns an error if a tombstone could not be written: the table is missing, this user must not write it, or the server is a replica.
+// It writes nothing.
+func (t *Table) Check(ctx context.Context) error {
+	rows, err := t.bury(ctx, "once-check", false)
+	if err == nil && rows == 0 {
+		err = errReplica
+	}
+	if err != nil {
+		return fmt.Errorf("receipt: check: %w", err)
+	}
+	return nil
+}
+
+var errReplica = errors.New("this server is a replica or read-only: that it has no receipt proves nothing. Try: the address of the primary")
+
+// Look implements [gateway.Receipts].
+func (t *Table) Look(ctx context.Context, operation string) (r gateway.Receipt, found bool, err error) {
+	row, found, err := t.Get(ctx, operation)
+	return row.Receipt, found, err
+}
+
+// Row is a receipt or a tombstone, and when it was written.
+type Row struct {
+	gateway.Receipt
+
+	CreatedAt time.Time
+}
+
+// Get is Look with the time.
+func (t *Table) Get(ctx context.Context, operation string) (r Row, found bool, err error) {
+	if err := checkOperation(operation); err != nil {
+		return r, false, err
+	}
+	err = t.db.Pool().Query(ctx, t.statement(selectReceipt, t.maxBody, operation), func(row sqlplane.Row) (err error) {
+		found = true
+		r, err = t.read(row)
+		return err
+	})
+	if err != nil {
+		return Row{}, false, fmt.Errorf("receipt: look: %w", err)
+	}
+	return r, found, nil
+}
+
+// Settle implements [gateway.Receipts].
+func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, error) {
+	if err := checkOperation(operation); err != nil {
+		return gateway.Receipt{}, err
+	}
+	var buried error
+	for range runs {
+		if _, buried = t.bury(ctx, operation, true); store.KindOf(buried) != store.KindRetry {
+			break
+		}
+	}
+	// A statement after the commit: what it finds has committed and is final, also if the answer of the tombstone was lost.
+	r, found, err := t.Look(ctx, operation)
+	switch {
+	case err != nil:
+		return gateway.Receipt{}, errors.Join(err, buried)
+	case found:
+		return r, nil
+	case buried != nil:
+		return gateway.Receipt{}, fmt.Errorf("receipt: settle: the outcome is unclear: %w", buried)
+	}
+	return gateway.Receipt{}, fmt.Errorf("receipt: settle: neither a receipt nor a tombstone is there: %w", errReplica)
+}
+
+// selectReceipt has as many bytes of the body as are allowed, or none.
+const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt where operation = ?"
+
+func (t *Table) read(row sqlplane.Row) (r Row, err error) {
+	var header []byte
+	var size int64
+	if err := row.Scan(&r.Operation, &r.Fingerprint, &r.Status, &header, &r.Body, &size, &r.Tombstone, (*dialect.Time)(&r.CreatedAt)); err != nil {
+		return r, err
+	}
+	if size > int64(t.maxBody) {
+		return r, fmt.Errorf("the body of the receipt of %s has %d bytes, more than %d. Try: a larger MaxBody", r.Operation, size, t.maxBody)
+	}
+	if len(header) > 0 {
+		if r.Header, err = parseHeader(header); err != nil {
+			return r, fmt.Errorf("the header of the receipt of %s: %w", r.Operation, err)
+		}
+	}
+	return r, nil
+}
+
+// parseHeader reads a JSON object whose values are texts or lists of texts.
+func parseHeader(text []byte) (http.Header, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	h := http.Header{}
+	for name, value := range fields {
+		var list []string
+		if value[0] == '"' {
+			list = make([]string, 1)
+			if err := json.Unmarshal(value, &list[0]); err != nil {
+				return nil, err
+			}
+		} else if err := json.Unmarshal(value, &list); err != nil {
+			return nil, err
+		}
+		for _, v := range list {
+			h.Add(name, v)
+		}
+	}
+	return h, nil
+}
+
+// checkOperation: no database may read it as another one's, and no URL as a path.
+func checkOperation(operation string) error {
+	if operation == "" || len(operation) > MaxOperation || operation == "." || operation == ".." || strings.ContainsFunc(operation, isUnsafe) {
+		return fmt.Errorf("receipt: %q is no operation. Try: a UUID, or at most %d letters, digits, '-', '_', '.' and ':'", operation, MaxOperation)
+	}
+	return nil
+}
+
+func isUnsafe(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r)
+}
+
+func (t *Table) statement(query string, args ...any) store.Statement {
+	return store.Statement{SQL: dialect.Text(t.db.Dialect(), query), Args: args}
+}
