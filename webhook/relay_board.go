@@ -301,14 +301,6 @@ func (b *board) healthOf(t *target) health {
 	return t.health
 }
 
-// rest leaves a target alone for a while, without a failure of it.
-func (b *board) rest(t *target, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.until = time.Now().Add(d)
-	b.list(t, time.Now())
-}
-
 // keep notes which endpoints there are in the parts that this process holds, with their versions. It returns those that must be read.
 func (b *board) keep(versions map[int64]int64) (read []int64) {
 	b.mu.Lock()

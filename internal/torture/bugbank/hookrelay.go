@@ -127,4 +127,9 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*board).put", Old: "min(t.concurrency, maxConcurrency)", New: "t.concurrency"}},
 		Tests: in("webhook", "TestNoEndpointTakesAll"),
 	},
+	{
+		Name:  "an event that does not open keeps those behind it waiting",
+		Edits: []Edit{{In: "webhook.(*claimer).begin", Old: `"update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW"`, New: `"update once_webhook_delivery set due_at = AGO(?) where due_at > NOW"`}},
+		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
+	},
 }
