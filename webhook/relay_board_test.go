@@ -345,6 +345,29 @@ func TestRate(t *testing.T) {
 	})
 }
 
+// TestEnabledMeanwhile: an endpoint that a person has enabled begins anew, also if that was read before this process knew that it was disabled, or between two lists.
+func TestEnabledMeanwhile(t *testing.T) {
+	b := boardOf(2, nil)
+	enabled := func(id, version int64) {
+		b.put(id, 0, version, &settings{uid: "ep", tenant: "t", concurrency: 4}, &health{})
+	}
+	b.put(1, 0, 2, &settings{tenant: "t", disabled: true}, &health{})
+	enabled(1, 3)
+	b.disable(b.targets[1]) // the answer to the statement comes late
+	fails := begin(t, b, only(t, b), 1)[0]
+	fails.target.failures, fails.target.stored = 4, true
+	if read := b.keep(map[int64]int64{1: 3, 2: 1}); len(read) != 1 || read[0] != 1 {
+		t.Errorf("%v are read again", read)
+	}
+	enabled(1, 3)
+	enabled(2, 3)
+	for id, of := range b.targets {
+		if of.disabled || of.failures > 0 {
+			t.Errorf("endpoint %d is disabled: %t, after %d failures", id, of.disabled, of.failures)
+		}
+	}
+}
+
 // TestLostPart: what is on its way stays known when its part has gone and comes back, so that it is not begun again meanwhile.
 func TestLostPart(t *testing.T) {
 	b := boardOf(1, nil)

@@ -132,4 +132,9 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*claimer).begin", Old: `"update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW"`, New: `"update once_webhook_delivery set due_at = AGO(?) where due_at > NOW"`}},
 		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
 	},
+	{
+		Name:  "an endpoint that a person has enabled meanwhile stays disabled in a relay",
+		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
+		Tests: in("webhook", "TestEnabledMeanwhile"),
+	},
 }
