@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	readBytes    = 4 << 20 // of events that are read at once, as far as the last ones tell
-	readMost     = 128     // events
+	readBytes   = 4 << 20 // of events that are read at once, as far as the last ones tell
+	readMost    = 128     // events
 	sealedPause = time.Minute
 )
 
@@ -177,22 +177,12 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 		}
 		var sealed []*delivery
 		for _, d := range some {
-			e, exists := events[d.event]
-			if !exists {
-				if err := c.relay.amend(ctx, d, "delete from once_webhook_delivery where 1 = 1"); err != nil { // it is not kept any more
-					return err
-				}
-				continue
+			opens, err := c.beginOne(ctx, d, events[d.event], more)
+			if err != nil {
+				return err
 			}
-			data, err := c.relay.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
-			if err != nil { // this is no failure of the endpoint
-				c.relay.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
-				if err := c.relay.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds()); err != nil {
-					return err
-				}
+			if !opens {
 				sealed = append(sealed, d)
-			} else if !c.relay.begin(ctx, d, e, data) {
-				more[d.target] = true
 			}
 		}
 		for _, d := range sealed { // the next ones may be sealed as well: they are looked at a moment later
@@ -200,6 +190,23 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 		}
 	}
 	return nil
+}
+
+// beginOne begins a delivery of an event; nil: that is not kept any more. One whose event does not open waits, which is no failure of the endpoint.
+func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (opens bool, err error) {
+	r := c.relay
+	if e == nil {
+		return true, r.amend(ctx, d, "delete from once_webhook_delivery where 1 = 1")
+	}
+	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
+	if err != nil {
+		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
+		return false, r.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds())
+	}
+	if !r.begin(ctx, d, e, data) {
+		more[d.target] = true
+	}
+	return true, nil
 }
 
 // readable is how many events are read at once: a quarter of MaxBytes at most, and less if the last ones tell that they are large.

@@ -129,7 +129,7 @@ var hookrelayMutants = []Mutant{
 	},
 	{
 		Name:  "an event that does not open keeps those behind it waiting",
-		Edits: []Edit{{In: "webhook.(*claimer).begin", Old: `"update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW"`, New: `"update once_webhook_delivery set due_at = AGO(?) where due_at > NOW"`}},
+		Edits: []Edit{{In: "webhook.(*claimer).beginOne", Old: `"update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW"`, New: `"update once_webhook_delivery set due_at = AGO(?) where due_at > NOW"`}},
 		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
 	},
 	{
