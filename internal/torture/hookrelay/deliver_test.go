@@ -221,7 +221,6 @@ func TestDisabled(t *testing.T) {
 
 // TestGoneBeforeAChange: an endpoint is not disabled for what it was before a person changed it: its URL may be another one now.
 func TestGoneBeforeAChange(t *testing.T) {
-	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
 		g := newGround(t, kind)

@@ -79,7 +79,6 @@ func (noEncrypter) Encrypt([]byte, []byte) ([]byte, error) { return nil, errors.
 
 // TestAnswerCannotBeEncrypted: an outcome whose answer cannot be encrypted is written down without it, and not delivered again.
 func TestAnswerCannotBeEncrypted(t *testing.T) {
-	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite}, func(t *testing.T, kind string) {
 		const events = 5
