@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 type tripper func(*http.Request) (*http.Response, error)
@@ -24,6 +25,52 @@ func TestOddStatus(t *testing.T) {
 		a := (&request{url: "https://ep.example", signer: signer, id: "msg_1"}).send(t.Context(), client)
 		if a.Status != want || (a.Error != "") != (want == 0) || (a.err != nil) != (want == 0) {
 			t.Errorf("after %d the status is %d, and the error %q (%v)", status, a.Status, a.Error, a.err)
+		}
+	}
+}
+
+// TestSchedule: pauses are those of the list, shorter by a tenth at most, and then it has run out.
+func TestSchedule(t *testing.T) {
+	different := map[time.Duration]bool{}
+	for range 1000 {
+		for i, p := range defaultSchedule {
+			got, again := pauseAfter(i+1, defaultSchedule)
+			if !again || got > p || got < p-p/10 {
+				t.Fatalf("the pause after %d failures is %v, want %v", i+1, got, p)
+			}
+			different[got] = true
+		}
+	}
+	if len(different) < 1000 {
+		t.Errorf("there are %d different pauses", len(different))
+	}
+	if _, again := pauseAfter(len(defaultSchedule)+1, defaultSchedule); again {
+		t.Error("it never runs out")
+	}
+}
+
+// TestRetryAfter reads what an endpoint asks for.
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-5": 0, "x": 0, "7": 7 * time.Second, "1.5": 1500 * time.Millisecond, "1e300": mostRetryAfter, "NaN": 0, "Inf": mostRetryAfter,
+		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0, now.AddDate(1, 0, 0).Format(http.TimeFormat): mostRetryAfter,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q is %v, want %v", text, got, want)
+		}
+	}
+	theirs := http.Header{"Retry-After": {now.Add(time.Minute).Format(http.TimeFormat)}, "Date": {now.Add(30 * time.Second).Format(http.TimeFormat)}}
+	if got := retryAfter(theirs, now); got != 30*time.Second {
+		t.Errorf("by their clock it is %v", got)
+	}
+}
+
+// TestOwnHeaders: headers of an endpoint cannot replace those of a webhook, nor what HTTP needs.
+func TestOwnHeaders(t *testing.T) {
+	for name, want := range map[string]bool{"authorization": true, "X-Webhook": true, "webhook-id": false, "WEBHOOK-signature": false, "webhook-other": false, "host": false, "content-length": false, "Transfer-encoding": false} {
+		if got := mayAdd(name); got != want {
+			t.Errorf("%s is added: %t", name, got)
 		}
 	}
 }

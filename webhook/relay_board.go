@@ -132,6 +132,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 		return s, false
 	}
 	t.flight[d.event] = true
+	d.version = t.version
 	t.running++
 	if t.rate > 0 {
 		t.tokens--
@@ -279,11 +280,11 @@ func (b *board) wake(tenant string) (known bool) {
 	return len(b.tenants[tenant]) > 0
 }
 
-// disable leaves a target alone until a person has enabled it.
+// disable leaves a target alone until a person has enabled it. It is read again: that may have been already.
 func (b *board) disable(t *target) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t.disabled, t.health = true, health{}
+	t.disabled, t.health, t.version = true, health{}, -1
 	b.list(t, time.Now())
 }
 
@@ -299,14 +300,6 @@ func (b *board) healthOf(t *target) health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return t.health
-}
-
-// rest leaves a target alone for a while, without a failure of it.
-func (b *board) rest(t *target, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.until = time.Now().Add(d)
-	b.list(t, time.Now())
 }
 
 // keep notes which endpoints there are in the parts that this process holds, with their versions. It returns those that must be read.
@@ -358,7 +351,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 		b.tenants[s.tenant] = map[*target]struct{}{}
 	}
 	b.tenants[s.tenant][t] = struct{}{}
-	if t.disabled && !s.disabled {
+	if t.disabled && !s.disabled || t.version != version && t.stored && !h.stored { // a person has enabled it, perhaps between two lists
 		t.health, t.at = health{stored: t.stored}, now
 	}
 	t.stored = t.stored || h.stored

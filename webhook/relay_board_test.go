@@ -345,6 +345,29 @@ func TestRate(t *testing.T) {
 	})
 }
 
+// TestEnabledMeanwhile: an endpoint that a person has enabled begins anew, also if that was read before this process knew that it was disabled, or between two lists.
+func TestEnabledMeanwhile(t *testing.T) {
+	b := boardOf(2, nil)
+	enabled := func(id, version int64) {
+		b.put(id, 0, version, &settings{uid: "ep", tenant: "t", concurrency: 4}, &health{})
+	}
+	b.put(1, 0, 2, &settings{tenant: "t", disabled: true}, &health{})
+	enabled(1, 3)
+	b.disable(b.targets[1]) // the answer to the statement comes late
+	fails := begin(t, b, only(t, b), 1)[0]
+	fails.target.failures, fails.target.stored = 4, true
+	if read := b.keep(map[int64]int64{1: 3, 2: 1}); len(read) != 1 || read[0] != 1 {
+		t.Errorf("%v are read again", read)
+	}
+	enabled(1, 3)
+	enabled(2, 3)
+	for id, of := range b.targets {
+		if of.disabled || of.failures > 0 {
+			t.Errorf("endpoint %d is disabled: %t, after %d failures", id, of.disabled, of.failures)
+		}
+	}
+}
+
 // TestLostPart: what is on its way stays known when its part has gone and comes back, so that it is not begun again meanwhile.
 func TestLostPart(t *testing.T) {
 	b := boardOf(1, nil)
@@ -372,51 +395,5 @@ func TestLostPart(t *testing.T) {
 	b.settled(d)
 	if len(b.targets) > 0 || len(b.tenants) > 0 || b.listed() > 0 {
 		t.Errorf("%d endpoints, %d tenants and %d places in queues are left", len(b.targets), len(b.tenants), b.listed())
-	}
-}
-
-// TestSchedule: pauses are those of the list, shorter by a tenth at most, and then it has run out.
-func TestSchedule(t *testing.T) {
-	different := map[time.Duration]bool{}
-	for range 1000 {
-		for i, p := range defaultSchedule {
-			got, again := pauseAfter(i+1, defaultSchedule)
-			if !again || got > p || got < p-p/10 {
-				t.Fatalf("the pause after %d failures is %v, want %v", i+1, got, p)
-			}
-			different[got] = true
-		}
-	}
-	if len(different) < 1000 {
-		t.Errorf("there are %d different pauses", len(different))
-	}
-	if _, again := pauseAfter(len(defaultSchedule)+1, defaultSchedule); again {
-		t.Error("it never runs out")
-	}
-}
-
-// TestRetryAfter reads what an endpoint asks for.
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "-5": 0, "x": 0, "7": 7 * time.Second, "1.5": 1500 * time.Millisecond, "1e300": mostRetryAfter, "NaN": 0, "Inf": mostRetryAfter,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0, now.AddDate(1, 0, 0).Format(http.TimeFormat): mostRetryAfter,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q is %v, want %v", text, got, want)
-		}
-	}
-	theirs := http.Header{"Retry-After": {now.Add(time.Minute).Format(http.TimeFormat)}, "Date": {now.Add(30 * time.Second).Format(http.TimeFormat)}}
-	if got := retryAfter(theirs, now); got != 30*time.Second {
-		t.Errorf("by their clock it is %v", got)
-	}
-}
-
-// TestOwnHeaders: headers of an endpoint cannot replace those of a webhook, nor what HTTP needs.
-func TestOwnHeaders(t *testing.T) {
-	for name, want := range map[string]bool{"authorization": true, "X-Webhook": true, "webhook-id": false, "WEBHOOK-signature": false, "webhook-other": false, "host": false, "content-length": false, "Transfer-encoding": false} {
-		if got := mayAdd(name); got != want {
-			t.Errorf("%s is added: %t", name, got)
-		}
 	}
 }

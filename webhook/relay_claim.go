@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	readBytes    = 4 << 20 // of events that are read at once, as far as the last ones tell
-	readMost     = 128     // events
-	sealedPause  = time.Minute
-	orphansPause = time.Second
+	readBytes   = 4 << 20 // of events that are read at once, as far as the last ones tell
+	readMost    = 128     // events
+	sealedPause = time.Minute
 )
 
 // claimer finds deliveries that are due, and begins them. A claim writes nothing: this process holds the parts, and the board knows what is on its way.
@@ -176,20 +175,38 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 		if err != nil {
 			return err
 		}
+		var sealed []*delivery
 		for _, d := range some {
-			e, exists := events[d.event]
-			if !exists {
-				if err := c.relay.removeOrphan(ctx, d); err != nil {
-					return err
-				}
-				continue
+			opens, err := c.beginOne(ctx, d, events[d.event], more)
+			if err != nil {
+				return err
 			}
-			if !c.relay.begin(ctx, d, e) {
-				more[d.target] = true
+			if !opens {
+				sealed = append(sealed, d)
 			}
+		}
+		for _, d := range sealed { // the next ones may be sealed as well: they are looked at a moment later
+			more[d.target] = false
 		}
 	}
 	return nil
+}
+
+// beginOne begins a delivery of an event; nil: that is not kept any more. One whose event does not open waits, which is no failure of the endpoint.
+func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (opens bool, err error) {
+	r := c.relay
+	if e == nil {
+		return true, r.amend(ctx, d, "delete from once_webhook_delivery where 1 = 1")
+	}
+	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
+	if err != nil {
+		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
+		return false, r.amend(ctx, d, "update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW", -sealedPause.Microseconds())
+	}
+	if !r.begin(ctx, d, e, data) {
+		more[d.target] = true
+	}
+	return true, nil
 }
 
 // readable is how many events are read at once: a quarter of MaxBytes at most, and less if the last ones tell that they are large.
@@ -230,18 +247,11 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 }
 
 // begin begins a delivery whose part is held and for which there is a place. The row stays as it is if not.
-func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent) bool {
+func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []byte) bool {
 	held, done := r.holder.Use([]int{d.target.part})
 	if len(held) == 0 {
 		done()
 		return true // another process does
-	}
-	data, err := r.hooks.open(e.data, e.encrypted, dataLabel(e.uid))
-	if err != nil { // this is no failure of the endpoint
-		done()
-		r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: d.target.uid, EventID: e.uid, Err: err})
-		r.board.rest(d.target, sealedPause)
-		return true
 	}
 	d.part, d.done = held[0], done
 	d.uid, d.tenant, d.kind, d.bytes = e.uid, e.tenant, e.kind, int64(len(data))
@@ -282,12 +292,12 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	r.settlers[d.lane()].add(d)
 }
 
-// removeOrphan removes a delivery whose event is not kept any more.
-func (r *Relay) removeOrphan(ctx context.Context, d *delivery) error {
+// amend changes the row of a delivery that is not begun, as long as this process holds its part.
+func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) error {
 	held, done := r.holder.Use([]int{d.target.part})
 	defer done()
 	still, args := hold.StillHeld(holdTable, holdWork, "part", held)
-	return r.exec(ctx, r.text("delete from once_webhook_delivery where endpoint = ? and event = ? and "+still, append([]any{d.target.id, d.event}, args...)...))
+	return r.exec(ctx, r.text(change+" and endpoint = ? and event = ? and "+still, append(append(values, d.target.id, d.event), args...)...))
 }
 
 // listed is a condition that column is one of ids.

@@ -187,8 +187,8 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 		if err := r.lock(ctx, tx, d.target.id); err != nil {
 			return by, false, err
 		}
-		statement = r.text("update once_webhook_endpoint set disabled_at = NOW, disabled_by = ?, version = version + 1 where id = ? and disabled_at is null and "+still,
-			append([]any{string(by), d.target.id}, args...)...)
+		statement = r.text("update once_webhook_endpoint set disabled_at = NOW, disabled_by = ?, version = version + 1 where id = ? and version = ? and disabled_at is null and "+still,
+			append([]any{string(by), d.target.id, d.version}, args...)...) // a person may have changed or enabled it since
 	}
 	rows, err := tx.Exec(ctx, statement)
 	if err != nil || rows == 0 {

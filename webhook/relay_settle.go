@@ -159,13 +159,13 @@ func isRefused(ctx context.Context, err error) bool {
 }
 
 // bare is a delivery of whose answer only that it was delivered is known, or that it was not.
-func (d delivery) bare() *delivery {
-	plain := Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
+func (d *delivery) bare() *delivery {
+	plain := *d
+	plain.answer.Attempt = Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
 	if d.answer.delivered() {
-		plain.Error, plain.Status = "", http.StatusOK
+		plain.answer.Error, plain.answer.Status = "", http.StatusOK
 	}
-	d.answer.Attempt = plain
-	return &d
+	return &plain
 }
 
 // tellOutcome tells the observer what has become of a delivery.

@@ -157,7 +157,8 @@ type delivery struct {
 	part     hold.Part
 	done     func() // lets the part go
 	event    int64
-	attempts int // that have failed before
+	version  int64 // of the endpoint
+	attempts int   // that have failed before
 	cause    Cause
 
 	uid, tenant, kind string // of the event

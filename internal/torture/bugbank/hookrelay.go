@@ -137,4 +137,14 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*board).put", Old: "min(t.concurrency, maxConcurrency)", New: "t.concurrency"}},
 		Tests: in("webhook", "TestNoEndpointTakesAll"),
 	},
+	{
+		Name:  "an event that does not open keeps those behind it waiting",
+		Edits: []Edit{{In: "webhook.(*claimer).beginOne", Old: `"update once_webhook_delivery set due_at = AGO(?) where due_at <= NOW"`, New: `"update once_webhook_delivery set due_at = AGO(?) where due_at > NOW"`}},
+		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
+	},
+	{
+		Name:  "an endpoint that a person has enabled meanwhile stays disabled in a relay",
+		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
+		Tests: in("webhook", "TestEnabledMeanwhile"),
+	},
 }

@@ -214,3 +214,27 @@ func TestDisabled(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneBeforeAChange: an endpoint is not disabled for what it was before a person changed it: its URL may be another one now.
+func TestGoneBeforeAChange(t *testing.T) {
+	t.Parallel()
+	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
+		g := newGround(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
+		changed := make(chan struct{})
+		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
+			<-changed
+			return first(http.StatusGone, http.StatusOK)(n, nil, nil)
+		})
+		g.send(t, "a", "e", 1)
+		seen := newEvents()
+		g.start(t, nil, webhook.RelayConfig{Observer: seen, Schedule: soon(2)})
+		g.to.waitFor(t, "ep_1", 1)
+		g.exec(t, "update once_webhook_endpoint set version = version + 1")
+		close(changed)
+		g.settled(t, seen, 1)
+		if n := g.count(t, "select count(*) from once_webhook_endpoint where disabled_at is not null"); n > 0 || seen.count(webhook.EventDisabled) > 0 {
+			t.Error("it is disabled")
+		}
+	})
+}

@@ -79,7 +79,6 @@ func (noEncrypter) Encrypt([]byte, []byte) ([]byte, error) { return nil, errors.
 
 // TestAnswerCannotBeEncrypted: an outcome whose answer cannot be encrypted is written down without it, and not delivered again.
 func TestAnswerCannotBeEncrypted(t *testing.T) {
-	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite}, func(t *testing.T, kind string) {
 		const events = 5
@@ -103,5 +102,44 @@ func TestAnswerCannotBeEncrypted(t *testing.T) {
 			t.Errorf("%d attempts are kept of %d requests for %d events", n, len(g.to.arrived("")), events)
 		}
 		seen.wait(t, webhook.EventSealed, "ep_1", events)
+	})
+}
+
+// TestSealedEvent: a delivery whose event does not open waits, and keeps no other one of its endpoint waiting, but for those of an ordered endpoint. It comes when it opens.
+func TestSealedEvent(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, []string{harness.SQLite, harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
+		const sealed, good = 3, 5
+		g := newGround(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "a", ordered: true})
+		g.send(t, "a", "sealed", sealed)
+		g.exec(t, "update once_webhook_event set encrypted = ?", true)
+		g.send(t, "a", "good", good)
+		seen := newEvents()
+		g.start(t, nil, webhook.RelayConfig{Observer: seen})
+		g.to.waitFor(t, "ep_1", good)
+		seen.wait(t, webhook.EventSealed, "ep_1", sealed)
+		seen.wait(t, webhook.EventSealed, "ep_2", 1)
+		seen.wait(t, webhook.EventDelivered, "ep_1", good)
+		if n := g.count(t, "select count(*) from once_webhook_delivery where endpoint = 1 and due_at > created_at and attempts = 0"); n != sealed {
+			t.Errorf("%d deliveries of %d wait for their key", n, sealed)
+		}
+		g.exec(t, "update once_webhook_event set encrypted = ?", false)
+		g.exec(t, "update once_webhook_delivery set due_at = NOW")
+		g.settled(t, seen, 2*(sealed+good))
+		list := g.to.arrived("ep_2")
+		for i, a := range list {
+			want := fmt.Sprint("sealed-", i)
+			if i >= sealed {
+				want = fmt.Sprint("good-", i-sealed)
+			}
+			if a.id != want {
+				t.Errorf("%s comes to the ordered endpoint as number %d", a.id, i)
+			}
+		}
+		if n := len(g.to.arrived("")); n != 2*(sealed+good) {
+			t.Errorf("%d requests have arrived", n)
+		}
 	})
 }
