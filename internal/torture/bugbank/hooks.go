@@ -79,7 +79,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "sending again begins the schedule of what waits from its start",
-		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "else once_webhook_delivery.attempts + 1 end", New: "else 0 end"}},
+		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "then 0 else once_webhook_delivery.attempts end", New: "then 0 else 0 end"}},
 		Tests: hooksOn("TestResend$/^SQLite$"),
 	},
 	{
