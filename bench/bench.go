@@ -14,6 +14,7 @@ type bench struct {
 	quick   bool
 	only    map[string]bool // empty: everything
 	earlier string          // a commit
+	hooks   webhookSize
 	server  *server
 }
 
@@ -76,6 +77,7 @@ func (b *bench) steps(r *report) []step {
 		step{"inbox", "inbox", into(&r.Inbox, b.inbox)},
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"saga", "sagas", into(&r.Sagas, b.saga)},
+		step{"webhook", "webhooks", into(&r.Webhooks, b.webhooks)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},

@@ -35,6 +35,7 @@ type report struct {
 	Inbox        *inboxed      `json:"inbox,omitempty"`
 	Lease        *throughput   `json:"lease,omitempty"`
 	Sagas        *sagas        `json:"sagas,omitempty"`
+	Webhooks     *webhooks     `json:"webhooks,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -87,8 +88,8 @@ func (r *report) markdown() string {
 	p("")
 	p("Contestants take turns in slices of %s, %d rounds. Every ratio is one of throughputs within a round: median [least .. most].", r.Slice, r.Rounds)
 	p("**By CPU time** is the same ratio in CPU time of client and server together, which other programs on the machine disturb")
-	p("less; it says nothing about waiting. A bar is met or not by the median of this run. Load average of the machine: %s before")
-	p("and %s after the run.", r.Load[0], r.Load[1])
+	p("less; it says nothing about waiting. A bar is met or not by the median of this run. Load average of the machine: %s before", r.Load[0])
+	p("and %s after the run.", r.Load[1])
 	for _, c := range r.chapters() {
 		w.WriteString(c.text())
 	}
@@ -144,6 +145,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Inbox != nil, "inbox", func(p printer) { r.Inbox.write(p) })
 	add(r.Lease != nil, "lease", r.writeLease)
 	add(r.Sagas != nil, "saga", func(p printer) { r.Sagas.write(p) })
+	add(r.Webhooks != nil, "webhook", func(p printer) { r.Webhooks.write(p) })
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list

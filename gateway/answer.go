@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,10 +31,10 @@ type answer struct {
 	err             error // why there is no answer
 }
 
-// noAnswer is the error of a forward that has come to nothing that is stored. a has the answer that is passed on, if there is one.
-type noAnswer struct{ a *answer }
+// noAnswerError is the error of a forward that has come to nothing that is stored. a has the answer that is passed on, if there is one.
+type noAnswerError struct{ a *answer }
 
-func (e *noAnswer) Error() string {
+func (e *noAnswerError) Error() string {
 	text := "gateway: the forward is " + string(e.a.Class)
 	if e.a.Status != 0 {
 		text += " (status " + strconv.Itoa(e.a.Status) + ")"
@@ -44,7 +45,7 @@ func (e *noAnswer) Error() string {
 	return text
 }
 
-func (e *noAnswer) Unwrap() error { return e.a.err }
+func (e *noAnswerError) Unwrap() error { return e.a.err }
 
 // doubted reports whether the receipt is asked before the answer is believed: a service that has met its own receipt, or has failed
 // after its commit, answers like that.
@@ -111,9 +112,7 @@ func (rt *route) write(w *client, a *answer, status string) {
 // writeHeader sends the head of an answer with so many bytes, or with as many as come if length is negative.
 func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 	h, preset := w.Header(), rt.cfg.Preset
-	for name, values := range a.header {
-		h[name] = values
-	}
+	maps.Copy(h, a.header)
 	delete(h, "Content-Length")
 	delete(h, OutcomeHeader)
 	if status != "" {

@@ -113,7 +113,7 @@ func TestClassesHTTP2(t *testing.T) {
 		"INTERNAL_ERROR":       {func(w io.Writer, s uint32) { reset(w, s, internal) }, 1, 409, unknown},
 		"CANCEL":               {func(w io.Writer, s uint32) { reset(w, s, cancel) }, 1, 409, unknown},
 		"PROTOCOL_ERROR":       {func(w io.Writer, s uint32) { reset(w, s, protocol) }, 1, 409, unknown},
-		"connection is closed": {func(w io.Writer, _ uint32) { _ = w.(net.Conn).Close() }, 1, 409, unknown}, //nolint:forcetypeassert // it is one
+		"connection is closed": {func(w io.Writer, _ uint32) { _ = w.(net.Conn).Close() }, 1, 409, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +263,7 @@ func TestBytesThatTheKernelTook(t *testing.T) {
 				t.Cleanup(service.Close)
 				var dials, full atomic.Int64
 				g := newGateway(t, service.URL, func(c *gateway.Config) {
-					c.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a test
+					c.TLS = &tls.Config{InsecureSkipVerify: true}
 					c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 						conn, err := new(net.Dialer).DialContext(ctx, network, address)
 						if err != nil || dials.Add(1) > 1 {

@@ -28,6 +28,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	defer g.Close()
+	// Output:
 }
 
 // A service that knows nothing of keys gets each of them once.

@@ -89,12 +89,12 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	f.last = a
 	switch {
 	case a.Class == classNotSent, a.Class == classRefused:
-		return answer{}, lease.NotSent(&noAnswer{a})
+		return answer{}, lease.NotSent(&noAnswerError{a})
 	case a.Class == classUnknown:
-		return answer{}, &noAnswer{a}
+		return answer{}, &noAnswerError{a}
 	case f.rt.OnUnknown != PolicyCheck:
 	case a.doubted():
-		return answer{}, &noAnswer{a}
+		return answer{}, &noAnswerError{a}
 	case a.Class == classUnknownBody && !a.streamed:
 		if found := f.look(ctx, operation); found != nil {
 			f.last = found
@@ -158,7 +158,7 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 // finish answers the client with what the engine has returned.
 func (f *forward) finish(rec store.Record, replayed bool, err error) {
 	a := f.last
-	var none *noAnswer
+	var none *noAnswerError
 	switch {
 	case a != nil && a.streamed:
 		a.abortIfCut()

@@ -56,6 +56,13 @@ var instruments = []Instrument{
 	{Name: gaugename.SagasStuck, OTel: "once.sagas.stuck", Unit: "{saga}", Help: "Sagas about which a person must decide; once_unknown_operations counts them, too."},
 	{Name: gaugename.SagasBehindPivot, OTel: "once.sagas.behind_pivot", Unit: "{saga}", Help: "Sagas that have passed their pivot, so that they are not undone any more, and have not ended."},
 	{Name: gaugename.SagasBehindPivotOldestAge, OTel: "once.sagas.behind_pivot.oldest_age", Unit: "s", fold: highest, Help: "Time since the start of the oldest of them."},
+	{Name: gaugename.WebhookDeliveries, OTel: "once.webhook.deliveries", Unit: "{delivery}", Help: "Deliveries of webhooks that wait: for their time, for their endpoint, or for a person. At most 100,000 are counted."},
+	{Name: gaugename.WebhookDueEndpoints, OTel: "once.webhook.due.endpoints", Unit: "{endpoint}", Help: "Endpoints with a delivery whose time has come, and that nothing keeps from being tried: they are not disabled, and their circuit is closed."},
+	{Name: gaugename.WebhookDueOldestAge, OTel: "once.webhook.due.oldest_age", Unit: "s", fold: highest, Help: "For how long the oldest of these deliveries has been due."},
+	{Name: gaugename.WebhookCircuitsOpen, OTel: "once.webhook.circuits_open", Unit: "{endpoint}", Help: "Endpoints that have failed several times in a row, and are left alone for a moment."},
+	{Name: gaugename.WebhookDisabledEndpoints, OTel: "once.webhook.disabled_endpoints", Unit: "{endpoint}", Label: "by", Help: "Endpoints that get nothing: a person has disabled them, or a relay has because they are gone or were failing for too long."},
+	{Name: gaugename.WebhookRelays, OTel: "once.webhook.relays", Unit: "{process}", fold: highest, Help: "Processes that deliver webhooks now."},
+	{Name: gaugename.WebhookSlowRequests, OTel: "once.webhook.slow_requests", Unit: "{request}", Help: "Requests of the relays of this process that have been on their way for more than a second."},
 	{Name: gaugename.AttemptLogDropped, OTel: "once.attempt_log.dropped", Unit: "{attempt}", Grows: true, Help: "Attempts that the attempt log has not noted."},
 
 	{Name: gaugename.CacheHits, OTel: "once.cache.hits", Unit: "{look_up}", Grows: true, Help: "Results that were found in Config.Cache."},

@@ -142,6 +142,7 @@ func TestCompleterAsksOnly(t *testing.T) {
 				pass(time.Hour)
 				cancel()
 				must(t, <-done)
+				pass(time.Minute) // hearts end
 				rec, err := a.leased.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
 				must(t, err)
 				if rec.State != state || a.calls.Load() != 1 {
@@ -153,4 +154,44 @@ func TestCompleterAsksOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// paused is a store whose leases are not renewed until a test says so: of a process that was stopped.
+type paused struct {
+	*memstore.Store
+
+	goesOn chan struct{}
+}
+
+func (p paused) Renew(ctx context.Context, holds []store.Hold, ttl time.Duration) ([]store.Hold, error) {
+	<-p.goesOn
+	return p.Store.Renew(ctx, holds, ttl)
+}
+
+// TestLateOwnerIsToldToAskAgain: an owner that was stopped in a call which can be asked about, while another one took the operation over, is told when
+// to come again.
+func TestLateOwnerIsToldToAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, p := newAsking(), paused{memstore.New(), make(chan struct{})}
+		late := lease.New(p, lease.Config{TTL: time.Second})
+		other.leased = lease.New(p.Store, lease.Config{TTL: time.Second})
+		other.engine = once.New(other.leased, once.Config{Observer: once.Discard})
+		_, err := once.Do(t.Context(), once.New(late, once.Config{Observer: once.Discard}), once.Operation{Scope: "s", Key: "k"},
+			func(ctx context.Context, r *lease.Run) (string, error) {
+				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+					pass(3 * time.Second)
+					_, err := other.do(context.Background())
+					wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+					close(p.goesOn)
+					pass(3 * time.Second)
+					return "", errDead
+				}, other.policy())
+			})
+		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+		var e *once.Error
+		if errors.As(err, &e) && e.After != time.Second {
+			t.Errorf("it is told to come in %v: %v", e.After, err)
+		}
+		pass(time.Minute) // hearts end
+	})
 }

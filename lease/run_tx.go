@@ -34,6 +34,9 @@ func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys
 func (r *Run) standing(cause error) error {
 	switch {
 	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
+		if r.saved.Call.Check { // also if another owner has it now, which asks or has asked
+			cause = errors.Join(cause, ability.ErrCheckable)
+		}
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
 	case r.saved.Call != nil, r.stands():
 		return &store.Error{Kind: store.KindPartial, Err: cause}
@@ -45,7 +48,7 @@ var (
 	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
 	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
-	errAsked       = fmt.Errorf("the handler has ended, and a call may have taken effect. The service is asked when the next caller comes: %w", ability.ErrCheckable)
+	errAsked       = errors.New("the handler has ended, and a call may have taken effect. The service is asked when the next caller comes")
 	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
 	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
 )

@@ -114,17 +114,15 @@ func (s *Store) Config() Config { return s.cfg }
 // not told as a call whose outcome is not known.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
-	if err != nil || rec.State != store.StateUnknown && !(rec.Idle() && rec.CallStarted) {
+	isUnknown := rec.State == store.StateUnknown
+	if err != nil || !isUnknown && (!rec.Idle() || !rec.CallStarted) {
 		return rec, err
 	}
-	switch saved, err := decodeSaved(rec.Data); {
-	case err != nil:
-	case rec.State == store.StateUnknown:
-		rec.Checkable = saved.Call != nil && saved.Call.Check
-	case saved.Call.resumable(time.Now()):
-		rec.CallStarted = false
+	if saved, err := decodeSaved(rec.Data); err == nil {
+		rec.Checkable = isUnknown && saved.Call != nil && saved.Call.Check
+		rec.CallStarted = rec.CallStarted && (isUnknown || !saved.Call.resumable(time.Now()))
 	}
-	return rec, nil
+	return rec, err
 }
 
 // Swap implements [store.Operations].

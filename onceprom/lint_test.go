@@ -23,6 +23,7 @@ import (
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/webhook"
 )
 
 // TestPromtoolCheckMetrics: Prometheus finds nothing to object to in a scrape of all instruments.
@@ -75,6 +76,7 @@ func exposition(t *testing.T) string {
 	inbox.Metrics(m).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied})
 	saga.Metrics(m).Observe(t.Context(), saga.Event{Type: saga.EventCompleted})
 	saga.Metrics(m).Observe(t.Context(), saga.Event{Type: saga.EventRetried})
+	webhook.RelayMetrics(m).Observe(t.Context(), webhook.RelayEvent{Type: webhook.EventTaken})
 	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Wait: time.Second})
 	retry.Metrics(m)(t.Context(), retry.Event{Type: retry.EventFailed, Stop: retry.ReasonExhausted})
 

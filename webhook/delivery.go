@@ -184,12 +184,11 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// One more attempt: what comes of one that is on its way does not change this row.
+		// The cause changes, and so what comes of an attempt that is on its way does not change this row.
 		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
  select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
- UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 when once_webhook_delivery.cause = 'resend' then once_webhook_delivery.attempts
- else once_webhook_delivery.attempts + 1 end, due_at = NOW, cause = 'resend'`, id, tenant, event))
+ UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end, due_at = NOW, cause = 'resend'`, id, tenant, event))
 		if err == nil && n == 0 {
 			if err = es.why(ctx, r, tenant, id); errors.Is(err, ErrNotFound) { // MySQL counts no row that another Resend has changed in the same millisecond
 				_, err = es.number(ctx, r, `select d.event from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint join once_webhook_event v on v.id = d.event

@@ -30,6 +30,9 @@ type Endpoint struct {
 	// [NewSecret]. It is never read from the database.
 	Secret string
 
+	// PublicKey verifies signatures v1a, where the secret is a private key: "whpk_" and base64, for the receivers. It is read, and never set.
+	PublicKey string
+
 	DisabledAt time.Time // zero: it gets what is sent
 	DisabledBy Disabled
 
@@ -79,7 +82,7 @@ type Attempt struct {
 
 // endpointColumns are what [scanEndpoint] reads of an endpoint e.
 const endpointColumns = "e.id, e.uid, e.part, e.tenant, e.url, e.types, e.description, e.headers, e.secret_old_until, e.encrypted, e.ordered, e.rate, e.concurrency," +
-	" e.disabled_at, e.disabled_by, e.created_at, e.version"
+	" e.disabled_at, e.disabled_by, e.created_at, e.version, e.secret"
 
 // endpointRow is an endpoint as it is stored.
 type endpointRow struct {
@@ -89,17 +92,18 @@ type endpointRow struct {
 	part      int
 	types     string // column
 	headers   []byte
+	secret    []byte
 	encrypted bool
 }
 
 func scanEndpoint(row sqlplane.Row) (e endpointRow, err error) {
 	err = row.Scan(&e.id, &e.ID, &e.part, &e.Tenant, &e.URL, &e.types, &e.Description, &e.headers, (*dialect.Time)(&e.OldSecretUntil), &e.encrypted, &e.Ordered, &e.Rate,
-		&e.Concurrency, (*dialect.Time)(&e.DisabledAt), (*string)(&e.DisabledBy), (*dialect.Time)(&e.CreatedAt), &e.Version)
+		&e.Concurrency, (*dialect.Time)(&e.DisabledAt), (*string)(&e.DisabledBy), (*dialect.Time)(&e.CreatedAt), &e.Version, &e.secret)
 	e.Types = strings.Fields(e.types)
 	return e, err
 }
 
-// open decrypts the headers.
+// open decrypts the headers, and finds the public key.
 func (e *endpointRow) open(c *Config) error {
 	headers, err := c.open(e.headers, e.encrypted, headersLabel(e.ID))
 	if err == nil {
@@ -108,5 +112,10 @@ func (e *endpointRow) open(c *Config) error {
 	if err != nil {
 		return fmt.Errorf("webhook: the headers of endpoint %s: %w", e.ID, err)
 	}
+	secret, err := c.open(e.secret, e.encrypted, secretLabel(e.ID))
+	if err != nil {
+		return fmt.Errorf("webhook: the secret of endpoint %s: %w", e.ID, err)
+	}
+	e.PublicKey = publicKeyOf(string(secret))
 	return nil
 }

@@ -149,13 +149,14 @@ type endpointJSON struct {
 	OldSecretUntil *time.Time `json:"old_secret_until"`
 	CreatedAt      time.Time  `json:"created_at"`
 	Version        int64      `json:"version"`
+	PublicKey      string     `json:"public_key,omitempty"` // of signatures v1a
 	Secret         string     `json:"secret,omitempty"`
 }
 
 func shown(e *Endpoint, secret string) endpointJSON {
 	return endpointJSON{
 		e.ID, e.URL, e.Types, e.Description, append([]string{}, slices.Sorted(maps.Keys(e.Headers))...), e.Ordered, e.Rate, e.Concurrency,
-		orNull(e.DisabledAt), e.DisabledBy, orNull(e.OldSecretUntil), e.CreatedAt, e.Version, secret,
+		orNull(e.DisabledAt), e.DisabledBy, orNull(e.OldSecretUntil), e.CreatedAt, e.Version, e.PublicKey, secret,
 	}
 }
 

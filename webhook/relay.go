@@ -43,8 +43,11 @@ type RelayConfig struct {
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer is told what the relay does. Default: it logs with slog.
+	// Observer is told what the relay does, for logs and metrics: see [LogRelay] and [RelayMetrics]. Default: it logs with slog.
 	Observer RelayObserver
+
+	// Tracer makes a span of each request. An onceotel.Telemetry is one.
+	Tracer Tracer
 }
 
 // Relay delivers webhooks to endpoints, each for itself. Its Wake is made for [once.Config].AfterCommit: a commit that has sent something wakes it.
@@ -56,10 +59,11 @@ type Relay struct {
 	sent   *atomic.Bool // this process has sent something
 
 	holder   holder
+	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
 	board    *board
 	settlers [lanes]*settler
 	sending  sync.WaitGroup
-	stating  sync.Mutex // while the health of endpoints is written down
+	stater   *stater
 	woken    chan struct{}
 	running  atomic.Bool
 }
@@ -123,9 +127,11 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer stop()
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
+	r.boarding.Lock()
 	r.board = newBoard(r.cfg.MaxBytes / 2)
+	r.boarding.Unlock()
 	changed := make(chan struct{}, 1)
-	var held, working, settling sync.WaitGroup
+	var held, working, settling, stating sync.WaitGroup
 	var failed error
 	held.Go(func() {
 		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
@@ -133,6 +139,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		stop()
 	})
+	r.stater = newStater(r)
+	stating.Go(func() { r.stater.run(ctx) })
 	for lane := range r.settlers {
 		s := &settler{relay: r, woken: make(chan struct{}, 1)}
 		r.settlers[lane] = s
@@ -150,6 +158,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		s.end()
 	}
 	settling.Wait()
+	r.stater.end()
+	stating.Wait()
 	letGo()
 	held.Wait()
 	r.client.CloseIdleConnections()

@@ -275,7 +275,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	})
 	slow := time.AfterFunc(slowAfter, func() { r.board.isSlow(d) })
 	q := request{url: s.url, headers: s.headers, signer: s.signerAt(time.Now()), id: d.uid, data: data}
-	d.answer = q.send(ctx, r.client)
+	d.answer = r.traced(ctx, d, &q)
 	d.answer.Cause = d.cause
 	d.cut = ctx.Err() == context.Canceled && d.answer.Status == 0
 	slow.Stop()

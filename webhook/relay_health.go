@@ -3,7 +3,9 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/hold"
@@ -34,44 +36,112 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	return 0
 }
 
-// writeStates writes down how endpoints are doing now, and tells owners.
-func (r *Relay) writeStates(ctx context.Context, list []*delivery) {
-	last := map[*target]*delivery{}
+// stater writes down how endpoints are doing, one by one, and tells owners. No outcome waits for it: an endpoint whose row another transaction has locked, or whose
+// notice cannot be stored, keeps nothing waiting but itself.
+type stater struct {
+	relay *Relay
+	mu    sync.Mutex
+	last  map[*target]*delivery // what is to be written down
+	ended bool                  // nothing else comes
+	woken chan struct{}
+}
+
+func newStater(r *Relay) *stater {
+	return &stater{relay: r, last: map[*target]*delivery{}, woken: make(chan struct{}, 1)}
+}
+
+// add has what deliveries say of their endpoints written down.
+func (s *stater) add(list []*delivery) {
+	s.mu.Lock()
 	for _, d := range list {
-		if before := last[d.target]; d.state != nil && (before == nil || d.notice >= before.notice) {
-			last[d.target] = d
+		if before := s.last[d.target]; d.state != nil && (before == nil || d.notice >= before.notice) {
+			s.last[d.target] = d
 		}
 	}
-	if len(last) == 0 {
-		return
-	}
-	r.stating.Lock() // what is written last is what was last
-	defer r.stating.Unlock()
-	for _, d := range last {
-		var by Disabled
-		changed := false
-		err := r.write(ctx, func(ctx context.Context) error {
-			if err := r.exec(ctx, r.state(d)); err != nil || d.notice == 0 {
-				return err
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// end has run return when all is written down, or the TTL is over.
+func (s *stater) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	notify(s.woken)
+}
+
+// take returns all that is to be written down now.
+func (s *stater) take() (last map[*target]*delivery, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, s.last = s.last, map[*target]*delivery{}
+	return last, s.ended
+}
+
+// run works until end is called.
+func (s *stater) run(ctx context.Context) {
+	r := s.relay
+	ctx = context.WithoutCancel(ctx)
+	var until time.Time // once end is called
+	for failures := 0; ; {
+		last, ended := s.take()
+		if ended && until.IsZero() {
+			until = time.Now().Add(r.cfg.TTL)
+		}
+		if len(last) == 0 {
+			if ended {
+				return
 			}
-			return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
-				by, changed, err = r.notice(ctx, tx, d)
-				return err
-			})
-		})
-		switch {
-		case err != nil:
-			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
-			return
-		case by != "":
-			r.board.disable(d.target)
-		case d.notice > 0:
-			r.board.told(d.target, d.notice)
+			<-s.woken
+			continue
 		}
-		if by != "" && changed {
-			r.tell(ctx, RelayEvent{Type: EventDisabled, Tenant: d.tenant, Endpoint: d.target.uid, Err: d.answer.err, Status: d.answer.Status})
+		var failed error
+		for _, d := range last {
+			if err := r.writeState(ctx, d); err != nil {
+				failed = err
+				s.add([]*delivery{d})
+			}
+		}
+		if failures++; failed == nil {
+			failures = 0
+			continue
+		}
+		r.databaseFailed(ctx, failed, failures)
+		if ended && time.Now().After(until) {
+			return
 		}
 	}
+}
+
+// errLocked is that another transaction changes an endpoint, or has sent to it: on MySQL at REPEATABLE READ that locks it.
+var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("the endpoint is locked")}
+
+// writeState writes down how an endpoint is doing now, and tells its owner.
+func (r *Relay) writeState(ctx context.Context, d *delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	err := r.exec(ctx, r.state(d))
+	if err != nil || d.notice == 0 {
+		return err
+	}
+	var by Disabled
+	changed := false
+	err = r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) (err error) {
+		by, changed, err = r.notice(ctx, tx, d)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case by != "":
+		r.board.disable(d.target)
+	default:
+		r.board.told(d.target, d.notice)
+	}
+	if by != "" && changed {
+		r.tell(ctx, RelayEvent{Type: EventDisabled, Tenant: d.tenant, Endpoint: d.target.uid, Err: d.answer.err, Status: d.answer.Status})
+	}
+	return nil
 }
 
 // state is the statement that writes down how an endpoint is doing.
@@ -91,6 +161,19 @@ func (r *Relay) state(d *delivery) store.Statement {
 		d.target.id, h.failures, time.Since(h.since).Microseconds(), until, holdWork, d.part.Number, d.part.Fence)
 }
 
+// lock locks the row of an endpoint, if there is one, or returns errLocked.
+func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) error {
+	exists, free := false, false
+	err := tx.Query(ctx, r.text("select 1 from once_webhook_endpoint where id = ?", endpoint), func(sqlplane.Row) error { exists = true; return nil })
+	if err == nil && exists {
+		err = tx.Query(ctx, r.text("select 1 from once_webhook_endpoint where id = ? FOR UPDATE SKIP LOCKED", endpoint), func(sqlplane.Row) error { free = true; return nil })
+	}
+	if err == nil && exists && !free {
+		err = errLocked
+	}
+	return err
+}
+
 // notice tells the owner of an endpoint how long it fails, once, and disables the endpoint when its time is over.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
 	kind := EventEndpointFailing
@@ -100,6 +183,9 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 		kind, by = EventEndpointDisabled, DisabledByFailing
 		if d.answer.Status == http.StatusGone {
 			by = DisabledByGone
+		}
+		if err := r.lock(ctx, tx, d.target.id); err != nil {
+			return by, false, err
 		}
 		statement = r.text("update once_webhook_endpoint set disabled_at = NOW, disabled_by = ?, version = version + 1 where id = ? and version = ? and disabled_at is null and "+still,
 			append([]any{string(by), d.target.id, d.version}, args...)...) // a person may have changed or enabled it since

@@ -43,6 +43,29 @@ func faultOf(err error) fault {
 	return faultTheirs
 }
 
+// Reasons of failures of this process and its network.
+const (
+	ownResources = "resources"
+	ownProxy     = "proxy"
+	ownRoute     = "route"
+	ownName      = "name"
+)
+
+// ownReason says in one word what is missing.
+func ownReason(err error) string {
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return ownProxy
+	case errors.As(err, &dns):
+		return ownName
+	case faultOf(err) == faultEither:
+		return ownRoute
+	}
+	return ownResources
+}
+
 // isOurs reports whether a request has failed because of this process or its network. Where it could be either, it is the endpoint as soon as another one was reached, on a new
 // connection, since the first such failure. reached is when the last request began for which that is so.
 func (t *target) isOurs(a *answer, reached, now time.Time) bool {

@@ -126,7 +126,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			return
 		}
 	}
-	r.writeStates(ctx, list)
+	r.stater.add(list)
 	for _, d := range list {
 		r.tellOutcome(ctx, d, now)
 	}

@@ -95,6 +95,16 @@ func NewSecret() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(b[:])
 }
 
+// publicKeyOf returns the public key of a private one, or "" if the secret is none.
+func publicKeyOf(secret string) string {
+	text, private := strings.CutPrefix(secret, privatePrefix)
+	bytes, err := base64.StdEncoding.DecodeString(text)
+	if !private || err != nil || len(bytes) != ed25519.PrivateKeySize {
+		return ""
+	}
+	return publicKeyName + base64.StdEncoding.EncodeToString(bytes[ed25519.SeedSize:])
+}
+
 // NewKeyPair returns a private key ("whsk_") for signatures v1a, and the public key ("whpk_") that its receivers get.
 func NewKeyPair() (private, public string) {
 	pub, priv, err := ed25519.GenerateKey(nil)

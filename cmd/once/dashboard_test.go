@@ -37,6 +37,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store/sqlstore"
+	"github.com/oncelib/once/webhook"
 )
 
 // TestEveryQueryReturnsData: a Prometheus scrapes the demo's service under fire, its relay and a program that
@@ -208,6 +209,9 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	limiter := limit.New(limit.Config{Limit: 1})
 	sources = append(sources, in, saga.Gauges(s), attempts, limiter, p.cached, gauge.Func(retry.BudgetGauges), gauge.Func(noBreakerOpen))
 
+	hooks := webhook.New(s, webhook.Config{PlainSecrets: true})
+	relay := hooks.Relay(webhook.RelayConfig{Observer: webhook.RelayMetrics(counted)})
+	sources = append(sources, relay, webhook.Gauges(s))
 	p.receiver = httptest.NewServer(limiter.Middleware(httpbroker.Receiver(in, func(context.Context, *sql.Tx, message.Message) error { return nil }, httpbroker.ReceiverConfig{})))
 	t.Cleanup(p.receiver.Close)
 	registry := prometheus.NewRegistry()
@@ -221,6 +225,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { _ = watch.Run(ctx) })
+	watching.Go(func() { _ = relay.Run(ctx) })
 	t.Cleanup(func() { cancel(); watching.Wait() })
 	return p
 }

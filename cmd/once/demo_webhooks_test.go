@@ -29,7 +29,7 @@ func stormOverWebhooks(t *testing.T, ops int, db string) {
 	if !r.OK || r.Sent != ops || r.Applied != ops || r.DuplicatesDiscarded == 0 || r.Deliveries < ops+1+r.DuplicatesDiscarded || r.Rejected != (ops+3)/4 || r.DisabledEndpoints != 1 {
 		t.Errorf("%s", o.stdout)
 	}
-	if failing := run(t, "webhook", "endpoints", "--state", "disabled", "-o", "jsonl", "--db", db).want(t, 0).stdout; strings.Count(failing, "\n") != 1 || !strings.Contains(failing, `"failing"`) {
+	if failing := run(t, "webhook", "endpoints", "--state", "disabled", "-o", "jsonl", "--db", db).want(t, 0).stdout; strings.Count(failing, "\n") != 1 || !strings.Contains(failing, `"gone"`) {
 		t.Errorf("disabled:\n%s", failing)
 	}
 }

@@ -34,7 +34,7 @@ func TestReceiptsCommands(t *testing.T) {
 		golden(t, run(t, "receipts", "show", "op-1", "--db", url).want(t, 0).stdout, `
 operation    op-1
 state        committed: the service has executed it
-created      2026-01-31 12:00:00Z
+created      2026-01-31T12:00:00Z
 fingerprint  f1
 status       201
 body         3 bytes

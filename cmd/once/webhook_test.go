@@ -136,7 +136,7 @@ func TestWebhookUsage(t *testing.T) {
 	run(t, "webhook", "endpoints", "--db", url).want(t, 1)
 }
 
-// TestWebhookVerify: a captured request is judged by its signature, also long after it was sent, and the secret is told to nobody.
+// TestWebhookVerify: a captured request is judged by its signature, also long after it was sent, and the output does not show the secret.
 func TestWebhookVerify(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,8 @@ import (
 func Handler(r gateway.Receipts) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var got gateway.Receipt
-		found, err := true, error(nil)
+		var err error
+		found := true
 		operation := path.Base(req.URL.Path)
 		if checkOperation(operation) != nil {
 			http.Error(w, "the path does not end with an operation", http.StatusBadRequest)

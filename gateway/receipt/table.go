@@ -182,10 +182,10 @@ func parseHeader(text []byte) (http.Header, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
-	if len(fields) == 0 {
-		return nil, nil
+	var h http.Header
+	if len(fields) > 0 {
+		h = http.Header{}
 	}
-	h := http.Header{}
 	for name, value := range fields {
 		var list []string
 		if value[0] == '"' {

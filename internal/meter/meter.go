@@ -19,6 +19,8 @@ type Meter struct {
 func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	set := &m.destinations
 	switch instrument.All[v.ID].Labels[0] {
+	case "result", "reason": // constants
+		return v
 	case "topic":
 		set = &m.topics
 	case "source":

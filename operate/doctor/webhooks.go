@@ -18,10 +18,7 @@ var webhookChecks = []check{
 
 // askDueWebhooks asks for endpoints with deliveries that are due, and that nothing keeps from being tried.
 func askDueWebhooks(ctx context.Context, p *examination) (Finding, error) {
-	const query = `select count(*), min(x.due), NOW from (select (select min(d.due_at) from once_webhook_delivery d where d.endpoint = e.id) as due
- from once_webhook_endpoint e left join once_webhook_state s on s.endpoint = e.id
- where e.disabled_at is null and (s.circuit_until is null or s.circuit_until <= NOW)) x where x.due <= NOW`
-	n, oldest, now, err := p.endpoints(ctx, query)
+	n, oldest, now, err := p.endpoints(ctx, dialect.DueEndpoints)
 	if late := now.Sub(oldest); err == nil && n > 0 && late > overdueBound {
 		return warn(fmt.Sprintf("%s for %s: no process runs webhook.Relay.Run, or more is sent than they take", words.Either(n == 1, "the deliveries of 1 endpoint have been due", fmt.Sprintf("the deliveries of %d endpoints have been due", n)), words.Span(late)),
 			"once webhook endpoints --db "+p.URL+", and a process with the relay of webhooks"), nil

@@ -32,6 +32,14 @@ const (
 	SagasBehindPivot          = "once_sagas_behind_pivot"
 	SagasBehindPivotOldestAge = "once_sagas_behind_pivot_oldest_age_seconds"
 
+	WebhookDeliveries        = "once_webhook_deliveries"
+	WebhookDueEndpoints      = "once_webhook_due_endpoints"
+	WebhookDueOldestAge      = "once_webhook_due_oldest_age_seconds"
+	WebhookCircuitsOpen      = "once_webhook_circuits_open"
+	WebhookDisabledEndpoints = "once_webhook_disabled_endpoints"
+	WebhookRelays            = "once_webhook_relays"
+	WebhookSlowRequests      = "once_webhook_slow_requests"
+
 	ConsumerReadyMessages      = "once_consumer_ready_messages"
 	ConsumerReadyOldestAge     = "once_consumer_ready_oldest_age_seconds"
 	ConsumerPostponedMessages  = "once_consumer_postponed_messages"

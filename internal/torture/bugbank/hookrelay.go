@@ -88,6 +88,16 @@ var hookrelayMutants = []Mutant{
 		Tests: in("webhook", "TestEitherFailure"),
 	},
 	{
+		Name:  "while a secret is replaced a relay signs with the new one alone",
+		Edits: []Edit{{In: "webhook.(*settings).signerAt", Old: "return s.both", New: "return s.signer"}},
+		Tests: onHookrelay("TestRotatedWhileSending$/^SQLite$"),
+	},
+	{
+		Name:  "an endpoint whose circuit is open counts as overdue",
+		Edits: []Edit{{In: "dialect.DueEndpoints", Old: "s.circuit_until <= NOW", New: "1 = 1"}},
+		Tests: onHookrelay("TestGauges$/^SQLite$"),
+	},
+	{
 		Name:  "the fence is asked once for each row that is written down",
 		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: `"x.part = any(array(" + locked + "))"`, New: `"d.part in (" + locked + ")"`}},
 		Tests: onHookrelay("TestSettlePlans$/^50000,_stale_false$"),

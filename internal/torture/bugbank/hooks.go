@@ -79,7 +79,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "sending again begins the schedule of what waits from its start",
-		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "then 0 else once_webhook_delivery.attempts end", New: "then 0 else 0 end"}},
+		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "else once_webhook_delivery.attempts + 1 end", New: "else 0 end"}},
 		Tests: hooksOn("TestResend$/^SQLite$"),
 	},
 	{
@@ -96,5 +96,17 @@ var hooksMutants = []Mutant{
 		Name:  "attempts of a tenant are not forgotten",
 		Edits: []Edit{{In: "webhook.(sweeper).rows", Old: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)`, New: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = -?", endpoint)`}},
 		Tests: hooksOn("TestForget$/^SQLite$"),
+	},
+	{
+		Name:  "what comes of an attempt on its way undoes a resend",
+		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "of == (version{int64(d.attempts), string(d.cause)})", New: "of.attempts == int64(d.attempts)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "hookrelay", Test: "TestResendBesideAttempt$/^SQLite$"}},
+	},
+	{
+		Name: "what was delivered during a replay is delivered again",
+		Edits: []Edit{{In: "webhook.(*Endpoints).replay", Old: `if err == nil && n > 0 {
+	var got int64`, New: `if err != nil {
+	var got int64`}},
+		Tests: hooksOn("TestReplayBesideSettle$/^pgxstore"),
 	},
 }

@@ -135,7 +135,10 @@ type answer struct {
 }
 
 func (a answer) String() string {
-	text, _ := json.Marshal(a)
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err.Error()
+	}
 	return string(text)
 }
 

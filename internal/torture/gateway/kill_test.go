@@ -30,8 +30,7 @@ func open(t *testing.T, s *service, d harness.Database, policy gateway.Policy) h
 	switch d.Kind {
 	case "":
 	case harness.Pgx:
-		pgxs, pool := harness.OpenPgx(t, d)
-		_ = pool
+		pgxs, _ := harness.OpenPgx(t, d)
 		ops = pointed[pgx.Tx](pgxs, func(string) {})
 	default:
 		sqls, _ := harness.OpenSQL(t, d)
@@ -44,7 +43,7 @@ func open(t *testing.T, s *service, d harness.Database, policy gateway.Policy) h
 }
 
 // modes are the policies that are proven, each with its store.
-func modes(t *testing.T, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
+func modes(t *testing.T, kinds []string, test func(t *testing.T, d harness.Database, policy gateway.Policy)) {
 	t.Helper()
 	for _, policy := range []gateway.Policy{gateway.PolicyStop, gateway.PolicyCheck} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -63,7 +62,7 @@ func modes(t *testing.T, test func(t *testing.T, d harness.Database, policy gate
 func TestServiceDies(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, harness.Servers, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		s := newService(t)
 		g := open(t, s, d, policy)
 		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow}
@@ -72,19 +71,20 @@ func TestServiceDies(t *testing.T) {
 		}
 		unknown := 0
 		for _, fate := range fates {
-			for n := range 1 {
-				key := fmt.Sprintf("fate %s %d", strings.ReplaceAll(fate, ",", ""), n)
-				a := final(t, g, key, fate)
-				effects := s.effects(t, key)
-				switch {
-				case a.isPaid(key) && effects == 1:
-				case policy == gateway.PolicyStop && effects <= 1 && a.Body == codeUnknown:
-					unknown++
-				case policy == gateway.PolicyStop && effects == 1 && (fate == failsAfter && a.Status == 500 || fate == killedInAnswer):
-				default:
-					t.Errorf("%s: %v, and %d effects", key, a, effects)
-				}
+			key := "fate (" + strings.ReplaceAll(fate, ",", "") + ")"
+			a := final(t, g, key, fate)
+			effects := s.effects(t, key)
+			switch {
+			case a.isPaid(key) && effects == 1:
+			case policy == gateway.PolicyStop && effects <= 1 && a.Body == codeUnknown:
+				unknown++
+			case policy == gateway.PolicyStop && effects == 1 && (fate == failsAfter && a.Status == 500 || fate == killedInAnswer):
+			default:
+				t.Errorf("%s: %v, and %d effects", key, a, effects)
 			}
+		}
+		if n := s.forwards(t); policy != "" && n > 1 {
+			t.Errorf("one operation was forwarded %d times", n)
 		}
 		switch {
 		case policy == gateway.PolicyStop && unknown == 0:
@@ -100,7 +100,7 @@ func TestServiceDies(t *testing.T) {
 func TestGatewayDies(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, kinds, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		everywhere(t, d, policy, syscall.SIGKILL)
 	})
 }
@@ -110,8 +110,39 @@ func TestGatewayDies(t *testing.T) {
 func TestGatewayStops(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	modes(t, func(t *testing.T, d harness.Database, policy gateway.Policy) {
+	modes(t, kinds, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		everywhere(t, d, policy, syscall.SIGSTOP)
+	})
+}
+
+// TestTwoGateways: duplicates of each key come to two gateways at the same time, while the service is killed, slow and failing. Each operation is
+// forwarded once, each key takes effect once, and all clients are told the same.
+func TestTwoGateways(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	harness.Each(t, kinds, func(t *testing.T, kind string) {
+		s, d := newService(t), harness.Migrated(t, kind, nil)
+		both := []http.Handler{open(t, s, d, gateway.PolicyCheck), open(t, s, d, gateway.PolicyCheck)}
+		fates := []string{"", killedBefore, killedAfter, killedInAnswer, failsAfter, proxied503, slow, tooLate}
+		for n := range 2 * len(fates) {
+			key := fmt.Sprint("key ", n)
+			var all sync.WaitGroup
+			for i := range 6 {
+				all.Go(func() {
+					if a := final(t, both[i%2], key, fates[n%len(fates)]); !a.isPaid(key) {
+						t.Errorf("%s: %v", key, a)
+					}
+				})
+			}
+			all.Wait()
+			if effects := s.effects(t, key); effects != 1 {
+				t.Errorf("%s: %d effects", key, effects)
+			}
+		}
+		testenv.Reportf(t, "%d tombstones", s.tombstones(t))
+		if n := s.forwards(t); n != 1 || s.tombstones(t) == 0 {
+			t.Errorf("one operation was forwarded %d times, and there are %d tombstones", n, s.tombstones(t))
+		}
 	})
 }
 
@@ -170,6 +201,9 @@ func everywhere(t *testing.T, d harness.Database, policy gateway.Policy, signal 
 		})
 	}
 	all.Wait()
+	if n := s.forwards(t); policy != "" && n > 1 {
+		t.Errorf("one operation was forwarded %d times", n)
+	}
 	testenv.Reportf(t, "%v: %d points, %d unknown, %d tombstones", signal, struck.Load(), unknown.Load(), s.tombstones(t))
 	switch {
 	case struck.Load() < total.Load()-2 || total.Load() < 4:

@@ -75,9 +75,12 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}
 	for fate == tooLate {
-		if rec, found, err := (receipts{h.db}).Look(context.Background(), operation); err == nil && found && rec.Tombstone {
+		if rec, found, err := receipts(h).Look(context.Background(), operation); err == nil && found && rec.Tombstone {
 			break
 		}
+	}
+	if _, err := h.db.ExecContext(context.Background(), "insert into arrival (operation) values (?)", operation); err != nil {
+		return
 	}
 	body := "paid " + key
 	switch err := h.pay(r, key, operation, body, func() {
@@ -126,7 +129,7 @@ func (h handler) pay(r *http.Request, key, operation, body string, beforeCommit 
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // it is over
+	defer tx.Rollback()
 	if _, err := tx.ExecContext(ctx, "insert into effect (key) values (?)", key); err != nil {
 		return err
 	}
@@ -171,7 +174,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "once-gw") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "once-gw") //nolint:usetesting // the path of a socket is short
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &service{serving: serving{dir}}
@@ -179,7 +182,8 @@ func newService(t *testing.T) *service {
 	must(t, err)
 	t.Cleanup(func() { _ = s.db.Close() })
 	for _, ddl := range []string{
-		"create table effect (key text not null)", // no unique key: what runs twice shows
+		"create table arrival (operation text not null)", // each forward
+		"create table effect (key text not null)",        // no unique key: what runs twice shows
 		"create table receipt (operation text primary key, fingerprint text, status integer not null, body blob)",
 		"create table seen (key text primary key)",
 	} {
@@ -206,10 +210,6 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-func (s *service) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "unix", s.socket())
-}
-
 func (s *service) count(tb testing.TB, query string, args ...any) (n int) {
 	tb.Helper()
 	must(tb, s.db.QueryRowContext(tb.Context(), query, args...).Scan(&n))
@@ -219,6 +219,12 @@ func (s *service) count(tb testing.TB, query string, args ...any) (n int) {
 func (s *service) effects(tb testing.TB, key string) int {
 	tb.Helper()
 	return s.count(tb, "select count(*) from effect where key = ?", key)
+}
+
+// forwards is how often the operation was forwarded that was forwarded most often.
+func (s *service) forwards(tb testing.TB) int {
+	tb.Helper()
+	return s.count(tb, "select coalesce(max(n), 0) from (select count(*) as n from arrival group by operation)")
 }
 
 func (s *service) tombstones(tb testing.TB) int {

@@ -45,7 +45,7 @@ func Strike(signal syscall.Signal) {
 	}
 	renewing.Lock()
 	defer renewing.Unlock()
-	fmt.Println("stop")
+	_, _ = fmt.Fprintln(os.Stdout, "stop")
 	if err := Stop(); err != nil {
 		panic(err)
 	}

@@ -37,6 +37,7 @@ type ground struct {
 // relayer is a webhook.Hooks of any transaction.
 type relayer interface {
 	Relay(cfg webhook.RelayConfig) *webhook.Relay
+	Endpoints() *webhook.Endpoints
 }
 
 func newGround(t *testing.T, kind string) *ground {
@@ -163,6 +164,17 @@ func (g *ground) count(t *testing.T, query string, args ...any) int {
 func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.db, query, args...)
+}
+
+// until waits until a query returns a number. How endpoints are doing is written down a little later than what has become of their deliveries.
+func (g *ground) until(t *testing.T, what string, want int, query string) {
+	t.Helper()
+	harness.Until(t, func() error {
+		if n := g.count(t, query); n != want {
+			return fmt.Errorf("%d %s, want %d", n, what, want)
+		}
+		return nil
+	})
 }
 
 // settled waits until nothing waits for an attempt.

@@ -148,6 +148,35 @@ func testRotate[TX any](t *testing.T, g *ground[TX]) {
 
 func second(_ webhook.Endpoint, _ string, err error) error { return err }
 
+// TestPublicKey: an endpoint that signs with a private key shows the public one whenever it is shown, and one with another secret shows none.
+func TestPublicKey(t *testing.T) {
+	testenv.Both(t)
+	on(t, testPublicKey[pgx.Tx], testPublicKey[*sql.Tx])
+}
+
+func testPublicKey[TX any](t *testing.T, g *ground[TX]) {
+	ctx, es := t.Context(), g.hooks.Endpoints()
+	private, public := webhook.NewKeyPair()
+	created, secret, err := es.Create(ctx, webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}, Secret: private})
+	must(t, err)
+	got, err := es.Get(ctx, "acme", created.ID)
+	must(t, err)
+	list, err := es.List(ctx, "acme")
+	must(t, err)
+	if secret != private || created.PublicKey != public || got.PublicKey != public || list[0].PublicKey != public {
+		t.Errorf("%q, %q and %q, want %q", created.PublicKey, got.PublicKey, list[0].PublicKey, public)
+	}
+	private, public = webhook.NewKeyPair()
+	rotated, _, err := es.Rotate(ctx, "acme", created.ID, webhook.Rotation{Secret: private})
+	must(t, err)
+	if rotated.PublicKey != public {
+		t.Errorf("after it was rotated: %q", rotated.PublicKey)
+	}
+	if rotated, _, err = es.Rotate(ctx, "acme", created.ID, webhook.Rotation{}); err != nil || rotated.PublicKey != "" {
+		t.Errorf("with a secret: %q, %v", rotated.PublicKey, err)
+	}
+}
+
 // TestEncryptionBegins: endpoints that were stored without an Encrypter are read with one, and their secrets are encrypted by the next change.
 func TestEncryptionBegins(t *testing.T) {
 	testenv.Both(t)

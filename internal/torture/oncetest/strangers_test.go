@@ -21,7 +21,7 @@ import (
 type stranger[TX any] struct {
 	name    string
 	only    oncetest.Fault // the one kind that finds the bug, if others do not
-	dedupes bool          // the provider does
+	dedupes bool           // the provider does
 	leased  bool
 	skip    []oncetest.Fault
 

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -65,6 +66,7 @@ type system[TX any] struct {
 	db    harness.Store[TX]
 	no    bool // the last step says no
 	waits bool // before its third step, or before that is undone if the last one says no
+	ttl   time.Duration // of its nodes; zero means 200 ms, for a test in which nodes die
 	at    func(point string)
 }
 
@@ -179,7 +181,7 @@ func (s system[TX]) service(ctx context.Context, callKey, key, what string) erro
 
 func (s system[TX]) runner(of store.Store[TX], d saga.AnyDefinition) *saga.Runner[TX] {
 	return saga.NewRunner(of, saga.Config{
-		TTL: ttl, Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Every: 20 * time.Millisecond, Observer: saga.Log(slog.New(slog.DiscardHandler)),
+		TTL: cmp.Or(s.ttl, ttl), Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Every: 20 * time.Millisecond, Observer: saga.Log(slog.New(slog.DiscardHandler)),
 	}, d)
 }
 

@@ -58,6 +58,7 @@ func TestAnyNode(t *testing.T) {
 }
 
 func anyNode[TX any](t *testing.T, s system[TX]) {
+	s.ttl = patience
 	d := s.definition()
 	starter := s.runner(s.db, d)
 	var keys []string
@@ -107,6 +108,7 @@ func TestWoken(t *testing.T) {
 }
 
 func woken[TX any](t *testing.T, s system[TX]) {
+	s.ttl = patience
 	var asked atomic.Int64
 	inside := make(chan struct{}, 1)
 	goOn := make(chan struct{}, 1)

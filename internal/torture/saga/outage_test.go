@@ -109,7 +109,7 @@ func TestClock(t *testing.T) {
 }
 
 func clocks[TX any](t *testing.T, s system[TX], server harness.Server) {
-	s.waits = true
+	s.waits, s.ttl = true, patience
 	def := s.definition()
 	for _, ahead := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 		must(t, server.SetClock(ahead))

@@ -23,8 +23,8 @@ var webhooksEntry = cli.Entry{
 	Name: "demo webhooks", Brief: "kill a sender of webhooks and their receiver, then count what was booked",
 	Help: `Starts a sender of webhooks with two nodes, and a receiver, which have a database each, as processes of
 their own. Clients make refunds at the sender. An event about each (package webhook) commits with it, and
-goes to three endpoints of a tenant: the receiver, one that never answers, and one that always fails
-and is disabled in the end.
+goes to three endpoints of a tenant: the receiver, one that never answers, and one that fails, says
+that it is gone, and is disabled.
 
 The receiver verifies each request, and books its event through an inbox. It is slow, and one of five
 answers is lost. In the middle its secret is replaced, and the old one retired later. It also gets forged requests: with a wrong secret
@@ -145,7 +145,7 @@ func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, 
 	f.row(r.SenderKills, fmt.Sprintf("times one of %d nodes of the sender was killed (SIGKILL)", r.Nodes))
 	f.row(r.ReceiverKills, "times the receiver was killed")
 	f.row(r.Hung, "requests to an endpoint that never answers")
-	f.row(r.Failed, "requests to an endpoint that always fails")
+	f.row(r.Failed, "requests to an endpoint that fails")
 	f.head("the receiver")
 	f.row(r.Deliveries, fmt.Sprintf("deliveries have come to it, of %d events", r.Sent))
 	f.row(r.DuplicatesDiscarded, "of them discarded: the event was booked")

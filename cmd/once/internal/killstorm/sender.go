@@ -39,9 +39,8 @@ const (
 	endpointsPath  = "/webhooks/endpoints"
 
 	// Shorter than those of a service, so that a storm sees all of them.
-	hookTTL          = time.Second
-	hookDisableAfter = 6 * time.Second
-	hookTimeout      = time.Hour // an endpoint that hangs never fails
+	hookTTL     = time.Second
+	hookTimeout = time.Hour // an endpoint that hangs never fails
 )
 
 var hookSchedule = []time.Duration{
@@ -71,7 +70,7 @@ func NewSender(s *sqlstore.Store, ports []uint16, log *slog.Logger) (*Sender, er
 		Encrypter: encrypter,
 		Guard:     &ssrf.Guard{AllowHTTP: true, AllowPorts: ports, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	})
-	relay := hooks.Relay(webhook.RelayConfig{Schedule: hookSchedule, Timeout: hookTimeout, DisableAfter: hookDisableAfter, TTL: hookTTL, Observer: webhook.LogRelay(log)})
+	relay := hooks.Relay(webhook.RelayConfig{Schedule: hookSchedule, Timeout: hookTimeout, TTL: hookTTL, Observer: webhook.LogRelay(log)})
 	engine := once.New(s, once.Config{AfterCommit: relay.Wake, Observer: once.Log(log)})
 	mux := http.NewServeMux()
 	mux.Handle("POST "+refundsPath, oncehttp.Handler(engine, oncehttp.Config{Principal: bearer}, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {

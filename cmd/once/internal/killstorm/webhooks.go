@@ -398,7 +398,10 @@ func (s *Webhooks) await(ctx context.Context, look func() (n int, enough bool, e
 
 const awaitPatience = time.Minute
 
-// sickEndpoints are two endpoints: one never answers, and one always says 500.
+// failures of an endpoint until it says that it is gone: some behind its circuit.
+const failures = 6
+
+// sickEndpoints are two endpoints: one never answers, and one says 500, and then that it is gone.
 type sickEndpoints struct {
 	address      string
 	hung, failed atomic.Int64 // requests
@@ -417,7 +420,10 @@ func (e *sickEndpoints) serve(ctx context.Context) (stop func(), err error) {
 		<-r.Context().Done()
 	})
 	mux.HandleFunc("/fails", func(w http.ResponseWriter, _ *http.Request) {
-		e.failed.Add(1)
+		if e.failed.Add(1) > failures {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -147,5 +149,31 @@ func check(t *testing.T, r *Request, err error) {
 	}
 	if _, err := url.Parse(strings.TrimPrefix(r.Place(), r.Method+" ")); err != nil || r.URL.User != nil {
 		t.Errorf("%s: %v", r.Place(), err)
+	}
+}
+
+// TestCurlInAFile: a curl command in a file is split as a shell splits it. Where a shell would put something else in its place, it is an error.
+func TestCurlInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "charge.txt")
+	read := func(text string) (*Request, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ReadFile(file)
+	}
+	r, err := read("curl 'http://localhost:8080/charges' \\\n  -H \"A: \\\"a\\\\b\\x\" \\\n-H X-Empty\\; --data-raw ''\\''a='b\" c\"\n")
+	if err != nil || r.Place() != "POST http://localhost:8080/charges" || r.Header.Get("A") != `"a\b\x` || string(r.Body) != "'a=b c" || len(r.Header["X-Empty"]) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for says, text := range map[string]string{
+		"has a $":      "curl localhost -H \"A: $SESAME\" -d x",
+		"has a `":      "curl localhost -d `sesame`",
+		"has a |":      "curl localhost -d sesame | jq",
+		"does not end": "curl localhost -d 'sesame",
+		"--form":       "curl localhost --form sesame=1",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ". Try: ") || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

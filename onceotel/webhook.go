@@ -1,0 +1,35 @@
+package onceotel
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncelib/once/webhook"
+)
+
+// Attributes of the spans of webhooks.
+const (
+	webhookEndpoint = attribute.Key("once.webhook.endpoint")
+	webhookType     = attribute.Key("once.webhook.type")
+)
+
+// WebhookSpan implements [webhook.Tracer]: a span "webhook {type}" for each request to an endpoint. The URL, the tenant and the text of an error are not in it: they are those of a
+// customer, or of this network.
+func (t *Telemetry) WebhookSpan(ctx context.Context, s webhook.Span) (_ context.Context, end func(status int, failure string)) {
+	ctx, span := t.tracer.Start(ctx, "webhook "+s.EventType, trace.WithSpanKind(trace.SpanKindClient), trace.WithNewRoot(), trace.WithAttributes( //nolint:spancheck // the end that is returned ends it
+		webhookType.String(s.EventType), webhookEndpoint.String(s.Endpoint), semconv.MessagingMessageID(s.EventID), attemptKey.Int(s.Attempt)))
+	return ctx, func(status int, failure string) { //nolint:spancheck // so it does
+		if status > 0 {
+			span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+		}
+		if failure != "" {
+			span.SetAttributes(semconv.ErrorTypeKey.String(failure))
+			span.SetStatus(codes.Error, failure)
+		}
+		span.End()
+	}
+}

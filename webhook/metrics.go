@@ -1,0 +1,46 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/oncelib/once/internal/base/instrument"
+)
+
+// RelayMetrics returns an observer that counts attempts by their result, endpoints that are disabled, and requests that could not be made because of this process or its network.
+// No endpoint and no tenant is a label. Each counter is 0 from the start of the relay on, so that the first endpoint that is disabled is an increase. to is an onceprom.Metrics or an
+// onceotel.Telemetry.
+func RelayMetrics(to instrument.Recorder) RelayObserver { return relayMetrics{to} }
+
+type relayMetrics struct{ to instrument.Recorder }
+
+// counters are those of a relay, with the values of their label.
+var counters = map[instrument.ID][]string{
+	instrument.WebhookAttempts:    {string(EventDelivered), string(EventFailed), string(EventRanOut)},
+	instrument.WebhookDisabled:    {string(DisabledByFailing), string(DisabledByGone)},
+	instrument.WebhookOwnFailures: {ownResources, ownProxy, ownRoute, ownName},
+}
+
+// Observe implements [RelayObserver].
+func (m relayMetrics) Observe(ctx context.Context, e RelayEvent) {
+	switch e.Type { //nolint:exhaustive // the others are not counted
+	case EventTaken:
+		for id, values := range counters {
+			for _, value := range values {
+				zero := instrument.One(id, value)
+				zero.Value = 0
+				m.to.Record(ctx, zero)
+			}
+		}
+	case EventDelivered, EventFailed, EventRanOut:
+		m.to.Record(ctx, instrument.One(instrument.WebhookAttempts, string(e.Type)))
+	case EventDisabled:
+		by := DisabledByFailing
+		if e.Status == http.StatusGone {
+			by = DisabledByGone
+		}
+		m.to.Record(ctx, instrument.One(instrument.WebhookDisabled, string(by)))
+	case EventOurs:
+		m.to.Record(ctx, instrument.One(instrument.WebhookOwnFailures, ownReason(e.Err)))
+	}
+}

@@ -1,0 +1,42 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"strconv"
+)
+
+// Span is what a [Tracer] is told of a request to an endpoint.
+type Span struct {
+	EventType string
+	EventID   string // webhook-id
+	Endpoint  string // its ID
+	Attempt   int    // from 1
+}
+
+// Tracer starts a span for each request to an endpoint.
+type Tracer interface {
+	// WebhookSpan is called when the request begins, which goes on with the context that it returns. end is called once: with the status of the answer, which is 0 if there was none, and
+	// with why the attempt has failed, in a word, without a text of the network. "" means that it was delivered.
+	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
+}
+
+// traced makes an attempt, and shows it to RelayConfig.Tracer.
+func (r *Relay) traced(ctx context.Context, d *delivery, q *request) (a answer) {
+	if r.cfg.Tracer == nil {
+		return q.send(ctx, r.client)
+	}
+	ctx, end := r.cfg.Tracer.WebhookSpan(ctx, Span{EventType: d.kind, EventID: d.uid, Endpoint: d.target.uid, Attempt: d.attempts + 1})
+	a = q.send(ctx, r.client)
+	failure := ""
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled) && a.Status == 0:
+		failure = "drained" // Run has ended
+	case a.Status == 0:
+		failure = a.Error
+	case !a.delivered():
+		failure = strconv.Itoa(a.Status)
+	}
+	end(a.Status, failure)
+	return a
+}
