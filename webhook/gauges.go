@@ -74,5 +74,5 @@ func (r *Relay) slow() int {
 	r.boarding.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.slow
+	return b.slow + len(b.stuck)
 }

@@ -217,8 +217,9 @@ func TestDisabled(t *testing.T) {
 
 // TestGoneBeforeAChange: an endpoint is not disabled for what it was before a person changed it: its URL may be another one now.
 func TestGoneBeforeAChange(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
+	harness.Each(t, []string{harness.SQLite, harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
 		g := newGround(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		changed := make(chan struct{})

@@ -79,8 +79,9 @@ func (noEncrypter) Encrypt([]byte, []byte) ([]byte, error) { return nil, errors.
 
 // TestAnswerCannotBeEncrypted: an outcome whose answer cannot be encrypted is written down without it, and not delivered again.
 func TestAnswerCannotBeEncrypted(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
-	harness.Each(t, []string{harness.SQLite}, func(t *testing.T, kind string) {
+	harness.Each(t, []string{harness.SQLite, harness.MariaDB}, func(t *testing.T, kind string) {
 		const events = 5
 		inner, err := once.NewEncrypter(bytes.Repeat([]byte{7}, 32))
 		must(t, err)
