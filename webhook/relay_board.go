@@ -340,7 +340,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 	now := time.Now()
 	t := b.targets[id]
 	if t == nil {
-		t = &target{id: id, flight: map[int64]bool{}, index: -1, at: now}
+		t = &target{id: id, uid: s.uid, part: part, flight: map[int64]bool{}, index: -1, at: now}
 		b.targets[id] = t
 	}
 	if t.gone || t.version == 0 {
@@ -355,7 +355,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 		t.health, t.at = health{stored: t.stored}, now
 	}
 	t.stored = t.stored || h.stored
-	t.part, t.version, t.settings, t.gone = part, version, *s, false
+	t.version, t.settings, t.gone = version, *s, false
 	t.concurrency = min(t.concurrency, maxConcurrency)
 	t.window = max(1, min(t.window, t.concurrency))
 	b.list(t, now)

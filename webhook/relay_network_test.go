@@ -62,7 +62,7 @@ func (b *board) try(t *testing.T, id, event int64, fresh bool, err error) *deliv
 			b.claimed(a, time.Now())
 		}
 		if d == nil {
-			time.Sleep(time.Until(again)) // of a synctest bubble
+			<-time.After(time.Until(again)) // of a synctest bubble
 			continue
 		}
 		d.answer = answer{Attempt: Attempt{At: time.Now()}, err: err, fresh: fresh}

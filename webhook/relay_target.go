@@ -9,7 +9,8 @@ import (
 // target is what this process knows of an endpoint whose part it holds: what a person has set, how it is doing, and what is on its way to it. The board's lock
 // guards it.
 type target struct {
-	id      int64
+	id      int64  // this one, uid and part never change, and are read without the lock of the board
+	uid     string // in the API
 	part    int
 	version int64
 	settings
