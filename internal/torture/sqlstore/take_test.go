@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestTakeIsOneTransaction: sixteen operations that wait are taken by as many round trips as one, and those that another transaction has
+// TestTakeIsOneTransaction: fifteen operations that wait are taken by as many round trips as one, and those that another transaction has
 // locked are left out.
 func TestTakeIsOneTransaction(t *testing.T) {
 	testenv.Prove(t)
