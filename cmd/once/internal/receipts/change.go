@@ -99,7 +99,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	defer db.Close()
-	found := false
+	var found bool
 	if c.yes {
 		found, err = t.Forget(ctx, args[0])
 	} else {

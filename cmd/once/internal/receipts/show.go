@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,7 +76,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	line("created", words.Time(s.CreatedAt))
 	if !r.Tombstone {
 		line("fingerprint", words.Either(s.Fingerprint != "", s.Fingerprint, "none: a reused key is not noticed"))
-		line("status", fmt.Sprint(s.Status))
+		line("status", strconv.Itoa(s.Status))
 		line("body", words.Count(s.BodyBytes, "byte"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
