@@ -232,24 +232,23 @@ func TestEveryCallOfSettleFails(t *testing.T) {
 			if err == nil {
 				final++
 				s.judge(t, operation, got)
-			} else {
-				unclear++
-				committed := s.finished(t.Context(), operation)
-				hits := faults.Heal()
-				for _, clear := range []storetest.Point{storetest.BeginRetry, storetest.CommitRetry, storetest.CommitLostApplied} {
-					if slices.Contains(hits, clear) {
-						t.Errorf("%v: another run, or a look, tells what has become of it: %v", hits, err)
-					}
-				}
-				got, err = r.Settle(t.Context(), operation)
-				must(t, err)
-				if committed == got.Tombstone {
-					t.Errorf("%v: the service has committed: %t, and then it was settled as %+v", hits, committed, got)
-				}
-				s.judge(t, operation, got)
-				return true
+				return len(faults.Heal()) > 0
 			}
-			return len(faults.Heal()) > 0
+			unclear++
+			committed := s.finished(t.Context(), operation)
+			hits := faults.Heal()
+			for _, clear := range []storetest.Point{storetest.BeginRetry, storetest.CommitRetry, storetest.CommitLostApplied} {
+				if slices.Contains(hits, clear) {
+					t.Errorf("%v: another run, or a look, tells what has become of it: %v", hits, err)
+				}
+			}
+			got, err = r.Settle(t.Context(), operation)
+			must(t, err)
+			if committed == got.Tombstone {
+				t.Errorf("%v: the service has committed: %t, and then it was settled as %+v", hits, committed, got)
+			}
+			s.judge(t, operation, got)
+			return true
 		})
 		testenv.Reportf(t, "%s: %d final, %d unclear", kind, final, unclear)
 		if unclear < 2 || final < 2 {

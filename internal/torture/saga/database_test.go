@@ -64,8 +64,8 @@ type system[TX any] struct {
 	harness.Database
 
 	db    harness.Store[TX]
-	no    bool // the last step says no
-	waits bool // before its third step, or before that is undone if the last one says no
+	no    bool          // the last step says no
+	waits bool          // before its third step, or before that is undone if the last one says no
 	ttl   time.Duration // of its nodes; zero means 200 ms, for a test in which nodes die
 	at    func(point string)
 }

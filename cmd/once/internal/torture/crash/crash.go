@@ -83,7 +83,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 
 // learn sends a request, and sends it again: without a kill, what is right?
 func (r *run) learn(ctx context.Context) (isOver bool, err error) {
-	start, err := r.Effects(ctx)
+	start, err := r.first(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -120,6 +120,21 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	}
 	// A kill tells nothing about a service that does not even keep a key while it lives.
 	return effects > r.unit || r.usual.status != again.status, nil
+}
+
+// longestFirst is how long the first count may fail.
+const longestFirst = 3 * time.Second
+
+// first counts the effects before the first request. A command may listen before it has made its tables.
+func (r *run) first(ctx context.Context) (n int64, err error) {
+	for end := time.Now().Add(longestFirst); ; {
+		if n, err = r.Effects(ctx); err == nil || time.Now().After(end) {
+			return n, err
+		}
+		if err := r.pause(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // eachPacket kills at each packet of a request, one after the other, until a request has no more of them.
