@@ -163,7 +163,7 @@ var errNoAnswer = errors.New("another call of this process has asked for the sam
 // lead tries until there is a verdict to give, in a flight that it leads since began.
 func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time.Time, h handler[TX]) (v verdict) {
 	final := false
-	defer func() { f.End(c.id, v.rec, final) }() // also when fn panics
+	defer func() { f.End(c.id, v.rec, final) }() // also when h panics
 	delay := firstDelay
 	for collisions := 0; ; began = time.Now() {
 		v = c.try(ctx, f, began, h)
@@ -365,7 +365,7 @@ func (c *call[TX]) timeouts() store.Timeouts {
 	return t
 }
 
-// execWithoutKey runs fn without an operation.
+// execWithoutKey runs h without an operation.
 func (c *call[TX]) execWithoutKey(ctx context.Context, h handler[TX]) verdict {
 	for began := c.start; ; began = time.Now() {
 		v := c.try(ctx, nil, began, h)

@@ -188,7 +188,7 @@ type Fingerprint [33]byte
 // differ.
 func FingerprintOf(parts ...[]byte) Fingerprint { return fingerprint.Of(parts...) }
 
-// IsZero reports whether f is the zero fingerprint, which is never compared.
+// isZero reports whether f is the zero fingerprint, which is never compared.
 func (f Fingerprint) isZero() bool { return f == Fingerprint{} }
 
 // matches reports whether a request with f may have the result of one that was

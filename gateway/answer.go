@@ -51,12 +51,20 @@ func (e *noAnswerError) Unwrap() error { return e.a.err }
 // after its commit, answers like that.
 func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
 
-// ofReceipt is the answer that a service has stored.
-func ofReceipt(r Receipt) *answer {
-	a := &answer{Class: classCompleted, Status: r.Status, Operation: r.Operation, header: r.Header.Clone(), body: r.Body, hasBody: true, fromReceipt: true}
-	if a.header == nil {
-		a.header = http.Header{}
+// kept returns the headers of an answer that others than the first caller may see: those that are stored. The status of gRPC is one.
+func (rt *route) kept(h http.Header) http.Header {
+	kept, grpc := http.Header{}, isGRPC(h)
+	for name, values := range h {
+		if rt.keeps[name] || grpc && strings.HasPrefix(name, "Grpc-") {
+			kept[name] = values
+		}
 	}
+	return kept
+}
+
+// ofReceipt is the answer that a service has stored.
+func (rt *route) ofReceipt(r Receipt) *answer {
+	a := &answer{Class: classCompleted, Status: r.Status, Operation: r.Operation, header: rt.kept(r.Header), body: r.Body, hasBody: true, fromReceipt: true}
 	switch {
 	case a.header.Get("Content-Type") != "" || len(a.body) == 0:
 	case json.Valid(a.body):
@@ -82,11 +90,9 @@ func (rt *route) result(a *answer) store.Result {
 		res.Header = append(res.Header, store.Field{Name: name, Value: value})
 		size += len(name) + len(value) + len(": \n")
 	}
-	for name, values := range a.header {
+	for name, values := range rt.kept(a.header) {
 		for _, v := range values {
-			if rt.keeps[name] {
-				add(name, v)
-			}
+			add(name, v)
 		}
 	}
 	for name, values := range a.trailer {

@@ -37,8 +37,10 @@ func classOf(status int, h http.Header) class {
 
 const statusClosed = 499 // of nginx: its client has hung up
 
+// isGRPC reports whether the status of gRPC is in headers or trailers. That of gRPC-Web is in the body.
 func isGRPC(h http.Header) bool {
-	return strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+	rest, ok := strings.CutPrefix(h.Get("Content-Type"), "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
 // statusOfGRPC returns the status of HTTP that says the same about execution as the grpc-status of an answer. An
@@ -61,8 +63,8 @@ func statusOfGRPC(header, trailer http.Header) int {
 		return http.StatusGatewayTimeout
 	case 14: // UNAVAILABLE
 		return http.StatusServiceUnavailable
-	case 8: // RESOURCE_EXHAUSTED
-		return http.StatusTooManyRequests
+	case 8: // RESOURCE_EXHAUSTED: also of an answer that is too large, when the work is done
+		return http.StatusBadGateway
 	case 16: // UNAUTHENTICATED
 		return http.StatusUnauthorized
 	case 7: // PERMISSION_DENIED

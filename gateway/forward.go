@@ -22,10 +22,13 @@ type forward struct {
 
 	fingerprint string // of the request, in hexadecimal
 
-	last *answer // of the last forward, or of a receipt
+	last    *answer // of the last forward, or of a receipt
+	release func()  // has duplicates wait no longer; nil: an engine keeps them
 }
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
+
+var errSwitched = errors.New("the service has switched protocols, where an answer was due")
 
 // maxFresh bounds how often a request is sent again that a connection from the pool has not taken.
 const maxFresh = 3
@@ -61,6 +64,10 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 		return a, a.Class == classNotSent && s.reused && ctx.Err() == nil
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body does not end with ctx
+		a.Class, a.err = classUnknown, errSwitched
+		return a, false
+	}
 	a.Status, a.said, a.header, a.hasBody = resp.StatusCode, resp.StatusCode, resp.Header, true
 	outcome := http.Header{OutcomeHeader: resp.Header[OutcomeHeader]}
 	a.Class = classOf(a.Status, outcome)
@@ -94,6 +101,13 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 		out.Header["User-Agent"] = nil // net/http must not say one
 	}
 	f.rt.g.address(&httputil.ProxyRequest{In: in, Out: out})
+	if f.rt.OnUnknown == PolicyForwardSameKey { // however a client has written it
+		names := f.rt.cfg.Preset.KeyHeaders
+		for _, name := range names {
+			delete(out.Header, name)
+		}
+		out.Header[names[0]] = []string{f.x.Operation.Key}
+	}
 	out.Header[OperationHeader] = []string{operation}
 	out.Header[FingerprintHeader] = []string{f.fingerprint}
 	body, size := f.x.Body()
@@ -139,6 +153,9 @@ func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 // stream sends an answer to the client as it comes. A client that is gone ends it: the service has answered.
 func (f *forward) stream(resp *http.Response, a *answer) {
 	a.streamed = true
+	if f.release != nil { // they cannot have it
+		f.release()
+	}
 	status := wire.StatusOmitted
 	if a.Class == classRefused {
 		status = wire.StatusNotStored

@@ -84,18 +84,18 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(&client{ResponseWriter: w, grpc: isGRPC(r.Header)}, matched)
 }
 
-// routeFor returns the route of r, and r with its pattern. A path that is not clean is one of the clean path's route: the
-// service may clean it as well.
+// routeFor returns the route of r, and r with its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
+// clean path, since the service may clean it as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
-	clean := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: cleanPath(r.URL.Path)}}
-	h, pattern := g.mux.Handler(clean)
-	rt, ok := h.(*route)
-	if !ok {
-		return nil, nil
+	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
+		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: u})
+		if rt, ok := h.(*route); ok {
+			matched := *r
+			matched.Pattern = pattern
+			return rt, &matched
+		}
 	}
-	matched := *r
-	matched.Pattern = pattern
-	return rt, &matched
+	return nil, nil
 }
 
 func cleanPath(p string) string {

@@ -115,7 +115,7 @@ func (f *forward) look(ctx context.Context, operation string) *answer {
 	if err != nil || !found || r.Tombstone || f.isOfAnother(r) {
 		return nil
 	}
-	return ofReceipt(r)
+	return f.rt.ofReceipt(r)
 }
 
 // isOfAnother reports whether a receipt is that of another request.
@@ -151,7 +151,7 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	case f.isOfAnother(r):
 		return answer{}, lease.Unclear, errOtherRequest
 	}
-	f.last = ofReceipt(r)
+	f.last = f.rt.ofReceipt(r)
 	return *f.last, lease.Happened, nil
 }
 
@@ -255,9 +255,12 @@ func (g *Gateway) Handlers() lease.Handlers {
 			continue
 		}
 		rt := g.newRoute(r)
-		handlers[r.Pattern] = func(ctx context.Context, op once.Operation) error {
+		ask := func(ctx context.Context, op once.Operation) error {
 			_, _, err := g.engine.Exec(ctx, op, (&forward{rt: rt, fingerprint: hex.EncodeToString(op.Fingerprint[:])}).run)
 			return err
+		}
+		for method := range rt.methods {
+			handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask
 		}
 	}
 	return handlers

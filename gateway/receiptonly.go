@@ -81,7 +81,8 @@ func (f *forward) withReceipts() {
 
 // leads finds or makes the answer that duplicates wait for.
 func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err error) {
-	defer f.rt.g.flights.end(id, fl) // also if it panics
+	f.release = sync.OnceFunc(func() { f.rt.g.flights.end(id, fl) })
+	defer f.release() // also if it panics
 	ctx := context.WithoutCancel(f.r.Context())
 	operation, a, err := f.lookUp(ctx, id)
 	status = wire.StatusReplayed
@@ -89,15 +90,19 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 		a, status, err = f.decide(ctx, operation)
 	}
 	if err == nil && !a.streamed && (status == wire.StatusReplayed || status == wire.StatusStored) {
-		fl.a = a
+		shared := *a
+		shared.header = f.rt.kept(a.header)
+		fl.a = &shared
 	}
 	return a, status, err
 }
 
-// follow waits for what the leader of a flight is answered.
+// follow waits for what the leader of a flight is answered, as long as the route lets a duplicate wait.
 func (f *forward) follow(fl *flight) {
 	ctx, cancel := f.x.Context()
 	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, f.rt.Wait)
+	defer stop()
 	select {
 	case <-fl.ended:
 	case <-ctx.Done():
@@ -129,7 +134,7 @@ func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ 
 		case f.isOfAnother(r):
 			return operation, nil, errOtherRequest
 		default:
-			return operation, ofReceipt(r), nil
+			return operation, f.rt.ofReceipt(r), nil
 		}
 	}
 }
@@ -150,7 +155,7 @@ func (f *forward) decide(ctx context.Context, operation string) (a *answer, stat
 	case found && f.isOfAnother(r):
 		return a, "", errOtherRequest
 	case found && !r.Tombstone:
-		return ofReceipt(r), wire.StatusReplayed, nil
+		return f.rt.ofReceipt(r), wire.StatusReplayed, nil
 	case a.Class == classRefused:
 		return a, wire.StatusNotStored, nil
 	}

@@ -184,7 +184,7 @@ func (c *Config) check() error {
 	case c.Consumer == "":
 		return errors.New("the consumer is empty. Try: who applies the messages, such as \"billing\"")
 	case c.Order > LatestVersion:
-		return fmt.Errorf("there is no order %d. Try: Once, InOrder or LatestVersion", c.Order)
+		return fmt.Errorf("there is no order %d. Try: AnyOrder, InOrder or LatestVersion", c.Order)
 	case c.Retain < 0, c.Redelivery < 0, c.MaxJump < 0, c.GapAlarm < 0, c.MaxPayload < 0, c.HandlerTimeout < 0:
 		return fmt.Errorf("negative Retain %v, Redelivery %v, MaxJump %d, GapAlarm %v, MaxPayload %d or HandlerTimeout %v", c.Retain, c.Redelivery, c.MaxJump, c.GapAlarm, c.MaxPayload, c.HandlerTimeout)
 	}

@@ -171,7 +171,7 @@ func (c *call) key() string {
 	return Key(r.id.Scope, r.id.Key, c.phase, r.saved.generation(c.phase))
 }
 
-// make makes the call, or finds out what became of one that was begun. Without an error its outcome is saved.
+// make makes the call, or finds out what became of one that was begun. Without an error its outcome is known; the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
 	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
@@ -250,7 +250,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	return nil
 }
 
-// answered saves what fn has returned.
+// answered notes what fn has returned. The next write of the run stores it.
 func (c *call) answered(ctx context.Context, value any, err error) error {
 	r := c.run
 	var failure *once.Failure

@@ -26,7 +26,7 @@ type Run struct {
 	opts store.BeginOptions
 
 	phase sync.Mutex // locked while one is under way
-	saved saved      // of the phases that have ended
+	saved saved      // of the phases: those that have ended, an intent, and answers that the next write stores
 	given []string   // names of phases whose values the handler has got
 	lost  error      // a write may be applied later; nothing more is written
 

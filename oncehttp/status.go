@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ProblemNotFound is the code of a problem of [StatusHandler], with the status 404: nothing is known of the operation.
+// problemNotFound is the code of a problem of [StatusHandler], with the status 404: nothing is known of the operation.
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
 // StatusHandler serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
@@ -43,7 +43,7 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
 	p := compile(cfg, e.Config().Retain)
 	if of == nil {
-		panic("oncehttp: Status: of is nil.\nTry: a function that takes the key out of the path.")
+		panic("oncehttp: StatusHandler: of is nil.\nTry: a function that takes the key out of the path.")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{plan: p, w: w, r: r}

@@ -35,7 +35,7 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// Error is how a store fails. Every error that an Operations, Store or Claim returns is one.
+// Error is how a store fails. Every error that an Operations, Store or Transaction returns is one.
 type Error struct {
 	Kind Kind
 	Err  error

@@ -5,8 +5,8 @@
 // transactions). Whatever once does to that row is one of three verbs: read it,
 // swap it for another under a condition, or open a transaction that claims it.
 //
-// An [Operations] can read and swap, which is all that leases, sagas and a console
-// need; Redis or DynamoDB can be one. A [Store] also lets the user's writes
+// An [Operations] can read and swap; Redis or DynamoDB can be one. With a Renewer that is
+// all that leases and sagas need. A [Store] also lets the user's writes
 // share the commit. Parameters are structs and interfaces never grow: a new
 // ability is a small optional interface, found with [As].
 //

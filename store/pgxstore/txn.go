@@ -92,7 +92,7 @@ func rolledBack(ended bool, err error) error {
 
 var errEnded = errors.New("the handler has ended the transaction by itself. Try: return an error to roll back, a value to commit")
 
-// Commit sends what was appended, the record and COMMIT in one round trip.
+// Commit sends the record, what was appended and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
 	if t.end() {

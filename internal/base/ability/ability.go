@@ -12,7 +12,7 @@ type DeadlockDetector interface {
 }
 
 // Irrevocable is a store.Store whose Rollback does not undo what a handler has done, because it
-// works in several transactions or calls other services. Its Claim's Rollback returns nil if nothing
+// works in several transactions or calls other services. Its Transaction's Rollback returns nil if nothing
 // stands and the operation is absent again, an error of store.KindPartial if earlier steps stand, and
 // one of store.KindUncertain if an external call was begun whose outcome is not known. A final failure is
 // committed, and not rolled back. Commit settles a lost answer itself, as far as that can be done in its time. The engine
@@ -36,8 +36,8 @@ type Deferred interface {
 
 // Expiring is a store.Transaction that may be ended by its store while the handler still has it.
 type Expiring interface {
-	// Ended returns a channel that is closed when the store has ended the claim: nothing was
-	// applied, and the operation can be claimed again. It is nil if the store never does.
+	// Ended returns a channel that is closed when the store has ended the transaction: nothing of it was
+	// applied, and the operation can be claimed again (of a leased one, what ended before stands). It is nil if the store never does.
 	Ended() <-chan struct{}
 
 	// OnEnd has f called, in a goroutine of its own, when the store has ended the claim, or at once

@@ -103,4 +103,19 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "lease.(*completing).resume", Old: "case c.AskOnly && (s.Call == nil || !s.Call.Check):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"}},
 		Tests: in("lease", "TestCompleterAsksOnly"),
 	},
+	{
+		Name:  "a path with an encoded slash is another route's",
+		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: "RawPath: r.URL.RawPath", New: ""}},
+		Tests: in("gateway", "TestEncodedSlash"),
+	},
+	{
+		Name:  "the cookies of a receipt are told to every caller",
+		Edits: []Edit{{In: "gateway.(*route).ofReceipt", Old: "header: rt.kept(r.Header)", New: "header: r.Header.Clone()"}},
+		Tests: in("gateway", "TestDuplicatesOfReceipts"),
+	},
+	{
+		Name:  "what is unknown on a route without a method is never asked about",
+		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask", New: "handlers[r.Pattern] = ask\n_ = method"}},
+		Tests: in("gateway", "TestHandlersOfEachMethod"),
+	},
 }

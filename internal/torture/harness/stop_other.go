@@ -8,4 +8,6 @@ import (
 )
 
 // Stop refuses: no server of a test runs here.
-func Stop() error { return errors.New("harness: processes are stopped on Linux only, this is " + runtime.GOOS) }
+func Stop() error {
+	return errors.New("harness: processes are stopped on Linux only, this is " + runtime.GOOS)
+}
