@@ -371,8 +371,9 @@ func TestCheckOfServices(t *testing.T) {
 			if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
 				t.Fatal(err)
 			}
-			if found := check(t, "http://127.0.0.1:"+port, c.effects); !slices.Equal(found, c.want) {
-				t.Errorf("found %q, want %q", found, c.want)
+			found := check(t, "http://127.0.0.1:"+port, c.effects)
+			if certain := slices.DeleteFunc(found, func(f string) bool { return f == "stuck" }); !slices.Equal(certain, c.want) { // that one needs a coincidence
+				t.Errorf("found %q, want %q", certain, c.want)
 			}
 		})
 	}
