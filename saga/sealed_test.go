@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -176,6 +177,7 @@ func TestKeyRotation(t *testing.T) {
 		run := func(e once.Encrypter, d *saga.Definition[string, string], key string) (string, error) {
 			ctx, cancel := context.WithTimeout(g.Context(), 5*time.Second)
 			defer cancel()
+			defer synctest.Wait() // the work that a caller leaves may be at a step at this instant
 			return saga.Do(ctx, g.runnerWith(e, true, short, long), d, saga.ID{Tenant: "acme", Key: key}, "secret")
 		}
 		reads := func(when string, e once.Encrypter, want bool) {
