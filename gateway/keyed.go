@@ -25,6 +25,7 @@ const settleTime = 5 * time.Second
 
 var (
 	errOtherRequest = errors.New("the receipt is that of another request under the same key")
+	errForgotten    = errors.New("the operation was first sent so long ago that its receipt may be gone")
 	errStreamed     = errors.New("gateway: the client has a part of an answer already")
 	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
 )
@@ -127,7 +128,7 @@ func (f *forward) isOfAnother(r Receipt) bool {
 func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	switch f.rt.OnUnknown {
 	case PolicyCheck:
-		return lease.CallPolicy{Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
+		return lease.CallPolicy{CheckedFor: f.rt.g.cfg.ReceiptsKept, Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
 			return f.settle(ctx, operation)
 		})}
 	case PolicyForwardSameKey:
