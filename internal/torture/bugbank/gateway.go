@@ -129,6 +129,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("lease", "TestLateOwnerIsToldToAskAgain"),
 	},
 	{
+		Name:  "an answer of gRPC that is cut off before its status is a success",
+		Edits: []Edit{{In: "gateway.statusOfGRPC", Old: "err != nil { return http.StatusBadGateway", New: "err != nil { return http.StatusOK"}},
+		Tests: in("gateway", "TestCutAtEveryByteHTTP2"),
+	},
+	{
 		Name:  "a path with an encoded slash is another route's",
 		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: "RawPath: r.URL.RawPath", New: ""}},
 		Tests: in("gateway", "TestEncodedSlash"),
