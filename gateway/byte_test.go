@@ -104,7 +104,7 @@ func TestCutAtEveryByteHTTP1(t *testing.T) {
 			g := newGateway(t, "http://"+s.addr, nil)
 			final := max(0, strings.LastIndex(c.answer, "HTTP/1.1")) // behind the early hints
 			head := final + strings.Index(c.answer[final:], "\r\n\r\n") + 4
-			for cut = 0; cut <= len(c.answer); cut++ {
+			for cut = range len(c.answer) + 1 {
 				c.fates.judge(t, g, s, cut, head, len(c.answer), c.contentType)
 			}
 		})

@@ -230,16 +230,22 @@ func (a *answer) abortIfCut() {
 	}
 }
 
+// id is that under which an engine stores op. Ids of forwards are made of it, also without an engine: a service finds its receipts under them.
+func (g *Gateway) id(op once.Operation) store.ID {
+	id := store.ID{Scope: op.Scope, Key: op.Key}
+	if g.cfg.Engine.HashKeys {
+		id.Key = keyname.Hashed(op.Key)
+	}
+	return id
+}
+
 // giveUp stores a final answer of an operation that has been unknown for too long, and reports whether there is one.
 func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	rec, err := rt.g.engine.ReadRecord(ctx, op)
 	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
 		return err == nil && rec.State == store.StateDone
 	}
-	id := store.ID{Scope: op.Scope, Key: op.Key}
-	if rt.g.cfg.Engine.HashKeys {
-		id.Key = keyname.Hashed(op.Key)
-	}
+	id := rt.g.id(op)
 	progress, err := lease.ProgressOf(id, rec)
 	if err != nil {
 		return false

@@ -51,7 +51,7 @@ func (fs *flights) end(id store.ID, fl *flight) {
 // forwarded as often as it comes, always under one id.
 func (f *forward) withReceipts() {
 	op := f.x.Operation
-	id := store.ID{Scope: op.Scope, Key: op.Key}
+	id := f.rt.g.id(op)
 	fl, leads := f.rt.g.flights.join(id, op.Fingerprint)
 	switch {
 	case leads:

@@ -134,6 +134,16 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestCutAtEveryByteHTTP2"),
 	},
 	{
+		Name:  "the gateway keeps the body of a request in memory",
+		Edits: []Edit{{In: "gateway.(*Route).protected", Old: "MaxMemory: min(maxMemory, r.MaxRequest)", New: "MaxMemory: r.MaxRequest"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "gateway", Test: "TestMemoryIsFlat"}},
+	},
+	{
+		Name:  "without a store, hashed keys have other receipts",
+		Edits: []Edit{{In: "gateway.(*forward).withReceipts", Old: "id := f.rt.g.id(op)", New: "id := store.ID{Scope: op.Scope, Key: op.Key}"}},
+		Tests: in("gateway", "TestModesShareReceipts"),
+	},
+	{
 		Name:  "a path with an encoded slash is another route's",
 		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: "RawPath: r.URL.RawPath", New: ""}},
 		Tests: in("gateway", "TestEncodedSlash"),
