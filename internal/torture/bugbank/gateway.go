@@ -99,7 +99,7 @@ var gatewayMutants = []Mutant{
 		Tests: in("lease", "TestCallersAsk"),
 	},
 	{
-		Name:  "a Completer that only asks goes on with what was voided",
+		Name: "a Completer that only asks goes on with what was voided",
 		Edits: []Edit{
 			{In: "lease.(*completing).resume", Old: "case c.AskOnly && !s.Call.checks(time.Now()):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"},
 			{In: "lease.(*completing).round", Old: "e.State != store.StateUnknown && !e.CallStarted", New: "e.CallStarted && !e.CallStarted"},
