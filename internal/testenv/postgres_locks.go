@@ -4,6 +4,7 @@ package testenv
 // whose advisory locks are always granted and do nothing, as those of CockroachDB.
 const WithoutAdvisoryLocks = `create schema without_locks;
 create function without_locks.pg_try_advisory_xact_lock(bigint) returns boolean language sql as 'select true';
+create function without_locks.pg_try_advisory_xact_lock_shared(bigint) returns boolean language sql as 'select true';
 create function without_locks.pg_advisory_xact_lock(bigint) returns void language sql as 'select'`
 
 // WithoutAdvisoryLocksPath is such a search path.
