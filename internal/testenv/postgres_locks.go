@@ -9,3 +9,10 @@ create function without_locks.pg_advisory_xact_lock(bigint) returns void languag
 
 // WithoutAdvisoryLocksPath is such a search path.
 const WithoutAdvisoryLocksPath = "without_locks,pg_catalog,public"
+
+// UnlistedLocks makes a schema, which must be in front of pg_catalog in the search path, whose pg_locks is empty: as
+// on servers that keep advisory locks and do not list them.
+const UnlistedLocks = `create schema unlisted_locks; create view unlisted_locks.pg_locks as select * from pg_catalog.pg_locks where false`
+
+// UnlistedLocksPath is such a search path.
+const UnlistedLocksPath = "unlisted_locks,pg_catalog,public"

@@ -10,35 +10,29 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
-// probe finds out whether the server keeps claims. It is asked by the first operation of a
-// Store, and by those after it until there is an answer. A connection that another Store
-// has found to keep them need not be asked.
-func (s *Store) probe(ctx context.Context, conn *pgx.Conn, on querier) error {
+// probe finds out whether the server keeps claims. It is asked by the first transaction or sweep of a
+// Store, and by those after it until there is an answer. Of a Join or a Swap nothing depends on that: neither
+// settles a lost commit by a claim. A connection that another Store has found to keep them need not be asked.
+func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 	if s.probed.Load() {
 		return nil
 	}
-	if conn == nil || conn.PgConn().CustomData()[probedKey] == nil {
+	if conn.PgConn().CustomData()[probedKey] == nil {
 		var listed bool
 		var server string
-		if err := on.QueryRow(ctx, pgsql.ListedLock(pgsql.ProbeKey()), pgx.QueryExecModeSimpleProtocol).Scan(&listed, &server); err != nil {
+		if err := conn.QueryRow(ctx, pgsql.ListedLock(pgsql.ProbeKey()), pgx.QueryExecModeSimpleProtocol).Scan(&listed, &server); err != nil {
 			return down(err)
 		}
 		if !listed {
 			return s.probeApart(ctx, server)
 		}
-		if conn != nil {
-			conn.PgConn().CustomData()[probedKey] = true
-		}
+		conn.PgConn().CustomData()[probedKey] = true
 	}
 	s.probed.Store(true)
 	return nil
 }
 
 const probedKey = "once.probed"
-
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
 
 // probing is one on its way, for all operations that wait for it.
 type probing struct {
@@ -51,7 +45,11 @@ type probing struct {
 func (s *Store) probeApart(ctx context.Context, server string) error {
 	s.probing.Lock()
 	p := s.probingNow
-	if p == nil {
+	switch {
+	case s.probed.Load(): // meanwhile
+		s.probing.Unlock()
+		return nil
+	case p == nil:
 		p = &probing{done: make(chan struct{})}
 		s.probingNow = p
 		go func() {

@@ -45,7 +45,7 @@ func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, e
 		return upkeep.Swept{}, down(err)
 	}
 	defer conn.Release()
-	if err := s.probe(ctx, conn.Conn(), conn.Conn()); err != nil {
+	if err := s.probe(ctx, conn.Conn()); err != nil {
 		return upkeep.Swept{}, err
 	}
 	b := make(pipeline, 0, 4)
@@ -95,7 +95,7 @@ func readSwept(br pgx.BatchResults, req upkeep.Sweep) (swept upkeep.Swept, err e
 
 func (s *Store) sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
 	swept := upkeep.Swept{Mark: req.After}
-	if err := s.probe(ctx, tx.Conn(), tx); err != nil {
+	if err := s.probe(ctx, tx.Conn()); err != nil {
 		return swept, err
 	}
 	var alone bool
