@@ -84,7 +84,7 @@ func (s *Store) findOut(ctx context.Context, server string) error {
 	if err != nil {
 		return down(err)
 	}
-	if !excludes && !s.byCommit.Swap(true) {
+	if s.byCommit.Store(!excludes); !excludes {
 		slog.WarnContext(ctx, pgsql.Unkept, "server", server)
 	}
 	s.probed.Store(true)
