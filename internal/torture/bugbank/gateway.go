@@ -100,7 +100,10 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer that only asks goes on with what was voided",
-		Edits: []Edit{{In: "lease.(*completing).resume", Old: "case c.AskOnly && (s.Call == nil || !s.Call.Check):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"}},
+		Edits: []Edit{
+			{In: "lease.(*completing).resume", Old: "case c.AskOnly && (s.Call == nil || !s.Call.Check):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"},
+			{In: "lease.(*completing).round", Old: "e.State != store.StateUnknown && !e.CallStarted", New: "e.CallStarted && !e.CallStarted"},
+		},
 		Tests: in("lease", "TestCompleterAsksOnly"),
 	},
 	{
