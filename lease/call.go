@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -310,4 +311,12 @@ func (c *call) find(ctx context.Context, cause error) error {
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)
 	}
 	return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+}
+
+func newCallID() string { return hex.EncodeToString(held.NewNonce()[:4]) }
+
+// callID is the name of a call that the run begins: no other run has its nonce.
+func (r *Run) callID(phase string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.own.Nonce, r.saved.generation(phase), phase))
+	return hex.EncodeToString(sum[:4])
 }

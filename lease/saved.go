@@ -202,3 +202,51 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 	}
 	return value, nil
 }
+
+// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
+// the call as unknown as it was.
+func earlier[T any](r *Run, p phase) (value T, err error) {
+	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
+		return decode[T](r, p)
+	}
+	var saved []byte
+	if err = json.Unmarshal(p.Value, &value); err == nil {
+		saved, err = json.Marshal(value)
+	}
+	if err == nil && sameJSON(p.Value, saved) {
+		return value, nil
+	}
+	again := *p.Begun
+	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "it is not what the program saves of the call, such as "+formOf[T]()
+	r.saved = r.saved.without(p.Name).begun(again)
+	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
+}
+
+// sameJSON reports whether a and b say the same.
+func sameJSON(a, b []byte) bool {
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+func canonical(text []byte) ([]byte, error) {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// formOf is an empty value of a type, to show the names of its fields.
+func formOf[T any]() (form string) {
+	defer func() {
+		if recover() != nil {
+			form = fmt.Sprintf("a %T", *new(T))
+		}
+	}()
+	b, err := json.Marshal(*new(T))
+	if err != nil || string(b) == "null" {
+		return fmt.Sprintf("a %T", *new(T))
+	}
+	return string(b)
+}
