@@ -104,32 +104,48 @@ func (c *gateways) storm(ctx context.Context, src database, progress func(killst
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// front makes a shop with a new database, and a gateway in front of it if there is a policy. Its files begin with path.
+// front makes a shop with a new database, and a gateway in front of it if there is a policy. The names of its files begin with path.
 func (c *gateways) front(ctx context.Context, src database, path string, l language, policy gateway.Policy, log io.Writer) (f killstorm.Front, err error) {
 	tables, err := killstorm.ShopTables()
 	if err != nil {
 		return f, err
 	}
-	books, err := openSource("sqlite:" + path + ".db")
+	books := "sqlite:" + path + ".db"
+	db, err := cli.OpenDatabase(ctx, books, true)
 	if err != nil {
 		return f, err
 	}
-	if err := prepare(ctx, books, tables); err != nil {
-		return f, err
+	for _, table := range tables {
+		if _, err := db.ExecContext(ctx, table); err != nil {
+			return f, errors.Join(db.Failed("migrate", err), db.Close())
+		}
 	}
-	db, err := cli.OpenDatabase(ctx, books.url, true)
-	if err != nil {
-		return f, err
+	f = killstorm.Front{Shop: l.shop(path+".db", policy == gateway.PolicyCheck, log), Books: db.DB}
+	if policy == "" {
+		return f, nil
 	}
-	f = killstorm.Front{Shop: l.shop(books.Path, policy == gateway.PolicyCheck, log), Books: db.DB}
-	if policy != "" {
-		f.Gateway = c.server(func() []string {
-			return []string{"demo", "proxy", "--db", src.url, "--receipts", books.url, "--upstream", "http://" + f.Shop.Address(), "--policy", string(policy)}
-		})
-		f.Gateway.Log = log
+	f.Gateway = c.server(func() []string {
+		return []string{"gateway", "--config", path + ".yaml", "--upstream", "http://" + f.Shop.Address(), "--admin", "127.0.0.1:0"}
+	})
+	f.Gateway.Log = log
+	text := fmt.Sprintf(gatewayFile, killstorm.TenantHeader, src.url, lease, killstorm.ShopRoute, policy)
+	if policy == gateway.PolicyCheck {
+		text += fmt.Sprintf("  receipt: %q\n", books)
 	}
-	return f, nil
+	return f, errors.Join(os.WriteFile(path+".yaml", []byte(text), 0o600))
 }
+
+// lease is how long the operations of a gateway that was killed are not touched by the next one. A gateway that is not killed all the time
+// has 15 s.
+const lease = "300ms"
+
+const gatewayFile = `gateway:
+  principal: {header: %s, trusted_from: [127.0.0.0/8]}
+  store: %q
+  lease: %s
+  routes:
+    - {match: %s, on_unknown: %s}
+`
 
 // modes are what a stranger is told of each row.
 var modes = map[string]string{

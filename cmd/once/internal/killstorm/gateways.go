@@ -22,6 +22,9 @@ type GatewaysConfig struct {
 // OrderStep is the smallest number of orders: each of two shops gets each fate once.
 const OrderStep = 8
 
+// TenantHeader is what tells a gateway whose request it is.
+const TenantHeader = "X-Tenant"
+
 // ModeBare is the mode without gateways. Each other mode has the name of the policy of its gateways.
 const ModeBare = "bare"
 
@@ -243,6 +246,7 @@ func (s *modeStorm) send(ctx context.Context, f Front, o *shopIntent) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
+	req.Header.Set(TenantHeader, s.session)
 	req.Header.Set(fateHeader, o.fate)
 	return w.send(ctx, req, deliver)
 }

@@ -26,17 +26,21 @@ var (
 
 // ShopTables returns the statements that make the tables of a shop in SQLite. No key keeps an order from being charged twice.
 func ShopTables() ([]string, error) {
-	_, err := receipt.DDL(sqlplane.SQLite)
+	ddl, err := receipt.DDL(sqlplane.SQLite)
 	return []string{
 		"pragma journal_mode = wal", // so that the witness reads while the shop writes
 		"create table charge (order_id text not null, cents integer not null)",
 		"create table arrival (order_id text not null, operation text not null)",
+		ddl,
 	}, err
 }
 
 const (
 	fateHeader = "Demo-Fate"
 	shopPath   = "/charges"
+
+	// ShopRoute is the pattern of the requests that a gateway in front of a shop protects.
+	ShopRoute = "POST " + shopPath
 )
 
 // Fates of the first request for an order.
