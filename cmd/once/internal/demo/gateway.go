@@ -132,7 +132,7 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 	if policy == gateway.PolicyCheck {
 		text += fmt.Sprintf("  receipt: %q\n", books)
 	}
-	return f, errors.Join(os.WriteFile(path+".yaml", []byte(text), 0o600))
+	return f, os.WriteFile(path+".yaml", []byte(text), 0o600)
 }
 
 // lease is how long the operations of a gateway that was killed are not touched by the next one. A gateway that is not killed all the time
@@ -157,8 +157,9 @@ var modes = map[string]string{
 
 // print tells a stranger what was killed, and what was charged.
 func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) error {
-	fmt.Fprintf(w, "\nonce demo gateway\n%d orders each time in %s, seed %d: services in %s and %s, with SQLite; gateways on %s\n", c.ops, r.Took.Round(100*time.Millisecond), c.seed, c.languages[0], c.languages[1], src.Name)
-	fmt.Fprintf(w, "%d times a service was killed (SIGKILL) before or after its commit, and %d times a gateway\n\n", r.ShopKills, r.GatewayKills)
+	fmt.Fprintf(w, "\nonce demo gateway\n%d orders four times in %s, on %s, seed %d\n", c.ops, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	fmt.Fprintf(w, "services in %s and %s\n", c.languages[0], c.languages[1])
+	fmt.Fprintf(w, "%d times a service was killed (SIGKILL) before or after its commit, %d times a gateway\n\n", r.ShopKills, r.GatewayKills)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "mode\trequests\tforwards\tdouble_effects\tunknown\tresolved_by_receipt\tok\t")
 	for _, m := range r.Modes {
@@ -171,7 +172,7 @@ func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) 
 	for _, m := range r.Modes {
 		fmt.Fprintf(w, "  %-5s  %s\n", m.Mode, modes[m.Mode])
 	}
-	if err := newFigures(w).verdict(r.OK, "stop charges nothing twice, and says what it does not know; with the receipt nothing is unknown.", r.Reasons); err != nil {
+	if err := newFigures(w).verdict(r.OK, "with stop nothing is charged twice, and the client hears what is unknown; with receipts nothing is unknown.", r.Reasons); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nNext: what waits for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
