@@ -120,7 +120,7 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 			return f, errors.Join(db.Failed("migrate", err), db.Close())
 		}
 	}
-	f = killstorm.Front{Shop: l.shop(path+".db", policy == gateway.PolicyCheck, log), Books: db.DB}
+	f = killstorm.Front{Shop: l.shop(path+".db", policy == gateway.PolicyCheck, log), Path: "/" + filepath.Base(path), Books: db.DB}
 	if policy == "" {
 		return f, nil
 	}
@@ -128,7 +128,7 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 		return []string{"gateway", "--config", path + ".yaml", "--upstream", "http://" + f.Shop.Address(), "--admin", "127.0.0.1:0"}
 	})
 	f.Gateway.Log = log
-	text := fmt.Sprintf(gatewayFile, killstorm.TenantHeader, src.url, lease, killstorm.ShopRoute, policy)
+	text := fmt.Sprintf(gatewayFile, killstorm.TenantHeader, src.url, lease, f.Path, policy)
 	if policy == gateway.PolicyCheck {
 		text += fmt.Sprintf("  receipt: %q\n", books)
 	}
@@ -139,12 +139,14 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 // has 15 s.
 const lease = "300ms"
 
+// gatewayFile is the configuration of a gateway. The gateways share a store, and each has a route of its own: another gateway with its route
+// would ask the receipts of another shop.
 const gatewayFile = `gateway:
   principal: {header: %s, trusted_from: [127.0.0.0/8]}
   store: %q
   lease: %s
   routes:
-    - {match: %s, on_unknown: %s}
+    - {match: POST %s, on_unknown: %s}
 `
 
 // modes are what a stranger is told of each row.

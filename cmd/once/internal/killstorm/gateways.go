@@ -38,6 +38,7 @@ type GatewayMode struct {
 type Front struct {
 	Shop    *Server
 	Gateway *Server // nil: the clients reach the shop itself
+	Path    string  // of the orders
 	Books   *sql.DB // of the shop
 }
 
@@ -242,7 +243,7 @@ func (s *modeStorm) send(ctx context.Context, f Front, o *shopIntent) (answer, e
 		return answer{}, err
 	}
 	w := wire{address: to.Address(), tenant: s.session}
-	req, err := w.request(ctx, shopPath, o.Order, string(body))
+	req, err := w.request(ctx, f.Path, o.Order, string(body))
 	if err != nil {
 		return answer{}, err
 	}

@@ -35,13 +35,7 @@ func ShopTables() ([]string, error) {
 	}, err
 }
 
-const (
-	fateHeader = "Demo-Fate"
-	shopPath   = "/charges"
-
-	// ShopRoute is the pattern of the requests that a gateway in front of a shop protects.
-	ShopRoute = "POST " + shopPath
-)
+const fateHeader = "Demo-Fate"
 
 // Fates of the first request for an order.
 const (
