@@ -193,7 +193,7 @@ func (c *config) check(src *source) error {
 		return src.at(err.Error(), "retain")
 	}
 	for i, r := range c.Routes {
-		if setting, text := r.mistake(); text != "" {
+		if setting, text := r.mistake(c); text != "" {
 			at := fmt.Sprintf("routes[%d]", i)
 			return src.at(text, at+"."+setting, at)
 		}
@@ -202,10 +202,17 @@ func (c *config) check(src *source) error {
 }
 
 // mistake returns a setting of a route, and what is wrong with it. Package gateway checks the rest.
-func (r route) mistake() (setting, text string) {
+func (r route) mistake(c *config) (setting, text string) {
+	policy := gateway.Policy(r.OnUnknown)
 	switch err := checkRetain(time.Duration(r.Retain)); {
 	case r.Match == "":
 		return "match", `a route has no match. Try: match: POST /payments`
+	case policy == gateway.PolicyCheck && c.Receipt == "":
+		return "on_unknown", "check needs a receipt. Try: receipt with the database of the service, or its endpoint"
+	case policy == gateway.PolicyForwardSameKey && r.UpstreamKeepsKeys == 0:
+		return "on_unknown", "forward_same_key needs upstream_keeps_keys: a service that has forgotten a key executes again. Try: upstream_keeps_keys: 24h, if it keeps them for a day"
+	case c.Store == storeReceipt && policy != "" && policy != gateway.PolicyStop && policy != gateway.PolicyCheck:
+		return "on_unknown", "with store: receipt the receipt decides. Try: leaving on_unknown out"
 	case r.Limit < 0:
 		return "limit", "limit must be greater than zero"
 	case r.Queue != nil && *r.Queue < 0:
