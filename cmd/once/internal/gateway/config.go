@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -328,13 +329,10 @@ var password = regexp.MustCompile(`(://[^\s/:@]*:|password=)[^\s@&]*(@|&|\b)`)
 // fileError is a mistake in the file, with line and caret. It is one of the command line.
 type fileError struct{ name, text string }
 
-// Error implements error.
+// Error implements error. What to try comes behind the lines of the file.
 func (e *fileError) Error() string {
-	text := e.name + ":" + e.text
-	if !strings.Contains(text, "Try: ") {
-		text += "\nTry: the settings of docs/gateway-daemon.md"
-	}
-	return text
+	what, try := words.Advice(e.name + ":" + e.text)
+	return what + "\nTry: " + words.Either(try != "", try, "the settings of docs/gateway-daemon.md")
 }
 
 // Unwrap has the command end with the exit code for usage.
