@@ -20,6 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -193,7 +194,7 @@ func (c *config) check(src *source) error {
 		return src.at(err.Error(), "retain")
 	}
 	for i, r := range c.Routes {
-		if setting, text := r.mistake(); text != "" {
+		if setting, text := r.mistake(c); text != "" {
 			at := fmt.Sprintf("routes[%d]", i)
 			return src.at(text, at+"."+setting, at)
 		}
@@ -202,10 +203,17 @@ func (c *config) check(src *source) error {
 }
 
 // mistake returns a setting of a route, and what is wrong with it. Package gateway checks the rest.
-func (r route) mistake() (setting, text string) {
+func (r route) mistake(c *config) (setting, text string) {
+	policy := gateway.Policy(r.OnUnknown)
 	switch err := checkRetain(time.Duration(r.Retain)); {
 	case r.Match == "":
 		return "match", `a route has no match. Try: match: POST /payments`
+	case policy == gateway.PolicyCheck && c.Receipt == "":
+		return "on_unknown", "check needs a receipt. Try: receipt with the database of the service, or its endpoint"
+	case policy == gateway.PolicyForwardSameKey && r.UpstreamKeepsKeys == 0:
+		return "on_unknown", "forward_same_key needs upstream_keeps_keys: a service that has forgotten a key executes again. Try: upstream_keeps_keys: 24h, if it keeps them for a day"
+	case c.Store == storeReceipt && policy != "" && policy != gateway.PolicyStop && policy != gateway.PolicyCheck:
+		return "on_unknown", "with store: receipt the receipt decides. Try: leaving on_unknown out"
 	case r.Limit < 0:
 		return "limit", "limit must be greater than zero"
 	case r.Queue != nil && *r.Queue < 0:
@@ -321,13 +329,10 @@ var password = regexp.MustCompile(`(://[^\s/:@]*:|password=)[^\s@&]*(@|&|\b)`)
 // fileError is a mistake in the file, with line and caret. It is one of the command line.
 type fileError struct{ name, text string }
 
-// Error implements error.
+// Error implements error. What to try comes behind the lines of the file.
 func (e *fileError) Error() string {
-	text := e.name + ":" + e.text
-	if !strings.Contains(text, "Try: ") {
-		text += "\nTry: the settings of docs/gateway-daemon.md"
-	}
-	return text
+	what, try := words.Advice(e.name + ":" + e.text)
+	return what + "\nTry: " + words.Either(try != "", try, "the settings of docs/gateway-daemon.md")
 }
 
 // Unwrap has the command end with the exit code for usage.

@@ -122,9 +122,6 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	})
 }
 
-// advised is an error of a package in the words of the command: without the name of the package.
-func advised(err error) string { return strings.TrimPrefix(err.Error(), "gateway: ") }
-
 var checkEntry = cli.Entry{
 	Quick: true, Name: "gateway check", Brief: "find mistakes in the file of a gateway",
 	Help: `Reads once.yaml as once gateway does, and says what is wrong with it, with the line and a caret. It

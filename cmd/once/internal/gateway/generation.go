@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,11 +98,18 @@ func makeGateway(cfg gateway.Config, src *source) (*gateway.Gateway, error) {
 			if strings.Contains(err.Error(), "policy") {
 				setting = ".on_unknown"
 			}
-			return nil, src.at(advised(err), at+setting, at)
+			return nil, src.at(said(err), at+setting, at)
 		}
 	}
-	return nil, src.at(advised(err), "upstream")
+	return nil, src.at(said(err), "upstream")
 }
+
+// said is an error of package gateway in the words of the file: it has no name of a package, and no place in its code.
+func said(err error) string {
+	return registered.ReplaceAllString(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "gateway: "), ":\n", ": "), "")
+}
+
+var registered = regexp.MustCompile(` \(registered at [^)]*\)`)
 
 // begin has requests use g from now on.
 func (p *proxy) begin(ctx context.Context, g *generation) {
