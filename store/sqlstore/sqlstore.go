@@ -186,7 +186,7 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
-	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) {
+	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) && !cfg.NoOperations {
 		return nil, fmt.Errorf("sqlstore: New: %w", err)
 	}
 	return s, nil
