@@ -238,7 +238,7 @@ func (r *run) change(e end) (c store.Change, err error) {
 	c.Next.Data = s.encode()
 	switch {
 	case e.state == store.StateWaiting:
-		c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)
+		c.Writes = r.n.due.wait(r.id, r.def.name, e.after)
 	case r.waits:
 		c.Writes = r.n.due.drop(r.id)
 	}

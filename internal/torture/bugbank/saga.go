@@ -181,17 +181,50 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
-		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
+		Edits: []Edit{{In: "saga.newDueTable", Old: "UPSERT(scope, KEY) due_at = NOW", New: "UPSERT(scope, KEY) due_at = NEW(due_at)"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
+		Name:  "a wake while the starter runs its saga for the first time is lost",
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after)", New: "c.Writes = append(r.n.due.drop(r.id), r.n.due.wait(r.id, r.def.name, e.after)...)"}},
+		Tests: onSagas("TestWakeInTheFirstRun$/^SQLite$"),
+	},
+	{
+		Name:  "an open transaction that wakes a saga stops all nodes",
+		Edits: []Edit{{In: "saga.drains", Old: "for update of f skip locked", New: "for update of f"}},
+		Tests: onSagas("TestOpenWakeStopsNoOther$/^pgxstore$"),
+	},
+	{
+		Name:  "a starter waits for the transaction that wakes its saga",
+		Edits: []Edit{{In: "saga.free", Old: " limit 1 FOR UPDATE SKIP LOCKED)", New: " limit 1 FOR UPDATE)"}},
+		Tests: onSagas("TestOpenWakeStopsNoOther$/^pgxstore$"),
+	},
+	{
+		Name: "a saga that is woken while it runs takes the room of another one",
+		Edits: []Edit{
+			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, cap(w.free))", New: "w.r.due.look(ctx, free)"},
+			{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"},
+		},
+		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
+	},
+	{
+		Name:  "a saga that is woken while it runs is counted as due until it ends",
+		Edits: []Edit{{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"}},
+		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
+	},
+	{
+		Name:  "a node forgets a saga that a person has just decided about",
+		Edits: []Edit{{In: "saga.(*dueTable).forget", Old: "SQL: t.deleteAt, Args: []any{id.Scope, id.Key, dialect.StoredTime(t.db.Dialect(), at)}", New: "SQL: t.delete, Args: []any{id.Scope, id.Key}"}},
+		Tests: onSagas("TestDecisionBehindALook$/^SQLite$"),
+	},
+	{
 		Name:  "the starter of a saga that was woken waits until its time",
-		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "len(list) > 0", New: "len(list) > 1"}},
+		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "!at.IsZero()", New: "at.IsZero() && t == nil"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
-		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after)", New: ""}},
 		Tests: onSagas("TestAnyNode$/^SQLite$"),
 	},
 	{
