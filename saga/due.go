@@ -16,8 +16,8 @@ import (
 
 // due knows which sagas wait, and until when.
 type due interface {
-	// wait are the writes that travel with the change to a saga that waits. again says that it may wait already.
-	wait(id store.ID, name string, after time.Duration, again bool) []store.Statement
+	// wait are the writes that travel with the change to a saga that waits. If it was woken meanwhile, it waits for nothing.
+	wait(id store.ID, name string, after time.Duration) []store.Statement
 
 	// wake are those that end a wait, or the next one of a saga that a node works on.
 	wake(id store.ID, name string) []store.Statement
@@ -34,8 +34,12 @@ type due interface {
 	// look returns at most n sagas that are due, of all tenants in turn.
 	look(ctx context.Context, n int) ([]store.ID, error)
 
-	// later has a saga that cannot go on yet looked at again after a while.
-	later(ctx context.Context, id store.ID, held bool) error
+	// seen returns since when a saga is due; zero: it is not.
+	seen(ctx context.Context, id store.ID) (time.Time, error)
+
+	// later has a saga that cannot go on looked at again after a while if a node holds it, and otherwise not before it is due anew: at is what
+	// seen has returned.
+	later(ctx context.Context, id store.ID, at time.Time, held bool) error
 }
 
 // dueTable is the table once_saga_due.
@@ -43,7 +47,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, passed, oldest, each, drain string
+	insert, upsert, delete, end, push, passed, oldest, each, drain string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -56,6 +60,7 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	const insert = "insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) "
 	t.insert, t.upsert = text(insert+"KEEP(scope)"), text(insert+"UPSERT(scope, KEY) due_at = NEW(due_at)")
 	t.delete = text("delete from once_saga_due where scope = ? and KEY = ?")
+	t.end = text("delete from once_saga_due where scope = ? and KEY = ? and due_at = ?")
 	t.push = text("update once_saga_due set due_at = AGO(?) where scope = ? and KEY = ? and due_at <= NOW")
 	t.passed = text("select scope, KEY, due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
@@ -68,11 +73,14 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	return t
 }
 
-// drains delete all that a [upkeep.Taker] has taken, each row by its primary key.
+// drains delete all that a [upkeep.Taker] has taken, each row by its primary key. A row that another transaction has locked stays: that wakes the saga
+// now, and may last. The next wait of the saga ends then.
 var drains = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key",
-	sqlplane.MySQL:      "delete d from taken t straight_join once_saga_due d force index (primary) on d.scope = t.scope and d.`key` = t.`key`",
-	sqlplane.SQLite:     "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
+	sqlplane.PostgreSQL: "delete from once_saga_due d using taken t cross join lateral" +
+		" (select f.scope, f.key from once_saga_due f where f.scope = t.scope and f.key = t.key for update skip locked) free where d.scope = free.scope and d.key = free.key",
+	sqlplane.MySQL: "delete /*+ NO_MERGE(free) */ d from (select f.scope, f.`key` from taken t straight_join once_saga_due f force index (primary) on f.scope = t.scope and f.`key` = t.`key` for update skip locked) free" +
+		" straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.`key` = free.`key`",
+	sqlplane.SQLite: "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
 // dueOf is for those that have no definitions.
@@ -92,9 +100,9 @@ func repeat(s string, n int) (list []string) {
 
 func lock(id store.ID) string { return "saga/due/" + id.Scope + "/" + id.Key }
 
-func (t *dueTable) wait(id store.ID, name string, after time.Duration, again bool) []store.Statement {
-	sql := t.insert // a row is there only if the saga was woken meanwhile
-	if again {
+func (t *dueTable) wait(id store.ID, name string, after time.Duration) []store.Statement {
+	sql := t.insert // a row that is there is due now: the saga was woken meanwhile, or was only started
+	if after == 0 {
 		sql = t.upsert
 	}
 	return []store.Statement{{SQL: sql, Args: []any{id.Scope, id.Key, name, -after.Microseconds()}, Locks: lock(id)}}
@@ -112,9 +120,17 @@ func (t *dueTable) drained() store.Statement {
 	return store.Statement{SQL: t.drain}
 }
 
-// later is for a saga that was woken while a node works on it, or that has ended.
-func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
-	s := store.Statement{SQL: t.delete, Args: []any{id.Scope, id.Key}}
+func (t *dueTable) seen(ctx context.Context, id store.ID) (at time.Time, err error) {
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: t.passed, Args: []any{id.Scope, id.Key}}, func(row sqlplane.Row) error {
+		var of store.ID
+		return row.Scan(&of.Scope, &of.Key, (*dialect.Time)(&at))
+	})
+	return at, err //nolint:wrapcheck // it is of the store
+}
+
+// later is for a saga that was woken while a node works on it, or that is stuck or has ended. What a person has decided meanwhile is due at another time.
+func (t *dueTable) later(ctx context.Context, id store.ID, at time.Time, held bool) error {
+	s := store.Statement{SQL: t.end, Args: []any{id.Scope, id.Key, dialect.StoredTime(t.db.Dialect(), at)}}
 	if held {
 		s = store.Statement{SQL: t.push, Args: []any{-time.Second.Microseconds(), id.Scope, id.Key}}
 	}
@@ -124,8 +140,8 @@ func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
 
 // over goes by the clock of the database.
 func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
-	list, err := t.list(ctx, t.passed, id.Scope, id.Key)
-	return len(list) > 0, err
+	at, err := t.seen(ctx, id)
+	return !at.IsZero(), err
 }
 
 // look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
@@ -198,11 +214,12 @@ type dueRecords struct {
 	names map[string]*definition
 }
 
-func (dueRecords) wait(store.ID, string, time.Duration, bool) []store.Statement { return nil }
-func (dueRecords) wake(store.ID, string) []store.Statement                      { return nil }
-func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
-func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
-func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
+func (dueRecords) wait(store.ID, string, time.Duration) []store.Statement { return nil }
+func (dueRecords) wake(store.ID, string) []store.Statement                { return nil }
+func (dueRecords) drop(store.ID) []store.Statement                        { return nil }
+func (dueRecords) drained() store.Statement                               { return store.Statement{} }
+func (dueRecords) seen(context.Context, store.ID) (time.Time, error)      { return time.Time{}, nil }
+func (dueRecords) later(context.Context, store.ID, time.Time, bool) error { return nil }
 
 func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error) {
 	return !time.Now().Before(at), nil

@@ -249,7 +249,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}
-	return own.Swap(ctx, own.Under(store.Change{ID: e.ID, Next: next, Writes: n.due.wait(e.ID, e.Name, n.cfg.MaxBackoff, false)})) //nolint:wrapcheck // it is of the store
+	return own.Swap(ctx, own.Under(store.Change{ID: e.ID, Next: next, Writes: n.due.wait(e.ID, e.Name, n.cfg.MaxBackoff)})) //nolint:wrapcheck // it is of the store
 }
 
 func failureResult(f once.Failure) (store.Result, error) {

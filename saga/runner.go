@@ -150,11 +150,16 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if free == 0 {
 		return true, nil
 	}
-	ids, err := w.r.due.look(ctx, free)
+	ids, err := w.r.due.look(ctx, cap(w.free))
 	if err != nil {
 		return false, err
 	}
-	full = len(ids) >= free
+	w.mu.Lock()
+	ids = slices.DeleteFunc(ids, func(id store.ID) bool { return w.running[id] }) // woken while it runs here
+	w.mu.Unlock()
+	if full = len(ids) >= free; full {
+		ids = ids[:free]
+	}
 	if err := w.take(ctx, ids); err != nil {
 		return false, err
 	}
@@ -172,9 +177,6 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 // take takes sagas that are due. What it does not get is probably taken by another node. If it is there in the next look, too, it is looked at
 // alone: it was woken while a node works on it, or has ended.
 func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
-	w.mu.Lock()
-	ids = slices.DeleteFunc(ids, func(id store.ID) bool { return w.running[id] })
-	w.mu.Unlock()
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
 	runs, can, err := w.r.takeMany(ctx, ids)
 	if err != nil {
@@ -236,12 +238,19 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 
 // resume takes a saga over and runs it.
 func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
+	var since time.Time
+	var err error
+	if isDue { // before the record is read: what makes the saga due after that stays
+		if since, err = n.due.seen(ctx, id); err != nil {
+			return err
+		}
+	}
 	rec, err := n.ops.Read(ctx, id)
 	if err != nil {
 		return err //nolint:wrapcheck // it is of the store
 	}
 	if isDue && !rec.Idle() {
-		return n.due.later(ctx, id, rec.State == store.StateRunning)
+		return n.due.later(ctx, id, since, rec.State == store.StateRunning)
 	}
 	r, err := n.takeOver(ctx, id, rec)
 	switch {

@@ -96,7 +96,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "the no of a step is not stored",
-		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved = next", New: "_ = next"}},
+		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved, r.said = next, true", New: "_ = next"}},
 		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback.*"),
 	},
 	{
@@ -181,17 +181,17 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
-		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
+		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if after == 0 {", New: "if after > 0 {"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
 		Name:  "the starter of a saga that was woken waits until its time",
-		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "len(list) > 0", New: "len(list) > 1"}},
+		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "!at.IsZero()", New: "at.IsZero() && err != nil"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
-		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after)", New: ""}},
 		Tests: onSagas("TestAnyNode$/^SQLite$"),
 	},
 	{
@@ -321,6 +321,41 @@ var sagaMutants = []Mutant{
 			{In: "saga.(saved).seal", Old: "if e == nil {", New: "if e == nil || s.Sealed != nil {"},
 		},
 		Tests: onSaga("TestKeyRotation"),
+	},
+	{
+		Name:  "a failure whose detail is no JSON cannot be stored",
+		Edits: []Edit{{In: "saga.failureIn", Old: "len(f.Detail) == 0", New: "f.Code != \"\""}},
+		Tests: onSaga("TestDetailThatIsNoJSON"),
+	},
+	{
+		Name:  "a call without an intent is made behind a no that is not stored",
+		Edits: []Edit{{In: "saga.(*run).call", Old: "|| r.said {", New: "{"}},
+		Tests: onSaga("TestNoIsStoredBeforeACall"),
+	},
+	{
+		Name:  "a step that ends its goroutine takes its transaction with it",
+		Edits: []Edit{{In: "saga.protect", Old: "go func() {", New: "func() {"}},
+		Tests: onSaga("TestGoexit"),
+	},
+	{
+		Name:  "a node waits for a transaction that wakes a saga",
+		Edits: []Edit{{In: "saga.drains", Old: "and f.key = t.key for update skip locked) free where", New: "and f.key = t.key) free where"}},
+		Tests: onSagas("TestAWakeThatLasts$/^pgxstore$"),
+	},
+	{
+		Name:  "the first wait of a saga takes the place of its wake",
+		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if after == 0 {", New: "if after >= 0 {"}},
+		Tests: onSagas("TestAWakeBeforeTheFirstWait$/^SQLite$"),
+	},
+	{
+		Name:  "sagas that were woken while they run here take the room of others",
+		Edits: []Edit{{In: "saga.(*watch).look", Old: "cap(w.free))", New: "free)"}},
+		Tests: onSagas("TestWokenSagasTakeNoRoom$/^SQLite$"),
+	},
+	{
+		Name:  "a saga about which a person has decided loses its row",
+		Edits: []Edit{{In: "saga.(*dueTable).later", Old: "SQL: t.end, Args: []any{id.Scope, id.Key, dialect.StoredTime(t.db.Dialect(), at)}", New: "SQL: t.delete, Args: []any{id.Scope, id.Key}"}},
+		Tests: onSagas("TestADecisionBesideALook$/^SQLite$"),
 	},
 	{
 		Name:  "the doctor does not see that no runner runs",
