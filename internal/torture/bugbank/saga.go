@@ -96,7 +96,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "the no of a step is not stored",
-		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved = next", New: "_ = next"}},
+		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved, r.said = next, true", New: "_ = next"}},
 		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback.*"),
 	},
 	{
@@ -354,6 +354,21 @@ var sagaMutants = []Mutant{
 			{In: "saga.(saved).seal", Old: "if e == nil {", New: "if e == nil || s.Sealed != nil {"},
 		},
 		Tests: onSaga("TestKeyRotation"),
+	},
+	{
+		Name:  "a failure whose detail is no JSON cannot be stored",
+		Edits: []Edit{{In: "saga.failureIn", Old: "len(f.Detail) == 0", New: "f.Code != \"\""}},
+		Tests: onSaga("TestDetailThatIsNoJSON"),
+	},
+	{
+		Name:  "a call without an intent is made behind a no that is not stored",
+		Edits: []Edit{{In: "saga.(*run).call", Old: "|| r.said {", New: "{"}},
+		Tests: onSaga("TestNoIsStoredBeforeACall"),
+	},
+	{
+		Name:  "a step that ends its goroutine takes its transaction with it",
+		Edits: []Edit{{In: "saga.protect", Old: "go func() {", New: "func() {"}},
+		Tests: onSaga("TestGoexit"),
 	},
 	{
 		Name:  "the doctor does not see that no runner runs",
