@@ -234,8 +234,9 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 			continue
 		}
 		runs[e.ID] = func(ctx context.Context) error { // beside the others: it may wait for a transaction that wakes the saga
-			n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, n.leave(ctx, own, e))})
-			return nil
+			err := n.leave(ctx, own, e)
+			n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, err)})
+			return err
 		}
 	}
 	return runs, true, nil
