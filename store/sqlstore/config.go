@@ -30,4 +30,8 @@ type Config struct {
 	//
 	// Default: each operation has a COMMIT of its own.
 	GroupCommit bool
+
+	// WithoutOperations opens a database that has no table of operations: the store is for a capability with tables of its own, such as
+	// the receipts of a service. Each operation fails.
+	WithoutOperations bool
 }

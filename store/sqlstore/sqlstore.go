@@ -183,6 +183,9 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
+	if cfg.WithoutOperations {
+		return s, nil
+	}
 	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) {
 		return nil, fmt.Errorf("sqlstore: New: %w", err)
 	}

@@ -90,9 +90,6 @@ func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, 
 		return err
 	}
 	if err := b.ask(ctx); err != nil {
-		if lacks := db.Lacks(err, "tables for operations", "once"); lacks != nil {
-			return lacks
-		}
 		return db.Failed("read", err)
 	}
 	return nil
@@ -180,7 +177,7 @@ func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err
 		db.SetMaxOpenConns(mostConns)
 		db.SetMaxIdleConns(mostConns) // database/sql would keep two, and connect again and again
 	}
-	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{GroupCommit: db.Dialect == sqlplane.SQLite && isOwn})
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{GroupCommit: db.Dialect == sqlplane.SQLite && isOwn, WithoutOperations: !isOwn})
 	opened.store = s
 	return opened, err
 }
