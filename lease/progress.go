@@ -3,11 +3,9 @@ package lease
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -38,7 +36,7 @@ type Begun struct {
 	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
 	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
-	Checked bool      `json:"checked"`           // the service can be asked: [Check]
+	Checked bool      `json:"checked"`           // the service can be asked: [Check], [CallPolicy.CheckedFor]
 	Refused string    `json:"refused,omitempty"` // why the program has not taken the [Resolution.CallValue] that a person gave
 }
 
@@ -56,7 +54,7 @@ func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 		p.Phases = append(p.Phases, ended)
 	}
 	if c := s.Call; c != nil {
-		p.Call = &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.Check, Refused: c.Refused}
+		p.Call = &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.checks(time.Now()), Refused: c.Refused}
 		if !c.Tx {
 			p.Call.Key = Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase))
 		}
@@ -74,60 +72,4 @@ func callID(rec store.Record, s saved) string {
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %d", rec.Nonce, rec.Fence, rec.Since.UnixMilli()))
 	return hex.EncodeToString(sum[:4])
-}
-
-func newCallID() string { return hex.EncodeToString(held.NewNonce()[:4]) }
-
-// callID is the name of a call that the run begins: no other run has its nonce.
-func (r *Run) callID(phase string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", r.own.Nonce, r.saved.generation(phase), phase))
-	return hex.EncodeToString(sum[:4])
-}
-
-// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
-// the call as unknown as it was.
-func earlier[T any](r *Run, p phase) (value T, err error) {
-	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
-		return decode[T](r, p)
-	}
-	var saved []byte
-	if err = json.Unmarshal(p.Value, &value); err == nil {
-		saved, err = json.Marshal(value)
-	}
-	if err == nil && sameJSON(p.Value, saved) {
-		return value, nil
-	}
-	again := *p.Begun
-	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "it is not what the program saves of the call, such as "+formOf[T]()
-	r.saved = r.saved.without(p.Name).begun(again)
-	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
-}
-
-// sameJSON reports whether a and b say the same.
-func sameJSON(a, b []byte) bool {
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && string(x) == string(y)
-}
-
-func canonical(text []byte) ([]byte, error) {
-	var v any
-	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-// formOf is an empty value of a type, to show the names of its fields.
-func formOf[T any]() (form string) {
-	defer func() {
-		if recover() != nil {
-			form = fmt.Sprintf("a %T", *new(T))
-		}
-	}()
-	b, err := json.Marshal(*new(T))
-	if err != nil || string(b) == "null" {
-		return fmt.Sprintf("a %T", *new(T))
-	}
-	return string(b)
 }

@@ -43,16 +43,20 @@ type voided struct {
 
 // intent is a call that is about to be made, and what is to be done if it is not known how it ended.
 type intent struct {
-	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
-	ID      string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
-	Repeat  bool      `json:"repeat,omitempty"` // under the same key
-	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
-	Check   bool      `json:"check,omitempty"`
-	Asked   time.Time `json:"asked,omitzero"`    // with Check: when the service was asked last
-	Request []byte    `json:"request,omitzero"`  // frozen; nil: none is
-	Sealed  bool      `json:"sealed,omitempty"`  // Request is encrypted
-	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given
+	Phase  string    `json:"phase"`
+	Tx     bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
+	ID     string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
+	Repeat bool      `json:"repeat,omitempty"` // under the same key
+	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
+	Check  bool      `json:"check,omitempty"`
+	Asked  time.Time `json:"asked,omitzero"` // with Check: when the service was asked last
+	Begun  time.Time `json:"begun,omitzero"` // when the intent was stored
+
+	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: not longer after Begun than this; zero: at any time
+
+	Request []byte `json:"request,omitzero"`  // frozen; nil: none is
+	Sealed  bool   `json:"sealed,omitempty"`  // Request is encrypted
+	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has given
 }
 
 // String names the call, or the phase that is none.
@@ -68,8 +72,19 @@ func (c *intent) repeats(now time.Time) bool {
 	return c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
 }
 
+// checks reports whether the service can be asked. One that has forgotten the call cannot: that it finds nothing, and refuses the key from then on,
+// does not say that the call has had no effect.
+func (c *intent) checks(now time.Time) bool {
+	return c != nil && c.Check && c.isYounger(c.CheckFor, now)
+}
+
+// isYounger reports whether the intent is younger than age, if that is not zero. One of an unknown age is not.
+func (c *intent) isYounger(age time.Duration, now time.Time) bool {
+	return age == 0 || !c.Begun.IsZero() && now.Sub(c.Begun) < age
+}
+
 // resumable reports whether another owner may go on without a person.
-func (c *intent) resumable(now time.Time) bool { return c == nil || c.Check || c.repeats(now) }
+func (c *intent) resumable(now time.Time) bool { return c == nil || c.checks(now) || c.repeats(now) }
 
 func decodeSaved(data []byte) (s saved, err error) {
 	if len(data) == 0 {
@@ -201,4 +216,52 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 		return value, fmt.Errorf("phase %q has saved a value of another type: %w. Try: a new name for a phase that returns something else", p.Name, err)
 	}
 	return value, nil
+}
+
+// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
+// the call as unknown as it was.
+func earlier[T any](r *Run, p phase) (value T, err error) {
+	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
+		return decode[T](r, p)
+	}
+	var saved []byte
+	if err = json.Unmarshal(p.Value, &value); err == nil {
+		saved, err = json.Marshal(value)
+	}
+	if err == nil && sameJSON(p.Value, saved) {
+		return value, nil
+	}
+	again := *p.Begun
+	again.ID, again.Repeat, again.Refused = r.callID(p.Name), false, "it is not what the program saves of the call, such as "+formOf[T]()
+	r.saved = r.saved.without(p.Name).begun(again)
+	return *new(T), fmt.Errorf("phase %q: %w: the value that a person has given was refused: %s", p.Name, ErrUnknown, again.Refused)
+}
+
+// sameJSON reports whether a and b say the same.
+func sameJSON(a, b []byte) bool {
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+func canonical(text []byte) ([]byte, error) {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// formOf is an empty value of a type, to show the names of its fields.
+func formOf[T any]() (form string) {
+	defer func() {
+		if recover() != nil {
+			form = fmt.Sprintf("a %T", *new(T))
+		}
+	}()
+	b, err := json.Marshal(*new(T))
+	if err != nil || string(b) == "null" {
+		return fmt.Sprintf("a %T", *new(T))
+	}
+	return string(b)
 }

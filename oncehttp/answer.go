@@ -82,11 +82,11 @@ func (x *Exchange) send(status string) {
 	x.write(rec.status, rec.body)
 }
 
-// replay sends what was stored. Of the headers that are stored, the answer has
+// sendStored sends what was stored. Of the headers that are stored, the answer has
 // those that the first one had; others, and guards that it had not, are what the
 // middleware around this one has set for this request. So is a Content-Encoding, which is
 // what that middleware does with the body.
-func (x *Exchange) replay(res *store.Result) {
+func (x *Exchange) sendStored(res *store.Result) {
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return
@@ -187,7 +187,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	key := x.Operation.Key
 	switch {
 	case err == nil && replayed:
-		x.replay(&rec.Result)
+		x.sendStored(&rec.Result)
 	case err == nil && x.lastRun == nil:
 	case err == nil && key != "":
 		x.send(x.lastRun.storedStatus)

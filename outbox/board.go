@@ -22,7 +22,7 @@ type board struct {
 	calls   int // of one topic at once, where TopicConfig says nothing
 
 	topics map[string]*topic
-	parts  map[int]*heldPart
+	parts  map[int]*ownPart
 	paused map[stream]struct{} // by a person; key "": the whole topic
 	first  [classes]list       // topics that were idle: they do not wait for those with a backlog
 	others [classes]list
@@ -36,8 +36,8 @@ type board struct {
 	failing  time.Time           // since when no destination was reached; zero: the last one was
 }
 
-// heldPart is a part that this process holds.
-type heldPart struct {
+// ownPart is a part that this process holds.
+type ownPart struct {
 	hold.Part
 
 	known   bool      // which of its queues have failures
@@ -52,7 +52,7 @@ func streamOf(m *message.Message) stream { return stream{m.Topic, m.Key} }
 func newBoard(cfg *RelayConfig) *board {
 	b := &board{
 		configs: cfg.Topics, batch: cfg.Batch, calls: cfg.Concurrency,
-		topics: map[string]*topic{}, parts: map[int]*heldPart{}, paused: map[stream]struct{}{}, underWay: map[*unit]time.Time{},
+		topics: map[string]*topic{}, parts: map[int]*ownPart{}, paused: map[stream]struct{}{}, underWay: map[*unit]time.Time{},
 	}
 	for c := range b.woken {
 		b.woken[c] = make(chan struct{}, 1)
@@ -65,16 +65,16 @@ func (b *board) hold(held []hold.Part) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	keep := map[int]*heldPart{}
+	keep := map[int]*ownPart{}
 	for _, h := range held {
 		p := b.parts[h.Number]
 		if p == nil || p.Fence != h.Fence {
 			b.dropPart(h.Number)
-			p = &heldPart{Part: h}
+			p = &ownPart{Part: h}
 			changed = true
 		}
 		if !p.doubted.IsZero() && now.After(p.doubted) {
-			*p = heldPart{Part: h}
+			*p = ownPart{Part: h}
 			changed = true
 		}
 		keep[h.Number] = p
@@ -294,8 +294,3 @@ func (b *board) forget() {
 		}
 	}
 }
-
-func (t *timers) Len() int           { return len(*t) }
-func (t *timers) Less(i, j int) bool { return (*t)[i].at.Before((*t)[j].at) }
-func (t *timers) Swap(i, j int)      { (*t)[i], (*t)[j] = (*t)[j], (*t)[i] }
-func (t *timers) Push(x any)         { *t = append(*t, x.(timer)) } //nolint:forcetypeassert // of this package only

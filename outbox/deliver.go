@@ -52,7 +52,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 			probe = r.board.nextProbe(u.topic) // one message says nothing
 		}
 	}
-	r.board.tried(down == nil || some)
+	r.board.noteTry(down == nil || some)
 	switch {
 	case down == nil:
 		r.board.isUp(u.topic, some)
@@ -64,7 +64,7 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	default: // only this topic waits
 		_, after := retry.Classify(down)
 		r.board.isDown(u.topic, after > 0, probe, func(times int) time.Duration { return r.wait(times, down) })
-		r.board.because(u.topic, down)
+		r.board.setCause(u.topic, down)
 	}
 	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }

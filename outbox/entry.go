@@ -166,7 +166,7 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	var attempts *int64
 	var failure *string
 	var blocked bool
-	s, err = scanStored(also{row, []any{&e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
+	s, err = scanStored(wider{row, []any{&e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
 	e.Message, e.State, e.Encrypted = s.message, StateWaiting, s.encrypted
 	e.Payload = nil // not decrypted
 	if attempts != nil && failure != nil {
@@ -185,14 +185,14 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	return e, s, err
 }
 
-// also is a row that has more columns than its reader knows.
-type also struct {
+// wider is a row that has more columns than its reader knows.
+type wider struct {
 	sqlplane.Row
 	more []any
 }
 
 // Scan implements [sqlplane.Row].
-func (a also) Scan(dest ...any) error { return a.Row.Scan(append(dest, a.more...)...) }
+func (w wider) Scan(dest ...any) error { return w.Row.Scan(append(dest, w.more...)...) }
 
 // statement is a query, written as package dialect says, with its arguments.
 func (b *Box[TX]) statement(query string, args ...any) store.Statement {

@@ -267,7 +267,7 @@ func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut
 	err = r.try(ctx, func(ctx context.Context) error {
 		return r.db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
 			it := new(item)
-			read, err := scanStored(also{row, []any{&it.blocked}})
+			read, err := scanStored(wider{row, []any{&it.blocked}})
 			if err != nil {
 				return err
 			}

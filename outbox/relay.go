@@ -179,7 +179,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
 	working.Go(func() { r.sweep(ctx) })
-	working.Go(func() { r.noteWaits(ctx) })
+	working.Go(func() { r.writeWaits(ctx) })
 	working.Go(func() { r.yield(ctx, func() { notify(giveUp) }) })
 	working.Wait()
 	r.publishing.Wait()
@@ -221,7 +221,7 @@ func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) er
 		if ended || ctx.Err() != nil {
 			return err
 		}
-		r.board.tried(true)
+		r.board.noteTry(true)
 		sleep.For(ctx, awayTTLs*r.cfg.TTL)
 	}
 }

@@ -70,7 +70,7 @@ func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) { return readTopi
 
 func readTopics(ctx context.Context, db sqlplane.Database) ([]Topic, error) {
 	r := topicReader{db: db, byName: map[string]*Topic{}, queues: map[string][]int64{}}
-	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readNotes, r.readFailing, r.readHeads} {
+	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readWaits, r.readFailing, r.readHeads} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -176,8 +176,8 @@ func (r *topicReader) isPartial(name string) {
 	}
 }
 
-// readNotes reads what relays that live have told of topics: see waitNoter.
-func (r *topicReader) readNotes(ctx context.Context) error {
+// readWaits reads what relays that live have told of topics: see waitWriter.
+func (r *topicReader) readWaits(ctx context.Context) error {
 	return r.query(ctx, `select w.topic, w.reason, w.since, w.error, w.node, NOW from once_outbox_wait w
  where (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row sqlplane.Row) error {
 		var w TopicWait

@@ -36,7 +36,7 @@ type topic struct {
 	counted  time.Time
 	calls    int       // of Publish, under way
 	calledAt time.Time // the oldest of them that has begun when there was none
-	noted    topicNote // what people were told last
+	wait     topicWait // what people were told last
 
 	down  int       // how often in a row its destination was not available
 	until time.Time // put aside for so long

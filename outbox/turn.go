@@ -318,6 +318,11 @@ type timer struct {
 // timers is a heap, the earliest first.
 type timers []timer
 
+func (t *timers) Len() int           { return len(*t) }
+func (t *timers) Less(i, j int) bool { return (*t)[i].at.Before((*t)[j].at) }
+func (t *timers) Swap(i, j int)      { (*t)[i], (*t)[j] = (*t)[j], (*t)[i] }
+func (t *timers) Push(x any)         { *t = append(*t, x.(timer)) } //nolint:forcetypeassert // of this package only
+
 // Pop implements [heap.Interface].
 func (t *timers) Pop() any {
 	old := *t

@@ -74,8 +74,8 @@ func (r *Relay) firsts(ctx context.Context, mine map[int]bool) (map[int]int64, e
 	return firsts, err
 }
 
-// tried notes whether a destination was reached.
-func (b *board) tried(reached bool) {
+// noteTry notes whether a destination was reached.
+func (b *board) noteTry(reached bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

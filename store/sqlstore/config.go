@@ -31,7 +31,7 @@ type Config struct {
 	// Default: each operation has a COMMIT of its own.
 	GroupCommit bool
 
-	// WithoutOperations opens a database that has no table of operations: the store is for a capability with tables of its own, such as
-	// the receipts of a service. Each operation fails.
-	WithoutOperations bool
+	// NoOperations lets [New] open a database without the store's table: that of a service which keeps receipts
+	// (package gateway/receipt) and no operations. Default: [store.ErrNotMigrated].
+	NoOperations bool
 }

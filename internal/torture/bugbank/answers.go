@@ -80,7 +80,7 @@ var answerMutants = []Mutant{
 	},
 	{
 		Name:  "a replay takes the encoding of the layer outside away",
-		Edits: []Edit{{In: "(*Exchange).replay", Old: `standard != "Content-Encoding" &&`, New: ""}},
+		Edits: []Edit{{In: "(*Exchange).sendStored", Old: `standard != "Content-Encoding" &&`, New: ""}},
 		Tests: []Killer{{Module: "internal/torture", Package: "oncehttp", Test: "TestCompressionOutside"}},
 	},
 	{

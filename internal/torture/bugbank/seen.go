@@ -24,17 +24,17 @@ var seenMutants = []Mutant{
 	},
 	{
 		Name:  "what a dead relay has told is believed",
-		Edits: []Edit{{In: "(*topicReader).readNotes", Old: "n.expires > NOW", New: "n.expires <> NOW"}},
+		Edits: []Edit{{In: "(*topicReader).readWaits", Old: "n.expires > NOW", New: "n.expires <> NOW"}},
 		Tests: outboxOn("TestRelayTellsOfTopics$/^SQLite$"),
 	},
 	{
 		Name:  "a relay does not tell that a destination does not answer",
-		Edits: []Edit{{In: "(*board).notes", Old: "n.reason, n.since = WaitHanging, first[t]", New: "n.since = first[t]"}},
+		Edits: []Edit{{In: "(*board).waits", Old: "n.reason, n.since = WaitHanging, first[t]", New: "n.since = first[t]"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "outbox", Test: "TestRelayTellsOfTopics$/^SQLite$", Hangs: true}},
 	},
 	{
 		Name:  "a relay does not tell that a destination is back",
-		Edits: []Edit{{In: "(*waitNoter).note", Old: "over = append(over, topic)", New: "_ = topic"}},
+		Edits: []Edit{{In: "(*waitWriter).write", Old: "over = append(over, topic)", New: "_ = topic"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "outbox", Test: "TestRelayTellsOfTopics$/^SQLite$", Hangs: true}},
 	},
 	{

@@ -67,7 +67,7 @@ var undoMutants = []Mutant{
 	},
 	{
 		Name:  "a request that comes after its undo is answered with success",
-		Edits: []Edit{{In: "oncehttp.(*Exchange).replay", Old: "x.WriteProblem(x.plan.problem(problemUndone))", New: "x.write(http.StatusNoContent, nil)"}},
+		Edits: []Edit{{In: "oncehttp.(*Exchange).sendStored", Old: "x.WriteProblem(x.plan.problem(problemUndone))", New: "x.write(http.StatusNoContent, nil)"}},
 		Tests: in("oncehttp", "TestUndoRouteComesFirst"),
 	},
 	{

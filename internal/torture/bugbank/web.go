@@ -49,7 +49,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "credentials that an earlier version has stored are replayed",
-		Edits: []Edit{{In: "(*Exchange).replay", Old: "if !neverStored(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
+		Edits: []Edit{{In: "(*Exchange).sendStored", Old: "if !neverStored(http.CanonicalHeaderKey(f.Name)) {", New: `if f.Name != "" {`}},
 		Tests: in("oncehttp", "TestStoredCredentialsStay"),
 	},
 	{
@@ -94,7 +94,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "an old record takes nosniff away",
-		Edits: []Edit{{In: "(*Exchange).replay", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
+		Edits: []Edit{{In: "(*Exchange).sendStored", Old: "&& (!restrictsReader(standard) || hasField(res.Header, standard))", New: ""}},
 		Tests: in("oncehttp", "TestGuardsOfOuterMiddleware"),
 	},
 	{

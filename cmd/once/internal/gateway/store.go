@@ -177,7 +177,7 @@ func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err
 		db.SetMaxOpenConns(mostConns)
 		db.SetMaxIdleConns(mostConns) // database/sql would keep two, and connect again and again
 	}
-	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{GroupCommit: db.Dialect == sqlplane.SQLite && isOwn, WithoutOperations: !isOwn})
+	s, err := sqlstore.New(ctx, db.DB, sqlstore.Config{GroupCommit: db.Dialect == sqlplane.SQLite && isOwn, NoOperations: !isOwn})
 	opened.store = s
 	return opened, err
 }

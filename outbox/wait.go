@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	noteEvery = 5 * time.Second
-	maxNotes  = 1000 // topics of which a relay tells
-	noteRows  = 100  // of one statement
+	waitsEvery = 5 * time.Second
+	maxWaits   = 1000 // topics of which a relay tells
+	waitRows   = 100  // of one statement
 )
 
-// topicNote is a topic that does not go, as this process knows: its destination is down, for example.
-type topicNote struct {
+// topicWait is a topic that does not go, as this process knows: its destination is down, for example.
+type topicWait struct {
 	topic  string
 	reason Wait
 	since  time.Time // by the clock of this process
@@ -29,8 +29,8 @@ type topicNote struct {
 // stuckCall is how long the calls of a topic must be under way until people are told.
 const stuckCall = 5 * time.Second
 
-// notes returns the topics that do not go.
-func (b *board) notes() (list []topicNote) {
+// waits returns the topics that do not go.
+func (b *board) waits() (list []topicWait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -42,7 +42,7 @@ func (b *board) notes() (list []topicNote) {
 		}
 	}
 	for _, t := range b.topics {
-		n := topicNote{topic: t.name, since: now}
+		n := topicWait{topic: t.name, since: now}
 		switch {
 		case t.paused: // the database says so
 		case t.down > 0 && t.hasMessages():
@@ -54,18 +54,18 @@ func (b *board) notes() (list []topicNote) {
 		case t.overRate(now):
 			n.reason = WaitRate
 		}
-		if n.reason == t.noted.reason && n.err == t.noted.err {
-			n.since = t.noted.since
+		if n.reason == t.wait.reason && n.err == t.wait.err {
+			n.since = t.wait.since
 		}
-		if t.noted = n; n.reason != "" {
+		if t.wait = n; n.reason != "" {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-// because notes why a topic is down, for people.
-func (b *board) because(t *topic, cause error) {
+// setCause notes why a topic is down, for people.
+func (b *board) setCause(t *topic, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t.cause = cause; t.down > 0 && t.since.IsZero() {
@@ -87,18 +87,18 @@ func (t *topic) overRate(now time.Time) bool {
 	return t.tokens < max(1, t.Rate)/2
 }
 
-// waitNoter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
+// waitWriter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
 // [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
-type waitNoter struct {
+type waitWriter struct {
 	db   sqlplane.Database
 	node string
-	told map[string]topicNote // nil: it is not known what the database has
+	told map[string]topicWait // nil: it is not known what the database has
 }
 
-// note writes down now, and forgets what has changed.
-func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
-	slices.SortFunc(now, func(a, b topicNote) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.topic, b.topic)) })
-	now = now[:min(len(now), maxNotes)]
+// write writes down now, and forgets what has changed.
+func (n *waitWriter) write(ctx context.Context, now []topicWait) error {
+	slices.SortFunc(now, func(a, b topicWait) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.topic, b.topic)) })
+	now = now[:min(len(now), maxWaits)]
 	told := n.told
 	n.told = nil // until all is written
 	if told == nil {
@@ -106,8 +106,8 @@ func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
 			return err
 		}
 	}
-	gone, next := told, map[string]topicNote{}
-	var changed []topicNote
+	gone, next := told, map[string]topicWait{}
+	var changed []topicWait
 	for _, w := range now {
 		if before, known := told[w.topic]; !known || before.reason != w.reason || !before.since.Equal(w.since) || before.err != w.err {
 			changed = append(changed, w)
@@ -121,7 +121,7 @@ func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
 		}
 	}
 	slices.Sort(over)
-	for list := range slices.Chunk(over, noteRows) {
+	for list := range slices.Chunk(over, waitRows) {
 		args := []any{n.node}
 		for _, topic := range list {
 			args = append(args, topic)
@@ -130,8 +130,8 @@ func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
 			return err
 		}
 	}
-	slices.SortFunc(changed, func(a, b topicNote) int { return cmp.Compare(a.topic, b.topic) }) // the order in which rows are locked
-	for list := range slices.Chunk(changed, noteRows) {
+	slices.SortFunc(changed, func(a, b topicWait) int { return cmp.Compare(a.topic, b.topic) }) // the order in which rows are locked
+	for list := range slices.Chunk(changed, waitRows) {
 		var args []any
 		for _, w := range list {
 			args = append(args, w.topic, n.node, string(w.reason), time.Since(w.since).Microseconds(), w.err)
@@ -147,29 +147,29 @@ func (n *waitNoter) note(ctx context.Context, now []topicNote) error {
 }
 
 // forgetDead removes what processes have told that are gone.
-func (n *waitNoter) forgetDead(ctx context.Context) error {
+func (n *waitWriter) forgetDead(ctx context.Context) error {
 	return n.exec(ctx, "delete from once_outbox_wait where not exists (select 1 from once_hold_node n where n.work = 'outbox' and n.node = once_outbox_wait.node)")
 }
 
-func (n *waitNoter) exec(ctx context.Context, query string, args ...any) error {
+func (n *waitWriter) exec(ctx context.Context, query string, args ...any) error {
 	_, err := n.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(n.db.Dialect(), query), Args: args})
 	return err
 }
 
-// noteWaits notes from time to time which topics do not go, until ctx ends.
-func (r *Relay) noteWaits(ctx context.Context) {
-	n := waitNoter{db: r.db, node: r.node}
-	tick := time.NewTicker(noteEvery)
+// writeWaits writes down from time to time which topics do not go, until ctx ends.
+func (r *Relay) writeWaits(ctx context.Context) {
+	n := waitWriter{db: r.db, node: r.node}
+	tick := time.NewTicker(waitsEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.note(ctx, nil) }) // the node is gone soon, and its rows count no more
+			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.write(ctx, nil) }) // the node is gone soon, and its rows count no more
 			return
 		case <-tick.C:
 		}
 		err := r.try(ctx, func(ctx context.Context) error {
-			err := n.note(ctx, r.board.notes())
+			err := n.write(ctx, r.board.waits())
 			if held, done := r.holder.Use([]int{0}); err == nil && len(held) > 0 {
 				err = n.forgetDead(ctx)
 				done()
