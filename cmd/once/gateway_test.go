@@ -354,21 +354,22 @@ func TestGatewayReceipts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.book.Close()
-		for _, settings := range []string{"  store: receipt\n", ""} {
+		for _, name := range []string{"receipt", "sqlite"} {
 			file := filepath.Join(t.TempDir(), "once.yaml")
-			if settings == "" {
+			settings := "  store: receipt\n"
+			if name == "sqlite" {
 				settings = "  store: sqlite:" + filepath.Join(filepath.Dir(file), "gateway.db") + "\n"
 			}
 			writeConfig(t, file, "gateway:\n  upstream: "+s.URL+"\n  anyone: true\n  receipt: "+db+"\n"+settings+"  routes:\n  - {match: POST /book, on_unknown: check}\n")
 			g := startGateway(t, file)
 			before := s.effects.Load()
 			for range 3 {
-				if a := sendKeyed(t, isolated, g.public+"/book", settings); a.status != http.StatusCreated || a.body != "booked" {
-					t.Errorf("%s, %s: %v", driver, settings, a)
+				if a := sendKeyed(t, isolated, g.public+"/book", name); a.status != http.StatusCreated || a.body != "booked" {
+					t.Errorf("%s, %s: %v", driver, name, a)
 				}
 			}
 			if n := s.effects.Load() - before; n != 1 {
-				t.Errorf("%s, %s: %d effects", driver, settings, n)
+				t.Errorf("%s, %s: %d effects", driver, name, n)
 			}
 			if code := get(t, g.admin+"/readyz"); code != 200 {
 				t.Errorf("/readyz: %d", code)
