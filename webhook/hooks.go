@@ -36,7 +36,7 @@ type Config struct {
 	// than the time in which a delivery is tried.
 	Retain time.Duration
 
-	// ShowAnswersOf are the hosts of endpoints whose answers a tenant may read: others could be asked for what only your network can read.
+	// ShowAnswersOf are the hosts whose answers a tenant may read: others could be asked for what only your network can read.
 	// Default: none; a tenant sees the status and the size.
 	ShowAnswersOf []string
 }

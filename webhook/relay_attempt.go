@@ -77,6 +77,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 		a.Error, a.err = "closed", fmt.Errorf("HTTP %d", resp.StatusCode)
 		return a
 	}
+	a.Host = r.URL.Hostname()
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
 	// What follows the status changes nothing: an endpoint that has said yes has the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))

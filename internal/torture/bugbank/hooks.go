@@ -69,8 +69,13 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "a tenant reads what its endpoint has read",
-		Edits: []Edit{{In: "webhook.(*api).shows", Old: "err == nil && slices", New: "err == nil || slices"}},
+		Edits: []Edit{{In: "webhook.(*api).shows", Old: "host != \"\" && slices", New: "host != \"\" || slices"}},
 		Tests: hooksOn("TestTenantHandler$/^SQLite$"),
+	},
+	{
+		Name:  "a tenant that changes the URL of an endpoint reads what the host before has answered",
+		Edits: []Edit{{In: "webhook.(*Endpoints).Delivery", Old: "encrypted, cause, host from", New: "encrypted, cause, 'localhost' from"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "hookrelay", Test: "TestAnswersOfTheHostBefore$/^SQLite$"}},
 	},
 	{
 		Name:  "a page of another site changes endpoints",

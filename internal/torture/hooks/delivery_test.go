@@ -22,7 +22,7 @@ import (
 func (g *ground[TX]) attempt(t *testing.T, e webhook.Endpoint, kind string, status int, stop bool) {
 	t.Helper()
 	of := " where endpoint = (select id from once_webhook_endpoint where uid = ?) and event in (select id from once_webhook_event where type = ?)"
-	g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause) select endpoint, event, NOW, 1500, ?, '', 5, ?, ?, cause from once_webhook_delivery"+of,
+	g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host) select endpoint, event, NOW, 1500, ?, '', 5, ?, ?, cause, '203.0.113.7' from once_webhook_delivery"+of,
 		int64(status), []byte("hello"), false, e.ID, kind)
 	switch {
 	case status/100 == 2:
