@@ -29,6 +29,7 @@ type target struct {
 	doubt time.Time // the first failure that could be of this network as well
 
 	at      time.Time // when it is looked at again
+	from    bound     // nothing before it waits, as far as this process knows
 	wakes   int       // that have come: one that comes during a claim is not lost
 	claimed bool      // a claim is under way
 	likely  bool      // there is something due
@@ -117,6 +118,15 @@ func (t *target) count(now time.Time) {
 		t.tokens = min(max(1, t.rate), t.tokens+t.rate*now.Sub(t.counted).Seconds())
 	}
 	t.counted = now
+}
+
+// wake has the target looked at now, from a delivery on. The board is locked, and lists it.
+func (t *target) wake(from bound, now time.Time) {
+	t.wakes++
+	t.at, t.likely = now, true
+	if from.isBefore(t.from, t.ordered) {
+		t.from = from
+	}
 }
 
 // wants is how many deliveries may begin now.
