@@ -86,10 +86,10 @@ func TestOffset(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		n    int64
-		want time.Duration
-	}{{0, 1e9, 0}, {2, 100, 50 * time.Second}, {0.001, 3, 3000 * time.Second}} {
-		if got := (&Period{Rate: c.rate}).offset(c.n); got != -c.want.Microseconds() {
-			t.Errorf("%v after %d: %d", c.rate, c.n, got)
+		want time.Duration // of the second event
+	}{{2, 99, 50 * time.Second}, {0.001, 2, 3000 * time.Second}} {
+		if _, args := (&Period{Rate: c.rate}).due("v", []any{int64(7), int64(8)}, c.n); args[2] != int64(8) || args[3] != -c.want.Microseconds() || len(args) != 2*batch {
+			t.Errorf("%v after %d: %v", c.rate, c.n, args)
 		}
 	}
 }

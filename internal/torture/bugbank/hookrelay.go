@@ -163,6 +163,11 @@ var hookrelayMutants = []Mutant{
 		Tests: in("webhook", "TestBounds"),
 	},
 	{
+		Name:  "a failed request shows the path of its URL",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "hostOf(err, r.URL)", New: "err"}},
+		Tests: in("webhook", "TestErrorsShowTheHost"),
+	},
+	{
 		Name:  "an endpoint that a person has enabled meanwhile stays disabled in a relay",
 		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
 		Tests: in("webhook", "TestEnabledMeanwhile"),

@@ -94,8 +94,18 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "what is older than its retention stays",
-		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ?"`, New: `"endpoint = ? and event < 0 * ?"`}},
+		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ? and created_at < ?"`, New: `"endpoint = ? and event < 0 * ? and created_at < ?"`}},
 		Tests: hooksOn("TestSweep$/^SQLite$"),
+	},
+	{
+		Name:  "a clock that was wrong has the sweep delete what is new",
+		Edits: []Edit{{In: "webhook.sweep", Old: `"id < ? and created_at < ?"`, New: `"id < ? and created_at <> ?"`}},
+		Tests: hooksOn("TestClockHasJumped$/^SQLite$"),
+	},
+	{
+		Name:  "what is recovered at a rate becomes due a hundred at a time",
+		Edits: []Edit{{In: "webhook.(*Period).due", Old: "others+int64(i)", New: "others+int64(i-i)"}},
+		Tests: hooksOn("TestRecoverAndReplay$/^SQLite$"),
 	},
 	{
 		Name:  "attempts of a tenant are not forgotten",
