@@ -227,7 +227,7 @@ func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string,
 		return "", ErrNotFound
 	}
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		_, err := r.Exec(ctx, store.Statement{SQL: dialect.Text(es.db.Dialect(), insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: []any{event, tenant, TypeTest, data, es.cfg.Encrypter != nil}})
+		_, err := r.Exec(ctx, store.Statement{SQL: dialect.Text(es.db.Dialect(), insertEvent+"(?, ?, ?, ?, ?, '', NOW)"), Args: []any{event, tenant, TypeTest, data, es.cfg.Encrypter != nil}})
 		var n int64
 		if err == nil {
 			n, err = r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)

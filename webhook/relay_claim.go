@@ -169,9 +169,9 @@ func (c *claimer) readable() int {
 
 // storedEvent is an event as the database has it.
 type storedEvent struct {
-	uid, tenant, kind string
-	data              []byte
-	encrypted         bool
+	uid, tenant, kind, trace string
+	data                     []byte
+	encrypted                bool
 }
 
 // events reads the events of deliveries: each once, also if many endpoints get it.
@@ -187,10 +187,10 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 	clear(events)
 	c.largest -= c.largest / 8
 	listed, args := c.relay.listed("id", ids)
-	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
+	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, trace, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
 		var id int64
 		e := &storedEvent{}
-		err := row.Scan(&id, &e.uid, &e.tenant, &e.kind, &e.data, &e.encrypted)
+		err := row.Scan(&id, &e.uid, &e.tenant, &e.kind, &e.trace, &e.data, &e.encrypted)
 		events[id] = e
 		c.largest = max(c.largest, len(e.data))
 		return err
@@ -206,7 +206,7 @@ func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []b
 		return true // another process does
 	}
 	d.part, d.done = held[0], done
-	d.uid, d.tenant, d.kind, d.bytes = e.uid, e.tenant, e.kind, int64(len(data))
+	d.uid, d.tenant, d.kind, d.trace, d.bytes = e.uid, e.tenant, e.kind, e.trace, int64(len(data))
 	s, started := r.board.start(d)
 	if !started {
 		done()

@@ -172,7 +172,7 @@ type delivery struct {
 	attempts int   // that have failed before
 	cause    Cause
 
-	uid, tenant, kind string // of the event
+	uid, tenant, kind, trace string // of the event
 	bytes             int64
 	slow, moved, over bool // it takes long, it has given its place back, it has ended
 	cut               bool // by the end of Run: it is no attempt

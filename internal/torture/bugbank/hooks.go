@@ -98,6 +98,16 @@ var hooksMutants = []Mutant{
 		Tests: hooksOn("TestSweep$/^SQLite$"),
 	},
 	{
+		Name:  "a webhook is stored without the trace of the call",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "c.append(list, d, e, trace)", New: "c.append(list, d, e, trace[:0])"}},
+		Tests: hooksOn("TestSendTrace$/^SQLite$"),
+	},
+	{
+		Name:  "the public key of a secret that was replaced is shown",
+		Edits: []Edit{{In: "webhook.(*Endpoints).write", Old: "public_key = ?, encrypted = ?", New: "public_key = coalesce(nullif(public_key, ''), ?), encrypted = ?"}},
+		Tests: hooksOn("TestPublicKey$/^SQLite$"),
+	},
+	{
 		Name:  "a clock that was wrong has the sweep delete what is new",
 		Edits: []Edit{{In: "webhook.sweep", Old: `"id < ? and created_at < ?"`, New: `"id < ? and created_at <> ?"`}},
 		Tests: hooksOn("TestClockHasJumped$/^SQLite$"),
