@@ -114,13 +114,10 @@ func testSendTrace[TX any](t *testing.T, g *ground[TX]) {
 // TestSendBesideSend: while a transaction is open that has sent, others send, also events of other tenants with IDs that lie just before its own.
 func TestSendBesideSend(t *testing.T) {
 	testenv.Both(t)
-	on(t, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
+	onKinds(t, writersAtOnce, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
 }
 
 func testSendBesideSend[TX any](t *testing.T, g *ground[TX]) {
-	if g.db.Dialect() == sqlplane.SQLite {
-		t.Skip("one transaction writes at a time")
-	}
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "other", "*")
 	first := event("acme", "a")
