@@ -123,6 +123,23 @@ type Route struct {
 
 	// Headers of the answer to keep beside those of [oncehttp.Config].
 	Headers []string
+
+	// Gate is asked before a request is executed, and before its body is read: see [oncehttp.Config]. What it refuses claims nothing.
+	// Default: none.
+	Gate oncehttp.Gate
+
+	// Begin is called before each forward; again says that an earlier one was made impossible. Its error keeps the forward from being
+	// sent, and the key is free. done is called with what has come of it. Default: none.
+	Begin func(again bool) (done func(Forwarded), err error)
+}
+
+// Forwarded is what has come of a forward, for Begin of a [Route].
+type Forwarded struct {
+	Class     string      // not_sent, refused, completed, unknown_body or unknown
+	Status    int         // of the answer; that of HTTP which says the same as the status of gRPC; 0: there is none
+	Header    http.Header // of the answer; it must not be changed
+	Took      time.Duration
+	Abandoned bool // its own caller has ended it: it tells nothing about the service
 }
 
 // HeaderPrincipal returns a Config.Principal that believes the header of a request which comes from one of the trusted networks. Any
@@ -238,6 +255,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	return oncehttp.Config{
 		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime,
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
+		Gate: r.Gate,
 		StatusURL: func(r *http.Request, key string) string {
 			return c.StatusPath + "?" + url.Values{"route": {routeOf(r)}, "key": {key}}.Encode()
 		},

@@ -56,9 +56,9 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
 	var said answer
 	var err error
-	for voided := 0; ; voided++ {
+	for f.voided = 0; ; f.voided++ {
 		said, err = lease.Call(ctx, r, phase, f.call, f.policy(ctx))
-		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || voided == maxVoided {
+		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
 			break
 		}
 	}

@@ -67,6 +67,16 @@ body         3 bytes
 	})
 }
 
+// TestReceiptsAlone: the database of a service has the receipts, and no other table of once.
+func TestReceiptsAlone(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		run(t, "migrate", "up", "--only", "receipt", "--db", url).want(t, 0)
+		run(t, "receipts", "show", "op-1", "--db", url).want(t, 3)
+		run(t, "receipts", "sweep", "--yes", "--db", url).want(t, 0)
+	})
+}
+
 // TestReceiptsDDL: the statements for migrations of a service's own are printed for each dialect.
 func TestReceiptsDDL(t *testing.T) {
 	t.Parallel()
