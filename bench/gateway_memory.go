@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func (b *bench) gatewayStores(ctx context.Context, clients int) (list []gatewayB
 		if group {
 			name = "SQLite, group commit"
 		}
-		db, _, err := openSQLite(ctx, filepath.Join(dir, fmt.Sprint(group)), clients+1, cfg)
+		db, _, err := openSQLite(ctx, filepath.Join(dir, strconv.FormatBool(group)), clients+1, cfg)
 		if err != nil {
 			return nil, closeAll, err
 		}
