@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestReceiptsCommands: what an operator reads and does to receipts, on each database.
 func TestReceiptsCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)

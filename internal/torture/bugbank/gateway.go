@@ -100,8 +100,51 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer that only asks goes on with what was voided",
-		Edits: []Edit{{In: "lease.(*completing).resume", Old: "case c.AskOnly && (s.Call == nil || !s.Call.Check):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"}},
+		Edits: []Edit{
+			{In: "lease.(*completing).resume", Old: "case c.AskOnly && !s.Call.checks(time.Now()):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"},
+			{In: "lease.(*completing).round", Old: "e.State != store.StateUnknown && !e.CallStarted", New: "e.CallStarted && !e.CallStarted"},
+		},
 		Tests: in("lease", "TestCompleterAsksOnly"),
+	},
+	{
+		Name:  "a receipt that was swept before it was asked for is taken for one that never was",
+		Edits: []Edit{{In: "gateway.(*forward).policy", Old: "CheckedFor: f.rt.g.cfg.ReceiptsKept,", New: ""}},
+		Tests: in("gateway", "TestSweptReceiptDoesNotExecuteAgain"),
+	},
+	{
+		Name:  "a retry executes again after its receipt was swept",
+		Edits: []Edit{{In: "gateway.(*forward).isForgotten", Old: "!first.IsZero() &&", New: "first.IsZero() &&"}},
+		Tests: in("gateway", "TestOldRetryOfReceiptsAlone"),
+	},
+	{
+		Name:  "a service is asked about what it has forgotten",
+		Edits: []Edit{{In: "lease.(*intent).checks", Old: "c.isYounger(c.CheckFor, now)", New: "true"}},
+		Tests: in("lease", "TestForgottenCallsAreNotAsked"),
+	},
+	{
+		Name:  "a service is asked for as long as it promised once",
+		Edits: []Edit{{In: "lease.(*call).find", Old: "!r.saved.Call.isYounger(sure(c.policy.CheckedFor), now)", New: "false"}},
+		Tests: in("lease", "TestForgottenCallsAreNotAsked"),
+	},
+	{
+		Name:  "a late owner of what can be asked about is told that nothing tells its outcome",
+		Edits: []Edit{{In: "lease.(*Run).standing", Old: "r.saved.Call.checks(time.Now())", New: "errors.Is(cause, errAsked)"}},
+		Tests: in("lease", "TestLateOwnerIsToldToAskAgain"),
+	},
+	{
+		Name:  "an answer of gRPC that is cut off before its status is a success",
+		Edits: []Edit{{In: "gateway.statusOfGRPC", Old: "err != nil { return http.StatusBadGateway", New: "err != nil { return http.StatusOK"}},
+		Tests: in("gateway", "TestCutAtEveryByteHTTP2"),
+	},
+	{
+		Name:  "the gateway keeps the body of a request in memory",
+		Edits: []Edit{{In: "gateway.(*Route).protected", Old: "MaxMemory: min(maxMemory, r.MaxRequest)", New: "MaxMemory: r.MaxRequest"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "gateway", Test: "TestMemoryIsFlat"}},
+	},
+	{
+		Name:  "without a store, hashed keys have other receipts",
+		Edits: []Edit{{In: "gateway.(*forward).withReceipts", Old: "id := f.rt.g.id(op)", New: "id := store.ID{Scope: op.Scope, Key: op.Key}"}},
+		Tests: in("gateway", "TestModesShareReceipts"),
 	},
 	{
 		Name:  "a path with an encoded slash is another route's",
