@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type keyless struct {
 	arrived chan struct{} // one for each request of /slow
 	release chan struct{} // ends one of them, or all if it is closed
 	settled chan string   // operations that were settled at the endpoint for receipts
+	book    *sql.DB       // of /book, which commits a receipt with its effect, and answers nothing
 }
 
 func newKeyless(t *testing.T) *keyless {
@@ -50,6 +52,14 @@ func (s *keyless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"operation": %q, "state": "committed", "status": 201, "body": "cmVjZWlwdA=="}`, path.Base(r.URL.Path))
 		s.settled <- r.Method
 		return
+	}
+	if r.URL.Path == "/book" {
+		_, err := s.book.ExecContext(r.Context(), "insert into once_receipt (operation, fingerprint, status, body) values ($1, $2, 201, $3)",
+			r.Header.Get("Once-Operation"), r.Header.Get("Once-Fingerprint"), []byte("booked"))
+		if err == nil {
+			s.effects.Add(1)
+		}
+		panic(http.ErrAbortHandler)
 	}
 	n := s.effects.Add(1)
 	_, _ = io.Copy(io.Discard, r.Body)
@@ -330,6 +340,49 @@ func TestGatewayAsksByItself(t *testing.T) {
 	}
 	if a.status != http.StatusCreated || a.body != "receipt" || s.effects.Load() != 1 {
 		t.Errorf("%v after %d effects", a, s.effects.Load())
+	}
+}
+
+// TestGatewayReceipts: the database of the service, in which once has the receipts alone, answers for a service that answers nothing.
+func TestGatewayReceipts(t *testing.T) {
+	t.Parallel()
+	for driver, db := range map[string]string{"sqlite": sqliteURL(t), "pgx": testenv.NewDatabase(t)} {
+		run(t, "migrate", "up", "--only", "receipt", "--db", db).want(t, 0)
+		s := newKeyless(t)
+		var err error
+		if s.book, err = sql.Open(driver, strings.TrimPrefix(db, "sqlite:")); err != nil {
+			t.Fatal(err)
+		}
+		defer s.book.Close()
+		for _, name := range []string{"receipt", "sqlite"} {
+			file := filepath.Join(t.TempDir(), "once.yaml")
+			settings := "  store: receipt\n"
+			if name == "sqlite" {
+				settings = "  store: sqlite:" + filepath.Join(filepath.Dir(file), "gateway.db") + "\n"
+			}
+			writeConfig(t, file, "gateway:\n  upstream: "+s.URL+"\n  anyone: true\n  receipt: "+db+"\n"+settings+"  routes:\n  - {match: POST /book, on_unknown: check}\n")
+			g := startGateway(t, file)
+			before := s.effects.Load()
+			for range 3 {
+				if a := sendKeyed(t, isolated, g.public+"/book", name); a.status != http.StatusCreated || a.body != "booked" {
+					t.Errorf("%s, %s: %v", driver, name, a)
+				}
+			}
+			if n := s.effects.Load() - before; n != 1 {
+				t.Errorf("%s, %s: %d effects", driver, name, n)
+			}
+			if code := get(t, g.admin+"/readyz"); code != 200 {
+				t.Errorf("/readyz: %d", code)
+			}
+		}
+	}
+	unready := testenv.NewDatabase(t)
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	for setting, try := range map[string]string{"store: " + unready: "once migrate up", "receipt: " + unready + "\n  store: receipt": "--only receipt"} {
+		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  anyone: true\n  "+setting+"\n")
+		if o := run(t, "gateway", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0").want(t, 1); !strings.Contains(o.stderr, try) {
+			t.Errorf("%s", o.stderr)
+		}
 	}
 }
 

@@ -90,9 +90,6 @@ func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, 
 		return err
 	}
 	if err := b.ask(ctx); err != nil {
-		if lacks := db.Lacks(err, "tables for operations", "once"); lacks != nil {
-			return lacks
-		}
 		return db.Failed("read", err)
 	}
 	return nil
