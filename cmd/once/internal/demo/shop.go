@@ -63,7 +63,7 @@ func (l language) String() string {
 func (l language) shop(db string, receipts bool, log io.Writer) *killstorm.Server {
 	return &killstorm.Server{Log: log, Command: func(address string) *exec.Cmd {
 		args := l.command(db, address, receipts)
-		return exec.Command(args[0], args[1:]...) //nolint:noctx,gosec // the storm ends it; it is what was found under the name of the interpreter
+		return exec.Command(args[0], args[1:]...) //nolint:noctx // the storm ends it
 	}}
 }
 
