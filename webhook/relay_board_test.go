@@ -59,7 +59,7 @@ func (d *delivery) end(b *board, status int) {
 func TestWakeDuringClaim(t *testing.T) {
 	b := boardOf(1, nil)
 	a := only(t, b)
-	b.wake("t1")
+	b.wake("t1", bound{})
 	if asks, _ := b.due(); len(asks) > 0 {
 		t.Error("two claims of an endpoint are under way")
 	}
@@ -306,7 +306,7 @@ func TestOrderedIsAlone(t *testing.T) {
 	a := only(t, b)
 	d := begin(t, b, a, 1)[0]
 	b.claimed(a, time.Now())
-	b.wake("t1")
+	b.wake("t1", bound{})
 	if asks, _ := b.due(); len(asks) > 0 {
 		t.Error("another one is asked for while the first is on its way")
 	}
@@ -374,7 +374,7 @@ func TestLostPart(t *testing.T) {
 	d := begin(t, b, a, 1)[0]
 	b.claimed(a, time.Now())
 	b.keep(map[int64]int64{})
-	b.wake("t1")
+	b.wake("t1", bound{})
 	if asks, _ := b.due(); len(asks) > 0 {
 		t.Error("an endpoint that another process holds is asked for")
 	}
@@ -383,7 +383,7 @@ func TestLostPart(t *testing.T) {
 	}
 	b.put(1, 0, 1, &settings{uid: "ep_1", tenant: "t1", concurrency: 4}, &health{})
 	b.targets[1].window = 4
-	b.wake("t1")
+	b.wake("t1", bound{})
 	a = only(t, b)
 	if b.isNew(a.target, 1) {
 		t.Error("what is on its way is begun again")

@@ -57,6 +57,10 @@ func TestWebhookCommands(t *testing.T) {
 			}
 			ids[tenant] = e.ID
 		}
+		private, public := webhook.NewKeyPair()
+		if _, _, err := hooks.Endpoints().Create(t.Context(), webhook.Endpoint{Tenant: "initech", URL: receiver.URL, Types: []string{"*"}, Secret: private}); err != nil {
+			t.Fatal(err)
+		}
 		send := func(tenant, id string) {
 			_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: tenant, Key: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 				return "", hooks.Send(ctx, tx, webhook.Event{ID: id, Tenant: tenant, Type: "refund.succeeded", Data: []byte("{}")})
@@ -77,6 +81,10 @@ func TestWebhookCommands(t *testing.T) {
 		}
 		want("webhook endpoints", 0, ids["acme"], ids["globex"], "active")
 		want("webhook endpoints --tenant acme -o json", 0, `"due_since"`, `"types": [`)
+		want("webhook endpoints --tenant initech", 0, "PUBLIC KEY", public) // without the key of the service
+		if out := want("webhook endpoints --tenant acme", 0, ids["acme"]); strings.Contains(out, "PUBLIC") {
+			t.Errorf("a column without a value: %s", out)
+		}
 		want("webhook endpoints --state disabled", 0, "no such endpoints")
 		want("webhook endpoints --limit 1", 0, "--after")
 		want("webhook deliveries ACME", 0, "msg_1", "waiting", "refund.succeeded")

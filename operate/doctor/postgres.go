@@ -81,7 +81,7 @@ func askClaims(ctx context.Context, p *examination) (Finding, error) {
 		p.DB.SetMaxOpenConns(most)
 	}
 	if !kept {
-		return warn("this server accepts advisory locks and does not keep them: operations are claimed by their commits, so that duplicates on several nodes may each run the handler, of which one commits: "+version, "PostgreSQL itself, or handlers that do nothing but write to this database"), err
+		return warn("this server accepts advisory locks and does not keep them: operations are claimed by their commits, so that duplicates on several nodes may each run the handler, of which one commits: "+version, "PostgreSQL itself, unless a handler may run twice at a time"), err
 	}
 	return fine("advisory locks are kept"), err
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/pgxstore"
+	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/upkeep"
 )
 
@@ -180,6 +182,47 @@ func TestALockThatIsLostLater(t *testing.T) {
 				t.Errorf("level %d, attempt %d: %d charges, %d answers", level, attempt, n, distinct)
 			}
 		}
+	}
+}
+
+// TestMigrationsTogetherWithoutLocks: a node that migrates while another one has not committed yet, on a server without
+// advisory locks, finds the tables of that one and succeeds.
+func TestMigrationsTogetherWithoutLocks(t *testing.T) {
+	t.Parallel()
+	cfg, err := pgxpool.ParseConfig(testenv.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	on(t, testenv.WithoutAdvisoryLocks, testenv.WithoutAdvisoryLocksPath)(cfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	list, err := migration.All(sqlplane.PostgreSQL, migration.Operation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	err = pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error {
+		for _, m := range list {
+			for _, text := range []string{m.SQL, m.Noted()} {
+				if _, err := other.Exec(t.Context(), text); err != nil {
+					return err
+				}
+			}
+		}
+		go func() { migrated <- pgxstore.Migrate(t.Context(), pool) }()
+		for count(t, pool, "select count(*) from pg_stat_activity a join pg_locks l using (pid) where a.datname = current_database() and not l.granted") == 0 {
+			continue
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -24,7 +24,7 @@
 // a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
 // pgxstore does the same in fewer round trips. With several hosts in the data source name of
 // PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused. A
-// server that speaks its protocol and keeps no advisory locks is used as by pgxstore: [New] finds it out, and the log says so.
+// server that speaks its protocol and keeps no advisory locks is used as by pgxstore: [New] finds it out, and the log says so once.
 //
 // SQLite has no server that could end a handler which hangs. The Store does it: after
 // Timeouts.Idle without a statement it rolls back and gives connection and file to the next
@@ -85,7 +85,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +105,8 @@ type Store struct {
 	file      *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
 	watched   atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 	byCommit  bool              // PostgreSQL: the server keeps no advisory locks
+	server    string            // which one that is
+	logged    sync.Once         // and that it was logged: by the first operation, and not for an operator who only looks
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	schema       string       // MySQL: the name of the database
@@ -202,9 +204,7 @@ func (s *Store) probeClaims(ctx context.Context) error {
 	apart := sql.OpenDB(s.connector) // db may have no second connection to give
 	defer apart.Close()
 	excludes, err := pgsql.ExcludesLock(ctx, apart)
-	if s.byCommit = err == nil && !excludes; s.byCommit {
-		slog.WarnContext(ctx, pgsql.Unkept, "server", server)
-	}
+	s.byCommit, s.server = err == nil && !excludes, server
 	return err
 }
 
