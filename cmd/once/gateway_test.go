@@ -241,7 +241,7 @@ func TestGatewayDrains(t *testing.T) {
 	if first.status != http.StatusCreated || first.how != "stored" {
 		t.Errorf("under way: %v", first)
 	}
-	for range g.log { //nolint:revive // to the end
+	for range g.log {
 	}
 	if err := g.cmd.Wait(); err != nil {
 		t.Errorf("it has ended with %v", err)
@@ -399,7 +399,7 @@ func TestGatewayFailsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer net.Close()
+	defer func() { _ = net.Close() }()
 	s := newKeyless(t)
 	db.Host = net.Addr()
 	file := filepath.Join(t.TempDir(), "once.yaml")
@@ -423,7 +423,7 @@ func TestGatewayFailsClosed(t *testing.T) {
 		t.Errorf("/livez without the store: %d", code)
 	}
 	net.SetUpstream(server)
-	for get(t, g.admin+"/readyz") != 200 { //nolint:revive // until it is back
+	for get(t, g.admin+"/readyz") != 200 { // until it is back
 	}
 	if a := sendKeyed(t, isolated, g.public+"/pay", "k1"); a.how != "replayed" || a.body != first.body {
 		t.Errorf("with the store again: %v", a)

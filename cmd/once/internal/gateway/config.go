@@ -171,18 +171,8 @@ func (c *config) check(src *source) error {
 			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), name)
 		}
 	}
-	if c.Store == storeReceipt && c.Receipt == "" {
-		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
-	}
-	if c.Store != storeReceipt {
-		if _, err := cli.ParseSource(c.Store); err != nil {
-			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
-		}
-	}
-	if c.Receipt != "" {
-		if _, err := nameOfReceipts(c.Receipt); err != nil {
-			return src.at("these are no receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
-		}
+	if err := c.checkDatabases(src); err != nil {
+		return err
 	}
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "") {
 		return src.at("tls needs cert and key, the names of two files", "tls")
@@ -197,6 +187,24 @@ func (c *config) check(src *source) error {
 		if setting, text := r.mistake(c); text != "" {
 			at := fmt.Sprintf("routes[%d]", i)
 			return src.at(text, at+"."+setting, at)
+		}
+	}
+	return nil
+}
+
+// checkDatabases returns what is wrong about store and receipt.
+func (c *config) checkDatabases(src *source) error {
+	if c.Store == storeReceipt && c.Receipt == "" {
+		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
+	}
+	if c.Store != storeReceipt {
+		if _, err := cli.ParseSource(c.Store); err != nil {
+			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+		}
+	}
+	if c.Receipt != "" {
+		if _, err := nameOfReceipts(c.Receipt); err != nil {
+			return src.at("these are no receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
 		}
 	}
 	return nil

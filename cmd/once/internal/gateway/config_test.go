@@ -63,7 +63,7 @@ func TestMistakesInTheFile(t *testing.T) {
 	t.Parallel()
 	const head = "gateway:\n  upstream: http://127.0.0.1:3000\n  anyone: true\n  receipt: postgres://ada:secret@db/app\n"
 	for _, c := range []struct{ text, at, says string }{
-		{head + "  upsteam: http://127.0.0.1:3000\n", "[5:3]", "upsteam"},
+		{head + "  upstrim: http://127.0.0.1:3000\n", "[5:3]", "upstrim"},
 		{head + "  upstream: http://127.0.0.1:3000\n", "[5:3]", "already defined"},
 		{head + "  routes:\n  - {match: POST /a, wiat: 5s}\n", "[6:22]", "wiat"},
 		{head + "  routes:\n  - {match: POST /a, wait: 5x}\n", "[6:28]", "duration"},

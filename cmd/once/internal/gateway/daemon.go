@@ -68,7 +68,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 	public.Protocols.SetHTTP2(true)
 	public.Protocols.SetUnencryptedHTTP2(true)
 	admin := &http.Server{Handler: d.admin(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log}
-	defer admin.Close()
+	defer func() { _ = admin.Close() }() // a scrape is repeated
 	failed := make(chan error, 2)
 	go func() { failed <- admin.Serve(d.ends.admin) }()
 	go func() {

@@ -57,7 +57,7 @@ type run struct {
 // Flags implements [cli.Runner].
 func (c *run) Flags(fs *pflag.FlagSet) {
 	c.set = fs
-	c.flags.add(fs)
+	c.add(fs)
 	c.key.Flags(fs)
 }
 
@@ -137,7 +137,7 @@ type check struct {
 // Flags implements [cli.Runner].
 func (c *check) Flags(fs *pflag.FlagSet) {
 	c.set = fs
-	c.flags.add(fs)
+	c.add(fs)
 }
 
 // Run implements [cli.Runner].

@@ -118,7 +118,7 @@ func (gs *guards) Gauges(ctx context.Context) (values []gauge.Value, err error) 
 	gs.mu.Unlock()
 	sum := map[[2]string]float64{} // limits of all routes
 	for id, g := range all {
-		of, _ := g.Limiter.Gauges(ctx) // it asks nothing that fails
+		of, _ := g.Gauges(ctx) // it asks nothing that fails
 		for _, v := range of {
 			sum[[2]string{v.Name, v.Label}] += v.Number
 		}
