@@ -64,7 +64,7 @@ type claimTracer struct {
 }
 
 func (c *claimTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(q.SQL, "unnest") && strings.Contains(q.SQL, "due_at <=") && len(q.Args) == 1 && strings.Contains(q.SQL, "limit 4") {
+	if strings.Contains(q.SQL, "unnest") && strings.Contains(q.SQL, "due_at <=") && strings.Count(q.SQL, "unnest") == 1 && strings.Contains(q.SQL, "x.due") && strings.Contains(q.SQL, "limit 4") {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.text = q.SQL
@@ -355,11 +355,12 @@ func (f *hookField) buffers(ctx context.Context) (n int, err error) {
 	for i := range hookEndpoints {
 		ids = append(ids, strconv.Itoa(i+1))
 	}
+	from := "{" + strings.Repeat("0,", len(ids)-1) + "0}" // of each its first delivery
 	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_generic_plan"); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "explain (analyze, buffers) "+text, "{"+strings.Join(ids, ",")+"}")
+		rows, err := tx.Query(ctx, "explain (analyze, buffers) "+text, "{"+strings.Join(ids, ",")+"}", from, from)
 		if err != nil {
 			return err
 		}

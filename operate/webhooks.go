@@ -24,6 +24,7 @@ type Endpoint struct {
 	URL          string     `json:"url"`
 	Types        []string   `json:"types"`
 	Ordered      bool       `json:"ordered,omitempty"`
+	PublicKey    string     `json:"public_key,omitempty"` // of an endpoint whose secret is a private key
 	State        string     `json:"state"` // of EndpointActive to EndpointDisabled
 	DisabledBy   string     `json:"disabled_by,omitempty"`
 	DisabledAt   *time.Time `json:"disabled_at,omitempty"`
@@ -86,7 +87,7 @@ func (w *Webhooks) Endpoint(ctx context.Context, id string) (Endpoint, error) {
 }
 
 func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []Endpoint, err error) {
-	query := `select e.uid, e.tenant, e.url, e.types, e.ordered, e.disabled_at, e.disabled_by, e.created_at, coalesce(s.failures, 0), s.failing_since, s.circuit_until,
+	query := `select e.uid, e.tenant, e.url, e.types, e.ordered, e.public_key, e.disabled_at, e.disabled_by, e.created_at, coalesce(s.failures, 0), s.failing_since, s.circuit_until,
  (select min(d.due_at) from once_webhook_delivery d where d.endpoint = e.id), NOW
  from once_webhook_endpoint e left join once_webhook_state s on s.endpoint = e.id where e.deleted_at is null and ` + where + " order by e.uid limit ?"
 	err = w.db.Pool().Query(ctx, statement(w.db, query, args...), func(row sqlplane.Row) error {
@@ -94,7 +95,7 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 		var types string
 		var disabled, since, until, due time.Time
 		var failures int64
-		err := row.Scan(&e.ID, &e.Tenant, &e.URL, &types, &e.Ordered, (*dialect.Time)(&disabled), &e.DisabledBy, (*dialect.Time)(&e.CreatedAt), &failures,
+		err := row.Scan(&e.ID, &e.Tenant, &e.URL, &types, &e.Ordered, &e.PublicKey, (*dialect.Time)(&disabled), &e.DisabledBy, (*dialect.Time)(&e.CreatedAt), &failures,
 			(*dialect.Time)(&since), (*dialect.Time)(&until), (*dialect.Time)(&due), (*dialect.Time)(&e.Now))
 		e.Types, e.Failures = strings.Fields(types), int(failures)
 		e.CreatedAt, e.Now = shown(e.CreatedAt), shown(e.Now)

@@ -88,7 +88,7 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 
 // erased is how the row of an endpoint is left, so that no Send which has read it before leaves a delivery that belongs to nothing. It has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
-	" encrypted = false, version = version + 1"
+	" public_key = '', encrypted = false, version = version + 1"
 
 // set changes columns that nothing encrypts: operators do so without the key of the service, and then the endpoint is returned without its headers.
 func (es *Endpoints) set(ctx context.Context, action, tenant, id, columns string) (changed Endpoint, err error) {
@@ -186,8 +186,8 @@ func (es *Endpoints) write(ctx context.Context, r sqlplane.Runner, s *sealed) er
 	if old != nil {
 		set, args = "secret_old = ?, secret_old_until = AGO(?)", []any{old, -s.overlap.Microseconds()}
 	}
-	args = append(args, s.URL, column(s.Types), s.Description, headers, secret, es.cfg.Encrypter != nil, s.Ordered, s.Rate, int64(s.Concurrency), s.ID)
+	args = append(args, s.URL, column(s.Types), s.Description, headers, secret, publicKeyOf(s.secret), es.cfg.Encrypter != nil, s.Ordered, s.Rate, int64(s.Concurrency), s.ID)
 	_, err = r.Exec(ctx, es.text("update once_webhook_endpoint set "+set+
-		", url = ?, types = ?, description = ?, headers = ?, secret = ?, encrypted = ?, ordered = ?, rate = ?, concurrency = ? where uid = ?", args...))
+		", url = ?, types = ?, description = ?, headers = ?, secret = ?, public_key = ?, encrypted = ?, ordered = ?, rate = ?, concurrency = ? where uid = ?", args...))
 	return err
 }

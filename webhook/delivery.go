@@ -139,12 +139,12 @@ func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d 
 		}
 		return d, nil, err
 	}
-	query := es.text("select at, micros, status, error, size, answer, encrypted, cause from once_webhook_attempt where endpoint = ? and event = ? order by id desc limit "+strconv.Itoa(mostAttempts), endpoint, number)
+	query := es.text("select at, micros, status, error, size, answer, encrypted, cause, host from once_webhook_attempt where endpoint = ? and event = ? order by id desc limit "+strconv.Itoa(mostAttempts), endpoint, number)
 	err = es.db.Pool().Query(ctx, query, func(row sqlplane.Row) (err error) {
 		var a Attempt
 		var micros, status int64
 		var encrypted bool
-		if err := row.Scan((*dialect.Time)(&a.At), &micros, &status, &a.Error, &a.Size, &a.Answer, &encrypted, (*string)(&a.Cause)); err != nil {
+		if err := row.Scan((*dialect.Time)(&a.At), &micros, &status, &a.Error, &a.Size, &a.Answer, &encrypted, (*string)(&a.Cause), &a.Host); err != nil {
 			return err
 		}
 		a.Duration, a.Status = time.Duration(micros)*time.Microsecond, int(status)
@@ -227,7 +227,7 @@ func (es *Endpoints) Test(ctx context.Context, tenant, id string) (event string,
 		return "", ErrNotFound
 	}
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		_, err := r.Exec(ctx, store.Statement{SQL: dialect.Text(es.db.Dialect(), insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: []any{event, tenant, TypeTest, data, es.cfg.Encrypter != nil}})
+		_, err := r.Exec(ctx, store.Statement{SQL: dialect.Text(es.db.Dialect(), insertEvent+"(?, ?, ?, ?, ?, '', NOW)"), Args: []any{event, tenant, TypeTest, data, es.cfg.Encrypter != nil}})
 		var n int64
 		if err == nil {
 			n, err = r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)

@@ -77,6 +77,7 @@ type Attempt struct {
 	Error    string // a class, such as "timeout"; "": none
 	Size     int64  // of the answer's body, as far as it was read
 	Answer   []byte // its beginning
+	Host     string // of the URL, if there was an answer
 	Cause    Cause
 }
 

@@ -89,9 +89,9 @@ func (es *Endpoints) insert(ctx context.Context, r sqlplane.Runner, e Endpoint, 
 	if e.DisabledBy != "" {
 		disabled, by = "NOW", DisabledByPerson
 	}
-	_, err = r.Exec(ctx, es.text(`insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at,
- disabled_by, created_at, version) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, `+disabled+`, ?, NOW, 1)`, e.ID, int64(partOf(e.ID)), e.Tenant, e.URL, column(e.Types), e.Description,
-		headers, key, es.cfg.Encrypter != nil, e.Ordered, e.Rate, int64(e.Concurrency), string(by)))
+	_, err = r.Exec(ctx, es.text(`insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, public_key, encrypted, ordered, rate, concurrency, disabled_at,
+ disabled_by, created_at, version) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, `+disabled+`, ?, NOW, 1)`, e.ID, int64(partOf(e.ID)), e.Tenant, e.URL, column(e.Types), e.Description,
+		headers, key, publicKeyOf(secret), es.cfg.Encrypter != nil, e.Ordered, e.Rate, int64(e.Concurrency), string(by)))
 	return err
 }
 

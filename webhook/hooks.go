@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -36,9 +37,12 @@ type Config struct {
 	// than the time in which a delivery is tried.
 	Retain time.Duration
 
-	// ShowAnswersOf are the hosts of endpoints whose answers a tenant may read: others could be asked for what only your network can read.
+	// ShowAnswersOf are the hosts whose answers a tenant may read: others could be asked for what only your network can read.
 	// Default: none; a tenant sees the status and the size.
 	ShowAnswersOf []string
+
+	// Trace returns the W3C traceparent of the context of Send, to which the spans of attempts link; "": none. onceotel.Trace is one. Default: none.
+	Trace func(context.Context) string
 }
 
 const (

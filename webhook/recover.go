@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,25 +30,31 @@ const (
 // or one of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
-	endpoint, after, err := es.begin(ctx, tenant, id, &p)
+	endpoint, err := es.begin(ctx, tenant, id, &p)
+	after := int64(0)
 	for err == nil {
-		var last, n int64
-		const found = "endpoint = ? and due_at is null and event > ? and created_at >= ? and created_at < ?"
-		args := []any{endpoint.id, after, es.at(p.Since), es.at(p.Until)}
-		last, err = es.number(ctx, es.db.Pool(), fmt.Sprintf("select coalesce(max(event), 0) from (select event from once_webhook_delivery where %s order by event limit %d) x", found, batch), args...)
-		if err != nil || last == 0 {
+		var events []any
+		err = es.db.Pool().Query(ctx, es.text(fmt.Sprintf("select event from once_webhook_delivery where endpoint = ? and due_at is null and event > ? and created_at >= ? and created_at < ? order by event limit %d", batch),
+			endpoint.id, after, es.at(p.Since), es.at(p.Until)), func(row sqlplane.Row) error {
+			err := row.Scan(&after)
+			events = append(events, after)
+			return err
+		})
+		if err != nil || len(events) == 0 {
 			break
 		}
+		var n int64
 		err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) (err error) {
-			n, err = r.Exec(ctx, es.text("update once_webhook_delivery set due_at = AGO(?), attempts = 0, cause = 'recover' where "+found+" and event <= ?",
-				append(append([]any{p.offset(recovered)}, args...), last)...))
+			due, args := p.due("event", events, recovered)
+			n, err = r.Exec(ctx, es.text("update once_webhook_delivery set due_at = "+due+", attempts = 0, cause = 'recover' where endpoint = ? and due_at is null and event in "+fullBatch,
+				append(append(args, endpoint.id), full(events)...)...))
 			if err == nil && n > 0 {
 				err = es.audit(ctx, r, "recover", tenant, fmt.Sprintf("%s: %d deliveries", id, n))
 			}
 			return err
 		})
 		if err == nil {
-			recovered, after = recovered+n, last
+			recovered += n
 		}
 	}
 	return recovered, err
@@ -57,7 +64,12 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 // how many. It works as [Endpoints.Recover] does.
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
-	endpoint, after, err := es.begin(ctx, tenant, id, &p)
+	endpoint, err := es.begin(ctx, tenant, id, &p)
+	var after int64
+	if err == nil {
+		after, err = firstSince(ctx, es.db, "created_at from once_webhook_event where tenant = ? and ", p.Since.Add(-slowness), tenant)
+		after--
+	}
 	for err == nil {
 		var ids []any
 		read := 0
@@ -72,7 +84,7 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 		})
 		var n int64
 		if err == nil && len(ids) > 0 {
-			n, err = es.replay(ctx, tenant, id, ids, p.offset(replayed))
+			n, err = es.replay(ctx, tenant, id, ids, p, replayed)
 		}
 		if replayed += n; read < batch {
 			break
@@ -86,19 +98,17 @@ const replayedInVain = `delete from once_webhook_delivery where cause = 'replay'
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
 
 // replay stores deliveries of events of which the endpoint has had no attempt.
-func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any, offset int64) (n int64, err error) {
-	args := append([]any{offset, id, tenant}, events...)
-	for len(args) < 3+batch { // one text for all
-		args = append(args, events[0])
-	}
+func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any, p Period, others int64) (n int64, err error) {
+	due, times := p.due("v.id", events, others)
+	args := append([]any{id, tenant}, full(events)...)
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		n, err = r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
- select e.id, v.id, e.part, AGO(?), 0, 'replay', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
- where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.id in (?`+strings.Repeat(", ?", batch-1)+`)
- and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, args...))
+ select e.id, v.id, e.part, `+due+`, 0, 'replay', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
+ where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.id in `+fullBatch+`
+ and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
-			got, err = r.Exec(ctx, es.text(replayedInVain+`(?`+strings.Repeat(", ?", batch-1)+`)`, args[1:]...))
+			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}
 		if err == nil && n > 0 {
@@ -109,30 +119,44 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
 	return n, err
 }
 
-// begin returns the endpoint, and a number below those of the events of the period.
-func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after int64, err error) {
+// fullBatch is a list of as many events as a batch has at most: so there is one text for all.
+var fullBatch = "(?" + strings.Repeat(", ?", batch-1) + ")"
+
+// full repeats the last event until the batch is full.
+func full(events []any) []any {
+	events = slices.Clone(events)
+	for len(events) < batch {
+		events = append(events, events[len(events)-1])
+	}
+	return events
+}
+
+// begin returns the endpoint.
+func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, err error) {
 	if err := checkRate(p.Rate); err != nil {
-		return e, 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if p.Until.IsZero() {
 		p.Until = time.Now().Add(24 * time.Hour) // of a clock that may be ahead of this one
 	}
 	if e, err = es.find(ctx, es.db.Pool(), tenant, id); err != nil {
-		return e, 0, err
+		return e, err
 	}
 	if !e.DisabledAt.IsZero() {
-		return e, 0, ErrDisabled
+		return e, ErrDisabled
 	}
-	after, err = firstSince(ctx, es.db, "created_at from once_webhook_event where tenant = ? and ", p.Since.Add(-slowness), tenant)
-	return e, after - 1, err
+	return e, nil
 }
 
-// offset is how long before now a delivery becomes due, in microseconds: less than 0 for those after n others.
-func (p *Period) offset(n int64) int64 {
+// due is when each of the deliveries of events becomes due, after others have.
+func (p *Period) due(event string, events []any, others int64) (text string, args []any) {
 	if p.Rate == 0 {
-		return 0
+		return "NOW", nil
 	}
-	return -int64(float64(n) / p.Rate * float64(time.Second/time.Microsecond))
+	for i, e := range full(events) {
+		args = append(args, e, -int64(float64(others+int64(i))/p.Rate*float64(time.Second/time.Microsecond)))
+	}
+	return "case " + event + strings.Repeat(" when ? then AGO(?)", batch) + " end", args
 }
 
 func (es *Endpoints) at(t time.Time) any { return dialect.StoredTime(es.db.Dialect(), t) }

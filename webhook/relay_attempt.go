@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"net/url"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.fresh = !c.Reused }})
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, bytes.NewReader(q.data))
 	if err != nil {
-		a.Error, a.err = "url", err
+		a.Error, a.err = "url", hostOf(err, nil)
 		return a
 	}
 	r.Header.Set("Content-Type", contentType)
@@ -69,7 +70,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		a.Error, a.err = errorClass(err), err
+		a.Error, a.err = errorClass(err), hostOf(err, r.URL)
 		return a
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -77,11 +78,23 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 		a.Error, a.err = "closed", fmt.Errorf("HTTP %d", resp.StatusCode)
 		return a
 	}
+	a.Host = r.URL.Hostname()
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
 	// What follows the status changes nothing: an endpoint that has said yes has the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))
 	a.Size, a.Answer = int64(len(body)), body[:min(len(body), keptAnswer)]
 	return a
+}
+
+// hostOf is an error of a request that shows the host alone: the path of a URL is often a password.
+func hostOf(err error, u *url.URL) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		if failed.URL = ""; u != nil {
+			failed.URL = u.Host
+		}
+	}
+	return err
 }
 
 // mayAdd reports whether an endpoint may have a header of its own with this name.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,6 +26,21 @@ func TestOddStatus(t *testing.T) {
 		a := (&request{url: "https://ep.example", signer: signer, id: "msg_1"}).send(t.Context(), client)
 		if a.Status != want || (a.Error != "") != (want == 0) || (a.err != nil) != (want == 0) {
 			t.Errorf("after %d the status is %d, and the error %q (%v)", status, a.Status, a.Error, a.err)
+		}
+	}
+}
+
+// TestErrorsShowTheHost: an error of a request shows the host of its URL, and neither path nor query.
+func TestErrorsShowTheHost(t *testing.T) {
+	signer, err := NewSigner("whsec_" + strings.Repeat("c2VjcmV0", 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{"https://ep.example/passw0rd?passw0rd": "ep.example", "https://ep.example/%zz/passw0rd": ""} {
+		client := &http.Client{Transport: tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })}
+		a := (&request{url: url, signer: signer, id: "msg_1"}).send(t.Context(), client)
+		if a.err == nil || strings.Contains(a.err.Error(), "passw0rd") || !strings.Contains(a.err.Error(), want) {
+			t.Errorf("%v", a.err)
 		}
 	}
 }

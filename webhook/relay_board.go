@@ -14,6 +14,7 @@ const (
 	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet
 	askMost    = 256         // endpoints in one claim
 	askEvery   = time.Second // an endpoint for which nothing was found
+	lateness   = time.Minute // of what becomes due before an endpoint for which nothing is due; the finder finds what is later
 )
 
 // board knows whose turn it is. Nothing in it reads the database or waits.
@@ -30,6 +31,9 @@ type board struct {
 	fast, slow           int // requests on their way
 	fastBytes, slowBytes int64
 
+	latest int64 // when the last event was sent that was seen, in microseconds since 1970
+	old    int64 // no event that commits now has a number as low, unless its transaction takes very long
+
 	reached time.Time // when the last request began that was answered on a new connection
 }
 
@@ -44,6 +48,9 @@ type ask struct {
 	want    int // deliveries that may begin
 	limit   int // rows: also those that are on their way are found
 	wakes   int // before
+	from    bound
+	read    bool   // the statement has succeeded
+	first   *bound // what it has found first; nil: nothing
 }
 
 // due returns the endpoints to be asked for, and when to look again if there are none; zero: when it is woken.
@@ -89,7 +96,11 @@ func (b *board) first(taken int) (t *target, key time.Time) {
 func (b *board) ask(t *target) ask {
 	t.claimed = true
 	want := t.wants()
-	return ask{target: t, ordered: t.ordered, want: want, limit: want + len(t.flight), wakes: t.wakes}
+	a := ask{target: t, ordered: t.ordered, want: want, limit: want + len(t.flight), wakes: t.wakes, from: t.from}
+	if t.ordered { // an event that commits late would be overtaken
+		a.from.event = min(a.from.event, b.old)
+	}
+	return a
 }
 
 // hasPlace reports whether there is a place for a request to a target of a standing. A single request can always begin, whatever its data.
@@ -156,6 +167,8 @@ func (b *board) claimed(a ask, at time.Time) {
 	now := time.Now()
 	if t.at = at; t.wakes != a.wakes { // one of them may be of a row that the claim has not seen
 		t.at = now
+	} else if a.read {
+		t.from = b.past(&a)
 	}
 	t.likely = !t.at.After(now)
 	b.list(t, now)
@@ -267,14 +280,13 @@ func (b *board) list(t *target, now time.Time) {
 	}
 }
 
-// wake has all endpoints of a tenant looked at now.
-func (b *board) wake(tenant string) (known bool) {
+// wake has all endpoints of a tenant looked at now, from a delivery on.
+func (b *board) wake(tenant string, from bound) (known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	for t := range b.tenants[tenant] {
-		t.wakes++
-		t.at, t.likely = now, true
+		t.wake(from, now)
 		b.list(t, now)
 	}
 	return len(b.tenants[tenant]) > 0
@@ -344,7 +356,11 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 		b.targets[id] = t
 	}
 	if t.gone || t.version == 0 {
-		t.health, t.window, t.known, t.at, t.likely = *h, 1, false, now, true // one that hangs takes one place until it is known
+		t.health, t.window, t.known = *h, 1, false // one that hangs takes one place until it is known
+	}
+	if t.gone || t.version == 0 || t.ordered != s.ordered { // else the bound means something else
+		t.from = bound{}
+		t.wake(bound{}, now)
 	}
 	delete(b.tenants[t.tenant], t)
 	if b.tenants[s.tenant] == nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/hold"
-	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -63,23 +62,24 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 		byID[asks[i].target.id] = &asks[i]
 	}
 	found := map[*ask][]*delivery{}
-	err := c.relay.query(ctx, c.relay.due(asks), func(row sqlplane.Row) error {
-		var endpoint int64
-		d := &delivery{}
-		if err := row.Scan(&endpoint, &d.event, &d.attempts, &d.cause); err != nil {
-			return err
+	err := c.relay.query(ctx, c.relay.due(asks, true), func(row sqlplane.Row) error {
+		d, endpoint, at, isDue, err := scanDue(row)
+		if a := byID[endpoint]; err == nil && a != nil {
+			if a.first == nil {
+				a.first = &at
+			}
+			if d.target = a.target; isDue {
+				found[a] = append(found[a], d)
+			}
 		}
-		if a := byID[endpoint]; a != nil {
-			d.target = a.target
-			found[a] = append(found[a], d)
-		}
-		return nil
+		return err
 	})
 	var begin []*delivery
 	more := map[*target]bool{}
 	for i := range asks {
 		a := &asks[i]
 		list := found[a]
+		a.read = err == nil
 		more[a.target] = err == nil && len(list) >= a.limit
 		for _, d := range list {
 			if a.want > 0 && b.isNew(a.target, d.event) {
@@ -102,61 +102,13 @@ func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	return err
 }
 
-// due is the statement that reads what is due for asks: endpoint, event, attempts, cause. A limit is a literal: with one that is a value the planner expects a tenth of all
-// rows, and reads and sorts them.
-func (r *Relay) due(asks []ask) store.Statement {
-	if r.db.Dialect() == sqlplane.PostgreSQL {
-		return r.dueArrays(asks)
-	}
-	var text strings.Builder
-	for i, a := range asks {
-		if i > 0 {
-			text.WriteString(" union all ")
-		}
-		text.WriteString("select * from (" + dueOf(strconv.FormatInt(a.target.id, 10), a.limit, a.ordered) + ") d" + strconv.Itoa(i))
-	}
-	return r.text(text.String())
-}
-
-// dueOf selects what is due for one endpoint. An ordered one has at most its first delivery, whether that is due or not.
-func dueOf(endpoint string, limit int, ordered bool) string {
-	const columns = "select endpoint, event, attempts, cause"
-	if ordered {
-		return columns + " from (" + columns + ", due_at from once_webhook_delivery where endpoint = " + endpoint + " and due_at is not null order by event limit 1) head where due_at <= NOW"
-	}
-	return columns + " from once_webhook_delivery where endpoint = " + endpoint + " and due_at <= NOW order by due_at, event limit " + strconv.Itoa(limit)
-}
-
-// dueArrays is due with a few texts for any number of endpoints: limits are rounded up to a power of four.
-func (r *Relay) dueArrays(asks []ask) store.Statement {
-	type class struct {
-		limit   int
-		ordered bool
-	}
-	endpoints := map[class][][]any{}
-	for _, a := range asks {
-		of := class{1, a.ordered}
-		for !a.ordered && of.limit < a.limit {
-			of.limit *= 4
-		}
-		endpoints[of] = append(endpoints[of], []any{a.target.id})
-	}
-	var text strings.Builder
-	var args []any
-	for limit := 1; limit <= 1<<20; limit *= 4 {
-		for _, ordered := range []bool{false, true} {
-			list := endpoints[class{limit, ordered}]
-			if len(list) == 0 {
-				continue
-			}
-			if text.Len() > 0 {
-				text.WriteString(" union all ")
-			}
-			text.WriteString("select d.* from unnest(?::text::bigint[]) x(id) cross join lateral (" + dueOf("x.id", limit, ordered) + ") d")
-			args = append(args, dialect.Arrays(list)...)
-		}
-	}
-	return r.text(text.String(), args...)
+// scanDue reads a row of [Relay.due].
+func scanDue(row sqlplane.Row) (d *delivery, endpoint int64, at bound, isDue bool, err error) {
+	d = &delivery{}
+	var due time.Time
+	var come int
+	err = row.Scan(&endpoint, &d.event, &d.attempts, &d.cause, (*dialect.Time)(&due), &come)
+	return d, endpoint, bound{due.UnixMicro(), d.event}, come == 1, err
 }
 
 // begin reads the events of deliveries and begins them. It notes in more which endpoints have others left.
@@ -217,9 +169,9 @@ func (c *claimer) readable() int {
 
 // storedEvent is an event as the database has it.
 type storedEvent struct {
-	uid, tenant, kind string
-	data              []byte
-	encrypted         bool
+	uid, tenant, kind, trace string
+	data                     []byte
+	encrypted                bool
 }
 
 // events reads the events of deliveries: each once, also if many endpoints get it.
@@ -235,10 +187,10 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 	clear(events)
 	c.largest -= c.largest / 8
 	listed, args := c.relay.listed("id", ids)
-	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
+	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, trace, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
 		var id int64
 		e := &storedEvent{}
-		err := row.Scan(&id, &e.uid, &e.tenant, &e.kind, &e.data, &e.encrypted)
+		err := row.Scan(&id, &e.uid, &e.tenant, &e.kind, &e.trace, &e.data, &e.encrypted)
 		events[id] = e
 		c.largest = max(c.largest, len(e.data))
 		return err
@@ -254,7 +206,7 @@ func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []b
 		return true // another process does
 	}
 	d.part, d.done = held[0], done
-	d.uid, d.tenant, d.kind, d.bytes = e.uid, e.tenant, e.kind, int64(len(data))
+	d.uid, d.tenant, d.kind, d.trace, d.bytes = e.uid, e.tenant, e.kind, e.trace, int64(len(data))
 	s, started := r.board.start(d)
 	if !started {
 		done()

@@ -37,7 +37,7 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 }
 
 // stater writes down how endpoints are doing, one by one, and tells owners. No outcome waits for it: an endpoint whose row another transaction has locked, or whose
-// notice cannot be stored, keeps nothing waiting but itself.
+// notice cannot be stored, keeps nothing waiting but itself. A statement that the database does not answer keeps the states of others waiting, for 30 s at most.
 type stater struct {
 	relay *Relay
 	mu    sync.Mutex

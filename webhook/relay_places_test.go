@@ -93,7 +93,7 @@ func TestAllAreAskedFor(t *testing.T) {
 					t.Errorf("%d endpoints of %d are asked for while there is no room, and then %d", before, endpoints+1, after)
 				}
 				for id := range int64(endpoints) {
-					b.wake(fmt.Sprint("t", id+1))
+					b.wake(fmt.Sprint("t", id+1), bound{})
 				}
 				if n := askAll(b); n != endpoints {
 					t.Errorf("%d endpoints of %d are asked for when they are woken", n, endpoints)

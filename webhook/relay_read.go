@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/oncelib/once/internal/base/seal"
@@ -19,9 +18,6 @@ const (
 	listEvery  = time.Second // endpoints that were created, changed or disabled by other processes
 	listShare  = 20          // of the time of this process, a list that takes long takes one part in so many
 	listMost   = 200         // endpoints that are read at once
-	hintEvery  = 20 * time.Millisecond
-	hintBack   = 100 * time.Millisecond // transactions commit out of the order of their ids
-	hintMost   = 1000                   // events of one read
 )
 
 // lister keeps the board's endpoints as those of the database are.
@@ -191,92 +187,4 @@ func (r *Relay) keepHouse(ctx context.Context) {
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 		}
 	}
-}
-
-// hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
-type hinter struct {
-	relay  *Relay
-	mark   int64 // the highest id that was read
-	low    int64 // what it was a moment ago
-	next   int64 // will be low
-	backAt time.Time
-	seen   map[int64]struct{} // above low
-}
-
-func (h *hinter) run(ctx context.Context, changed chan struct{}) {
-	for failures := 0; ctx.Err() == nil; {
-		err := h.start(ctx)
-		if err == nil {
-			break
-		}
-		failures++
-		h.relay.databaseFailed(ctx, err, failures)
-	}
-	tick := time.NewTicker(hintEvery)
-	defer tick.Stop()
-	for failures := 0; ctx.Err() == nil; {
-		more, err := h.read(ctx, changed)
-		if err != nil && ctx.Err() == nil {
-			failures++
-			h.relay.databaseFailed(ctx, err, failures)
-			continue
-		}
-		failures = 0
-		if more {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		case <-h.relay.woken:
-		}
-	}
-}
-
-// start begins above what there is.
-func (h *hinter) start(ctx context.Context) error {
-	err := h.relay.query(ctx, h.relay.text("select coalesce(max(id), 0) from once_webhook_event"), func(row sqlplane.Row) error { return row.Scan(&h.mark) })
-	h.low, h.next, h.seen = h.mark, h.mark, map[int64]struct{}{}
-	return err
-}
-
-// read wakes the endpoints of the tenants that have new events. more is that there are others.
-func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, err error) {
-	rows, low := 0, h.low
-	tenants := map[string]struct{}{}
-	err = h.relay.query(ctx, h.relay.text("select id, tenant from once_webhook_event where id > ? order by id limit "+strconv.Itoa(hintMost), low), func(row sqlplane.Row) error {
-		var id int64
-		var tenant string
-		if err := row.Scan(&id, &tenant); err != nil {
-			return err
-		}
-		rows++
-		h.mark = max(h.mark, id)
-		if _, twice := h.seen[id]; !twice {
-			h.seen[id] = struct{}{}
-			tenants[tenant] = struct{}{}
-		}
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	for tenant := range tenants {
-		if !h.relay.board.wake(tenant) { // its endpoint may be new
-			notify(changed)
-		}
-	}
-	now := time.Now()
-	if more = rows >= hintMost; more { // there is no time to look back
-		h.low, h.next, h.backAt = h.mark, h.mark, now
-		clear(h.seen)
-	} else if now.Sub(h.backAt) >= hintBack {
-		h.low, h.next, h.backAt = h.next, h.mark, now
-		for id := range h.seen {
-			if id <= h.low {
-				delete(h.seen, id)
-			}
-		}
-	}
-	return more, nil
 }

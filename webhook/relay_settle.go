@@ -188,7 +188,7 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 }
 
 // rows are deliveries with their attempts, as settleRows writes them down: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, part. An answer that cannot be encrypted is not kept: the outcome does not wait for the key.
+// encrypted, cause, host, part. An answer that cannot be encrypted is not kept: the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
@@ -204,12 +204,12 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 			body = []byte{}
 		}
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
-		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), int64(d.part.Number)})
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
 	}
 	return rows
 }
 
-const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause"
+const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host"
 
 // settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile,
 // as by Resend, or whose part another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
@@ -226,8 +226,8 @@ func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) 
 // settleArrays is settleRows in one statement.
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
-	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
+	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
+ x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
@@ -236,7 +236,7 @@ func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) s
  due_at = case when x.wait >= 0 then NOW + x.wait * interval '1 microsecond' end from ` + from
 	}
 	return r.text("with changed as ("+change+still+` returning x.*)
- insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause from changed`, append(dialect.Arrays(rows), more...)...)
+ insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed`, append(dialect.Arrays(rows), more...)...)
 }
 
 // settleIn is settleRows in a transaction: it locks the rows, and writes only of those that have not changed.
@@ -286,8 +286,8 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	if _, err := tx.Exec(ctx, r.text(r.change(changed))); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, r.text("insert into once_webhook_attempt ("+attemptColumns+") values (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?)"+
-		strings.Repeat(", (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?)", len(changed)-1), values...))
+	_, err = tx.Exec(ctx, r.text("insert into once_webhook_attempt ("+attemptColumns+") values (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?, ?)"+
+		strings.Repeat(", (?, ?, AGO(?), ?, ?, ?, ?, ?, ?, ?, ?)", len(changed)-1), values...))
 	return err
 }
 

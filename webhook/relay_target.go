@@ -29,6 +29,7 @@ type target struct {
 	doubt time.Time // the first failure that could be of this network as well
 
 	at      time.Time // when it is looked at again
+	from    bound     // nothing before it waits, as far as this process knows
 	wakes   int       // that have come: one that comes during a claim is not lost
 	claimed bool      // a claim is under way
 	likely  bool      // there is something due
@@ -119,6 +120,15 @@ func (t *target) count(now time.Time) {
 	t.counted = now
 }
 
+// wake has the target looked at now, from a delivery on. The board is locked, and lists it.
+func (t *target) wake(from bound, now time.Time) {
+	t.wakes++
+	t.at, t.likely = now, true
+	if from.isBefore(t.from, t.ordered) {
+		t.from = from
+	}
+}
+
 // wants is how many deliveries may begin now.
 func (t *target) wants() int {
 	n := t.allowed() - t.running
@@ -162,7 +172,7 @@ type delivery struct {
 	attempts int   // that have failed before
 	cause    Cause
 
-	uid, tenant, kind string // of the event
+	uid, tenant, kind, trace string // of the event
 	bytes             int64
 	slow, moved, over bool // it takes long, it has given its place back, it has ended
 	cut               bool // by the end of Run: it is no attempt

@@ -24,7 +24,7 @@ import (
 // Which endpoints there are is read by the statement, at the isolation of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the event.
 // No row of an endpoint is locked, but on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
 func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
-	statements, err := h.cfg.statements(h.db.Dialect(), events)
+	statements, err := h.cfg.statements(ctx, h.db.Dialect(), events)
 	if err != nil {
 		return err
 	}
@@ -38,9 +38,9 @@ func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	return nil
 }
 
-// Declare is [Hooks.Send] for a batch. After an error nothing has been declared.
-func (h *Hooks[TX]) Declare(batch *once.Batch, events ...Event) error {
-	statements, err := h.cfg.statements(h.db.Dialect(), events)
+// Declare is [Hooks.Send] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
+func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Event) error {
+	statements, err := h.cfg.statements(ctx, h.db.Dialect(), events)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,20 @@ func (h *Hooks[TX]) note() {
 	}
 }
 
-func (c *Config) statements(d sqlplane.Dialect, events []Event) (list []store.Statement, err error) {
+func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, events []Event) (list []store.Statement, err error) {
+	trace := ""
+	if c.Trace != nil {
+		trace = c.Trace(ctx)
+	}
+	if message.CheckText("trace", trace, message.MaxText) != nil { // an event is not refused for what a tracer says
+		trace = ""
+	}
 	for i, e := range events {
 		if strings.HasPrefix(e.Type, ofPackage) {
 			err = fmt.Errorf("the type %q begins with %q, as those of this package do. Try: another word", printable.Short(e.Type), ofPackage)
 		}
 		if err == nil {
-			list, err = c.append(list, d, e)
+			list, err = c.append(list, d, e, trace)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("webhook: event %d of %d: %w", i+1, len(events), err)
@@ -75,7 +82,7 @@ func (c *Config) statements(d sqlplane.Dialect, events []Event) (list []store.St
 
 // sendIn stores an event, also one of this package, with r.
 func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, e Event) error {
-	list, err := c.append(nil, d, e)
+	list, err := c.append(nil, d, e, "")
 	for _, s := range list {
 		if err == nil {
 			_, err = r.Exec(ctx, s)
@@ -85,7 +92,7 @@ func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Diale
 }
 
 // append appends the statements that store e and its deliveries.
-func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event) ([]store.Statement, error) {
+func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, trace string) ([]store.Statement, error) {
 	e, err := c.checked(e)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,7 @@ func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event) ([]
 	if err != nil {
 		return nil, err
 	}
-	event := []any{e.ID, e.Tenant, e.Type, data, c.Encrypter != nil}
+	event := []any{e.ID, e.Tenant, e.Type, data, c.Encrypter != nil, trace}
 	var texts []any
 	for _, text := range wanting(e.Type) {
 		texts = append(texts, text)
@@ -109,12 +116,12 @@ func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event) ([]
 		texts = append(texts, e.ID)
 	}
 	return append(list,
-		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, NOW)"), Args: event},
+		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, ?, NOW)"), Args: event},
 		store.Statement{SQL: dialect.Text(d, insertDeliveries+" from once_webhook_event v join once_webhook_endpoint e on e.tenant = v.tenant where "+wanted+" and "+this), Args: texts}), nil
 }
 
 const (
-	insertEvent      = "insert into once_webhook_event (uid, tenant, type, data, encrypted, created_at) values "
+	insertEvent      = "insert into once_webhook_event (uid, tenant, type, data, encrypted, trace, created_at) values "
 	insertDeliveries = "insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select e.id, v.id, e.part, v.created_at, 0, '', v.created_at"
 )
 
@@ -126,8 +133,8 @@ func isWanted(one string, n int) string {
 // fanOut are the statements of PostgreSQL, by how many texts a type is wanted with: one statement for the event and its deliveries.
 var fanOut = func() (texts [maxSegments + 2]string) {
 	for n := range texts[1:] {
-		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
-			" from v, once_webhook_endpoint e where e.tenant = $2 and " + numbered(isWanted("strpos(e.types, ?) > 0", n+1), 6)
+		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
+			" from v, once_webhook_endpoint e where e.tenant = $2 and " + numbered(isWanted("strpos(e.types, ?) > 0", n+1), 7)
 	}
 	return texts
 }()

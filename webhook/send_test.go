@@ -55,7 +55,7 @@ func TestOneStatement(t *testing.T) {
 	texts := map[string]bool{}
 	for n := range 2 * maxSegments {
 		kind := strings.TrimSuffix(strings.Repeat("a.", n%maxSegments+1), ".")
-		list, err := cfg.statements(sqlplane.PostgreSQL, []Event{{Tenant: "acme", Type: kind}})
+		list, err := cfg.statements(t.Context(), sqlplane.PostgreSQL, []Event{{Tenant: "acme", Type: kind}})
 		if err != nil || len(list) != 1 || strings.Count(list[0].SQL, "$") != len(list[0].Args)+1 { // the tenant twice
 			t.Fatalf("%s: %d statements, %v: %+v", kind, len(list), err, list)
 		}
@@ -69,7 +69,7 @@ func TestOneStatement(t *testing.T) {
 // TestSendFreezes: what the caller does with the data after Send changes nothing.
 func TestSendFreezes(t *testing.T) {
 	data := []byte("before")
-	list, err := (&Config{MaxData: 10}).statements(sqlplane.SQLite, []Event{{Tenant: "acme", Type: "a", Data: data}})
+	list, err := (&Config{MaxData: 10}).statements(t.Context(), sqlplane.SQLite, []Event{{Tenant: "acme", Type: "a", Data: data}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +86,10 @@ func TestOffset(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		n    int64
-		want time.Duration
-	}{{0, 1e9, 0}, {2, 100, 50 * time.Second}, {0.001, 3, 3000 * time.Second}} {
-		if got := (&Period{Rate: c.rate}).offset(c.n); got != -c.want.Microseconds() {
-			t.Errorf("%v after %d: %d", c.rate, c.n, got)
+		want time.Duration // of the second event
+	}{{2, 99, 50 * time.Second}, {0.001, 2, 3000 * time.Second}} {
+		if _, args := (&Period{Rate: c.rate}).due("v", []any{int64(7), int64(8)}, c.n); args[2] != int64(8) || args[3] != -c.want.Microseconds() || len(args) != 2*batch {
+			t.Errorf("%v after %d: %v", c.rate, c.n, args)
 		}
 	}
 }

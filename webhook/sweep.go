@@ -36,12 +36,14 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s S
 		return s, err
 	}
 	now, err := w.now(ctx)
+	from := now.Add(-retain)
+	since := dialect.StoredTime(db.Dialect(), from) // also where the clock of the database has jumped, nothing goes that is later
 	var event, attempt int64
 	if err == nil {
-		event, err = firstSince(ctx, db, "created_at from once_webhook_event where ", now.Add(-retain))
+		event, err = firstSince(ctx, db, "created_at from once_webhook_event where ", from)
 	}
 	if err == nil {
-		attempt, err = firstSince(ctx, db, "at from once_webhook_attempt where ", now.Add(-retain))
+		attempt, err = firstSince(ctx, db, "at from once_webhook_attempt where ", from)
 	}
 	// Deliveries go before their events. Each endpoint has its own, also one that is not there any more.
 	for endpoint := int64(-1); err == nil; {
@@ -50,14 +52,14 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s S
 			break
 		}
 		var n int64
-		n, err = w.remove(ctx, "once_webhook_delivery", "event", "endpoint = ? and event < ?", endpoint, event)
+		n, err = w.remove(ctx, "once_webhook_delivery", "event", "endpoint = ? and event < ? and created_at < ?", endpoint, event, since)
 		s.Undelivered += n
 	}
 	if err == nil {
-		s.Events, err = w.remove(ctx, "once_webhook_event", "id", "id < ?", event)
+		s.Events, err = w.remove(ctx, "once_webhook_event", "id", "id < ? and created_at < ?", event, since)
 	}
 	if err == nil {
-		s.Attempts, err = w.remove(ctx, "once_webhook_attempt", "id", "id < ?", attempt)
+		s.Attempts, err = w.remove(ctx, "once_webhook_attempt", "id", "id < ? and at < ?", attempt, since)
 	}
 	return s, err
 }

@@ -12,6 +12,7 @@ type Span struct {
 	EventID   string // webhook-id
 	Endpoint  string // its ID
 	Attempt   int    // from 1
+	Trace     string // W3C traceparent of the Send; "": none
 }
 
 // Tracer starts a span for each request to an endpoint.
@@ -26,7 +27,7 @@ func (r *Relay) traced(ctx context.Context, d *delivery, q *request) (a answer) 
 	if r.cfg.Tracer == nil {
 		return q.send(ctx, r.client)
 	}
-	ctx, end := r.cfg.Tracer.WebhookSpan(ctx, Span{EventType: d.kind, EventID: d.uid, Endpoint: d.target.uid, Attempt: d.attempts + 1})
+	ctx, end := r.cfg.Tracer.WebhookSpan(ctx, Span{EventType: d.kind, EventID: d.uid, Endpoint: d.target.uid, Attempt: d.attempts + 1, Trace: d.trace})
 	a = q.send(ctx, r.client)
 	failure := ""
 	switch {

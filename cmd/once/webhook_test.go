@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/webhook"
 	"github.com/oncelib/once/webhook/ssrf"
 )
@@ -24,6 +25,7 @@ import (
 // TestWebhookCommands: an operator sees the endpoints of all tenants and what was sent to them, disables one, enables it, and sends again what it
 // did not get. What changes something is audited; a preview changes nothing.
 func TestWebhookCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
@@ -55,6 +57,10 @@ func TestWebhookCommands(t *testing.T) {
 			}
 			ids[tenant] = e.ID
 		}
+		private, public := webhook.NewKeyPair()
+		if _, _, err := hooks.Endpoints().Create(t.Context(), webhook.Endpoint{Tenant: "initech", URL: receiver.URL, Types: []string{"*"}, Secret: private}); err != nil {
+			t.Fatal(err)
+		}
 		send := func(tenant, id string) {
 			_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: tenant, Key: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 				return "", hooks.Send(ctx, tx, webhook.Event{ID: id, Tenant: tenant, Type: "refund.succeeded", Data: []byte("{}")})
@@ -75,6 +81,10 @@ func TestWebhookCommands(t *testing.T) {
 		}
 		want("webhook endpoints", 0, ids["acme"], ids["globex"], "active")
 		want("webhook endpoints --tenant acme -o json", 0, `"due_since"`, `"types": [`)
+		want("webhook endpoints --tenant initech", 0, "PUBLIC KEY", public) // without the key of the service
+		if out := want("webhook endpoints --tenant acme", 0, ids["acme"]); strings.Contains(out, "PUBLIC") {
+			t.Errorf("a column without a value: %s", out)
+		}
 		want("webhook endpoints --state disabled", 0, "no such endpoints")
 		want("webhook endpoints --limit 1", 0, "--after")
 		want("webhook deliveries ACME", 0, "msg_1", "waiting", "refund.succeeded")
@@ -192,6 +202,7 @@ func TestWebhookVerify(t *testing.T) {
 
 // TestDoctorOfWebhooks: the doctor tells of deliveries that are due while nothing delivers them, and of endpoints that were disabled because they fail.
 func TestDoctorOfWebhooks(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)

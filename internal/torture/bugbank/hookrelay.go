@@ -143,6 +143,31 @@ var hookrelayMutants = []Mutant{
 		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
 	},
 	{
+		Name:  "a claim reads all that an endpoint has got while a transaction is open that may see it",
+		Edits: []Edit{{In: "webhook.(*board).claimed", Old: "} else if a.read {", New: "} else if a.read && t.from.due < 0 {"}},
+		Tests: onHookrelay("TestOldSnapshot$/^pgxstore"),
+	},
+	{
+		Name:  "what becomes due before an endpoint's last delivery is never found",
+		Edits: []Edit{{In: "webhook.(*board).found", Old: "at.isBefore(t.from, t.ordered)", New: "at.isBefore(bound{}, t.ordered)"}},
+		Tests: onHookrelay("TestDueBefore$/^SQLite$"),
+	},
+	{
+		Name:  "what was sent before an endpoint's last delivery, and has committed after it, waits for the finder",
+		Edits: []Edit{{In: "webhook.(*target).wake", Old: "from.isBefore(t.from, t.ordered)", New: "from.isBefore(bound{}, t.ordered)"}},
+		Tests: in("webhook", "TestBounds"),
+	},
+	{
+		Name:  "an ordered endpoint overtakes an event that commits late",
+		Edits: []Edit{{In: "webhook.(*board).ask", Old: "min(a.from.event, b.old)", New: "min(a.from.event, a.from.event+b.old)"}},
+		Tests: in("webhook", "TestBounds"),
+	},
+	{
+		Name:  "a failed request shows the path of its URL",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "hostOf(err, r.URL)", New: "err"}},
+		Tests: in("webhook", "TestErrorsShowTheHost"),
+	},
+	{
 		Name:  "an endpoint that a person has enabled meanwhile stays disabled in a relay",
 		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
 		Tests: in("webhook", "TestEnabledMeanwhile"),

@@ -69,8 +69,13 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "a tenant reads what its endpoint has read",
-		Edits: []Edit{{In: "webhook.(*api).shows", Old: "err == nil && slices", New: "err == nil || slices"}},
+		Edits: []Edit{{In: "webhook.(*api).shows", Old: "host != \"\" && slices", New: "host != \"\" || slices"}},
 		Tests: hooksOn("TestTenantHandler$/^SQLite$"),
+	},
+	{
+		Name:  "a tenant that changes the URL of an endpoint reads what the host before has answered",
+		Edits: []Edit{{In: "webhook.(*Endpoints).Delivery", Old: "encrypted, cause, host from", New: "encrypted, cause, 'localhost' from"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "hookrelay", Test: "TestAnswersOfTheHostBefore$/^SQLite$"}},
 	},
 	{
 		Name:  "a page of another site changes endpoints",
@@ -84,13 +89,36 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "what was delivered is replayed",
-		Edits: []Edit{{In: "webhook.(*Endpoints).replay", Old: "a.endpoint = e.id and a.event = v.id", New: "a.endpoint = e.id and a.event = -v.id"}},
+		Edits: []Edit{
+			{In: "webhook.(*Endpoints).replay", Old: "a.endpoint = e.id and a.event = v.id", New: "a.endpoint = e.id and a.event = -v.id"},
+			{In: "webhook.replayedInVain", Old: "attempts = 0", New: "attempts < 0"},
+		},
 		Tests: hooksOn("TestRecoverAndReplay$/^SQLite$"),
 	},
 	{
 		Name:  "what is older than its retention stays",
-		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ?"`, New: `"endpoint = ? and event < 0 * ?"`}},
+		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ? and created_at < ?"`, New: `"endpoint = ? and event < 0 * ? and created_at < ?"`}},
 		Tests: hooksOn("TestSweep$/^SQLite$"),
+	},
+	{
+		Name:  "a webhook is stored without the trace of the call",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "c.append(list, d, e, trace)", New: "c.append(list, d, e, trace[:0])"}},
+		Tests: hooksOn("TestSendTrace$/^SQLite$"),
+	},
+	{
+		Name:  "the public key of a secret that was replaced is shown",
+		Edits: []Edit{{In: "webhook.(*Endpoints).write", Old: "public_key = ?, encrypted = ?", New: "public_key = coalesce(nullif(public_key, ''), ?), encrypted = ?"}},
+		Tests: hooksOn("TestPublicKey$/^SQLite$"),
+	},
+	{
+		Name:  "a clock that was wrong has the sweep delete what is new",
+		Edits: []Edit{{In: "webhook.sweep", Old: `"id < ? and created_at < ?"`, New: `"id < ? and created_at <> ?"`}},
+		Tests: hooksOn("TestClockHasJumped$/^SQLite$"),
+	},
+	{
+		Name:  "what is recovered at a rate becomes due a hundred at a time",
+		Edits: []Edit{{In: "webhook.(*Period).due", Old: "others+int64(i)", New: "others+int64(i-i)"}},
+		Tests: hooksOn("TestRecoverAndReplay$/^SQLite$"),
 	},
 	{
 		Name:  "attempts of a tenant are not forgotten",

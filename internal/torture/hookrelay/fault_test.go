@@ -18,8 +18,11 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// isClaim reports whether a statement reads what is due.
-func isClaim(st store.Statement) bool { return strings.Contains(st.SQL, "due_at <=") }
+// isClaim reports whether a statement reads what is due, to begin it.
+func isClaim(st store.Statement) bool { return strings.Contains(st.SQL, "due_at <=") && strings.Contains(st.SQL, ">=") }
+
+// isFinder reports whether a statement reads what is due before the bounds of endpoints.
+func isFinder(st store.Statement) bool { return strings.Contains(st.SQL, "due_at <=") && !isClaim(st) }
 
 // isSettle reports whether a statement is the last one of those that write outcomes down.
 func isSettle(st store.Statement) bool { return strings.Contains(st.SQL, "into once_webhook_attempt") }

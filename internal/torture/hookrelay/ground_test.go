@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -30,6 +31,7 @@ var sets = []migration.Set{migration.Operation, webhook.Migrations}
 type ground struct {
 	database harness.Database
 	to       *street
+	config   *webhook.Config // of hooks from now on
 	db       sqlplane.Database
 	hooks    func(w *watch) relayer
 }
@@ -38,6 +40,7 @@ type ground struct {
 type relayer interface {
 	Relay(cfg webhook.RelayConfig) *webhook.Relay
 	Endpoints() *webhook.Endpoints
+	Handler(prefix string, tenantOf func(*http.Request) string) http.Handler
 }
 
 func newGround(t *testing.T, kind string) *ground {
@@ -48,8 +51,8 @@ func newGround(t *testing.T, kind string) *ground {
 
 func openGround(t *testing.T, d harness.Database, to *street) *ground {
 	t.Helper()
-	g := &ground{database: d, to: to}
 	cfg := config(to.url)
+	g := &ground{database: d, to: to, config: &cfg}
 	if d.Kind == harness.Pgx {
 		s, _ := harness.OpenPgx(t, d)
 		g.db, g.hooks = s, func(w *watch) relayer { return webhook.New[pgx.Tx](watched[pgx.Tx]{s, w}, cfg) }

@@ -28,7 +28,7 @@ type texts struct {
 func (k *texts) keep(st store.Statement) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for kind, text := range map[string]string{"due": "due_at <=", "event": "data, encrypted from once_webhook_event", "hint": "tenant from once_webhook_event", "delivered": "delete from once_webhook_delivery d using", "failed": "update once_webhook_delivery d"} {
+	for kind, text := range map[string]string{"due": ", x.event)", "event": "data, encrypted from once_webhook_event", "hint": "tenant, created_at from once_webhook_event", "delivered": "delete from once_webhook_delivery d using", "failed": "update once_webhook_delivery d"} {
 		if strings.Contains(st.SQL, text) {
 			k.last[kind] = st
 		}
@@ -81,7 +81,8 @@ func TestPlans(t *testing.T) {
 		if strings.Count(due.SQL, "unnest") != 1 || len(k.last) != 5 {
 			t.Fatalf("%d kinds of statements were seen, and a claim is %s", len(k.last), due.SQL)
 		}
-		due.Args = []any{"{" + strings.Join(ids, ",") + "}"}
+		from := "{" + strings.Repeat("0,", endpoints-1) + "0}"
+		due.Args = []any{"{" + strings.Join(ids, ",") + "}", from, from}
 		for _, c := range []struct {
 			what string
 			fill [][4]int // rows, endpoints, due in seconds, after event

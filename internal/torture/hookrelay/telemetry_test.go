@@ -36,7 +36,7 @@ func (r *recorded) WebhookSpan(ctx context.Context, s webhook.Span) (context.Con
 	return ctx, func(status int, failure string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.spans = append(r.spans, fmt.Sprint(s.EventType, " ", s.EventID, " ", s.Endpoint, " ", s.Attempt, " ", status, " ", failure))
+		r.spans = append(r.spans, fmt.Sprint(s.EventType, " ", s.EventID, " ", s.Endpoint, " ", s.Attempt, " ", s.Trace, " ", status, " ", failure))
 	}
 }
 
@@ -56,6 +56,7 @@ func TestRelayIsSeen(t *testing.T) {
 		g.to.set("ep_gone", fails(http.StatusGone))
 		g.send(t, "a", "e", 1)
 		g.send(t, "b", "g", 1)
+		g.exec(t, "update once_webhook_event set trace = 'traced' where uid = 'e-0'")
 		seen, told := &recorded{counts: map[string]float64{}}, newEvents()
 		stop := g.start(t, nil, webhook.RelayConfig{Schedule: soon(3), Tracer: seen, Observer: webhook.RelayObservers(webhook.RelayMetrics(seen), told)})
 		told.wait(t, webhook.EventDelivered, "ep_1", 1)
@@ -75,7 +76,7 @@ func TestRelayIsSeen(t *testing.T) {
 		if len(seen.counts) != len(want) {
 			t.Errorf("%d counters, want %d: %v", len(seen.counts), len(want), seen.counts)
 		}
-		for _, span := range []string{"t e-0 ep_1 1 500 500", "t e-0 ep_1 2 204 ", "t g-0 ep_gone 1 410 410"} {
+		for _, span := range []string{"t e-0 ep_1 1 traced 500 500", "t e-0 ep_1 2 traced 204 ", "t g-0 ep_gone 1  410 410"} {
 			if !slices.Contains(seen.spans, span) {
 				t.Errorf("%q is not in %q", span, seen.spans)
 			}

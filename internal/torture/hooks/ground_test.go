@@ -54,7 +54,15 @@ func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
 // on runs a test on a database of each kind.
 func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
 	t.Helper()
-	harness.Each(t, harness.All, func(t *testing.T, kind string) {
+	onKinds(t, harness.All, onPgx, onSQL)
+}
+
+// writersAtOnce are the kinds on which several transactions write at a time.
+var writersAtOnce = []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}
+
+func onKinds(t *testing.T, kinds []string, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+	t.Helper()
+	harness.Each(t, kinds, func(t *testing.T, kind string) {
 		t.Helper()
 		d := harness.Migrated(t, kind, sets, chargeTable)
 		if kind == harness.Pgx {

@@ -89,16 +89,35 @@ func testSendChecks[TX any](t *testing.T, g *ground[TX]) {
 	g.want(t, "acme [*] a")
 }
 
+// TestSendTrace: an event has the trace of the call that has sent it, and none if the tracer says what is no text.
+func TestSendTrace(t *testing.T) {
+	testenv.Both(t)
+	on(t, testSendTrace[pgx.Tx], testSendTrace[*sql.Tx])
+}
+
+func testSendTrace[TX any](t *testing.T, g *ground[TX]) {
+	type key struct{}
+	cfg := config()
+	cfg.Trace = func(ctx context.Context) string { text, _ := ctx.Value(key{}).(string); return text }
+	traced := *g
+	traced.hooks = webhook.New(g.db, cfg)
+	g.endpoint(t, "acme", "*")
+	for _, batch := range []bool{false, true} {
+		must(t, sends(context.WithValue(t.Context(), key{}, "traced"), &traced, g.engine, fmt.Sprint("traced.", batch), batch))
+		must(t, sends(context.WithValue(t.Context(), key{}, "bad\x00"), &traced, g.engine, fmt.Sprint("bad.", batch), batch))
+	}
+	if n, all := g.count(t, "select count(*) from once_webhook_event where trace = 'traced' and type in ('traced.false', 'traced.true')"), g.count(t, "select count(*) from once_webhook_event where trace <> ''"); n != 4 || all != 4 {
+		t.Errorf("%d and %d events have the trace, want 4", n, all)
+	}
+}
+
 // TestSendBesideSend: while a transaction is open that has sent, others send, also events of other tenants with IDs that lie just before its own.
 func TestSendBesideSend(t *testing.T) {
 	testenv.Both(t)
-	on(t, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
+	onKinds(t, writersAtOnce, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
 }
 
 func testSendBesideSend[TX any](t *testing.T, g *ground[TX]) {
-	if g.db.Dialect() == sqlplane.SQLite {
-		t.Skip("one transaction writes at a time")
-	}
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "other", "*")
 	first := event("acme", "a")
@@ -121,7 +140,7 @@ func sends[TX any](ctx context.Context, g *ground[TX], e *once.Engine[TX], key s
 	if batch {
 		_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
 			b.Exec(harness.Text(g.db, "insert into charge (id) values (?)").SQL, key)
-			return "", g.hooks.Declare(b, event("acme", key), event("acme", key))
+			return "", g.hooks.Declare(ctx, b, event("acme", key), event("acme", key))
 		})
 		return err
 	}

@@ -5,173 +5,220 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 )
 
-// one is a saga of one step.
-func one[In any](name string, step interface {
-	saga.Step
-	Do(ctx saga.Context, in In) (string, error)
-},
-) *saga.Definition[In, string] {
-	return saga.New(name, func(ctx saga.Context, in In) (string, error) { return step.Do(ctx, in) }, step)
+// wakes wakes a saga in a transaction, which commit ends.
+func (s system[TX]) wakes(ctx context.Context, r *saga.Runner[TX], key string) (commit func() error, err error) {
+	tx, commit, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.db.On(tx).Exec(ctx, s.insert("approval "+key, "yes"))
+	return sync.OnceValue(commit), errors.Join(err, r.Wake(ctx, tx, idOf(key)))
 }
 
-// TestAWakeThatLasts: a transaction that wakes a saga which is due anyway, and does not end, keeps neither that one nor others waiting. (On SQLite it
-// ends: a transaction that has written is alone.)
-func TestAWakeThatLasts(t *testing.T) {
+// ofOneStep is a saga of one step: the one with the key "woken" waits for an hour until it is given what it waits for.
+func (s system[TX]) ofOneStep(asks func()) *saga.Definition[string, string] {
+	approved := saga.Tx("approved", func(ctx context.Context, tx TX, key string) (string, error) {
+		given, err := s.given(ctx, tx, key)
+		if err != nil || key != "woken" {
+			return "", err
+		}
+		if asks(); !given {
+			err = saga.Again(time.Hour)
+		}
+		return "", err
+	})
+	return saga.New("approval", func(ctx saga.Context, key string) (string, error) { return approved.Do(ctx, key) }, approved)
+}
+
+// TestOpenWakeStopsNoOther: while the transaction that wakes a saga is open, a runner takes that saga, which is due by its time, and the others, and a
+// starter runs its saga. The commit still wakes the saga, and leaves nothing in the table of those that wait.
+func TestOpenWakeStopsNoOther(t *testing.T) {
 	testenv.Both(t)
-	on(t, wakeThatLasts[pgx.Tx], wakeThatLasts[*sql.Tx])
+	onKinds(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, openWake[pgx.Tx], openWake[*sql.Tx])
 }
 
-func wakeThatLasts[TX any](t *testing.T, s system[TX]) {
+func openWake[TX any](t *testing.T, s system[TX]) {
 	s.ttl = patience
-	d := one("order", saga.Call("work", func(context.Context, string, string) (string, error) { return "", nil }).SafeToRepeat())
+	var asked atomic.Int64
+	d := s.ofOneStep(func() { asked.Add(1) })
 	r := s.runner(s.db, d)
-	s.startIn(t, r, d, idOf("woken"))
-	s.startIn(t, r, d, idOf("other"))
-	tx, commit, err := s.begin(t.Context())
-	must(t, errors.Join(err, r.Wake(t.Context(), tx, idOf("woken"))))
-	if s.Kind == harness.SQLite {
-		must(t, commit())
-	}
 	stop := runs(t, r)
-	s.until(t, r, "woken", saga.StateCompleted)
-	s.until(t, r, "other", saga.StateCompleted)
-	if s.Kind != harness.SQLite {
-		must(t, commit())
-	}
-	s.untilNoRow(t)
+	s.startIn(t, r, d, idOf("woken"))
+	s.until(t, r, "woken", "waiting")
+	harness.Until(t, func() error { // it may not have been asked yet
+		if asked.Load() == 0 || s.due(t) > 0 {
+			return errors.New("the saga has not been asked")
+		}
+		return nil
+	})
 	stop()
-}
+	harness.Exec(t, s.db, "update once_saga_due set due_at = AGO(?)", int64(1_000_000))
+	r = s.runner(s.db, d)
+	commitWoken, err := s.wakes(t.Context(), r, "woken")
+	must(t, err)
+	defer commitWoken() //nolint:errcheck // of a test that has failed
 
-// untilNoRow waits until the table of sagas that wait is empty.
-func (s system[TX]) untilNoRow(t *testing.T) {
-	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	h := s.startIn(t, r, d, idOf("started"))
+	commitStarted, err := s.wakes(t.Context(), r, "started")
+	must(t, err)
+	defer commitStarted() //nolint:errcheck // likewise
+	if _, err := h.Result(ctx); err != nil {
+		t.Errorf("the starter waits for the transaction that wakes its saga: %v", err)
+	}
+
+	before := asked.Load()
+	s.startIn(t, r, d, idOf("healthy"))
+	stop = runs(t, r)
+	s.until(t, r, "healthy", saga.StateCompleted)
 	harness.Until(t, func() error {
-		if n := s.rows(t); n != 0 {
+		if asked.Load() == before {
+			return errors.New("the saga is not taken while a transaction that wakes it is open")
+		}
+		return nil
+	})
+	must(t, errors.Join(commitWoken(), commitStarted()))
+	s.until(t, r, "woken", saga.StateCompleted)
+	harness.Until(t, func() error {
+		if n := s.rows(t); n > 0 {
 			return fmt.Errorf("%d rows are left of sagas that wait", n)
 		}
 		return nil
 	})
-}
-
-// TestAWakeBeforeTheFirstWait: a saga is woken while its starter runs it for the first time, and nothing is stored of it but its start. It does not wait
-// then.
-func TestAWakeBeforeTheFirstWait(t *testing.T) {
-	testenv.Both(t)
-	on(t, wakeBeforeWait[pgx.Tx], wakeBeforeWait[*sql.Tx])
-}
-
-func wakeBeforeWait[TX any](t *testing.T, s system[TX]) {
-	s.ttl = patience
-	var r *saga.Runner[TX]
-	first := true
-	approved := saga.Batch("approved", func(*once.Batch, string) (string, error) {
-		if first {
-			first = false
-			s.approve(t, r, "a") // behind the look of the step
-			return "", saga.Again(time.Hour)
-		}
-		return "yes", nil
-	})
-	d := one("approval", approved)
-	r = s.runner(s.db, d)
-	h := s.startIn(t, r, d, idOf("a"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if v, err := h.Result(ctx); v != "yes" || err != nil {
-		t.Errorf("%q, %v", v, err)
-	}
-	s.untilNoRow(t)
-}
-
-// TestWokenSagasTakeNoRoom: a node that runs sagas which were woken meanwhile takes others of their tenant, as far as it has room.
-func TestWokenSagasTakeNoRoom(t *testing.T) {
-	testenv.Both(t)
-	on(t, wokenRun[pgx.Tx], wokenRun[*sql.Tx])
-}
-
-func wokenRun[TX any](t *testing.T, s system[TX]) {
-	inside, other := make(chan struct{}), make(chan struct{})
-	d := one("order", saga.Call("work", func(_ context.Context, _, key string) (string, error) {
-		if key == "other" {
-			close(other)
-			return "", nil
-		}
-		close(inside)
-		select {
-		case <-other:
-			return "", nil
-		case <-time.After(patience / 3):
-			t.Error("another saga is not taken beside one that was woken while it runs")
-			return "", nil
-		}
-	}).SafeToRepeat())
-	r := saga.NewRunner(s.db, saga.Config{TTL: patience, StepTimeout: patience, Concurrency: 2, Every: 20 * time.Millisecond}, d)
-	s.startIn(t, r, d, idOf("woken"))
-	stop := runs(t, r)
-	<-inside
-	s.approve(t, r, "woken")
-	s.startIn(t, r, d, idOf("other"))
-	s.until(t, r, "woken", saga.StateCompleted)
-	s.until(t, r, "other", saga.StateCompleted)
-	s.untilNoRow(t)
 	stop()
 }
 
-// hooked is a store that calls read behind each look at a record.
-type hooked[TX any] struct {
-	harness.Store[TX]
-
-	read func()
+// due counts the sagas that are due.
+func (s system[TX]) due(t *testing.T) int {
+	t.Helper()
+	return harness.Count(t, s.db, "select count(*) from once_saga_due where due_at <= NOW")
 }
 
-func (h *hooked[TX]) Unwrap() any { return h.Store }
+// TestWakeInTheFirstRun: a saga is woken while its starter runs it for the first time. Its first wait ends at once.
+func TestWakeInTheFirstRun(t *testing.T) {
+	testenv.Both(t)
+	on(t, wakeInTheFirstRun[pgx.Tx], wakeInTheFirstRun[*sql.Tx])
+}
 
-func (h *hooked[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
-	rec, err := h.Store.Read(ctx, id)
-	h.read()
+func wakeInTheFirstRun[TX any](t *testing.T, s system[TX]) {
+	s.ttl = patience
+	var r *saga.Runner[TX]
+	var asked atomic.Int64
+	d := s.ofOneStep(func() {
+		if asked.Add(1) > 1 {
+			return
+		}
+		if commit, err := s.wakes(t.Context(), r, "woken"); err != nil {
+			t.Error(err)
+		} else if err := commit(); err != nil {
+			t.Error(err)
+		}
+	})
+	r = s.runner(s.db, d)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := s.startIn(t, r, d, idOf("woken")).Result(ctx); err != nil {
+		t.Errorf("the wake is lost: %v, asked %d times", err, asked.Load())
+	}
+}
+
+// TestWokenSagaKeepsNoOtherWaiting: a saga that was woken while a node works on it is the oldest that is due, and takes no room from another one; nor
+// is it counted as due all the while.
+func TestWokenSagaKeepsNoOtherWaiting(t *testing.T) {
+	testenv.Both(t)
+	on(t, wokenAndRunning[pgx.Tx], wokenAndRunning[*sql.Tx])
+}
+
+func wokenAndRunning[TX any](t *testing.T, s system[TX]) {
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	work := saga.Call("work", func(_ context.Context, _, key string) (string, error) {
+		if key == "slow" {
+			close(inside)
+			<-goOn
+		}
+		return "", nil
+	}).SafeToRepeat()
+	d := saga.New("work", func(ctx saga.Context, key string) (string, error) { return work.Do(ctx, key) }, work)
+	r := saga.NewRunner(s.db, saga.Config{TTL: patience, Concurrency: 2, Every: 20 * time.Millisecond, Observer: saga.Log(slog.New(slog.DiscardHandler))}, d)
+	s.startIn(t, r, d, idOf("slow"))
+	stop := runs(t, r)
+	<-inside
+	s.approve(t, r, "slow")
+	s.startIn(t, r, d, idOf("healthy"))
+	s.until(t, r, "healthy", saga.StateCompleted)
+	harness.Until(t, func() error {
+		if n := s.due(t); n > 0 {
+			return fmt.Errorf("%d sagas are due, and are run", n)
+		}
+		return nil
+	})
+	close(goOn)
+	s.until(t, r, "slow", saga.StateCompleted)
+	stop()
+}
+
+// behindRead is a store that calls hook once, behind a Read that finds a saga stuck.
+type behindRead[TX any] struct {
+	harness.Store[TX]
+
+	hook atomic.Pointer[func()]
+}
+
+func (b *behindRead[TX]) Unwrap() any { return b.Store }
+
+func (b *behindRead[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	rec, err := b.Store.Read(ctx, id)
+	if err == nil && rec.State == store.StateUnknown {
+		if hook := b.hook.Swap(nil); hook != nil {
+			(*hook)()
+		}
+	}
 	return rec, err
 }
 
-// TestADecisionBesideALook: a saga is stuck that was woken before, and a person decides about it while a node that has looked at it lets go of its row: the
-// node goes on with what was decided.
-func TestADecisionBesideALook(t *testing.T) {
+// TestDecisionBehindALook: a saga was woken and then got stuck. A person decides about it after a runner has read that it is stuck, and before that
+// runner deletes its row: the saga goes on.
+func TestDecisionBehindALook(t *testing.T) {
 	testenv.Both(t)
-	on(t, decisionBesideLook[pgx.Tx], decisionBesideLook[*sql.Tx])
+	on(t, decisionBehindALook[pgx.Tx], decisionBehindALook[*sql.Tx])
 }
 
-func decisionBesideLook[TX any](t *testing.T, s system[TX]) {
+func decisionBehindALook[TX any](t *testing.T, s system[TX]) {
 	s.ttl = patience
 	var r *saga.Runner[TX]
-	d := one("order", saga.Call("work", func(_ context.Context, _, key string) (string, error) {
+	work := saga.Call("work", func(_ context.Context, _, key string) (string, error) {
 		s.approve(t, r, key)
 		return "", errors.New("timeout")
-	}))
+	})
+	d := saga.New("work", func(ctx saga.Context, key string) (string, error) { return work.Do(ctx, key) }, work)
 	r = s.runner(s.db, d)
 	if _, err := saga.Do(t.Context(), r, d, idOf("a"), "a"); !errors.Is(err, saga.ErrStuck) || s.rows(t) != 1 {
-		t.Fatalf("%v, %d rows", err, s.rows(t))
+		t.Fatalf("vacuous: %v, %d rows", err, s.rows(t))
 	}
-	var looked atomic.Bool
-	decides := func() {
-		if looked.Swap(true) {
-			return
-		}
-		_, err := saga.Decide(t.Context(), s.db, idOf("a"), saga.Decision{Action: saga.ActionForce, Step: "work", Value: []byte(`"done"`)})
-		must(t, err)
+	decided := make(chan error, 1)
+	decide := func() {
+		_, err := saga.Decide(t.Context(), s.db, idOf("a"), saga.Decision{Action: saga.ActionForce, Step: "work", Value: []byte(`"x"`)})
+		decided <- err
 	}
-	stop := runs(t, s.runner(&hooked[TX]{s.db, decides}, d))
+	db := &behindRead[TX]{Store: s.db}
+	db.hook.Store(&decide)
+	node := s.runner(db, d)
+	defer runs(t, node)()
+	must(t, <-decided)
 	s.until(t, r, "a", saga.StateCompleted)
-	stop()
 }

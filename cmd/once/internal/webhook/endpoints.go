@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -19,7 +20,8 @@ var endpointsEntry = cli.Entry{
 	Name: "webhook endpoints", Brief: "where webhooks are sent, and how each endpoint is doing",
 	Help: `Lists the endpoints of all tenants. --state failing lists those whose last attempt has failed: FAILURES is how many
 in a row, and SINCE when the first of them was. DUE SINCE is since when the oldest delivery waits whose time has come. An
-endpoint that fails for long is disabled; nothing of what waits for it is lost.`,
+endpoint that fails for long is disabled; nothing of what waits for it is lost. PUBLIC KEY is with which receivers verify
+an endpoint that signs with a private key.`,
 	Make: func() cli.Runner { return new(endpoints) },
 }
 
@@ -60,14 +62,15 @@ func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func printEndpoints(w io.Writer, list []operate.Endpoint) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "ENDPOINT\tTENANT\tSTATE\tFAILURES\tSINCE\tDUE SINCE\tURL\n")
+	asymmetric := slices.ContainsFunc(list, func(e operate.Endpoint) bool { return e.PublicKey != "" })
+	fmt.Fprint(t, "ENDPOINT\tTENANT\tSTATE\tFAILURES\tSINCE\tDUE SINCE\tURL", words.Either(asymmetric, "\tPUBLIC KEY", ""), "\n")
 	for _, e := range list {
 		state, since := e.State, e.FailingSince
 		if e.State == operate.EndpointDisabled {
 			state, since = fmt.Sprintf("disabled (%s)", e.DisabledBy), e.DisabledAt
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, words.Shown(e.Tenant), state, words.OrDash(words.Either(e.Failures > 0, strconv.Itoa(e.Failures), "")),
-			timeOrDash(since), timeOrDash(e.DueSince), words.Shown(e.URL))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", e.ID, words.Shown(e.Tenant), state, words.OrDash(words.Either(e.Failures > 0, strconv.Itoa(e.Failures), "")),
+			timeOrDash(since), timeOrDash(e.DueSince), words.Shown(e.URL), words.Either(asymmetric, "\t"+words.OrDash(e.PublicKey), ""))
 	}
 	return t.Flush()
 }

@@ -1,0 +1,169 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+const (
+	hintEvery = 20 * time.Millisecond
+	hintBack  = 100 * time.Millisecond // transactions commit out of the order of their ids
+	hintMost  = 1000                   // events of one read
+	findEvery = time.Second
+	findShare = 4 // of the time of one connection, a finder whose reads take long takes one part in so many
+)
+
+// hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
+type hinter struct {
+	relay  *Relay
+	mark   int64 // the highest id that was read
+	low    int64 // what it was a moment ago
+	next   int64 // will be low
+	backAt time.Time
+	seen   map[int64]struct{} // above low
+	older  int64              // what mark was some time ago
+	oldAt  time.Time
+}
+
+func (h *hinter) run(ctx context.Context, changed chan struct{}) {
+	for failures := 0; ctx.Err() == nil; {
+		err := h.start(ctx)
+		if err == nil {
+			break
+		}
+		failures++
+		h.relay.databaseFailed(ctx, err, failures)
+	}
+	tick := time.NewTicker(hintEvery)
+	defer tick.Stop()
+	for failures := 0; ctx.Err() == nil; {
+		more, err := h.read(ctx, changed)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			h.relay.databaseFailed(ctx, err, failures)
+			continue
+		}
+		failures = 0
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-h.relay.woken:
+		}
+	}
+}
+
+// start begins above what there is.
+func (h *hinter) start(ctx context.Context) error {
+	var latest, now time.Time
+	last := h.relay.text("select id, created_at, NOW from once_webhook_event order by id desc limit 1")
+	err := h.relay.query(ctx, last, func(row sqlplane.Row) error {
+		return row.Scan(&h.mark, (*dialect.Time)(&latest), (*dialect.Time)(&now))
+	})
+	h.low, h.next, h.seen, h.older, h.oldAt = h.mark, h.mark, map[int64]struct{}{}, h.mark, time.Now()
+	if err != nil || h.mark == 0 {
+		return err
+	}
+	first, err := firstSince(ctx, h.relay.db, "created_at from once_webhook_event where ", now.Add(-slowness))
+	h.relay.board.saw(latest.UnixMicro(), first-1)
+	return err
+}
+
+// read wakes the endpoints of the tenants that have new events. more is that there are others.
+func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, err error) {
+	rows, low := 0, h.low
+	tenants := map[string]bound{} // the first of its new events
+	latest := int64(0)
+	err = h.relay.query(ctx, h.relay.text("select id, tenant, created_at from once_webhook_event where id > ? order by id limit "+strconv.Itoa(hintMost), low), func(row sqlplane.Row) error {
+		var id int64
+		var tenant string
+		var at time.Time
+		if err := row.Scan(&id, &tenant, (*dialect.Time)(&at)); err != nil {
+			return err
+		}
+		rows++
+		h.mark = max(h.mark, id)
+		if _, twice := h.seen[id]; !twice {
+			h.seen[id] = struct{}{}
+			first, twice := tenants[tenant]
+			if !twice {
+				first = bound{at.UnixMicro(), id}
+			}
+			tenants[tenant] = bound{min(first.due, at.UnixMicro()), min(first.event, id)}
+			latest = max(latest, at.UnixMicro())
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for tenant, first := range tenants {
+		if !h.relay.board.wake(tenant, first) { // its endpoint may be new
+			notify(changed)
+		}
+	}
+	now, old := time.Now(), int64(0)
+	if now.Sub(h.oldAt) >= slowness {
+		old, h.older, h.oldAt = h.older, h.mark, now
+	}
+	h.relay.board.saw(latest, old)
+	if more = rows >= hintMost; more { // there is no time to look back
+		h.low, h.next, h.backAt = h.mark, h.mark, now
+		clear(h.seen)
+	} else if now.Sub(h.backAt) >= hintBack {
+		h.low, h.next, h.backAt = h.next, h.mark, now
+		for id := range h.seen {
+			if id <= h.low {
+				delete(h.seen, id)
+			}
+		}
+	}
+	return more, nil
+}
+
+// finder finds what waits before the bounds of endpoints: what was sent in a transaction that has committed late, or became due again. It reads from the first row of each endpoint on, however long that
+// takes, and no claim waits for it.
+type finder struct{ relay *Relay }
+
+func (f *finder) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		if err := f.find(ctx); err != nil && ctx.Err() == nil {
+			failures++
+			f.relay.databaseFailed(ctx, err, failures)
+			continue
+		}
+		failures = 0
+		sleep.For(ctx, max(findEvery, findShare*time.Since(began)))
+	}
+}
+
+// find reads the first delivery of each endpoint that has a bound.
+func (f *finder) find(ctx context.Context) error {
+	b := f.relay.board
+	for some := range slices.Chunk(b.bounded(), listMost) {
+		byID := map[int64]*target{}
+		for _, a := range some {
+			byID[a.target.id] = a.target
+		}
+		err := f.relay.query(ctx, f.relay.due(some, false), func(row sqlplane.Row) error {
+			_, endpoint, at, isDue, err := scanDue(row)
+			if err == nil && isDue && byID[endpoint] != nil {
+				b.found(byID[endpoint], at)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
