@@ -204,6 +204,8 @@ func (how Resolution) check() error {
 		return fmt.Errorf("a Retain of %v keeps nothing. Try: once.Forever", how.Retain)
 	case how.Retain != 0 && (how.RunAgain || how.CallValue != nil):
 		return errors.New("the decision has a Retain, which is for the end of an operation, and this one goes on. Try: no Retain")
+	case how.Failure != nil && len(how.Failure.Detail) > 0 && !json.Valid(how.Failure.Detail):
+		return errors.New("the Detail of the failure is not JSON. Try: a JSON string")
 	case how.Result != nil && !json.Valid(how.Result), how.CallValue != nil && !json.Valid(how.CallValue):
 		return errors.New("the value is not JSON. Try: JSON, as the program would have returned it")
 	case how.Answer != nil && (how.Answer.Kind != store.ResultValue || how.Answer.Status < 200 || how.Answer.Status > 599):

@@ -169,6 +169,7 @@ func TestResolveRefuses(t *testing.T) {
 		"no JSON":      {lease.Resolution{CallID: now, Result: []byte("x")}, store.KindMisused},
 		"value":        {lease.Resolution{CallID: now, CallValue: []byte("x")}, store.KindMisused},
 		"too large":    {lease.Resolution{CallID: now, CallValue: []byte(`"` + strings.Repeat("x", lease.DefaultMaxSaved) + `"`)}, store.KindMisused},
+		"no detail":    {lease.Resolution{CallID: now, Failure: &once.Failure{Code: "no", Detail: []byte("<html>")}}, store.KindMisused},
 		"voided":       {lease.Resolution{CallID: now, KeyVoided: true, Failure: &once.Failure{}}, store.KindMisused},
 		"kept, and on": {lease.Resolution{CallID: now, CallValue: []byte(`1`), Retain: time.Hour}, store.KindMisused},
 	} {

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,10 @@ type Decision struct {
 	// Step is the full name of the step that ActionSkip and ActionForce are about, as [Status] has it.
 	Step string
 
+	// Call, if it is set, is the key of the call that ActionForce is about, as [Status] has it: nothing is decided about a call under another key, which
+	// was made since.
+	Call string
+
 	// Value of ActionForce is what the call has returned, as JSON: it has happened. Without it the call has not happened and never will; then it
 	// is made again, under another key, unless the saga has turned.
 	Value json.RawMessage
@@ -59,8 +64,8 @@ func (d Decision) check() error {
 		return fmt.Errorf("saga: there is no action %q. Try: one of retry, skip, force, cancel and wake", d.Action)
 	case isAbout != (d.Step != ""):
 		return fmt.Errorf("saga: the decision to %s a saga has the step %q. Try: a step for skip and force, and none for the others", d.Action, d.Step)
-	case d.Value != nil && d.Action != ActionForce:
-		return fmt.Errorf("saga: the decision to %s a saga has a value. Try: force", d.Action)
+	case (d.Value != nil || d.Call != "") && d.Action != ActionForce:
+		return fmt.Errorf("saga: the decision to %s a saga has a value or a call. Try: force", d.Action)
 	case d.Value != nil && !json.Valid(d.Value):
 		return errors.New("saga: the value is not JSON. Try: JSON, as the step would have returned it")
 	}
@@ -69,7 +74,8 @@ func (d Decision) check() error {
 
 // Decide writes what a person decides about a saga, and returns that in words. It needs the store of the saga, and not its program: any node that
 // has the definition goes on with it. An error of [once.CodeMismatch] says that the saga is in no state for that, and that nothing was changed;
-// those of a cancel are those of [Runner.Cancel].
+// those of a cancel are those of [Runner.Cancel]. One of [once.CodeConflict] says that the saga has gone on meanwhile, by another
+// decision or by this one, if it is in doubt: look at its status before you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err
@@ -89,7 +95,7 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 		case store.KindTaken:
 			err = errOvertaken
 		default:
-			if err == nil || p.lost == nil || once.CodeOf(err) == once.CodeMismatch {
+			if err == nil || p.lost == nil || once.CodeOf(err) == once.CodeMismatch || errors.Is(err, errOvertaken) {
 				return detail, errors.Join(err, p.lost)
 			}
 		}
@@ -107,8 +113,19 @@ type deciding struct {
 	id    ID
 	due   due
 	nonce []byte // of all attempts: at most one is applied
+	about []byte // the nonce of the record that was there first
 	lost  error  // an attempt was not answered
 	said  string // what it has said
+}
+
+// hasGoneOn reports whether the saga is not where it was first: another decision was faster, or this one was applied, its answer was lost, and a node
+// has gone on. What is stuck now may be another call, and the decision is not about that.
+func (p *deciding) hasGoneOn(rec store.Record) bool {
+	if p.about == nil {
+		p.about = append([]byte{}, rec.Nonce...)
+	}
+	isRepeatable := p.Action == ActionCancel || p.Action == ActionWake
+	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)
 }
 
 // once compares the decision with what is stored, and writes it.
@@ -122,6 +139,12 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 		return p.said, nil
 	case rec.State == store.StateAbsent:
 		return "", fmt.Errorf("saga: %w", ErrNothing)
+	case p.hasGoneOn(rec):
+		id, effect := p.id.store(), once.EffectNotApplied
+		if p.lost != nil {
+			effect = once.EffectInDoubt
+		}
+		return "", &once.Error{Code: once.CodeConflict, Effect: effect, Scope: id.Scope, Key: id.Key, Err: errOvertaken}
 	}
 	c, changes, err := dueChange(p.due, p.id.store(), rec, func(rec store.Record, s *saved) (changes bool, err error) {
 		changes, p.said, err = p.apply(rec, s)
@@ -184,7 +207,9 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	case ActionSkip:
 		detail, err = p.skip(s)
 	case ActionForce:
-		detail, err = p.force(s)
+		if detail, err = p.force(s); errors.Is(err, errOtherCall) {
+			return false, "", p.mismatch("is %s, and %w", rec, err)
+		}
 	default:
 		detail = "the saga goes on where it is"
 	}
@@ -192,11 +217,13 @@ func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail strin
 	return true, detail, err
 }
 
-func (p *deciding) mismatch(format string, rec store.Record) error {
+var errOtherCall = errors.New("it is stuck at another call than the one that is decided about. Try: a look at its status")
+
+func (p *deciding) mismatch(format string, rec store.Record, more ...any) error {
 	id := p.id.store()
 	return &once.Error{
 		Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: id.Scope, Key: id.Key,
-		Err: fmt.Errorf("the saga "+format, StateOf(rec.State, rec.Result.Kind)),
+		Err: fmt.Errorf("the saga "+format, append([]any{StateOf(rec.State, rec.Result.Kind)}, more...)...),
 	}
 }
 
@@ -220,6 +247,9 @@ func (p *deciding) force(s *saved) (string, error) {
 		return "", fmt.Errorf("saga: step %q is not a call whose outcome is unknown. Try: a step that the status lists as calling", p.Step)
 	}
 	b := s.Steps[i]
+	if now := (&run{id: p.id.store()}).key(b); p.Call != "" && p.Call != now {
+		return "", errOtherCall
+	}
 	what := "has not happened"
 	switch {
 	case p.Value != nil && s.Sealed != nil:

@@ -83,6 +83,6 @@ func failureIn(err error) *once.Failure {
 		return f
 	}
 	quoted := *f
-	quoted.Detail, _ = json.Marshal(string(f.Detail))
+	quoted.Detail, _ = json.Marshal(string(f.Detail)) //nolint:errchkjson // any text is JSON
 	return &quoted
 }

@@ -371,6 +371,16 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestGoexit"),
 	},
 	{
+		Name:  "a decision is done to whatever is stuck now",
+		Edits: []Edit{{In: "saga.(*deciding).hasGoneOn", Old: "isRepeatable :=", New: "isRepeatable := len(p.about) > 0 ||"}},
+		Tests: onSaga("TestDecisionIsAboutOneCall"),
+	},
+	{
+		Name:  "a decision that names a call is done to another one",
+		Edits: []Edit{{In: "saga.(*deciding).force", Old: `p.Call != "" && p.Call != now {`, New: `p.Call != "" && p.Call == "none" && p.Call != now {`}},
+		Tests: onSaga("TestDecisionIsAboutOneCall$/^named$"),
+	},
+	{
 		Name:  "the doctor does not see that no runner runs",
 		Edits: []Edit{{In: "doctor.askDueSagas", Old: "late > overdueBound", New: "late < 0"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfSagas"}},

@@ -56,6 +56,7 @@ func (c *decide) Flags(fs *pflag.FlagSet) {
 	case saga.ActionForce:
 		fs.StringVar(&c.value, "value", "", "the call has returned this `JSON`")
 		c.key.Flags(fs)
+		fs.StringVar(&c.decision.Call, "call", "", "only if the key of the call is still this `KEY` of once saga show")
 		fs.BoolVar(&c.notMade, "not-made", false, "the call has not happened, and never will")
 		fallthrough
 	case saga.ActionSkip:
