@@ -41,7 +41,7 @@ type call[TX any] struct {
 	seen      replay.Mark   // set when the operation was seen done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
 	lookUp    lookUp
-	lostBatch lostBatch
+	lostClaim lostClaim
 }
 
 // handler is the work of a call: one of the two. It is not a part of the call, which would put
@@ -57,14 +57,14 @@ type lookUp struct {
 	took time.Duration // of the time for a connection, until the next Begin
 }
 
-// lostBatch is what is known of the batch of an earlier try, whose COMMIT was to claim the
-// operation too, and whose answer was lost.
-type lostBatch uint8
+// lostClaim is what is known of the commit of an earlier try, which was to claim the operation
+// too (see [store.CommitClaimer]), and whose answer was lost.
+type lostClaim uint8
 
 const (
-	batchNotLost   lostBatch = iota // or it is known what became of it
-	batchMayArrive                  // its COMMIT may still come to the server
-	batchAwaited                    // so may it, and the call waits longer for what it finds in flight: that may be the COMMIT
+	claimNotLost   lostClaim = iota // or it is known what became of it
+	claimMayArrive                  // the commit may still come to the server
+	claimAwaited                    // so may it, and the call waits longer for what it finds in flight: that may be the commit
 )
 
 // begin begins a call, in place. The context that it returns is the one to go on with: a
@@ -212,13 +212,13 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 	}
 }
 
-// waitLimit is until when a duplicate in flight is waited for: after a batch was lost, what is
-// in flight may be what this call has sent.
+// waitLimit is until when a duplicate in flight is waited for: after a commit that claims was lost,
+// what is in flight may be what this call has sent.
 func (c *call[TX]) waitLimit(until time.Time) time.Time {
-	if c.lostBatch != batchMayArrive {
+	if c.lostClaim != claimMayArrive {
 		return until
 	}
-	c.lostBatch = batchAwaited
+	c.lostClaim = claimAwaited
 	if settled := time.Now().Add(c.e.cfg.Settle); until.Before(settled) {
 		return settled
 	}
@@ -256,7 +256,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	}
 	switch {
 	case f == nil:
-	case txn.deferred:
+	case txn.blind:
 		f.SetMaybeRunning()
 	default:
 		if txn.expiring != nil {
@@ -299,7 +299,8 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 type transaction[TX any] struct {
 	store.Transaction[TX]                  // nil: there is nothing to execute
 	expiring              ability.Expiring // nil: the store does not end it
-	deferred              bool             // nothing is claimed before its Commit
+	byCommit              bool             // nothing is claimed before its Commit
+	blind                 bool             // nor was it looked up
 	joined                bool             // it is a part of the caller's transaction, which decides
 }
 
@@ -307,6 +308,9 @@ func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
 	cl := transaction[TX]{Transaction: txn}
 	if x, ok := store.As[ability.Expiring](txn); ok && x.Ended() != nil {
 		cl.expiring = x
+	}
+	if x, ok := store.As[store.CommitClaimer](txn); ok {
+		cl.byCommit = x.ClaimsByCommit()
 	}
 	return cl
 }
@@ -335,9 +339,7 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], stor
 		return transaction[TX]{}, rec, err
 	}
 	cl := transactionOf(txn)
-	if opts.Batch {
-		_, cl.deferred = store.As[ability.Deferred](txn)
-	}
+	cl.blind = opts.Batch && cl.byCommit
 	return cl, rec, nil
 }
 

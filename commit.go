@@ -21,21 +21,21 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket()
 	began := c.e.clock()
+	if txn.byCommit && (r.rollback || !txn.blind) { // another call may have been done and swept since Begin has asked whether it is too late
+		r.change.StaleAfter = c.e.tooLateFrom(&c.op)
+	}
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
 		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
 			return c.committed(ctx, txn, r.change, err)
 		}
 		if !txn.joined {
-			if txn.deferred { // so that its Begin has not asked whether it is too late
-				r.change.StaleAfter = c.e.tooLateFrom(&c.op)
-			}
 			return c.swap(ctx, uncancelled, r.change)
 		}
 	}
 	err := txn.Commit(uncancelled, r.change)
 	c.report.commit = c.e.since(began)
-	if txn.deferred && c.wasDoneBefore(ctx, err) {
+	if txn.byCommit && c.wasDoneBefore(ctx, err) {
 		return verdict{err: c.fail(CodeConflict, EffectNotApplied, &store.Error{Kind: store.KindTaken, Err: err}), again: true}
 	}
 	v := c.committed(ctx, txn, r.change, err)
@@ -129,8 +129,8 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	return v
 }
 
-// wasDoneBefore reports whether the error of a batch has another cause than the batch: that the
-// operation was done before. A store may refuse a statement before it has sent the claim.
+// wasDoneBefore reports whether the error of a commit that claims has another cause than what it
+// commits: that the operation was done before. A store may refuse a statement before it has sent the claim.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
@@ -198,13 +198,13 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 				c.observe(ctx, EventSettled, nil)
 				return verdict{rec: ch.Next}
 			}
-		case again != nil: // the claim is free: that commit is over, or can no longer happen
+		case again != nil: // the claim is free: if the commit had one, it is over or can no longer happen
 			_ = again.Rollback(ctx)
 			if c.isAbsent(ctx, ch) {
 				switch {
-				case c.lostBatch != batchNotLost:
-				case txn.deferred:
-					c.lostBatch = batchMayArrive
+				case c.lostClaim != claimNotLost:
+				case txn.byCommit: // nothing keeps out what may still be on its way: the key decides when this call runs again
+					c.lostClaim = claimMayArrive
 				default:
 					c.observe(ctx, EventSettled, lost)
 				}

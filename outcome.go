@@ -100,7 +100,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
 	if rec.State == store.StateDone {
-		c.lostBatch = batchNotLost // or it does, and finds the key taken
+		c.lostClaim = claimNotLost // or it does, and finds the key taken
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
@@ -125,7 +125,7 @@ func (c *call[TX]) invalid(cause error) verdict {
 
 // fail returns the error that the caller gets.
 func (c *call[TX]) fail(code Code, effect Effect, cause error) error {
-	if c.lostBatch != batchNotLost && effect == EffectNotApplied {
+	if c.lostClaim != claimNotLost && effect == EffectNotApplied {
 		effect = EffectInDoubt // this try has applied nothing, the one before may yet do so
 	}
 	err := &Error{Code: code, Effect: effect, Scope: c.op.Scope, Key: c.id.Key, Err: cause}

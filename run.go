@@ -55,7 +55,7 @@ var ErrClaimLost = errors.New("the store has ended the claim of this operation w
 // execute runs the handler on an open transaction and commits.
 func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[TX]) verdict {
 	c.runs++
-	if !c.id.IsZero() && !txn.deferred {
+	if !c.id.IsZero() && !txn.blind {
 		c.report.from = store.StateAbsent.String()
 	}
 	within := ctx

@@ -78,6 +78,7 @@ func (b *bench) steps(r *report) []step {
 		step{"lease", "lease", into(&r.Lease, b.lease)},
 		step{"saga", "sagas", into(&r.Sagas, b.saga)},
 		step{"webhook", "webhooks", into(&r.Webhooks, b.webhooks)},
+		step{"gateway", "gateway", into(&r.Gateway, b.gateway)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},

@@ -36,6 +36,7 @@ type report struct {
 	Lease        *throughput   `json:"lease,omitempty"`
 	Sagas        *sagas        `json:"sagas,omitempty"`
 	Webhooks     *webhooks     `json:"webhooks,omitempty"`
+	Gateway      *gateways     `json:"gateway,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -146,6 +147,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Lease != nil, "lease", r.writeLease)
 	add(r.Sagas != nil, "saga", func(p printer) { r.Sagas.write(p) })
 	add(r.Webhooks != nil, "webhook", func(p printer) { r.Webhooks.write(p) })
+	add(r.Gateway != nil, "gateway", func(p printer) { r.Gateway.write(p) })
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list

@@ -58,6 +58,8 @@ func serveHTTP(ctx context.Context, mode string) error {
 func service(mode string, pool *pgxpool.Pool) http.Handler {
 	cfg := once.Config{}
 	switch mode {
+	case gatewayMode:
+		return gatewayService(pool)
 	case nameHTTPFloor:
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			o, err := readOrder(r)

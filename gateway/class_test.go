@@ -95,7 +95,7 @@ func retry(t *testing.T, g *gateway.Gateway, s *raw, expect string) {
 	}
 }
 
-// TestClassesHTTP2: only a stream that the service has not looked at was not sent. The gateway then sends it again itself, at most
+// TestClassesHTTP2: with and without TLS, only a stream that the service has not looked at was not sent. The gateway then sends it again itself, at most
 // three times in all.
 func TestClassesHTTP2(t *testing.T) {
 	t.Parallel()
@@ -115,27 +115,32 @@ func TestClassesHTTP2(t *testing.T) {
 		"PROTOCOL_ERROR":       {func(w io.Writer, s uint32) { reset(w, s, protocol) }, 1, 409, unknown},
 		"connection is closed": {func(w io.Writer, _ uint32) { _ = w.(net.Conn).Close() }, 1, 409, unknown},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var well atomic.Bool
-			well.Store(true)
-			s := newRaw2(t, func(w io.Writer, _ int64, stream uint32) {
-				if well.Load() {
-					ok2(w, stream)
-					return
-				}
-				c.answer(w, stream)
+		for _, scheme := range []string{"h2c", "https"} {
+			t.Run(name+" "+scheme, func(t *testing.T) {
+				t.Parallel()
+				var well atomic.Bool
+				well.Store(true)
+				s := newRaw2(t, scheme, func(w io.Writer, _ int64, stream uint32) {
+					if well.Load() {
+						ok2(w, stream)
+						return
+					}
+					c.answer(w, stream)
+				})
+				g := newGateway(t, scheme+"://"+s.addr, insecure)
+				want(t, "status of the first, which opens the connection", ask(g, "first", "1").StatusCode, 200)
+				well.Store(false)
+				want(t, "status", ask(g, "k", "1").StatusCode, c.status)
+				want(t, "requests", s.seen.Load(), 1+c.seen)
+				well.Store(true)
+				retry(t, g, s, c.retry)
 			})
-			g := newGateway(t, "h2c://"+s.addr, nil)
-			want(t, "status of the first, which opens the connection", ask(g, "first", "1").StatusCode, 200)
-			well.Store(false)
-			want(t, "status", ask(g, "k", "1").StatusCode, c.status)
-			want(t, "requests", s.seen.Load(), 1+c.seen)
-			well.Store(true)
-			retry(t, g, s, c.retry)
-		})
+		}
 	}
 }
+
+// insecure believes the certificate of a test.
+func insecure(c *gateway.Config) { c.TLS = &tls.Config{InsecureSkipVerify: true} }
 
 // TestNeverSentTwiceByNetHTTP: a service that closes a connection which was used before, or resets a stream with PROTOCOL_ERROR, gets a request
 // once. The control sends it with net/http as it is, and the service gets it twice or more.
@@ -153,7 +158,7 @@ func TestNeverSentTwiceByNetHTTP(t *testing.T) {
 			return "http://" + s.addr, s
 		},
 		"h2c": func(t *testing.T) (string, *raw) {
-			s := newRaw2(t, func(w io.Writer, n int64, stream uint32) {
+			s := newRaw2(t, "h2c", func(w io.Writer, n int64, stream uint32) {
 				if n == 1 || n > 20 {
 					ok2(w, stream)
 					return

@@ -23,6 +23,9 @@ const (
 	DefaultMaxRequest = 64 << 20
 	DefaultStatusPath = "/once/status"
 
+	// DefaultReceiptsKept is for how long "once receipts sweep" keeps receipts if nothing else is said.
+	DefaultReceiptsKept = 30 * 24 * time.Hour
+
 	maxMemory = 256 << 10 // of the body of a request; the rest is in a file
 )
 
@@ -51,6 +54,11 @@ type Config struct {
 
 	// Receipts of the service. Required by PolicyCheck, and without a Store.
 	Receipts Receipts
+
+	// ReceiptsKept is for how long the service keeps receipts: not longer than the retention of each sweep. While nine tenths of that have
+	// not passed since the forward, they are asked what became of it. Later that no receipt is there could also mean that it was
+	// swept: the outcome is unknown until a person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
+	ReceiptsKept time.Duration
 
 	// Principal returns who asks, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
@@ -99,8 +107,12 @@ type Route struct {
 	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
 	Wait time.Duration
 
-	// Retain is how long answers are kept. Default: the engine's.
+	// Retain is how long answers are kept. Default: the engine's; without a Store, Config.ReceiptsKept.
 	Retain time.Duration
+
+	// KeyTime is that of [oncehttp.Config]: a UUID of version 7 says when its operation was first sent. What was first sent so long ago that
+	// it may be forgotten is refused.
+	KeyTime bool
 
 	// MaxRequest is the largest body of a request. Beyond: 413. More than 256 KiB are kept in a file. Default 64 MiB.
 	MaxRequest int64
@@ -111,6 +123,23 @@ type Route struct {
 
 	// Headers of the answer to keep beside those of [oncehttp.Config].
 	Headers []string
+
+	// Gate is asked before a request is executed, and before its body is read: see [oncehttp.Config]. What it refuses claims nothing.
+	// Default: none.
+	Gate oncehttp.Gate
+
+	// Begin is called before each forward; again says that an earlier one was made impossible. Its error keeps the forward from being
+	// sent, and the key is free. done is called with what has come of it. Default: none.
+	Begin func(again bool) (done func(Forwarded), err error)
+}
+
+// Forwarded is what has come of a forward, for Begin of a [Route].
+type Forwarded struct {
+	Class     string      // not_sent, refused, completed, unknown_body or unknown
+	Status    int         // of the answer; that of HTTP which says the same as the status of gRPC; 0: there is none
+	Header    http.Header // of the answer; it must not be changed
+	Took      time.Duration
+	Abandoned bool // its own caller has ended it: it tells nothing about the service
 }
 
 // HeaderPrincipal returns a Config.Principal that believes the header of a request which comes from one of the trusted networks. Any
@@ -154,8 +183,11 @@ func (c *Config) check() error {
 		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
 		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
-	case c.Idle < 0:
-		return errors.New("Config.Idle must not be negative")
+	case min(c.Idle, c.ReceiptsKept) < 0:
+		return errors.New("Config.Idle and Config.ReceiptsKept must not be negative")
+	}
+	if c.ReceiptsKept == 0 {
+		c.ReceiptsKept = DefaultReceiptsKept
 	}
 	if c.Idle == 0 {
 		c.Idle = DefaultIdle
@@ -193,6 +225,14 @@ func (r *Route) check(c *Config) error {
 	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
 		return fmt.Errorf("route %q: durations and sizes must not be negative", r.Pattern)
 	}
+	if c.Store == nil {
+		if r.Retain == 0 {
+			r.Retain = c.ReceiptsKept
+		}
+		if r.Retain > c.ReceiptsKept {
+			return fmt.Errorf("route %q: keys are kept for %v, and receipts for %v. Try: receipts that are kept at least as long as keys", r.Pattern, r.Retain, c.ReceiptsKept)
+		}
+	}
 	if r.Timeout == 0 {
 		r.Timeout = DefaultTimeout
 	}
@@ -213,8 +253,9 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	}
 	preset.WriteProblem = writeProblem
 	return oncehttp.Config{
-		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain,
+		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime,
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
+		Gate: r.Gate,
 		StatusURL: func(r *http.Request, key string) string {
 			return c.StatusPath + "?" + url.Values{"route": {routeOf(r)}, "key": {key}}.Encode()
 		},

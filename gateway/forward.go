@@ -23,6 +23,7 @@ type forward struct {
 	fingerprint string // of the request, in hexadecimal
 
 	last    *answer // of the last forward, or of a receipt
+	voided  int     // earlier forwards of this request that were made impossible
 	release func()  // has duplicates wait no longer; nil: an engine keeps them
 }
 
@@ -33,8 +34,25 @@ var errSwitched = errors.New("the service has switched protocols, where an answe
 // maxFresh bounds how often a request is sent again that a connection from the pool has not taken.
 const maxFresh = 3
 
-// send forwards the request once. It always returns an answer, whose class tells what has happened.
+// send forwards the request once, if Begin of the route lets it. It always returns an answer, whose class tells what has happened.
 func (f *forward) send(ctx context.Context, operation string) *answer {
+	if f.rt.Begin == nil {
+		return f.sendOnAny(ctx, operation)
+	}
+	done, err := f.rt.Begin(f.voided > 0)
+	if err != nil {
+		return &answer{Operation: operation, Class: classNotSent, err: err}
+	}
+	said := Forwarded{Class: string(classUnknown), Abandoned: true} // a panic
+	defer func() { done(said) }()
+	began := time.Now()
+	a := f.sendOnAny(ctx, operation)
+	said = Forwarded{Class: string(a.Class), Status: a.said, Header: a.header, Took: time.Since(began), Abandoned: ctx.Err() != nil}
+	return a
+}
+
+// sendOnAny forwards the request on a connection that takes it.
+func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 	for tries := 1; ; tries++ {
 		a, again := f.sendOn(ctx, operation)
 		if !again || tries == maxFresh {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/gateway"
 )
@@ -109,7 +110,10 @@ func TestConfigErrors(t *testing.T) {
 			"needs UpstreamKeepsKeys":           onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyForwardSameKey }),
 			`there is no policy "hold"`:         onRoute(func(r *gateway.Route) { r.OnUnknown = "hold" }),
 			"durations and sizes must not be n": onRoute(func(r *gateway.Route) { r.Wait = -1 }),
-			"parsing":                           onRoute(func(r *gateway.Route) { r.Pattern = "POST /{" }),
+			"receipts that are kept at least": func(c *gateway.Config) {
+				c.Store, c.Receipts, c.ReceiptsKept, c.Routes[0].Retain = nil, &memory{}, time.Hour, 2*time.Hour
+			},
+			"parsing": onRoute(func(r *gateway.Route) { r.Pattern = "POST /{" }),
 		} {
 			bad := *c
 			bad.Routes = append([]gateway.Route(nil), c.Routes...)

@@ -25,6 +25,7 @@ const settleTime = 5 * time.Second
 
 var (
 	errOtherRequest = errors.New("the receipt is that of another request under the same key")
+	errForgotten    = errors.New("the operation was first sent so long ago that its receipt may be gone")
 	errStreamed     = errors.New("gateway: the client has a part of an answer already")
 	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
 )
@@ -55,9 +56,9 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
 	var said answer
 	var err error
-	for voided := 0; ; voided++ {
+	for f.voided = 0; ; f.voided++ {
 		said, err = lease.Call(ctx, r, phase, f.call, f.policy(ctx))
-		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || voided == maxVoided {
+		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
 			break
 		}
 	}
@@ -127,7 +128,7 @@ func (f *forward) isOfAnother(r Receipt) bool {
 func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	switch f.rt.OnUnknown {
 	case PolicyCheck:
-		return lease.CallPolicy{Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
+		return lease.CallPolicy{CheckedFor: f.rt.g.cfg.ReceiptsKept, Check: lease.Check(func(_ context.Context, operation string) (answer, lease.Finding, error) {
 			return f.settle(ctx, operation)
 		})}
 	case PolicyForwardSameKey:
@@ -229,16 +230,22 @@ func (a *answer) abortIfCut() {
 	}
 }
 
+// id is that under which an engine stores op. Ids of forwards are made of it, also without an engine: a service finds its receipts under them.
+func (g *Gateway) id(op once.Operation) store.ID {
+	id := store.ID{Scope: op.Scope, Key: op.Key}
+	if g.cfg.Engine.HashKeys {
+		id.Key = keyname.Hashed(op.Key)
+	}
+	return id
+}
+
 // giveUp stores a final answer of an operation that has been unknown for too long, and reports whether there is one.
 func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	rec, err := rt.g.engine.ReadRecord(ctx, op)
 	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
 		return err == nil && rec.State == store.StateDone
 	}
-	id := store.ID{Scope: op.Scope, Key: op.Key}
-	if rt.g.cfg.Engine.HashKeys {
-		id.Key = keyname.Hashed(op.Key)
-	}
+	id := rt.g.id(op)
 	progress, err := lease.ProgressOf(id, rec)
 	if err != nil {
 		return false

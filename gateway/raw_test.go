@@ -3,10 +3,12 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,11 +120,21 @@ func writeFrame(w io.Writer, kind, flags byte, stream uint32, payload []byte) {
 	_, _ = w.Write(append(head, payload...))
 }
 
-// newRaw2 returns a server of HTTP/2 without TLS that does this with each request that it has read to its end, n being its number.
-func newRaw2(t *testing.T, answer func(w io.Writer, n int64, stream uint32)) *raw {
+// newRaw2 returns a server of HTTP/2 that does this with each request that it has read to its end, n being its number. A scheme of https is
+// HTTP/2 over TLS, else there is none.
+func newRaw2(t *testing.T, scheme string, answer func(w io.Writer, n int64, stream uint32)) *raw {
 	t.Helper()
 	s := &raw{}
+	var cfg *tls.Config
+	if scheme == "https" {
+		own := httptest.NewTLSServer(nil)
+		own.Close()
+		cfg = &tls.Config{Certificates: own.TLS.Certificates, NextProtos: []string{"h2"}}
+	}
 	listen(t, s, func(conn net.Conn) {
+		if cfg != nil {
+			conn = tls.Server(conn, cfg)
+		}
 		preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 		if _, err := io.ReadFull(conn, preface); err != nil || !bytes.HasPrefix(preface, []byte("PRI")) {
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
@@ -50,7 +51,7 @@ func (fs *flights) end(id store.ID, fl *flight) {
 // forwarded as often as it comes, always under one id.
 func (f *forward) withReceipts() {
 	op := f.x.Operation
-	id := store.ID{Scope: op.Scope, Key: op.Key}
+	id := f.rt.g.id(op)
 	fl, leads := f.rt.g.flights.join(id, op.Fingerprint)
 	switch {
 	case leads:
@@ -65,6 +66,8 @@ func (f *forward) withReceipts() {
 	switch {
 	case errors.Is(err, errOtherRequest):
 		f.x.Finish(store.Record{}, false, mismatch(op))
+	case errors.Is(err, errForgotten):
+		f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeStale, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, Err: err})
 	case err != nil:
 		f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeUnavailable, Effect: once.EffectInDoubt, Scope: op.Scope, Key: op.Key, Err: err})
 	case a.streamed:
@@ -86,6 +89,9 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 	ctx := context.WithoutCancel(f.r.Context())
 	operation, a, err := f.lookUp(ctx, id)
 	status = wire.StatusReplayed
+	if err == nil && a == nil && f.isForgotten() {
+		return nil, "", errForgotten
+	}
 	if err == nil && a == nil {
 		a, status, err = f.decide(ctx, operation)
 	}
@@ -95,6 +101,12 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 		fl.a = &shared
 	}
 	return a, status, err
+}
+
+// isForgotten reports whether the operation was first sent, as its client says, so long ago that its receipt may be swept.
+func (f *forward) isForgotten() bool {
+	first, kept := f.x.Operation.Attempt.FirstSent, f.rt.g.cfg.ReceiptsKept
+	return !first.IsZero() && time.Since(first) >= kept-kept/10
 }
 
 // follow waits for what the leader of a flight is answered, as long as the route lets a duplicate wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ type asking struct {
 	finding      atomic.Int64
 	calls, asked atomic.Int64
 	keys         []string
+	knows        time.Duration // for how long the service knows calls
 	engine       *once.Engine[*lease.Run]
 	leased       *lease.Store
 }
@@ -41,7 +43,7 @@ func (a *asking) handler(ctx context.Context, r *lease.Run) (string, error) {
 }
 
 func (a *asking) policy() lease.CallPolicy {
-	return lease.CallPolicy{Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) {
+	return lease.CallPolicy{CheckedFor: a.knows, Check: lease.Check(func(context.Context, string) (string, lease.Finding, error) {
 		a.asked.Add(1)
 		return "paid", lease.Finding(a.finding.Load()), nil
 	})}
@@ -81,6 +83,45 @@ func TestCallersAsk(t *testing.T) {
 		must(t, err)
 		if value != "paid" || a.calls.Load() != 1 {
 			t.Errorf("%q after %d calls", value, a.calls.Load())
+		}
+		pass(time.Minute) // hearts end
+	})
+}
+
+// TestForgottenCallsAreNotAsked: a service is asked for nine tenths of the time for which it knows calls, as it says now and as it has said when the call
+// was made. Later that it voids a key says nothing: the outcome stays unknown, and no caller is told to come again.
+func TestForgottenCallsAreNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			was, is, after time.Duration
+			asked          bool
+		}{
+			{10 * time.Hour, 10 * time.Hour, 8 * time.Hour, true},
+			{10 * time.Hour, 10 * time.Hour, 9 * time.Hour, false},
+			{10 * time.Hour, 0, 9 * time.Hour, false},
+			{0, 10 * time.Hour, 9 * time.Hour, false},
+			{0, 0, 1000 * time.Hour, true},
+		} {
+			a := newAsking()
+			a.knows = c.was
+			_, err := a.do(t.Context())
+			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+			pass(c.after)
+			a.finding.Store(int64(lease.Voided))
+			a.knows = c.is
+			_, err = a.do(t.Context())
+			if c.asked {
+				must(t, err)
+				continue
+			}
+			wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+			var e *once.Error
+			if errors.As(err, &e) && e.After != 0 && c.was != 0 {
+				t.Errorf("%+v: a caller is told to come in %v, and nothing will be known", c, e.After)
+			}
+			if asked, calls := a.asked.Load(), a.calls.Load(); asked != 1 || calls != 1 {
+				t.Errorf("%+v: asked %d times, called %d times", c, asked, calls)
+			}
 		}
 		pass(time.Minute) // hearts end
 	})
@@ -133,7 +174,10 @@ func TestCompleterAsksOnly(t *testing.T) {
 						Store: a.leased, AskOnly: true, CheckEvery: time.Minute, Log: slog.New(slog.DiscardHandler),
 						Handlers: lease.Handlers{"": func(ctx context.Context, op once.Operation) error {
 							_, err := once.Do(ctx, a.engine, op, func(ctx context.Context, r *lease.Run) (string, error) {
-								return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) { return "", lease.NotSent(errDead) }, a.policy())
+								return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+									a.calls.Add(1)
+									return "", lease.NotSent(errDead)
+								}, a.policy())
 							})
 							return err
 						}},
@@ -145,8 +189,12 @@ func TestCompleterAsksOnly(t *testing.T) {
 				pass(time.Minute) // hearts end
 				rec, err := a.leased.Read(t.Context(), store.ID{Scope: "s", Key: "k"})
 				must(t, err)
-				if rec.State != state || a.calls.Load() != 1 {
-					t.Errorf("%v after %d calls, want %v", rec.State, a.calls.Load(), state)
+				calls := int64(1)
+				if finding == lease.Voided {
+					calls++ // that of the handler, which does not send
+				}
+				if rec.State != state || a.calls.Load() != calls {
+					t.Errorf("%v after %d calls, want %v after %d", rec.State, a.calls.Load(), state, calls)
 				}
 				if finding != lease.Unclear && a.asked.Load() != 2 {
 					t.Errorf("asked %d times", a.asked.Load())
@@ -165,7 +213,7 @@ type paused struct {
 
 func (p paused) Renew(ctx context.Context, holds []store.Hold, ttl time.Duration) ([]store.Hold, error) {
 	<-p.goesOn
-	return p.Store.Renew(ctx, holds, ttl)
+	return p.Store.Renew(context.WithoutCancel(ctx), holds, ttl) // the process was stopped, and not the store
 }
 
 // TestLateOwnerIsToldToAskAgain: an owner that was stopped in a call which can be asked about, while another one took the operation over, is told when
@@ -189,8 +237,8 @@ func TestLateOwnerIsToldToAskAgain(t *testing.T) {
 			})
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		var e *once.Error
-		if errors.As(err, &e) && e.After != time.Second {
-			t.Errorf("it is told to come in %v: %v", e.After, err)
+		if !errors.As(err, &e) || e.After != time.Second || !strings.Contains(err.Error(), lease.ErrLost.Error()) {
+			t.Errorf("it is told to come in %v, and that another one has its operation: %v", e.After, err)
 		}
 		pass(time.Minute) // hearts end
 	})

@@ -84,13 +84,20 @@ type CallPolicy struct {
 
 	// Check has the service asked what became of the call: see [Check].
 	Check CallCheck
+
+	// CheckedFor is for how long the service keeps what Check asks about. It is asked while nine tenths of that have not passed since the
+	// intent, by the clocks of the processes; later the outcome is unknown until a person decides. Zero: for ever.
+	CheckedFor time.Duration
 }
 
 // repeats reports whether a call may be made again, at least for some time.
 func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 0 && p.SafeToRepeat }
 
 // life is for how long it may be made again; 0: for ever.
-func (p CallPolicy) life() time.Duration { return max(0, p.DedupedFor-p.DedupedFor/10) }
+func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
+
+// sure is the part of a time that a service promises on which processes rely, whose clocks differ.
+func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
 // CallCheck finds out what became of a call: [Check] makes it.
 type CallCheck struct {
@@ -229,12 +236,15 @@ var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 func (c *call) begin(ctx context.Context, request []byte) error {
 	r := c.run
 	r.tellUnreached(ctx, c.phase)
-	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats(), Check: c.policy.Check.find != nil}
+	i := intent{Phase: c.phase, ID: r.callID(c.phase), Repeat: c.policy.repeats(), Check: c.policy.Check.find != nil, Begun: time.Now().UTC()}
 	if err := r.freeze(&i, bytes.Clone(request)); err != nil {
 		return fmt.Errorf("call %q is not made: %w", c.phase, err)
 	}
 	if life := c.policy.life(); life > 0 {
-		i.Until = time.Now().Add(life).UTC()
+		i.Until = i.Begun.Add(life)
+	}
+	if i.Check {
+		i.CheckFor = sure(c.policy.CheckedFor)
 	}
 	next, err := r.fits(r.saved.begun(i))
 	if err != nil {
@@ -291,11 +301,14 @@ func (c *call) save(next saved, err error) error {
 
 // find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
-	r := c.run
-	if c.policy.Check.find == nil || !r.saved.Call.Check {
+	r, now := c.run, time.Now().UTC()
+	switch {
+	case c.policy.Check.find == nil || !r.saved.Call.Check:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
+	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
+		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
 	}
-	r.saved.Call.Asked = time.Now().UTC()
+	r.saved.Call.Asked = now
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
 	case err != nil:

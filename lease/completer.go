@@ -327,10 +327,10 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return err
 	case c.Handlers[rec.Name] == nil: // another operation has the key now
 		return nil
-	case c.AskOnly && (s.Call == nil || !s.Call.Check):
+	case c.AskOnly && !s.Call.checks(time.Now()):
 		return nil
 	case rec.Idle():
-	case rec.State == store.StateUnknown && s.Call != nil && s.Call.Check:
+	case rec.State == store.StateUnknown && s.Call.checks(time.Now()):
 	default: // finished meanwhile, or only a person can tell
 		return nil
 	}

@@ -36,7 +36,7 @@ type Begun struct {
 	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
 	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
-	Checked bool      `json:"checked"`           // the service can be asked: [Check]
+	Checked bool      `json:"checked"`           // the service can be asked: [Check], [CallPolicy.CheckedFor]
 	Refused string    `json:"refused,omitempty"` // why the program has not taken the [Resolution.CallValue] that a person gave
 }
 
@@ -54,7 +54,7 @@ func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 		p.Phases = append(p.Phases, ended)
 	}
 	if c := s.Call; c != nil {
-		p.Call = &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.Check, Refused: c.Refused}
+		p.Call = &Begun{Phase: c.Phase, Tx: c.Tx, Repeats: c.Repeat, Until: c.Until, Checked: c.checks(time.Now()), Refused: c.Refused}
 		if !c.Tx {
 			p.Call.Key = Key(id.Scope, id.Key, c.Phase, s.generation(c.Phase))
 		}

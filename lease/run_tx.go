@@ -34,7 +34,7 @@ func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys
 func (r *Run) standing(cause error) error {
 	switch {
 	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
-		if r.saved.Call.Check { // also if another owner has it now, which asks or has asked
+		if r.saved.Call.checks(time.Now()) { // also if another owner has it now, which asks or has asked
 			cause = errors.Join(cause, ability.ErrCheckable)
 		}
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
@@ -116,7 +116,7 @@ func (c runTx) Rollback(ctx context.Context) error {
 	case store.KindOf(r.standing(nil)) != store.KindUncertain:
 	case r.saved.Call.Tx:
 		cause = errCommitted
-	case r.saved.Call.Check:
+	case r.saved.Call.checks(time.Now()):
 		cause = errAsked
 	default:
 		cause = errUncertain

@@ -43,16 +43,20 @@ type voided struct {
 
 // intent is a call that is about to be made, and what is to be done if it is not known how it ended.
 type intent struct {
-	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
-	ID      string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
-	Repeat  bool      `json:"repeat,omitempty"` // under the same key
-	Until   time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
-	Check   bool      `json:"check,omitempty"`
-	Asked   time.Time `json:"asked,omitzero"`    // with Check: when the service was asked last
-	Request []byte    `json:"request,omitzero"`  // frozen; nil: none is
-	Sealed  bool      `json:"sealed,omitempty"`  // Request is encrypted
-	Refused string    `json:"refused,omitempty"` // why the program could not read the value that a person has given
+	Phase  string    `json:"phase"`
+	Tx     bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
+	ID     string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
+	Repeat bool      `json:"repeat,omitempty"` // under the same key
+	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
+	Check  bool      `json:"check,omitempty"`
+	Asked  time.Time `json:"asked,omitzero"` // with Check: when the service was asked last
+	Begun  time.Time `json:"begun,omitzero"` // when the intent was stored
+
+	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: not longer after Begun than this; zero: at any time
+
+	Request []byte `json:"request,omitzero"`  // frozen; nil: none is
+	Sealed  bool   `json:"sealed,omitempty"`  // Request is encrypted
+	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has given
 }
 
 // String names the call, or the phase that is none.
@@ -68,8 +72,19 @@ func (c *intent) repeats(now time.Time) bool {
 	return c.Repeat && (c.Until.IsZero() || now.Before(c.Until))
 }
 
+// checks reports whether the service can be asked. One that has forgotten the call cannot: that it finds nothing, and refuses the key from then on,
+// does not say that the call has had no effect.
+func (c *intent) checks(now time.Time) bool {
+	return c != nil && c.Check && c.isYounger(c.CheckFor, now)
+}
+
+// isYounger reports whether the intent is younger than age, if that is not zero. One of an unknown age is not.
+func (c *intent) isYounger(age time.Duration, now time.Time) bool {
+	return age == 0 || !c.Begun.IsZero() && now.Sub(c.Begun) < age
+}
+
 // resumable reports whether another owner may go on without a person.
-func (c *intent) resumable(now time.Time) bool { return c == nil || c.Check || c.repeats(now) }
+func (c *intent) resumable(now time.Time) bool { return c == nil || c.checks(now) || c.repeats(now) }
 
 func decodeSaved(data []byte) (s saved, err error) {
 	if len(data) == 0 {

@@ -119,7 +119,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		return rec, err
 	}
 	if saved, err := decodeSaved(rec.Data); err == nil {
-		rec.Checkable = isUnknown && saved.Call != nil && saved.Call.Check
+		rec.Checkable = isUnknown && saved.Call.checks(time.Now())
 		rec.CallStarted = rec.CallStarted && (isUnknown || !saved.Call.resumable(time.Now()))
 	}
 	return rec, err
@@ -187,7 +187,7 @@ func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []b
 // asks reports whether it is time to ask about an operation that is unknown.
 func (s *Store) asks(rec store.Record) bool {
 	saved, err := decodeSaved(rec.Data)
-	if err != nil || saved.Call == nil || !saved.Call.Check {
+	if err != nil || !saved.Call.checks(time.Now()) {
 		return false
 	}
 	ago := time.Since(saved.Call.Asked) // less than 0: by a clock that is ahead
@@ -221,7 +221,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
 		next.State = store.StateUnknown
 	}
-	if rec.State == store.StateUnknown && (saved.Call == nil || !saved.Call.Check) {
+	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {
 		return nil, rec, nil
 	}
 	c := store.Change{

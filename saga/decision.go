@@ -283,6 +283,6 @@ func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, 
 	return store.Change{
 		ID: id, KeepRequest: true, Expect: store.Expect{Fence: rec.Fence, Nonce: rec.Nonce},
 		Next:   store.Record{State: store.StateWaiting, Fence: rec.Fence + 1, Nonce: held.NewNonce(), Data: s.encode(), RecoveryPoint: s.point(false), CallStarted: s.calling() != nil},
-		Writes: d.wait(id, rec.Name, 0, true),
+		Writes: d.wait(id, rec.Name, 0),
 	}, true, nil
 }

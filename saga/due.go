@@ -16,8 +16,8 @@ import (
 
 // due knows which sagas wait, and until when.
 type due interface {
-	// wait are the writes that travel with the change to a saga that waits. again says that it may wait already.
-	wait(id store.ID, name string, after time.Duration, again bool) []store.Statement
+	// wait are the writes that travel with the change to a saga that waits. A wake that the saga has not seen ends its wait at once.
+	wait(id store.ID, name string, after time.Duration) []store.Statement
 
 	// wake are those that end a wait, or the next one of a saga that a node works on.
 	wake(id store.ID, name string) []store.Statement
@@ -34,8 +34,14 @@ type due interface {
 	// look returns at most n sagas that are due, of all tenants in turn.
 	look(ctx context.Context, n int) ([]store.ID, error)
 
-	// later has a saga that cannot go on yet looked at again after a while.
-	later(ctx context.Context, id store.ID, held bool) error
+	// since returns from when a saga is due; zero: it is not.
+	since(ctx context.Context, id store.ID) (time.Time, error)
+
+	// forget is for a saga that is stuck or has ended. at is what since has returned before the record was read: what makes the saga due later stays.
+	forget(ctx context.Context, id store.ID, at time.Time) error
+
+	// push has a saga that a node works on looked at again after a while.
+	push(ctx context.Context, id store.ID) error
 }
 
 // dueTable is the table once_saga_due.
@@ -43,7 +49,7 @@ type dueTable struct {
 	db    sqlplane.Database
 	names []string // of the definitions
 
-	insert, upsert, delete, push, passed, oldest, each, drain string
+	put, delete, deleteAt, pushed, passed, oldest, each, drain string
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
@@ -53,11 +59,11 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	d := db.Dialect()
 	text := func(s string) string { return dialect.Text(d, s) }
 	t := &dueTable{db: db, names: names, after: map[string]string{}}
-	const insert = "insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) "
-	t.insert, t.upsert = text(insert+"KEEP(scope)"), text(insert+"UPSERT(scope, KEY) due_at = NEW(due_at)")
-	t.delete = text("delete from once_saga_due where scope = ? and KEY = ?")
-	t.push = text("update once_saga_due set due_at = AGO(?) where scope = ? and KEY = ? and due_at <= NOW")
-	t.passed = text("select scope, KEY, due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
+	// A row that is there is of a wake that no run has seen, or of the start: whatever time is asked for, the saga is due now.
+	t.put = text("insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) UPSERT(scope, KEY) due_at = NOW")
+	t.delete, t.deleteAt = free(d, "", ""), free(d, " and due_at = ?", "")
+	t.pushed = free(d, " and due_at <= NOW", "due_at = AGO(?)")
+	t.passed = text("select due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
 	t.each = text("with recursive t (scope, n) as (select min(scope), 1 from once_saga_due where name = ? and scope > ?" +
@@ -68,11 +74,31 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	return t
 }
 
-// drains delete all that a [upkeep.Taker] has taken, each row by its primary key.
+// free returns the statement that changes the row of a saga if more holds of it, or deletes it if set is "". It leaves a row that another transaction
+// has locked: that one wakes the saga, and may stay open. The row then ends the next wait. The rows are found below a limit because MySQL does not
+// change a table that a subquery reads directly.
+func free(d sqlplane.Dialect, more, set string) string {
+	row := "(select scope, KEY from once_saga_due where scope = ? and KEY = ?" + more + " limit 1 FOR UPDATE SKIP LOCKED)"
+	const joined = " free straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.KEY = free.KEY"
+	const among = " where (scope, KEY) in (select free.scope, free.KEY from free)"
+	switch {
+	case d == sqlplane.MySQL && set == "":
+		return dialect.Text(d, "delete d from "+row+joined)
+	case d == sqlplane.MySQL:
+		return dialect.Text(d, "update "+row+joined+" set d."+set)
+	case set == "":
+		return dialect.Text(d, "with free as "+row+" delete from once_saga_due"+among)
+	}
+	return dialect.Text(d, "with free as "+row+" update once_saga_due set "+set+among)
+}
+
+// drains delete all that a [upkeep.Taker] has taken, each row by its primary key, but for those that are locked: see free.
 var drains = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: "delete from once_saga_due d using taken t where d.scope = t.scope and d.key = t.key",
-	sqlplane.MySQL:      "delete d from taken t straight_join once_saga_due d force index (primary) on d.scope = t.scope and d.`key` = t.`key`",
-	sqlplane.SQLite:     "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
+	sqlplane.PostgreSQL: "delete from once_saga_due d using (select f.scope, f.key from taken t join once_saga_due f on f.scope = t.scope and f.key = t.key" +
+		" for update of f skip locked) free where d.scope = free.scope and d.key = free.key",
+	sqlplane.MySQL: "delete d from (select f.scope, f.`key` from taken t straight_join once_saga_due f force index (primary) on f.scope = t.scope and f.`key` = t.`key`" +
+		" limit 100000 for update skip locked) free straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.`key` = free.`key`",
+	sqlplane.SQLite: "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
 // dueOf is for those that have no definitions.
@@ -92,17 +118,11 @@ func repeat(s string, n int) (list []string) {
 
 func lock(id store.ID) string { return "saga/due/" + id.Scope + "/" + id.Key }
 
-func (t *dueTable) wait(id store.ID, name string, after time.Duration, again bool) []store.Statement {
-	sql := t.insert // a row is there only if the saga was woken meanwhile
-	if again {
-		sql = t.upsert
-	}
-	return []store.Statement{{SQL: sql, Args: []any{id.Scope, id.Key, name, -after.Microseconds()}, Locks: lock(id)}}
+func (t *dueTable) wait(id store.ID, name string, after time.Duration) []store.Statement {
+	return []store.Statement{{SQL: t.put, Args: []any{id.Scope, id.Key, name, -after.Microseconds()}, Locks: lock(id)}}
 }
 
-func (t *dueTable) wake(id store.ID, name string) []store.Statement {
-	return []store.Statement{{SQL: t.upsert, Args: []any{id.Scope, id.Key, name, int64(0)}, Locks: lock(id)}}
-}
+func (t *dueTable) wake(id store.ID, name string) []store.Statement { return t.wait(id, name, 0) }
 
 func (t *dueTable) drop(id store.ID) []store.Statement {
 	return []store.Statement{{SQL: t.delete, Args: []any{id.Scope, id.Key}, Locks: lock(id)}}
@@ -112,20 +132,27 @@ func (t *dueTable) drained() store.Statement {
 	return store.Statement{SQL: t.drain}
 }
 
-// later is for a saga that was woken while a node works on it, or that has ended.
-func (t *dueTable) later(ctx context.Context, id store.ID, held bool) error {
-	s := store.Statement{SQL: t.delete, Args: []any{id.Scope, id.Key}}
-	if held {
-		s = store.Statement{SQL: t.push, Args: []any{-time.Second.Microseconds(), id.Scope, id.Key}}
-	}
-	_, err := t.db.Pool().Exec(ctx, s)
+func (t *dueTable) since(ctx context.Context, id store.ID) (at time.Time, err error) {
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: t.passed, Args: []any{id.Scope, id.Key}}, func(row sqlplane.Row) error {
+		return row.Scan((*dialect.Time)(&at))
+	})
+	return at, err //nolint:wrapcheck // it is of the store
+}
+
+func (t *dueTable) forget(ctx context.Context, id store.ID, at time.Time) error {
+	_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.deleteAt, Args: []any{id.Scope, id.Key, dialect.StoredTime(t.db.Dialect(), at)}})
+	return err //nolint:wrapcheck // it is of the store
+}
+
+func (t *dueTable) push(ctx context.Context, id store.ID) error {
+	_, err := t.db.Pool().Exec(ctx, store.Statement{SQL: t.pushed, Args: []any{id.Scope, id.Key, -time.Second.Microseconds()}})
 	return err //nolint:wrapcheck // it is of the store
 }
 
 // over goes by the clock of the database.
 func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
-	list, err := t.list(ctx, t.passed, id.Scope, id.Key)
-	return len(list) > 0, err
+	at, err := t.since(ctx, id)
+	return !at.IsZero(), err
 }
 
 // look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
@@ -198,11 +225,13 @@ type dueRecords struct {
 	names map[string]*definition
 }
 
-func (dueRecords) wait(store.ID, string, time.Duration, bool) []store.Statement { return nil }
-func (dueRecords) wake(store.ID, string) []store.Statement                      { return nil }
-func (dueRecords) drop(store.ID) []store.Statement                              { return nil }
-func (dueRecords) drained() store.Statement                                     { return store.Statement{} }
-func (dueRecords) later(context.Context, store.ID, bool) error                  { return nil }
+func (dueRecords) wait(store.ID, string, time.Duration) []store.Statement { return nil }
+func (dueRecords) wake(store.ID, string) []store.Statement                { return nil }
+func (dueRecords) drop(store.ID) []store.Statement                        { return nil }
+func (dueRecords) drained() store.Statement                               { return store.Statement{} }
+func (dueRecords) since(context.Context, store.ID) (time.Time, error)     { return time.Time{}, nil }
+func (dueRecords) forget(context.Context, store.ID, time.Time) error      { return nil }
+func (dueRecords) push(context.Context, store.ID) error                   { return nil }
 
 func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error) {
 	return !time.Now().Before(at), nil

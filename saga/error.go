@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -57,21 +58,31 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// protect runs code of the user. A panic is an error like any other.
-func protect(fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v}
-		}
+var errGoexit = errors.New("the function has ended its goroutine (runtime.Goexit). Try: return an error")
+
+// protect runs code of the user, in a goroutine of its own: a panic and runtime.Goexit are errors like any other, and leave no transaction open.
+func protect(fn func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if v := recover(); v != nil {
+				err = &panicError{v}
+			}
+			ended <- err
+		}()
+		err = fn()
 	}()
-	return fn()
+	return <-ended
 }
 
-// failureIn returns the "no" in err's chain, nil if there is none.
+// failureIn returns the "no" in err's chain, nil if there is none. A Detail that is no JSON could not be stored: it is kept as a string.
 func failureIn(err error) *once.Failure {
 	var f *once.Failure
-	if errors.As(err, &f) && f != nil {
+	if !errors.As(err, &f) || f == nil || len(f.Detail) == 0 || json.Valid(f.Detail) {
 		return f
 	}
-	return nil
+	quoted := *f
+	quoted.Detail, _ = json.Marshal(string(f.Detail))
+	return &quoted
 }

@@ -96,7 +96,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 		if err := next.fits(); err != nil {
 			return r.stop(stuckf("what step %q has answered is not stored: %v", b.full(), err))
 		}
-		r.saved = next // it travels with the next commit
+		r.saved, r.said = next, true // it travels with the next commit
 		return f
 	}
 	most := st.attempts
@@ -209,7 +209,8 @@ func (r *run) undoKey(b begun) string {
 
 // call makes a call for the first time.
 func (r *run) call(ctx context.Context, st *step, b *begun) error {
-	if st.needsIntent() || !r.holds { // also if the saga could be gone when the call was made
+	// Also if the saga could be gone when the call was made, or the step whose "no" has led here could say yes the next time.
+	if st.needsIntent() || !r.holds || r.said {
 		if err := r.intend(ctx, b, st.contract(time.Now())); err != nil {
 			return err
 		}

@@ -209,8 +209,9 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those of ids that wait, in one transaction, if the store can. The others are left to the next look.
-func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can bool, err error) {
+// takeMany makes this node the owner of those of ids that wait, in one transaction, if the store can. It returns what is to be done with each. The
+// others are left to the next look.
+func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]func(context.Context) error, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
 		return nil, can, nil
@@ -220,6 +221,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 	if err != nil {
 		return nil, true, err //nolint:wrapcheck // it is of the store
 	}
+	runs = map[store.ID]func(context.Context) error{}
 	for _, e := range entries {
 		own := n.heart.NewOwner(e.ID, held.Claim{Trace: e.Trace}, n.cfg.Timeouts.Acquire)
 		own.Nonce = nonce
@@ -228,12 +230,16 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs []*run, can b
 		if d := n.defs[e.Name]; d != nil && bad == nil {
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
-			runs = append(runs, r)
+			runs[e.ID] = r.execute
 			continue
 		}
-		n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, n.leave(ctx, own, e))})
+		runs[e.ID] = func(ctx context.Context) error { // beside the others: it may wait for a transaction that wakes the saga
+			err := n.leave(ctx, own, e)
+			n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, err)})
+			return err
+		}
 	}
-	return runs, true, err
+	return runs, true, nil
 }
 
 // read returns what is stored of a saga.
@@ -249,7 +255,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}
-	return own.Swap(ctx, own.Under(store.Change{ID: e.ID, Next: next, Writes: n.due.wait(e.ID, e.Name, n.cfg.MaxBackoff, false)})) //nolint:wrapcheck // it is of the store
+	return own.Swap(ctx, own.Under(store.Change{ID: e.ID, Next: next, Writes: n.due.wait(e.ID, e.Name, n.cfg.MaxBackoff)})) //nolint:wrapcheck // it is of the store
 }
 
 func failureResult(f once.Failure) (store.Result, error) {

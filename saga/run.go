@@ -25,6 +25,7 @@ type run struct {
 	turned bool  // the turn is stored
 	holds  bool  // the record says that this owner works on the saga
 	waits  bool  // the record may say that the saga waits: then there is a row about when
+	said   bool  // saved has a "no" that is not stored
 	lost   error // a write may be applied later; nothing more is written
 
 	background bool // no caller waits for it
@@ -238,7 +239,7 @@ func (r *run) change(e end) (c store.Change, err error) {
 	c.Next.Data = s.encode()
 	switch {
 	case e.state == store.StateWaiting:
-		c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)
+		c.Writes = r.n.due.wait(r.id, r.def.name, e.after)
 	case r.waits:
 		c.Writes = r.n.due.drop(r.id)
 	}
@@ -278,7 +279,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 		cause := e.Turn.Cause
 		r.tell(ctx, Event{Type: EventTurned, Err: &cause})
 	}
-	r.saved, r.turned = e.saved, e.Turn != nil
+	r.saved, r.turned, r.said = e.saved, e.Turn != nil, false
 	r.holds, r.waits = e.state == store.StateRunning, e.state == store.StateWaiting
 	r.became = StateOf(e.state, next.Result.Kind)
 	if e.state != store.StateDone {

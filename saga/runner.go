@@ -150,11 +150,15 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if free == 0 {
 		return true, nil
 	}
-	ids, err := w.r.due.look(ctx, free)
+	ids, err := w.r.due.look(ctx, cap(w.free)) // as many as run here may be among them
+	if err == nil {
+		ids, err = w.apart(ctx, ids)
+	}
 	if err != nil {
 		return false, err
 	}
 	full = len(ids) >= free
+	ids = ids[:min(free, len(ids))]
 	if err := w.take(ctx, ids); err != nil {
 		return false, err
 	}
@@ -169,26 +173,36 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	})
 }
 
+// apart leaves out the sagas that run here: they were woken meanwhile. They are not due again at once, so that they keep no others waiting.
+func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
+	for _, id := range ids {
+		w.mu.Lock()
+		runs := w.running[id]
+		w.mu.Unlock()
+		if !runs {
+			others = append(others, id)
+		} else if err := w.r.due.push(ctx, id); err != nil {
+			return nil, err //nolint:wrapcheck // it is of the store
+		}
+	}
+	return others, nil
+}
+
 // take takes sagas that are due. What it does not get is probably taken by another node. If it is there in the next look, too, it is looked at
 // alone: it was woken while a node works on it, or has ended.
 func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
-	w.mu.Lock()
-	ids = slices.DeleteFunc(ids, func(id store.ID) bool { return w.running[id] })
-	w.mu.Unlock()
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
 	runs, can, err := w.r.takeMany(ctx, ids)
 	if err != nil {
 		return err
 	}
-	got := map[store.ID]bool{}
-	for _, r := range runs {
-		got[r.id] = true
-		w.start(context.WithoutCancel(ctx), r.id, r.execute) // there is room, and it must be let go
+	for id, run := range runs {
+		w.start(context.WithoutCancel(ctx), id, run) // there is room, and it must be let go
 	}
 	before := w.left
 	w.left = map[store.ID]bool{}
 	for _, id := range ids {
-		if got[id] {
+		if runs[id] != nil {
 			continue
 		}
 		if w.left[id] = true; !can || before[id] {
@@ -236,12 +250,21 @@ func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Con
 
 // resume takes a saga over and runs it.
 func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
-	rec, err := n.ops.Read(ctx, id)
-	if err != nil {
-		return err //nolint:wrapcheck // it is of the store
+	var since time.Time
+	var err error
+	if isDue {
+		if since, err = n.due.since(ctx, id); err != nil {
+			return err //nolint:wrapcheck // it is of the store
+		}
 	}
-	if isDue && !rec.Idle() {
-		return n.due.later(ctx, id, rec.State == store.StateRunning)
+	rec, err := n.ops.Read(ctx, id)
+	switch {
+	case err != nil:
+		return err //nolint:wrapcheck // it is of the store
+	case isDue && rec.State == store.StateRunning && !rec.Idle():
+		return n.due.push(ctx, id) //nolint:wrapcheck // likewise
+	case isDue && !rec.Idle():
+		return n.due.forget(ctx, id, since) //nolint:wrapcheck // likewise
 	}
 	r, err := n.takeOver(ctx, id, rec)
 	switch {

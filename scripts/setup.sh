@@ -29,7 +29,7 @@ can_compile() {
 }
 
 find_missing() {
-	missing=()
+	missing=() optional=()
 	can_compile || missing+=(gcc libc6-dev)
 	has_postgresql || missing+=(postgresql)
 	# The programs alone: mariadb-server would add a service that starts with the
@@ -46,6 +46,8 @@ find_missing() {
 	has npm || missing+=(npm)
 	# A recipe is run with Java where that is there.
 	! has javac || [ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
+	# A recipe is run with psycopg where the system has that package.
+	/usr/bin/python3 -c 'import psycopg' 2>/dev/null || optional+=(python3-psycopg)
 }
 
 explain() {
@@ -57,16 +59,16 @@ explain() {
 "$(dirname "$0")/mysql-server.sh" /var/lib/once-testenv/mysql || true
 
 find_missing
-if [ ${#missing[@]} -eq 0 ]; then
+if [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ]; then
 	echo "setup: no package is missing"
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-	explain "Only root on a Debian system can have them installed here; the tests that need them will say so."
+	[ ${#missing[@]} -eq 0 ] || explain "Only root on a Debian system can have them installed here; the tests that need them will say so."
 	exit 0
 fi
 
-echo "setup: installing ${missing[*]}"
+echo "setup: installing ${missing[*]} ${optional[*]}"
 export DEBIAN_FRONTEND=noninteractive
 install() { apt-get install -qq -y --no-install-recommends "$@" >/dev/null; }
 
@@ -89,7 +91,8 @@ if [[ " ${missing[*]} " == *" postgresql "* ]]; then
 		echo "setup: $conf: new PostgreSQL packages make no main cluster"
 	fi
 fi
-install "${missing[@]}"
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+[ ${#optional[@]} -eq 0 ] || install "${optional[@]}" || echo "setup: ${optional[*]} is not there: the tests that use it skip"
 
 find_missing
 if [ ${#missing[@]} -ne 0 ]; then

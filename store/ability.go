@@ -20,6 +20,26 @@ type (
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Transaction[TX], Record, error)
 	}
 
+	// CommitClaimer is a [Transaction] whose operation may be claimed by its Commit only, because the
+	// database knows conditions, such as a primary key, and no lock that others can try.
+	// DynamoDB is one, and a server that accepts advisory locks and keeps none.
+	//
+	// Where ClaimsByCommit returns true, Begin looks the record up and excludes no other transaction: several
+	// of one operation may be open at a time, in one process or in many, and each runs the user's
+	// handler. The first Commit claims the operation. Every other one applies nothing and returns
+	// [KindTaken], or [KindRetry]; it may wait for the first one's end. Other calls never see such an operation in flight.
+	//
+	// "Absent, and Begin grants it" proves nothing about a Commit that was [KindLost]: it may still
+	// be on its way. So an engine runs the operation again, and the condition of that Commit decides. If the second
+	// run fails as well, the caller is told that the operation is in doubt. An engine gives such a Commit the
+	// Change.StaleAfter of its Begin: until then another transaction may have been done, and its record swept.
+	//
+	// A transaction for BeginOptions.Batch that claims by its Commit need not have looked anything up, and its Tx
+	// need not be there. Its Commit returns [KindStale] after BeginOptions.StaleAfter.
+	CommitClaimer interface {
+		ClaimsByCommit() bool
+	}
+
 	// Checker says whether the store can work at all: that it is reached, and has its
 	// tables (otherwise [ErrNotMigrated]). It writes nothing.
 	Checker interface {

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 )
 
 // TestArchive: what was swept can be verified, shown and looked at in a file of its own.
 func TestArchive(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		dir := t.TempDir()

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -99,6 +100,7 @@ func TestDeadletterCommands(t *testing.T) {
 // TestDeadletterBefore: a preview tells with which flags exactly the letters that it has counted are changed. One that dies
 // after the preview stays.
 func TestDeadletterBefore(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)

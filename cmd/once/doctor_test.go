@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/migrate"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate/doctor"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -68,6 +69,7 @@ func (f finding) want(t *testing.T, when string, l level, says string) {
 
 // TestDoctorOperations: what waits for a person is counted, and the oldest is named.
 func TestDoctorOperations(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {
 		p, err := cli.ParseSource(db)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
@@ -20,6 +21,7 @@ import (
 // stand, also when its answer is forgotten, has expired or was archived; and no line
 // contradicts another one.
 func TestKeysShowTellsWhatStands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		db := open(t, url)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -14,6 +15,7 @@ import (
 
 // TestForget is a session of an operator.
 func TestForget(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -82,6 +84,7 @@ ID  AT                        WHO  ACTION  SCOPE  KEY HASH          REASON      
 
 // TestBeforeMigration: a database of before says what to do.
 func TestBeforeMigration(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)

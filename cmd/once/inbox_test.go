@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
@@ -70,6 +71,7 @@ func inboxData(t *testing.T, db opened) {
 
 // TestInboxCommands: what an operator does to a key of an inbox is done and audited, and what cannot be done is said.
 func TestInboxCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -180,6 +182,7 @@ func TestInboxWithoutTables(t *testing.T) {
 
 // TestDoctorInbox: keys that wait for a message are told, and those that wait for a dead letter are not told twice.
 func TestDoctorInbox(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -111,6 +112,7 @@ func TestJournal(t *testing.T) {
 
 // TestJournalInADatabase: the same for clients that share a database.
 func TestJournalInADatabase(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer service.Close()

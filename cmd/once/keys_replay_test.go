@@ -19,6 +19,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/operate/recorded"
 )
@@ -137,6 +138,7 @@ func TestExportLeavesSecretsOut(t *testing.T) {
 // TestExportOnEveryDatabase: a request is read and decrypted, also if only the hash of its key is stored. A request that
 // did not come over HTTP is not exported.
 func TestExportOnEveryDatabase(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db, dir := open(t, url), t.TempDir()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -18,6 +19,7 @@ import (
 
 // TestKeysShow: whatever has happened to a key, there is a text about it.
 func TestKeysShow(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)
@@ -112,6 +114,7 @@ func prepare(t *testing.T, url string) {
 
 // TestKeysShowElsewhere: a database that is not one of ours is not made into one.
 func TestKeysShowElsewhere(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	url := sqliteURL(t)
 	for range 2 { // the first look must not create the file

@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/attempts"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -89,6 +90,7 @@ func golden(t *testing.T, got, want string) {
 }
 
 func TestKeysList(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -178,6 +180,7 @@ globex%  old  -     expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:
 
 // TestTimeline: attempts stand under their operation, and where there is none, alone.
 func TestTimeline(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)

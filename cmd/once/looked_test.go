@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -15,6 +16,7 @@ import (
 // TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
 // because another process has the file, is told so, and looks all the same.
 func TestLooked(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, at string) {
 		db := open(t, at)

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/deadletter"
 	"github.com/oncelib/once/cmd/once/internal/demo"
 	"github.com/oncelib/once/cmd/once/internal/doctor"
+	"github.com/oncelib/once/cmd/once/internal/gateway"
 	"github.com/oncelib/once/cmd/once/internal/inbox"
 	"github.com/oncelib/once/cmd/once/internal/journal"
 	"github.com/oncelib/once/cmd/once/internal/keys"
@@ -44,6 +45,6 @@ func newEnv() *cli.Env {
 		demo.Noun, check.Noun, torture.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
 		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun,
-		relay.Noun, sweep.Noun,
+		gateway.Noun, relay.Noun, sweep.Noun,
 	}}
 }

@@ -88,19 +88,34 @@ func sqliteURL(tb testing.TB) string {
 	return "sqlite:" + filepath.Join(tb.TempDir(), "once.db")
 }
 
-// onEach runs test on every database.
+// onEach runs test on every database: SQLite and PostgreSQL in make test, and the others by lot in make prove.
 func onEach(t *testing.T, test func(t *testing.T, db string)) {
 	t.Helper()
-	t.Run("SQLite", func(t *testing.T) { test(t, sqliteURL(t)) })
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, testenv.NewDatabase(t)) })
+	t.Run("SQLite", func(t *testing.T) {
+		testenv.Cell(t, testenv.InTest)
+		test(t, sqliteURL(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		testenv.Cell(t, testenv.InTest)
+		test(t, testenv.NewDatabase(t))
+	})
 	t.Run("MariaDB", func(t *testing.T) {
+		byLot(t)
 		_, name, _ := strings.Cut(testenv.NewMariaDB(t), "/")
 		test(t, testenv.SharedMariaDB(t).URL(name))
 	})
 	t.Run("MySQL", func(t *testing.T) {
+		byLot(t)
 		_, name, _ := strings.Cut(testenv.NewMySQL(t), "/")
 		test(t, testenv.SharedMySQL(t).URL(name))
 	})
+}
+
+// byLot puts a subtest into make prove, which runs one in four of them.
+func byLot(t *testing.T) {
+	t.Helper()
+	testenv.Cell(t, testenv.InProve)
+	testenv.Sample(t, 4)
 }
 
 // unready is the exit code for a database without tables: a file of SQLite is not there yet and cannot be opened.

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/migrate"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry/journal"
 	"github.com/oncelib/once/store/migration"
@@ -36,6 +37,7 @@ func listed(tb testing.TB, word string, sets ...migration.Set) string {
 
 // TestMigrate: up makes what status misses, and only once.
 func TestMigrate(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {
 		if strings.HasPrefix(db, "postgres") {
@@ -60,6 +62,7 @@ func TestMigrate(t *testing.T) {
 
 // TestMigrateOnly: --only creates the named tables and no others. The others can be created later.
 func TestMigrateOnly(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		if o := run(t, "migrate", "up", "--only", "journal", "--db", url).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied", journal.Migrations)) {
@@ -124,6 +127,7 @@ func tables(t *testing.T, url string) (names []string) {
 // TestMigrateNewer: a database that a newer release has changed is left alone, whichever
 // capability it was, also when others are asked for.
 func TestMigrateNewer(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--only", "operation,journal", "--db", url).want(t, 0)
@@ -156,6 +160,7 @@ func TestMigrateNewer(t *testing.T) {
 
 // TestMigratePrint: what is printed is what a database takes.
 func TestMigratePrint(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		src, err := cli.ParseSource(url)

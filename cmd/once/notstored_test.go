@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -17,6 +18,7 @@ import (
 // TestKeysShowNotStored: a business 409 is shown as an answer that was not stored, with its
 // status, and what is kept for ever has no end.
 func TestKeysShowNotStored(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--db", url).want(t, 0)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
@@ -78,6 +79,7 @@ type outboxPage struct {
 
 // TestOutboxCommands: what an operator does to the outbox is done, and what cannot be done is said.
 func TestOutboxCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -140,6 +142,7 @@ func TestOutboxCommands(t *testing.T) {
 
 // TestOutboxTopics: list and doctor name each topic that waits, what it waits for, since when, and why.
 func TestOutboxTopics(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -216,6 +219,7 @@ func TestOutboxEncrypted(t *testing.T) {
 
 // TestRelay: the command delivers what services have added, in order, and drains when it is interrupted.
 func TestRelay(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -271,6 +275,7 @@ func TestRelay(t *testing.T) {
 
 // TestDoctorOutbox: a backlog that nothing delivers and messages that wait for a person are told.
 func TestDoctorOutbox(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--only", "operation", "--db", url).want(t, 0)

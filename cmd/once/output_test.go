@@ -14,6 +14,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/internal/sql/attempts"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 )
 
@@ -21,6 +22,7 @@ import (
 // database and by every driver, to the byte, and what it was before there was a SQL plane:
 // the part about keys in testdata/outputs.txt was written by the program of that time.
 func TestOutputs(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "outputs.txt"))
 	if err != nil {
@@ -95,6 +97,7 @@ func stable(text string) string {
 
 // TestKeysShowTrace: the trace of an operation is shown if there is one, until it is forgotten.
 func TestKeysShowTrace(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -25,6 +25,7 @@ func onAll(t *testing.T, test func(t *testing.T, db string)) {
 	t.Helper()
 	onEach(t, test)
 	t.Run("pgx", func(t *testing.T) {
+		byLot(t)
 		u, err := url.Parse(testenv.NewDatabase(t))
 		if err != nil {
 			t.Fatal(err)

@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestReceiptsCommands: what an operator reads and does to receipts, on each database.
 func TestReceiptsCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		db := open(t, url)
@@ -61,6 +64,16 @@ body         3 bytes
 		says(0, "deleted: 2 receipts", "sweep", "--retain", "24h", "--yes")
 		says(3, "no receipt", "show", "op-2")
 		says(0, "committed", "show", "op-3")
+	})
+}
+
+// TestReceiptsAlone: the database of a service has the receipts, and no other table of once.
+func TestReceiptsAlone(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		run(t, "migrate", "up", "--only", "receipt", "--db", url).want(t, 0)
+		run(t, "receipts", "show", "op-1", "--db", url).want(t, 3)
+		run(t, "receipts", "sweep", "--yes", "--db", url).want(t, 0)
 	})
 }
 

@@ -91,6 +91,7 @@ func closedPort(t *testing.T) string {
 
 // TestWhatARelayWaitsFor: a server that is not there is waited for; one that has answered, and refuses, is not.
 func TestWhatARelayWaitsFor(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	for _, dsn := range []string{"postgres://u@" + closedPort(t) + "/x", "mysql://u@" + closedPort(t) + "/x", "postgres://u@no-such-host.invalid/x"} {
 		relay := program(t, "relay", "--db", dsn, "--to", "http://127.0.0.1:1/{topic}")

@@ -85,6 +85,7 @@ func calling(t *testing.T, url, key string) string {
 
 // TestKeysResolve: an operator decides what only a person can know. The records are those of package lease.
 func TestKeysResolve(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		w := &leasedWork{opened: open(t, url), t: t}

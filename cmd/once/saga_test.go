@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/saga"
 )
 
@@ -81,6 +82,7 @@ func (o orders) do(t *testing.T, id saga.ID, in string) {
 // TestSagaCommands: what an operator and scripts read of sagas, and what they do to them, needs no program, is audited and is the same on
 // every database and by every driver, to the byte. A preview changes nothing.
 func TestSagaCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "saga.txt"))
 	if err != nil {

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // TestSweep: what has expired goes, and is told; the rest stays.
 func TestSweep(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		if o := run(t, "sweep", "--db", url).want(t, unready(url)); !strings.Contains(o.stderr, "Try: ") {

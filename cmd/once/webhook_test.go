@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/webhook"
 	"github.com/oncelib/once/webhook/ssrf"
 )
@@ -24,6 +25,7 @@ import (
 // TestWebhookCommands: an operator sees the endpoints of all tenants and what was sent to them, disables one, enables it, and sends again what it
 // did not get. What changes something is audited; a preview changes nothing.
 func TestWebhookCommands(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)
@@ -200,6 +202,7 @@ func TestWebhookVerify(t *testing.T) {
 
 // TestDoctorOfWebhooks: the doctor tells of deliveries that are due while nothing delivers them, and of endpoints that were disabled because they fail.
 func TestDoctorOfWebhooks(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, dsn string) {
 		db := open(t, dsn)

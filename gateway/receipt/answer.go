@@ -42,8 +42,8 @@ func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err er
 	return a, err
 }
 
-// parseAnswer reads what an endpoint says of an operation. What is not exactly as it must be is an error: a tombstone that is believed by
-// mistake takes effect twice.
+// parseAnswer reads the answer of an endpoint about an operation. It accepts nothing but an exact answer: if it took something else for a
+// tombstone, the request would be forwarded again, and could take effect twice.
 func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, err error) {
 	a, err := decodeAnswer(text)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/oncelib/once/gateway"
 )
 
-// Handler is the endpoint of a service that asks r for its receipts, for gateways that do not reach the database:
+// Handler returns an endpoint that reads the receipts r of a service, for gateways that have no access to its database:
 //
 //	GET  /once-receipt/OPERATION   looks: {"operation": "...", "state": "committed", "status": 201, "body": "BASE64"}
 //	POST /once-receipt/OPERATION   settles: state is "committed" or "tombstone"
 //
-// The last element of the path is the operation. What cannot be told is 503. Whoever reaches it reads stored answers, and can keep
-// operations from committing: let gateways reach it, and no one else.
+// The last element of the path is the operation. If the outcome is unclear, the answer is 503. The endpoint shows stored answers, and a
+// POST keeps an operation from committing: make it reachable for gateways only.
 func Handler(r gateway.Receipts) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var got gateway.Receipt

@@ -48,7 +48,8 @@ type Table struct {
 var _ gateway.Receipts = (*Table)(nil)
 
 // New returns the receipts in the database of s, which must be the primary: on a replica, that there is no receipt proves nothing, and a
-// tombstone keeps nothing from committing. The tables of operations need not exist there. It panics if cfg is invalid, or if s has no SQL.
+// tombstone keeps nothing from committing. The tables of operations need not exist there: see
+// sqlstore.Config.NoOperations. It panics if cfg is invalid, or if s has no SQL.
 func New[TX any](s store.Store[TX], cfg Config) *Table {
 	db, ok := store.As[sqlplane.SQL[TX]](s)
 	if !ok {

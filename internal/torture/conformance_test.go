@@ -49,14 +49,36 @@ func TestConformanceOfPairs(t *testing.T) {
 	harness.Each(t, harness.SQL[1:], func(t *testing.T, kind string) { t.Helper(); storetest.Run(t, conformanceOn(kind)) })
 }
 
+// TestConformanceWithoutLocks is the suite on a PostgreSQL whose advisory locks are granted to all: operations are claimed
+// by their commits.
+func TestConformanceWithoutLocks(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	h := conformanceOn(harness.Postgres, func(tb testing.TB) string {
+		tb.Helper()
+		dsn := harness.New(tb, harness.Postgres).DSN
+		db, err := sqlstore.Open("pgx", dsn)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(context.Background(), testenv.WithoutAdvisoryLocks); err != nil {
+			tb.Fatal(err)
+		}
+		return dsn + "&search_path=" + testenv.WithoutAdvisoryLocksPath
+	})
+	h.ClaimsByCommit, h.Brief = true, true
+	storetest.Run(t, h)
+}
+
 // TestConformanceOfOperations runs what a store without transactions must pass.
 func TestConformanceOfOperations(t *testing.T) {
 	testenv.Prove(t)
 	storetest.RunOperations(t, conformanceOn(harness.SQLite).Operations())
 }
 
-// conformanceOn is what the suite needs to know about a kind of databases.
-func conformanceOn(kind string) storetest.Harness[*sql.Tx] {
+// conformanceOn is what the suite needs to know about a kind of databases, which create may make.
+func conformanceOn(kind string, create ...func(testing.TB) string) storetest.Harness[*sql.Tx] {
 	back := "%[1]d"
 	c := conformance{
 		driver: harness.Database{Kind: kind}.Driver(), config: sqlstore.Config{GroupCommit: kind == harness.Group},
@@ -75,6 +97,9 @@ func conformanceOn(kind string) storetest.Harness[*sql.Tx] {
 	case kind == harness.Postgres:
 		c.dialect = func(query string) string { return query }
 		back = "interval '%[1]d ms'"
+	}
+	if len(create) > 0 {
+		c.create = create[0]
 	}
 	c.advance = func(d time.Duration) string {
 		return fmt.Sprintf(strings.ReplaceAll("update once_operation set lease_until = lease_until - D, expires_at = expires_at - D, since = since - D", "D", back), d.Milliseconds())

@@ -73,9 +73,15 @@ func postgresVersion(number int) Finding {
 func askClaims(ctx context.Context, p *examination) (Finding, error) {
 	var kept bool
 	var version string
-	err := p.DB.QueryRowContext(ctx, pgsql.ClaimProbe()).Scan(&kept, &version)
+	err := p.DB.QueryRowContext(ctx, pgsql.ListedLock(pgsql.ProbeKey())).Scan(&kept, &version)
+	if err == nil && !kept { // it may keep them and not list them
+		most := p.DB.Stats().MaxOpenConnections
+		p.DB.SetMaxOpenConns(2)
+		kept, err = pgsql.ExcludesLock(ctx, p.DB)
+		p.DB.SetMaxOpenConns(most)
+	}
 	if !kept {
-		return fail("this server accepts advisory locks and does not keep them, so that operations cannot be claimed: "+version, "PostgreSQL itself"), err
+		return warn("this server accepts advisory locks and does not keep them: operations are claimed by their commits, so that duplicates on several nodes may each run the handler, of which one commits: "+version, "PostgreSQL itself, unless a handler may run twice at a time"), err
 	}
 	return fine("advisory locks are kept"), err
 }

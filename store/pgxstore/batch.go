@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncelib/once/internal/base/ability"
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
 )
@@ -26,7 +25,7 @@ type batchTxn struct {
 	statement time.Duration // budget, counted from here
 }
 
-var _ ability.Deferred = (*batchTxn)(nil)
+var _ store.CommitClaimer = (*batchTxn)(nil)
 
 // beginBatch does no more than get a connection.
 func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], error) {
@@ -37,8 +36,8 @@ func (s *Store) beginBatch(ctx context.Context, opts store.BeginOptions) (store.
 	return &batchTxn{s, conn, opts, budget(ctx, opts.Timeouts.Statement)}, nil
 }
 
-// Deferred implements [ability.Deferred].
-func (t *batchTxn) Deferred() {}
+// ClaimsByCommit implements [store.CommitClaimer].
+func (t *batchTxn) ClaimsByCommit() bool { return true }
 
 // Statements implements [ability.Counter].
 func (t *batchTxn) Statements() int { return 0 }

@@ -183,7 +183,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 			conn.Release()
 		}
 	}()
-	if err := s.probe(own, conn.Conn(), conn.Conn()); err != nil {
+	if err := s.probe(own, conn.Conn()); err != nil {
 		switch {
 		case own.Err() != nil && ctx.Err() == nil:
 			err = &store.Error{Kind: store.KindUnavailable, Err: &silentError{patience, err}}

@@ -42,6 +42,15 @@ func TestConformanceOfEachMode(t *testing.T) {
 	}
 }
 
+// TestConformanceWithoutLocks is the suite on a server whose advisory locks are granted to all: operations are
+// claimed by their commits.
+func TestConformanceWithoutLocks(t *testing.T) {
+	t.Parallel()
+	h := harness(on(t, testenv.WithoutAdvisoryLocks, testenv.WithoutAdvisoryLocksPath))
+	h.ClaimsByCommit, h.Brief = true, true
+	storetest.Run(t, h)
+}
+
 // TestConformanceOfOperations runs what a store without transactions must pass.
 func TestConformanceOfOperations(t *testing.T) {
 	testenv.Prove(t)

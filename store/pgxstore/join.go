@@ -39,9 +39,6 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
 	}
-	if err := s.probe(ctx, caller.Conn(), caller); err != nil {
-		return nil, store.Record{}, err
-	}
 	var b pipeline
 	b.queue(savepoint)
 	queueClaim(context.WithoutCancel(ctx), &b, store.BeginOptions{ID: opts.ID, StaleAfter: opts.StaleAfter}, pgsql.ReadUnwatched) // no budget: it would outlive the operation

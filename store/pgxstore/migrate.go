@@ -21,16 +21,19 @@ import (
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
 	// At a higher level, a node that has waited for the lock would not see what was done meanwhile.
 	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
-	return pgx.BeginTxFunc(ctx, pool, level, func(tx pgx.Tx) error {
-		if err := probe(ctx, tx); err != nil {
-			return err
-		}
+	up := func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
 			return err
 		}
 		_, err := migration.Up(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
-	})
+	}
+	for tries := pgsql.MigrateTries; ; tries-- {
+		err := pgx.BeginTxFunc(ctx, pool, level, up)
+		if pe := serverError(err); pe == nil || !pgsql.Overtaken(pe.Code) || tries == 1 || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func withOperation(sets []migration.Set) []migration.Set {

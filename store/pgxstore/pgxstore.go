@@ -29,8 +29,10 @@
 // With several hosts in the connection string, say target_session_attrs=read-write: a standby
 // can give a replay of a record that it has, and everything else is refused there. pgx keeps
 // to a standby that it has found until the store drops the connection.
-// Claims are advisory locks. A server that does not keep them (CockroachDB) is refused by
-// [Migrate] and by the first operation.
+// Claims are advisory locks. The first operation of a Store finds out whether the server keeps
+// them. If it accepts them and does nothing, as CockroachDB did before 2026, operations are claimed by their commits: see
+// [store.CommitClaimer]. The log says so once. Of duplicates on several nodes more than one may run its handler, one commits, and
+// the others replay. Only PostgreSQL itself is tested, also with advisory locks that do nothing.
 //
 // A handler that changes search_path or role for its transaction changes them for the
 // record's insert, too.
@@ -43,6 +45,7 @@ package pgxstore
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +68,12 @@ type Store struct {
 
 	name string // of transactions, see Config.NameTransactions; "": they have that of their connection
 
-	watched atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
-	probed  atomic.Bool
+	watched  atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
+	probed   atomic.Bool
+	byCommit atomic.Bool // the server keeps no advisory locks: see probe.go
+
+	probing    sync.Mutex
+	probingNow *probing // nil: none is on its way
 }
 
 var (

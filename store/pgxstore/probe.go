@@ -2,27 +2,31 @@ package pgxstore
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
-	"github.com/oncelib/once/store"
 )
 
-// probe refuses a server that does not keep claims. It is asked by the first operation of a
-// Store, and by those after it until the server has said yes. A connection that another Store
-// has used need not be asked.
-func (s *Store) probe(ctx context.Context, conn *pgx.Conn, on querier) error {
+// probe finds out whether the server keeps claims. It is asked by the first transaction or sweep of a
+// Store, and by those after it until there is an answer. Of a Join or a Swap nothing depends on that: neither
+// settles a lost commit by a claim. A connection that another Store has found to keep them need not be asked.
+func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 	if s.probed.Load() {
 		return nil
 	}
-	if conn == nil || conn.PgConn().CustomData()[probedKey] == nil {
-		if err := probe(ctx, on); err != nil {
-			return err
+	if conn.PgConn().CustomData()[probedKey] == nil {
+		var listed bool
+		var server string
+		if err := conn.QueryRow(ctx, pgsql.ListedLock(pgsql.ProbeKey()), pgx.QueryExecModeSimpleProtocol).Scan(&listed, &server); err != nil {
+			return down(err)
 		}
-		if conn != nil {
-			conn.PgConn().CustomData()[probedKey] = true
+		if !listed {
+			return s.probeApart(ctx, server)
 		}
+		conn.PgConn().CustomData()[probedKey] = true
 	}
 	s.probed.Store(true)
 	return nil
@@ -30,19 +34,75 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn, on querier) error {
 
 const probedKey = "once.probed"
 
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+// probing is one on its way, for all operations that wait for it.
+type probing struct {
+	done chan struct{}
+	err  error
 }
 
-func probe(ctx context.Context, on querier) error {
-	var kept bool
-	var version string
-	err := on.QueryRow(ctx, pgsql.ClaimProbe(), pgx.QueryExecModeSimpleProtocol).Scan(&kept, &version)
+// probeApart finds out the same of a server that does not list its locks. It takes two sessions of its own, because the
+// pool may have no second one to give, and does not end with ctx: the next operation finds what it has found.
+func (s *Store) probeApart(ctx context.Context, server string) error {
+	s.probing.Lock()
+	p := s.probingNow
 	switch {
-	case err == nil && !kept:
-		return &store.Error{Kind: store.KindMisused, Err: pgsql.Unproven(version)}
-	case err != nil:
+	case s.probed.Load(): // meanwhile
+		s.probing.Unlock()
+		return nil
+	case p == nil:
+		p = &probing{done: make(chan struct{})}
+		s.probingNow = p
+		go func() {
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
+			defer cancel()
+			p.err = s.findOut(within, server)
+			s.probing.Lock()
+			s.probingNow = nil
+			s.probing.Unlock()
+			close(p.done)
+		}()
+	}
+	s.probing.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return down(ctx.Err())
+	}
+}
+
+// findOut tries a lock from a second session.
+func (s *Store) findOut(ctx context.Context, server string) error {
+	cfg := s.pool.Config()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = 2, 0, 0
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
 		return down(err)
 	}
+	defer pool.Close()
+	excludes, err := excludesLock(ctx, pool)
+	if err != nil {
+		return down(err)
+	}
+	if s.byCommit.Store(!excludes); !excludes {
+		slog.WarnContext(ctx, pgsql.Unkept, "server", server)
+	}
+	s.probed.Store(true)
 	return nil
+}
+
+// excludesLock reports whether a session keeps a lock from a second one.
+func excludesLock(ctx context.Context, pool *pgxpool.Pool) (excludes bool, err error) {
+	key := pgsql.ProbeKey()
+	first, err := pool.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = first.Rollback(context.WithoutCancel(ctx)) }()
+	var granted, second bool
+	if err := first.QueryRow(ctx, pgsql.TryLock(key), pgx.QueryExecModeSimpleProtocol).Scan(&granted); err != nil {
+		return false, err
+	}
+	err = pool.QueryRow(ctx, pgsql.TryLock(key), pgx.QueryExecModeSimpleProtocol).Scan(&second)
+	return err == nil && granted && !second, err
 }

@@ -19,5 +19,8 @@ func (a abilities) Reserve() (own sqlplane.Database, release func(), err error) 
 	if err != nil {
 		return nil, nil, &store.Error{Kind: store.KindOther, Err: err}
 	}
-	return New(pool, Config{}), pool.Close, nil
+	s := New(pool, Config{})
+	s.byCommit.Store(a.s.byCommit.Load())
+	s.probed.Store(a.s.probed.Load())
+	return s, pool.Close, nil
 }

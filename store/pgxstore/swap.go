@@ -37,9 +37,6 @@ func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err er
 		return failed, down(err)
 	}
 	defer conn.Release()
-	if err := s.probe(ctx, conn.Conn(), conn.Conn()); err != nil {
-		return failed, err
-	}
 	all := make(pipeline, 0, len(b)+2)
 	all.queue(beginText[store.ReadCommitted])
 	all = append(all, b...)

@@ -22,7 +22,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	}
 	over := false
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-		swept, err = sweepKept(ctx, tx, req)
+		swept, err = s.sweepKept(ctx, tx, req)
 		over = err == nil
 		return err
 	})
@@ -45,10 +45,13 @@ func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, e
 		return upkeep.Swept{}, down(err)
 	}
 	defer conn.Release()
+	if err := s.probe(ctx, conn.Conn()); err != nil {
+		return upkeep.Swept{}, err
+	}
 	b := make(pipeline, 0, 4)
 	b.queue(beginText[store.ReadCommitted])
 	b.queue(pgsql.SweepLightly)
-	b.queue(pgsql.Sweep, int64(req.Limit), req.After)
+	b.queue(s.textByClaim(pgsql.Sweep, pgsql.SweepByKey), int64(req.Limit), req.After)
 	b.queue(commit)
 	swept, err := readSwept(s.send(ctx, conn.Conn(), b), req)
 	if err == nil {
@@ -63,6 +66,14 @@ func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, e
 		return upkeep.Swept{}, classify(err, statement{})
 	}
 	return upkeep.Swept{}, down(err)
+}
+
+// textByClaim returns the statement for this server: one that keeps no advisory locks may have no ctid either.
+func (s *Store) textByClaim(usual, byCommit string) string {
+	if s.byCommit.Load() {
+		return byCommit
+	}
+	return usual
 }
 
 // readSwept reads the answers to what sweepOut has sent.
@@ -82,8 +93,11 @@ func readSwept(br pgx.BatchResults, req upkeep.Sweep) (swept upkeep.Swept, err e
 	return swept, err
 }
 
-func sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
+func (s *Store) sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upkeep.Swept, error) {
 	swept := upkeep.Swept{Mark: req.After}
+	if err := s.probe(ctx, tx.Conn()); err != nil {
+		return swept, err
+	}
 	var alone bool
 	if err := tx.QueryRow(ctx, pgsql.SweepLock).Scan(&alone); err != nil || !alone {
 		return swept, err
@@ -101,7 +115,7 @@ func sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upkeep.Swept, 
 	}
 	var b pgx.Batch
 	b.Queue(pgsql.SweepLightly)
-	b.Queue(pgsql.SweepKept, pgsql.Kept(found)).Exec(func(tag pgconn.CommandTag) error {
+	b.Queue(s.textByClaim(pgsql.SweepKept, pgsql.SweepKeptByKey), pgsql.Kept(found)).Exec(func(tag pgconn.CommandTag) error {
 		swept.Rows = int(tag.RowsAffected())
 		return nil
 	})

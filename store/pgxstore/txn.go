@@ -28,6 +28,9 @@ type txn struct {
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
 
+// ClaimsByCommit implements [store.CommitClaimer].
+func (t *txn) ClaimsByCommit() bool { return t.s.byCommit.Load() }
+
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 

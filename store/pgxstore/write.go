@@ -50,9 +50,6 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
 	}
-	if err := s.probe(ctx, caller.Conn(), caller); err != nil {
-		return store.Record{}, err
-	}
 	j := &joined{caller: caller, user: &tx{Tx: caller, outer: outer, root: root}, undone: true}
 	var start time.Time
 	var b pipeline

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/oncelib/once/internal/base/waits"
@@ -39,6 +40,9 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun store.Transaction[*sql.Tx], rec store.Record, err error) {
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)
+		if s.byCommit && !opts.ID.IsZero() {
+			s.logged.Do(func() { slog.WarnContext(ctx, pgsql.Unkept, "server", s.server) })
+		}
 	} else {
 		begun, rec, err = s.begin(ctx, opts)
 	}

@@ -30,4 +30,8 @@ type Config struct {
 	//
 	// Default: each operation has a COMMIT of its own.
 	GroupCommit bool
+
+	// NoOperations lets [New] open a database without the store's table: that of a service which keeps receipts
+	// (package gateway/receipt) and no operations. Default: [store.ErrNotMigrated].
+	NoOperations bool
 }

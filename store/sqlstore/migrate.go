@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -37,16 +39,24 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	if d.name == sqlplane.PostgreSQL {
 		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see what was done meanwhile
 	}
-	t, err := (&Store{db: db, dialect: d}).open(ctx, opts)
+	for tries := pgsql.MigrateTries; ; tries-- {
+		err := migrateOnce(ctx, &Store{db: db, dialect: d}, opts, sets)
+		if d.name != sqlplane.PostgreSQL || !pgsql.Overtaken(sqlguard.SQLState(err)) || tries == 1 || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// migrateOnce migrates in one transaction.
+func migrateOnce(ctx context.Context, s *Store, opts store.BeginOptions, sets []migration.Set) error {
+	d := s.dialect
+	t, err := s.open(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer t.release()
 	m := migrating{t.tx, d}
-	if d.name == sqlplane.PostgreSQL {
-		err = probeClaims(ctx, t.tx)
-	}
-	if err == nil && d.lock != "" {
+	if d.lock != "" {
 		err = m.Exec(ctx, d.lock)
 	}
 	if err == nil {

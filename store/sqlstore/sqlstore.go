@@ -23,7 +23,8 @@
 // busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. With many callers at
 // a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
 // pgxstore does the same in fewer round trips. With several hosts in the data source name of
-// PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused.
+// PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused. A
+// server that speaks its protocol and keeps no advisory locks is used as by pgxstore: [New] finds it out, and the log says so once.
 //
 // SQLite has no server that could end a handler which hangs. The Store does it: after
 // Timeouts.Idle without a statement it rolls back and gives connection and file to the next
@@ -84,6 +85,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -102,6 +104,9 @@ type Store struct {
 	connector driver.Connector  // of db
 	file      *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
 	watched   atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
+	byCommit  bool              // PostgreSQL: the server keeps no advisory locks
+	server    string            // which one that is
+	logged    sync.Once         // and that it was logged: by the first operation, and not for an operator who only looks
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	schema       string       // MySQL: the name of the database
@@ -165,8 +170,8 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
 	case sqlplane.PostgreSQL:
-		if err := probeClaims(ctx, db); err != nil {
-			return nil, err
+		if err := s.probeClaims(ctx); err != nil {
+			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
 	case sqlplane.SQLite:
 		var milliseconds int64
@@ -183,27 +188,24 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: GroupCommit: %w", err)
 		}
 	}
-	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) {
+	if err := s.Check(ctx); errors.Is(err, store.ErrNotMigrated) && !cfg.NoOperations {
 		return nil, fmt.Errorf("sqlstore: New: %w", err)
 	}
 	return s, nil
 }
 
-// probeClaims refuses a PostgreSQL that does not keep claims.
-func probeClaims(ctx context.Context, on interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-},
-) error {
-	var kept bool
-	var version string
-	err := on.QueryRowContext(ctx, pgsql.ClaimProbe()).Scan(&kept, &version)
-	if err == nil && !kept {
-		err = pgsql.Unproven(version)
+// probeClaims finds out whether a PostgreSQL keeps claims. If not, operations are claimed by their commits.
+func (s *Store) probeClaims(ctx context.Context) error {
+	var listed bool
+	var server string
+	if err := s.db.QueryRowContext(ctx, pgsql.ListedLock(pgsql.ProbeKey())).Scan(&listed, &server); err != nil || listed {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("sqlstore: %w", err)
-	}
-	return nil
+	apart := sql.OpenDB(s.connector) // db may have no second connection to give
+	defer apart.Close()
+	excludes, err := pgsql.ExcludesLock(ctx, apart)
+	s.byCommit, s.server = err == nil && !excludes, server
+	return err
 }
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")

@@ -41,6 +41,9 @@ var sweepings = map[sqlplane.Dialect]sweeping{
 // Sweep implements [upkeep.Sweeper].
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	d := sweepings[s.dialect.name]
+	if s.byCommit { // such a server may have no ctid
+		d.sweep, d.drop = pgsql.SweepByKey, pgsql.SweepKeptByKey
+	}
 	switch {
 	case s.dialect.name == sqlplane.MySQL:
 		return s.sweepMySQL(ctx, req)

@@ -51,6 +51,9 @@ func (t *txn) limit(opts store.BeginOptions) {
 
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
+// ClaimsByCommit implements [store.CommitClaimer].
+func (t *txn) ClaimsByCommit() bool { return t.s.byCommit }
+
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
 

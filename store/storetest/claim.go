@@ -25,6 +25,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 		u.wantState(t, id, store.StateDone)
 		u.wantEffects(t, id.Key, 1)
 	})
+	t.Run("ClaimsByCommit", func(t *testing.T) { testCommitClaims(t, u) })
 	t.Run("RollbackFrees", func(t *testing.T) {
 		id := newID()
 		for range 3 {
@@ -180,6 +181,32 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			t.Error(err)
 		}
 	})
+}
+
+// testCommitClaims proves that of two transactions of one operation one commits, where both are granted.
+func testCommitClaims[TX any](t *testing.T, u *suite[TX]) {
+	if !u.ClaimsByCommit {
+		return // ClaimExcludes proves more
+	}
+	for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
+		id := newID()
+		var both [2]store.Transaction[TX]
+		for i := range both {
+			both[i] = u.granted(t, store.BeginOptions{ID: id, Isolation: level})
+			u.write(t, both[i], id.Key)
+		}
+		if err := both[1].Commit(bounded(t), done(id, "r")); err != nil {
+			t.Error(err)
+		}
+		err := both[0].Commit(bounded(t), done(id, "late"))
+		if kind := store.KindOf(err); err == nil || kind != store.KindTaken && kind != store.KindRetry {
+			t.Errorf("isolation %d: a second commit: %v, want Taken or Retry", level, err)
+		}
+		u.wantEffects(t, id.Key, 1)
+		if body := string(u.read(t, id).Result.Body); body != "r" {
+			t.Errorf("isolation %d: the result is %q", level, body)
+		}
+	}
 }
 
 // testEnded proves that a handler cannot end its transaction unnoticed: either that

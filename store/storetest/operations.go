@@ -29,6 +29,9 @@ type OperationsHarness struct {
 	// OneRecord says that a Change of this store reaches one operation only. It then refuses
 	// every Change with Held, with [store.KindMisused].
 	OneRecord bool
+
+	// MaxResult is that of [Harness].
+	MaxResult int
 }
 
 // RunOperations runs the part of the suite that needs no transactions, on a store that keeps
@@ -40,7 +43,7 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 	}
 	open := func(t *testing.T) *operations {
 		s := h.Open(t)
-		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord}
+		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord, maxResult: h.MaxResult}
 		o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, s, d) }
 		o.ways, o.puts, o.looks = []way{o.bySwap()}, []put{o.putBySwap()}, []look{o.lookByRead()}
 		return o
@@ -90,6 +93,7 @@ func (h Harness[TX]) Operations() OperationsHarness {
 			tb.Helper()
 			h.Advance(tb, of(o), d)
 		},
+		MaxResult: h.MaxResult,
 	}
 }
 
@@ -130,6 +134,7 @@ type operations struct {
 	statement func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
 	effects   func(tb testing.TB, key string) int    // counts them
 	oneRecord bool                                   // the store refuses Held
+	maxResult int                                    // see Harness
 	ways      []way                                  // in which it applies a Change
 	puts      []put                                  // in which it stores what is absent; the first one is Swap
 	looks     []look                                 // in which a record is seen

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -77,9 +78,10 @@ func testRecord(t *testing.T, o *operations) {
 		}
 	})
 	t.Run("Body", func(t *testing.T) {
-		large := randomBytes(rand.New(rand.NewPCG(1, 1)), 1<<20, 1<<20)
+		size := cmp.Or(o.maxResult, 1<<20)
+		large := randomBytes(rand.New(rand.NewPCG(1, 1)), size, size)
 		for name, body := range map[string][]byte{
-			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "1 MiB": large,
+			"nil": nil, "empty": {}, "zero byte": {0}, "newline": []byte("\r\n"), "not UTF-8": {0xff, 0xfe, 0x80}, "every byte": everyByte(), "the largest": large,
 		} {
 			for _, kind := range []store.ResultKind{store.ResultValue, store.ResultFailure, store.ResultOmitted} {
 				for _, by := range o.puts {
@@ -92,6 +94,16 @@ func testRecord(t *testing.T, o *operations) {
 					o.same(t, name+", by "+by.name, id, rec)
 				}
 			}
+		}
+	})
+	t.Run("TooLarge", func(t *testing.T) {
+		if o.maxResult == 0 {
+			return
+		}
+		for _, by := range o.puts {
+			c := change(newID(), store.Expect{}, store.Record{State: store.StateDone, Fence: 1, Result: store.Result{Body: make([]byte, 2*o.maxResult)}})
+			wantKind(t, by.apply(t, c), store.KindOther)
+			o.wantState(t, c.ID, store.StateAbsent)
 		}
 	})
 	t.Run("Header", func(t *testing.T) {

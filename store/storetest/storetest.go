@@ -77,6 +77,14 @@ type Harness[TX any] struct {
 	// KindBusy, or KindUnavailable if its context ends, where others answer StateRunning at once.
 	OneWriter bool
 
+	// ClaimsByCommit says that only a commit claims, see [store.CommitClaimer]: a duplicate is granted
+	// while another transaction is open, and of both one commits. No other node is told "in flight".
+	ClaimsByCommit bool
+
+	// MaxResult is the size in bytes of the largest body of a result that the store takes beside all other
+	// fields; twice as much must be refused. 0: there is no bound below 1 MiB.
+	MaxResult int
+
 	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second one after it.
 	Brief bool
 }
@@ -135,7 +143,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "Brief":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "ClaimsByCommit", "MaxResult", "Brief":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue
@@ -184,10 +192,13 @@ func (u *suite[TX]) granted(t *testing.T, opts store.BeginOptions) store.Transac
 	if err != nil || txn == nil {
 		t.Fatalf("Begin: not granted: record %+v, error %v", rec, err)
 	}
+	if c, _ := store.As[store.CommitClaimer](txn); !opts.Batch && (c != nil && c.ClaimsByCommit()) != u.ClaimsByCommit {
+		t.Errorf("the transaction claims by its Commit: %t, the harness says %t", !u.ClaimsByCommit, u.ClaimsByCommit)
+	}
 	return txn
 }
 
-// busy asks for a claim that another transaction holds.
+// busy asks for a claim that another transaction holds, if claims are held.
 func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	t.Helper()
 	ctx := bounded(t)
@@ -198,6 +209,12 @@ func (u *suite[TX]) busy(t *testing.T, s store.Store[TX], id store.ID) {
 	}
 	txn, rec, err := s.Begin(ctx, store.BeginOptions{ID: id})
 	switch {
+	case u.ClaimsByCommit && (err != nil || txn == nil):
+		t.Errorf("Begin: record %+v, error %v, want a transaction beside the other one", rec, err)
+	case u.ClaimsByCommit:
+		if err := txn.Rollback(bounded(t)); err != nil {
+			t.Error(err)
+		}
 	case txn != nil:
 		_ = txn.Rollback(bounded(t))
 		t.Error("Begin: granted, while another transaction holds the claim")

@@ -244,6 +244,14 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			}
 			c := change(id, store.Expect{}, n.rec)
 			rec, err := u.peer.Swap(ctx, c)
+			if u.ClaimsByCommit { // nothing is in the way
+				free()
+				if err != nil {
+					t.Errorf("to %s while a transaction is open that claims by its Commit: %v", n.name, err)
+				}
+				u.wantState(t, id, n.rec.State)
+				continue
+			}
 			switch {
 			case u.OneWriter && hasWaited(err):
 			case err == nil || store.KindOf(err) != store.KindTaken || rec.State != store.StateRunning:

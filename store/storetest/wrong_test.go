@@ -32,6 +32,8 @@ type wrong struct {
 	held    bool // is listed as due
 	stopped bool // its clock
 
+	maxResult, most int // that the harness and the store know; 0: none
+
 	caught string // by this case; "": nothing is wrong
 }
 
@@ -46,6 +48,9 @@ func (o operations) Read(ctx context.Context, id store.ID) (store.Record, error)
 func (o operations) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	if len(c.Writes) > 0 {
 		return store.Record{}, &store.Error{Kind: store.KindMisused, Err: os.ErrInvalid}
+	}
+	if n := len(c.Next.Result.Body); o.wrong.most > 0 && n > o.wrong.most {
+		return store.Record{}, &store.Error{Kind: store.KindOther, Err: os.ErrInvalid}
 	}
 	if o.wrong.swap != nil {
 		now, _ := o.Store.Read(context.Background(), c.ID)
@@ -83,7 +88,10 @@ func (o operations) Backlog(ctx context.Context) (upkeep.Backlog, error) {
 
 // wrongs are what can be wrong with a store, and by which case of the suite it is caught.
 var wrongs = map[string]wrong{
-	"nothing": {},
+	"nothing":                 {},
+	"nothing, and a bound":    {maxResult: 300_000, most: 400_000},
+	"takes what is too much":  {caught: "Record/TooLarge", maxResult: 300_000},
+	"takes less than it says": {caught: "Record/Body", maxResult: 300_000, most: 200_000},
 	"last write wins": {caught: "Swap/OneWins", swap: func(c *store.Change, now store.Record) {
 		if c.Expect = (store.Expect{}); now.State != store.StateAbsent {
 			c.Expect.Fence = now.Fence
@@ -128,8 +136,9 @@ func TestWrongStore(t *testing.T) {
 		t.Skip("see TestCatches")
 	}
 	storetest.RunOperations(t, storetest.OperationsHarness{
-		Open: func(testing.TB) store.Operations { return operations{memstore.New(), w} },
-		Peer: func(_ testing.TB, s store.Operations) store.Operations { return s },
+		Open:      func(testing.TB) store.Operations { return operations{memstore.New(), w} },
+		Peer:      func(_ testing.TB, s store.Operations) store.Operations { return s },
+		MaxResult: w.maxResult,
 		Advance: func(_ testing.TB, s store.Operations, d time.Duration) {
 			if !w.stopped {
 				s.(operations).Advance(d)

@@ -26,14 +26,6 @@ type Counter interface {
 	Statements() int
 }
 
-// Deferred is a store.Transaction for BeginOptions.Batch that has claimed nothing yet and looked nothing
-// up. Its Tx is not there. Its Commit claims, without waiting; its error is store.KindTaken if
-// a record or a claim is in the way, and store.KindStale after BeginOptions.StaleAfter. When one was store.KindLost,
-// that the operation is absent and can be claimed does not prove that it stays so.
-type Deferred interface {
-	Deferred()
-}
-
 // Expiring is a store.Transaction that may be ended by its store while the handler still has it.
 type Expiring interface {
 	// Ended returns a channel that is closed when the store has ended the transaction: nothing of it was

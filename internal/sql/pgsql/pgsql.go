@@ -224,3 +224,15 @@ const Recovery = `select pg_is_in_recovery()`
 
 // MigrationLock makes migrations that start together run one after the other.
 const MigrationLock = `select pg_advisory_xact_lock(7881702260482471168)`
+
+// MigrateTries is how often a migration is tried that another one has overtaken, because the server keeps no advisory locks.
+const MigrateTries = 3
+
+// Overtaken reports whether the error of a migration may be that another one has made the same table at that moment.
+func Overtaken(sqlState string) bool {
+	switch sqlState {
+	case UniqueViolation, Deadlock, "40001", "42P07", "42701", "42710": // a table, column or constraint is there
+		return true
+	}
+	return false
+}

@@ -1,24 +1,49 @@
 package pgsql
 
 import (
-	"fmt"
+	"context"
+	"database/sql"
 	"math/rand/v2"
 	"strconv"
 )
 
-// ClaimProbe takes a claim that no operation has, and returns whether the server keeps it, and what
-// the server is. Some servers that speak the protocol of PostgreSQL accept advisory locks and
-// do nothing (CockroachDB). There "no record, and the claim is free" would not prove that a
-// commit whose answer was lost was not applied. It has no parameters, so that any mode of any
-// driver can send it.
-func ClaimProbe() string {
-	key := rand.Int64() // two probes at a time must not meet
+// Some servers that speak the protocol of PostgreSQL accept advisory locks and do nothing (CockroachDB before
+// 2026). There "no record, and the claim is free" does not prove that a commit whose answer was
+// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). Which servers these are
+// is found out by a lock that no operation has. If pg_locks lists it, it is kept: that takes one statement, and no second
+// connection. If not, it counts as kept only if a second session is refused it: newer
+// servers keep locks that they do not list. The statements have no parameters, so that any mode of any driver can send them.
+
+// ProbeKey returns the key of a lock that no other session has.
+func ProbeKey() int64 { return rand.Int64() }
+
+// ListedLock takes the lock of key, and returns whether pg_locks lists it, and what the server is.
+func ListedLock(key int64) string {
 	return `with claim as materialized (select pg_try_advisory_xact_lock(` + strconv.FormatInt(key, 10) + `::bigint) as granted)
  select (select count(*) from pg_locks where claim.granted and granted and locktype = 'advisory' and pid = pg_backend_pid()
  and classid::bigint = ` + strconv.FormatInt(key>>32, 10) + ` and objid::bigint = ` + strconv.FormatInt(key&0xffffffff, 10) + `) = 1, version() from claim`
 }
 
-// Unproven is the error if ClaimProbe returns false.
-func Unproven(version string) error {
-	return fmt.Errorf("this server does not keep advisory locks, by which operations are claimed: %s. Try: PostgreSQL itself; CockroachDB and other servers that speak its protocol accept such locks and do nothing", version)
+// TryLock takes the lock of key until the transaction ends, and returns whether it was free.
+func TryLock(key int64) string {
+	return `select pg_try_advisory_xact_lock(` + strconv.FormatInt(key, 10) + `::bigint)`
 }
+
+// ExcludesLock reports whether a session keeps a lock from a second one. It takes two connections of db.
+func ExcludesLock(ctx context.Context, db *sql.DB) (excludes bool, err error) {
+	key := ProbeKey()
+	first, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = first.Rollback() }()
+	var granted, second bool
+	if err := first.QueryRowContext(ctx, TryLock(key)).Scan(&granted); err != nil {
+		return false, err
+	}
+	err = db.QueryRowContext(ctx, TryLock(key)).Scan(&second)
+	return err == nil && granted && !second, err
+}
+
+// Unkept is what the log says once of a server that does not keep advisory locks.
+const Unkept = "once: this server keeps no advisory locks, so operations are claimed by their commits: a duplicate on another node is not seen in flight and runs its handler, of which one commits"

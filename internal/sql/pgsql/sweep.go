@@ -16,6 +16,10 @@ const (
 	Sweep = `with swept as (delete from once_operation where ctid = any(array(
  select ctid` + expiredRows + ` for update skip locked)) returning expires_at) select count(*), coalesce(max(expires_at), $2) from swept`
 
+	// SweepByKey is Sweep for servers whose rows have no ctid.
+	SweepByKey = `with swept as (delete from once_operation where (scope, key) in (
+ select scope, key` + expiredRows + ` for update skip locked) returning expires_at) select count(*), coalesce(max(expires_at), $2) from swept`
+
 	// SweepLock is granted to one transaction at a time: two that archive at once would
 	// archive everything twice.
 	SweepLock = `select pg_try_advisory_xact_lock(7881702260482471169)`
@@ -27,9 +31,15 @@ const (
 	// SweepKept deletes those operations that Expiring has returned and that are still the
 	// same. $1 is a JSON list of scope, key and claim, the last one in hexadecimal.
 	SweepKept = `delete from once_operation where ctid = any(array(
- select o.ctid from json_to_recordset($1::json) as kept(scope text, key text, claim text)
+ select o.ctid ` + keptRows + `))`
+
+	// SweepKeptByKey is SweepKept for servers whose rows have no ctid.
+	SweepKeptByKey = `delete from once_operation where (scope, key) in (
+ select o.scope, o.key ` + keptRows + `)`
+
+	keptRows = `from json_to_recordset($1::json) as kept(scope text, key text, claim text)
  join once_operation o on o.scope = kept.scope and o.key = kept.key and o.claim = decode(kept.claim, 'hex')
- where o.state = 2 and o.expires_at <= now() for update of o skip locked))`
+ where o.state = 2 and o.expires_at <= now() for update of o skip locked`
 
 	// SweepLightly spares the disk: a sweep that is lost in a crash is done again. And it
 	// spares the planner, which would look for the oldest row that is left each time, and

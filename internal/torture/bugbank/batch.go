@@ -11,8 +11,13 @@ var batchMutants = []Mutant{
 	},
 	{
 		Name:  "a batch that was lost and is not there counts as not applied",
-		Edits: []Edit{{In: "(*call).settle", Old: "c.lostBatch = batchMayArrive", New: "c.lostBatch = batchNotLost"}},
+		Edits: []Edit{{In: "(*call).settle", Old: "c.lostClaim = claimMayArrive", New: "c.lostClaim = claimNotLost"}},
 		Tests: batchTest("TestBatchThatFailsAfterALateOne"),
+	},
+	{
+		Name:  "a lost commit that claims by itself is settled like any other",
+		Edits: []Edit{{In: "(*call).claim", Old: "cl.blind = opts.Batch && cl.byCommit", New: "cl.byCommit = opts.Batch && cl.byCommit\ncl.blind = cl.byCommit"}},
+		Tests: batchTest("TestConformanceWithoutLocks$/^Faults"),
 	},
 	{
 		Name:  "a batch that was lost counts as not sent",
@@ -55,12 +60,12 @@ r.change.Writes`}},
 	},
 	{
 		Name:  "a batch that declines is kept however late it is",
-		Edits: []Edit{{In: "(*call).commit", Old: "if txn.deferred {\nr.change.StaleAfter", New: "if txn.joined {\nr.change.StaleAfter"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "r.rollback || !txn.blind", New: "!txn.blind"}},
 		Tests: batchTest("TestBatchThatDeclinesLate"),
 	},
 	{
 		Name:  "a batch that is done has failed if it cannot be prepared",
-		Edits: []Edit{{In: "(*call).commit", Old: "if txn.deferred && c.wasDoneBefore(ctx, err) {", New: "if txn.deferred && txn.joined && c.wasDoneBefore(ctx, err) {"}},
+		Edits: []Edit{{In: "(*call).commit", Old: "if txn.byCommit && c.wasDoneBefore(ctx, err) {", New: "if txn.byCommit && txn.joined && c.wasDoneBefore(ctx, err) {"}},
 		Tests: batchTest("TestBatchThatIsDoneIsReplayed"),
 	},
 	{

@@ -23,6 +23,21 @@ var demoMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestWebhooksReport"}},
 	},
 	{
+		Name:  "the demo takes the requests of a shop for its charges",
+		Edits: []Edit{{In: "killstorm.readShopBooks", Old: "from charge group by", New: "from arrival group by"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestShopBooks"}},
+	},
+	{
+		Name:  "the demo does not see that an order behind a gateway is charged twice",
+		Edits: []Edit{{In: "(*ModeReport).add", Old: "case charges > 1:", New: "case charges > 2:"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestGatewaysReport"}},
+	},
+	{
+		Name:  "the demo's services write no receipts",
+		Edits: []Edit{{In: "demo.(*gateways).front", Old: "policy == gateway.PolicyCheck, log", New: "false, log"}},
+		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestDemoGatewayShort"}},
+	},
+	{
 		Name:  "the demo does not see a secret of an endpoint",
 		Edits: []Edit{{In: "killstorm.formsOf", Old: "len(key) < 16", New: "len(key) > 16"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/killstorm", Test: "TestSecretsAreFound"}},

@@ -89,7 +89,10 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "what was delivered is replayed",
-		Edits: []Edit{{In: "webhook.(*Endpoints).replay", Old: "a.endpoint = e.id and a.event = v.id", New: "a.endpoint = e.id and a.event = -v.id"}},
+		Edits: []Edit{
+			{In: "webhook.(*Endpoints).replay", Old: "a.endpoint = e.id and a.event = v.id", New: "a.endpoint = e.id and a.event = -v.id"},
+			{In: "webhook.replayedInVain", Old: "attempts = 0", New: "attempts < 0"},
+		},
 		Tests: hooksOn("TestRecoverAndReplay$/^SQLite$"),
 	},
 	{

@@ -96,7 +96,7 @@ switch applied, e := t.isApplied(ctx); {`,
 		Name: "work whose outcome is unknown runs again by itself",
 		Edits: []Edit{
 			{In: "lease.(*Store).takesOver", Old: "&& (reconciles(ctx) || s.asks(rec))", New: ""},
-			{In: "lease.(*Run).takeOver", Old: "(saved.Call == nil || !saved.Call.Check)", New: "saved.Call == nil"},
+			{In: "lease.(*Run).takeOver", Old: "!saved.Call.checks(time.Now())", New: "saved.Call == nil"},
 		},
 		Tests: onLease("TestProperty"),
 	},

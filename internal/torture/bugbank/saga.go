@@ -96,7 +96,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "the no of a step is not stored",
-		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved = next", New: "_ = next"}},
+		Edits: []Edit{{In: "saga.(*run).failed", Old: "r.saved, r.said = next, true", New: "_ = next"}},
 		Tests: onSaga("TestEverySchedule$/^tct_deduped,_1_says_no_once,_fallback.*"),
 	},
 	{
@@ -181,17 +181,50 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
-		Edits: []Edit{{In: "saga.(*dueTable).wait", Old: "if again {", New: "if !again {"}},
+		Edits: []Edit{{In: "saga.newDueTable", Old: "UPSERT(scope, KEY) due_at = NOW", New: "UPSERT(scope, KEY) due_at = NEW(due_at)"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
+		Name:  "a wake while the starter runs its saga for the first time is lost",
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after)", New: "c.Writes = append(r.n.due.drop(r.id), r.n.due.wait(r.id, r.def.name, e.after)...)"}},
+		Tests: onSagas("TestWakeInTheFirstRun$/^SQLite$"),
+	},
+	{
+		Name:  "an open transaction that wakes a saga stops all nodes",
+		Edits: []Edit{{In: "saga.drains", Old: "for update of f skip locked", New: "for update of f"}},
+		Tests: onSagas("TestOpenWakeStopsNoOther$/^pgxstore$"),
+	},
+	{
+		Name:  "a starter waits for the transaction that wakes its saga",
+		Edits: []Edit{{In: "saga.free", Old: " limit 1 FOR UPDATE SKIP LOCKED)", New: " limit 1 FOR UPDATE)"}},
+		Tests: onSagas("TestOpenWakeStopsNoOther$/^pgxstore$"),
+	},
+	{
+		Name: "a saga that is woken while it runs takes the room of another one",
+		Edits: []Edit{
+			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, cap(w.free))", New: "w.r.due.look(ctx, free)"},
+			{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"},
+		},
+		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
+	},
+	{
+		Name:  "a saga that is woken while it runs is counted as due until it ends",
+		Edits: []Edit{{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"}},
+		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
+	},
+	{
+		Name:  "a node forgets a saga that a person has just decided about",
+		Edits: []Edit{{In: "saga.(*dueTable).forget", Old: "SQL: t.deleteAt, Args: []any{id.Scope, id.Key, dialect.StoredTime(t.db.Dialect(), at)}", New: "SQL: t.delete, Args: []any{id.Scope, id.Key}"}},
+		Tests: onSagas("TestDecisionBehindALook$/^SQLite$"),
+	},
+	{
 		Name:  "the starter of a saga that was woken waits until its time",
-		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "len(list) > 0", New: "len(list) > 1"}},
+		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "!at.IsZero()", New: "at.IsZero() && t == nil"}},
 		Tests: onSagas("TestWoken$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
-		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after, r.waits)", New: ""}},
+		Edits: []Edit{{In: "saga.(*run).change", Old: "c.Writes = r.n.due.wait(r.id, r.def.name, e.after)", New: ""}},
 		Tests: onSagas("TestAnyNode$/^SQLite$"),
 	},
 	{
@@ -321,6 +354,21 @@ var sagaMutants = []Mutant{
 			{In: "saga.(saved).seal", Old: "if e == nil {", New: "if e == nil || s.Sealed != nil {"},
 		},
 		Tests: onSaga("TestKeyRotation"),
+	},
+	{
+		Name:  "a failure whose detail is no JSON cannot be stored",
+		Edits: []Edit{{In: "saga.failureIn", Old: "len(f.Detail) == 0", New: "f.Code != \"\""}},
+		Tests: onSaga("TestDetailThatIsNoJSON"),
+	},
+	{
+		Name:  "a call without an intent is made behind a no that is not stored",
+		Edits: []Edit{{In: "saga.(*run).call", Old: "|| r.said {", New: "{"}},
+		Tests: onSaga("TestNoIsStoredBeforeACall"),
+	},
+	{
+		Name:  "a step that ends its goroutine takes its transaction with it",
+		Edits: []Edit{{In: "saga.protect", Old: "go func() {", New: "func() {"}},
+		Tests: onSaga("TestGoexit"),
 	},
 	{
 		Name:  "the doctor does not see that no runner runs",

@@ -58,25 +58,50 @@ var transactionMutants = []Mutant{
 	},
 	{
 		Name:  "a server that keeps no claims is believed",
-		Edits: []Edit{{In: "pgxstore.probe", Old: "err == nil && !kept", New: "err == nil && false"}},
-		Tests: in("store/pgxstore", "TestAServerWithoutClaimsIsRefused"),
+		Edits: []Edit{{In: "pgxstore.excludesLock", Old: "granted && !second", New: "granted"}},
+		Tests: in("store/pgxstore", "TestAServerWithoutLocks"),
 	},
 	{
-		Name:  "a join does not ask whether the server keeps claims",
-		Edits: []Edit{{In: "pgxstore.(*Store).Join", Old: "if err := s.probe(ctx, caller.Conn(), caller); err != nil", New: "if err := error(nil); err != nil"}},
-		Tests: in("store/pgxstore", "TestAServerWithoutClaimsIsRefused"),
+		Name:  "a server that does not list its locks counts as one that keeps none",
+		Edits: []Edit{{In: "pgxstore.excludesLock", Old: "granted && !second", New: "false"}},
+		Tests: in("store/pgxstore", "TestLocksThatAreNotListed"),
+	},
+	{
+		Name:  "a sweeper does not ask whether the server keeps claims",
+		Edits: []Edit{{In: "pgxstore.(*Store).sweepOut", Old: "if err := s.probe(ctx, conn.Conn()); err != nil", New: "if err := error(nil); err != nil"}},
+		Tests: in("store/pgxstore", "TestAServerWithoutLocks"),
+	},
+	{
+		Name:  "each operation that waits for the probe begins one",
+		Edits: []Edit{{In: "pgxstore.(*Store).probeApart", Old: "case p == nil:", New: "default:"}},
+		Tests: in("store/pgxstore", "TestOperationsShareTheProbe"),
+	},
+	{
+		Name:  "each operation finds out again that the server keeps no locks, and says so",
+		Edits: []Edit{{In: "pgxstore.(*Store).findOut", Old: "s.probed.Store(true)", New: ""}},
+		Tests: in("store/pgxstore", "TestAServerWithoutLocks"),
+	},
+	{
+		Name:  "a commit that claims is never too late",
+		Edits: []Edit{{In: "(*call).commit", Old: "r.rollback || !txn.blind", New: "r.rollback"}},
+		Tests: in("", "TestACommitThatClaimsMayBeTooLate"),
 	},
 	{
 		Name: "every operation asks whether the server keeps claims",
 		Edits: []Edit{
 			{In: "pgxstore.(*Store).probe", Old: "s.probed.Store(true)", New: ""},
-			{In: "pgxstore.(*Store).probe", Old: "conn == nil || conn.PgConn().CustomData()[probedKey] == nil", New: "true"},
+			{In: "pgxstore.(*Store).probe", Old: "conn.PgConn().CustomData()[probedKey] == nil", New: "true"},
 		},
 		Tests: in("store/pgxstore", "TestTheProbeIsSentOnce"),
 	},
 	{
 		Name:  "sqlstore: a server that keeps no claims is believed",
-		Edits: []Edit{{In: "sqlstore.probeClaims", Old: "err == nil && !kept", New: "err == nil && false"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestAServerWithoutClaimsIsRefused"}},
+		Edits: []Edit{{In: "pgsql.ExcludesLock", Old: "granted && !second", New: "granted"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestAServerWithoutLocks"}},
+	},
+	{
+		Name:  "nodes that migrate together without locks fail",
+		Edits: []Edit{{In: "sqlstore.MigrateOnly", Old: "!pgsql.Overtaken(sqlguard.SQLState(err))", New: "err != nil"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "sqlstore", Test: "TestMigrationsTogetherWithoutLocks"}},
 	},
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-const codeUnknown = "CONFLICT.idempotency.unknown"
+const (
+	codeUnknown = "CONFLICT.idempotency.unknown"
+	codeOmitted = "CONFLICT.idempotency.result_unavailable"
+)
 
 var kinds = []string{harness.Pgx, harness.SQLite}
 
@@ -103,6 +106,42 @@ func TestGatewayDies(t *testing.T) {
 	modes(t, kinds, func(t *testing.T, d harness.Database, policy gateway.Policy) {
 		everywhere(t, d, policy, syscall.SIGKILL)
 	})
+}
+
+// TestGatewayDiesInAStream: the gateway is killed at each point of a forward whose answer streams, which is stored at its end. What it has told is
+// lost with it: with stop the key is unknown, with receipts the receipt is the answer.
+func TestGatewayDiesInAStream(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	for _, policy := range []gateway.Policy{gateway.PolicyStop, gateway.PolicyCheck} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			s, d := newService(t), harness.Migrated(t, harness.SQLite, nil)
+			successor := open(t, s, d, policy)
+			final(t, successor, "the service listens", "")
+			unknown, receipts := 0, 0
+			harness.Loop(t, 8, func(at int) bool {
+				key := fmt.Sprintf("point %d", at)
+				c := harness.Start(t, plan{Gateway: &gatewaying{Serving: s.serving, Database: d, Policy: policy, Key: key, Fate: streams, At: int64(at), Signal: syscall.SIGKILL}})
+				_, said, killed := end(t, c)
+				a := final(t, successor, key, "")
+				effects := s.effects(t, key)
+				switch {
+				case a.isPaid(key) && effects == 1 && killed:
+					receipts++
+				case policy == gateway.PolicyStop && a.Body == codeUnknown && effects <= 1 && killed:
+					unknown++
+				case a.Body == codeOmitted && effects == 1 && (killed || said.Status == http.StatusOK):
+				default:
+					t.Errorf("%s: %v, after %v, and %d effects", key, a, said, effects)
+				}
+				return killed
+			})
+			if n := s.forwards(t); n > 1 || policy == gateway.PolicyStop && unknown < 3 || policy == gateway.PolicyCheck && receipts < 3 {
+				t.Errorf("an operation was forwarded %d times; %d unknown, %d receipts", n, unknown, receipts)
+			}
+		})
+	}
 }
 
 // TestGatewayStops: the gateway is stopped at each point, for longer than its lease lasts. When it goes on, it answers nothing else than

@@ -28,6 +28,7 @@ const (
 	proxied503     = "503 of a proxy after its commit"
 	slow           = "slow past the timeout, then commits"
 	tooLate        = "slow past the tombstone, then commits"
+	streams        = "commits, and then streams events"
 )
 
 const fateHeader = "X-Fate"
@@ -98,6 +99,14 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case fate == proxied503:
 		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if fate == streams {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 3 {
+			_, _ = io.WriteString(w, "data: x\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
 		return
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))

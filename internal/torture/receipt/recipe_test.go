@@ -27,6 +27,7 @@ import (
 
 // recipe is the code of docs/receipt.md in a language, as it stands there, under a service that uses it.
 type recipe struct {
+	name           string
 	language, file string
 	kind           string // of the database
 	inTest         bool
@@ -35,16 +36,26 @@ type recipe struct {
 }
 
 var recipes = []recipe{
-	{"python", "recipe.py", harness.SQLite, true, nil, []string{"python3", "service.py"}},
-	{"node", "recipe.js", harness.Postgres, false, [][]string{{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"}}, []string{"node", "service.js"}},
-	{"java", "Receipts.java", harness.Postgres, false, [][]string{{"javac", "Receipts.java", "Service.java"}}, []string{"java", "-cp", ".:" + jdbc, "Service"}},
+	{"python", "python", "recipe.py", harness.SQLite, true, nil, []string{"python3", "service.py"}},
+	{"psycopg", "python", "recipe.py", harness.Postgres, false, nil, []string{systemPython, "service.py"}},
+	{"node", "node", "recipe.js", harness.Postgres, false, [][]string{{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"}}, []string{"node", "service.js"}},
+	{"java", "java", "Receipts.java", harness.Postgres, false, [][]string{{"javac", "Receipts.java", "Service.java"}}, []string{"java", "-cp", ".:" + jdbc, "Service"}},
 }
 
-const jdbc = "/usr/share/java/postgresql.jar"
+const (
+	jdbc         = "/usr/share/java/postgresql.jar"
+	systemPython = "/usr/bin/python3" // which finds the packages of the system
+)
 
-// need ends the test if what the recipe runs with is not installed. Java is not installed by make setup.
+// need ends the test if what the recipe runs with is not installed. Java is not installed by make setup, nor is psycopg everywhere.
 func (r recipe) need(t *testing.T) {
 	t.Helper()
+	if r.name == "psycopg" {
+		if err := exec.CommandContext(t.Context(), systemPython, "-c", "import psycopg").Run(); err != nil {
+			t.Skip("the recipe for psycopg needs that. Try: apt-get install python3-psycopg")
+		}
+		return
+	}
 	if r.language != "java" {
 		testenv.Need(t, r.run[0])
 		return
@@ -67,6 +78,9 @@ func (r recipe) code(t *testing.T) []byte {
 	var code []byte
 	for _, block := range regexp.MustCompile("(?ms)^```"+word+"\n(.*?)^```").FindAllSubmatch(page, -1) {
 		code = append(code, block[1]...)
+	}
+	if r.name == "psycopg" { // what the page says is different there
+		code = []byte(strings.NewReplacer("= ?", "= %s", "(?, ?, ?, ?)", "(%s, %s, %s, %s)", "values (?, 0", "values (%s, 0", "begin immediate", "begin", `json.loads(row[3] or "{}")`, "row[3] or {}").Replace(string(code)))
 	}
 	if len(code) < 500 {
 		t.Fatalf("vacuous: the page has %d bytes of %s", len(code), word)
@@ -112,10 +126,10 @@ func (r recipe) serve(t *testing.T, dir string, s *service) (address string) {
 func (r recipe) dsn(t *testing.T, s *service) string {
 	t.Helper()
 	dsn, _, _ := strings.Cut(strings.TrimPrefix(s.DSN, "file:"), "?")
-	switch r.language {
+	switch r.name {
 	case "python":
 		return dsn
-	case "node":
+	case "node", "psycopg":
 		return s.DSN
 	}
 	u, err := url.Parse(s.DSN)
@@ -127,7 +141,7 @@ func (r recipe) dsn(t *testing.T, s *service) string {
 func onRecipes(t *testing.T, test func(t *testing.T, r recipe, dir string, s *service)) {
 	t.Helper()
 	for _, r := range recipes {
-		t.Run(r.language, func(t *testing.T) {
+		t.Run(r.name, func(t *testing.T) {
 			tier := testenv.InProve
 			if r.inTest {
 				tier = testenv.InTest

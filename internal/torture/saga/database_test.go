@@ -46,7 +46,12 @@ const served = "create table served (id varchar(200) primary key)"
 // on runs a test on each database.
 func on(t *testing.T, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*testing.T, system[*sql.Tx])) {
 	t.Helper()
-	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+	onKinds(t, harness.Servers, overPgx, overSQL)
+}
+
+func onKinds(t *testing.T, kinds []string, overPgx func(*testing.T, system[pgx.Tx]), overSQL func(*testing.T, system[*sql.Tx])) {
+	t.Helper()
+	harness.Each(t, kinds, func(t *testing.T, kind string) {
 		t.Helper()
 		d := newDatabase(t, kind)
 		if kind == harness.Pgx {

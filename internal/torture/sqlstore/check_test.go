@@ -31,6 +31,11 @@ func TestMissingTables(t *testing.T) {
 		}
 		_, err = sqlstore.New(ctx, db, src.config)
 		told("New", err)
+		none := src.config
+		none.NoOperations = true
+		if _, err := sqlstore.New(ctx, db, none); err != nil {
+			t.Errorf("a database without operations: %v", err)
+		}
 		if err := sqlstore.Migrate(ctx, db); err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,8 @@ type settings struct {
 	Timeout string `yaml:"timeout"`
 	By      string `yaml:"by"`
 	KeyFile string `yaml:"key-file"`
+
+	Gateway any `yaml:"gateway"` // of once gateway, which reads it itself
 }
 
 // values are the settings by the names of their flags.
@@ -84,17 +86,33 @@ func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// settings reads the file. One that is named must be there.
-func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) {
-	name, err := flags.GetString("config")
-	if err != nil {
-		return nil, "", err
-	}
+// fileName is the name of the file, and whether it was named by anyone.
+func (m *Env) fileName(flags *pflag.FlagSet) (name string, isNamed bool, err error) {
+	name, err = flags.GetString("config")
 	if name == "" {
 		name = m.getenv("ONCE_CONFIG")
 	}
-	isNamed := name != ""
-	name = words.Either(isNamed, name, configFile)
+	return words.Either(name != "", name, configFile), name != "", err
+}
+
+// ConfigFile is the name of once.yaml, "" if there is none. Run of a command calls it, with its flags.
+func (m *Env) ConfigFile(flags *pflag.FlagSet) string {
+	name, isNamed, err := m.fileName(flags)
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && !isNamed {
+		return ""
+	}
+	return name
+}
+
+// settings reads the file. One that is named must be there.
+func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) {
+	name, isNamed, err := m.fileName(flags)
+	if err != nil {
+		return nil, "", err
+	}
 	text, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isNamed:

@@ -17,7 +17,7 @@ import (
 func (m *Env) Root() *cobra.Command {
 	root := parent(&cobra.Command{Use: "once", Short: "retried operations take effect once", Long: "once makes retried operations take effect once.\n\nTo begin with, try: once demo"})
 	root.Flags().Bool("version", false, "print the version")
-	root.PersistentFlags().String("config", "", "the `FILE` with defaults of flags (default: once.yaml, if it is there)")
+	root.PersistentFlags().StringP("config", "c", "", "the `FILE` with defaults of flags (default: once.yaml, if it is there)")
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	root.SetFlagErrorFunc(flagError)

@@ -24,7 +24,7 @@ import (
 var Noun = cli.Noun{
 	Name: "demo", Brief: demoEntry.Brief, Group: cli.GroupTry,
 	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, natsEntry, receiveEntry, providerEntry, provideEntry, chargeEntry, transferEntry, bankEntry, clearEntry,
-		webhooksEntry, sendEntry, hookEntry,
+		webhooksEntry, sendEntry, hookEntry, gatewayEntry, shopEntry,
 	},
 }
 

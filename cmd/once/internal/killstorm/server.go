@@ -122,6 +122,19 @@ func (s *Server) kill() error {
 	return err
 }
 
+// restart waits until the process has ended by itself, and starts it again.
+func (s *Server) restart(ctx context.Context) error {
+	s.mu.Lock()
+	died := s.died
+	s.mu.Unlock()
+	select {
+	case <-died:
+		return s.start(ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // FreeAddress finds a port below those that the system hands out to clients:
 // while the service is down, none of our own connections may take its place.
 func FreeAddress(ctx context.Context) (string, error) {

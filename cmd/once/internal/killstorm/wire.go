@@ -48,17 +48,26 @@ func (w wire) get(ctx context.Context, path string) (answer, error) {
 
 // post sends the attempt with this number.
 func (w wire) post(ctx context.Context, path, key, body string, attempt int, f fate) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.address+path, strings.NewReader(body))
+	req, err := w.request(ctx, path, key, body)
 	if err != nil {
 		return answer{}, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("Once-Attempt", strconv.Itoa(attempt))
 	if w.trace != "" {
 		req.Header.Set("Traceparent", w.trace)
 	}
 	return w.send(ctx, req, f)
+}
+
+// request returns a POST under a key.
+func (w wire) request(ctx context.Context, path, key, body string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.address+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	return req, nil
 }
 
 func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/store/sqlplane"
@@ -31,7 +32,7 @@ type sweep struct {
 }
 
 // defaultRetain is longer than the retention of most keys: what is kept for too long takes room alone.
-const defaultRetain = 30 * 24 * time.Hour
+const defaultRetain = gateway.DefaultReceiptsKept
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)

@@ -12,8 +12,9 @@ import (
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gateway/receipt"
-	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/sqlstore"
 )
 
 // Noun is once receipts.
@@ -22,23 +23,33 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{showEntry, forgetEntry, sweepEntry, ddlEntry},
 }
 
-// open opens the receipts in a database of a service.
-func open(ctx context.Context, m *cli.Env, dsn string) (*cli.DB, *receipt.Table, error) {
-	db, err := m.Open(ctx, dsn, operate.Config{})
+// open opens the receipts in a database of a service, which need not have other tables of once.
+func open(ctx context.Context, m *cli.Env, dsn string) (*cli.Database, *receipt.Table, error) {
+	db, err := cli.OpenDatabase(ctx, dsn, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	switch s := db.Store.(type) {
+	open := m.OpenStore
+	if open == nil {
+		open = func(ctx context.Context, db *cli.Database) (sqlplane.Database, error) {
+			return sqlstore.New(ctx, db.DB, sqlstore.Config{NoOperations: true})
+		}
+	}
+	s, err := open(ctx, db)
+	if err != nil {
+		return nil, nil, errors.Join(db.Failed("read", err), db.Close())
+	}
+	switch s := s.(type) {
 	case store.Store[*sql.Tx]:
 		return db, receipt.New(s, receipt.Config{}), nil
 	case store.Store[pgx.Tx]:
 		return db, receipt.New(s, receipt.Config{}), nil
 	}
-	return nil, nil, errors.Join(fmt.Errorf("%T has no transactions", db.Store), db.Close())
+	return nil, nil, errors.Join(fmt.Errorf("%T has no transactions", s), db.Close())
 }
 
 // refused says in the words of the command why nothing was done.
-func refused(db *cli.DB, doing string, err error) error {
+func refused(db *cli.Database, doing string, err error) error {
 	if lacks := db.Lacks(err, "receipts", receipt.Migrations.Capability); lacks != nil {
 		return lacks
 	}
@@ -50,6 +61,6 @@ func refused(db *cli.DB, doing string, err error) error {
 }
 
 // missing is the error of a command about an operation without a row.
-func missing(db *cli.DB, operation string) error {
+func missing(db *cli.Database, operation string) error {
 	return cli.Nothing(fmt.Errorf("%s has no receipt of %s: that does not say that it was not executed. Try: ask the gateway, or look again when the service has no transaction open", db.Name, operation))
 }

@@ -9,8 +9,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import recipe
 
 
+def mark():
+    return "%s" if sys.argv[1].startswith("postgres") else "?"
+
+
 class Service(BaseHTTPRequestHandler):
     def connect(self):
+        if sys.argv[1].startswith("postgres"):
+            import psycopg
+            return psycopg.connect(sys.argv[1], autocommit=True)
         return sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
 
     def die(self, when):
@@ -28,7 +35,7 @@ class Service(BaseHTTPRequestHandler):
         operation = self.headers["Once-Operation"]
 
         def work(db):
-            db.execute("insert into charge (operation) values (?)", (operation,))
+            db.execute("insert into charge (operation) values (%s)" % mark(), (operation,))
             self.die("before")
             return 201, json.dumps({"id": os.urandom(8).hex()}).encode()
 

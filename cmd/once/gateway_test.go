@@ -1,0 +1,525 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/oncelib/once/internal/faultnet"
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// keyless is a service that knows nothing of keys. It counts what takes effect.
+type keyless struct {
+	*httptest.Server
+
+	effects atomic.Int64
+	arrived chan struct{} // one for each request of /slow
+	release chan struct{} // ends one of them, or all if it is closed
+	settled chan string   // operations that were settled at the endpoint for receipts
+	book    *sql.DB       // of /book, which commits a receipt with its effect, and answers nothing
+}
+
+func newKeyless(t *testing.T) *keyless {
+	t.Helper()
+	s := &keyless{arrived: make(chan struct{}, 10), release: make(chan struct{}), settled: make(chan string, 10)}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *keyless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/once-receipt/") {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"operation": %q, "state": "committed", "status": 201, "body": "cmVjZWlwdA=="}`, path.Base(r.URL.Path))
+		s.settled <- r.Method
+		return
+	}
+	if r.URL.Path == "/book" {
+		_, err := s.book.ExecContext(r.Context(), "insert into once_receipt (operation, fingerprint, status, body) values ($1, $2, 201, $3)",
+			r.Header.Get("Once-Operation"), r.Header.Get("Once-Fingerprint"), []byte("booked"))
+		if err == nil {
+			s.effects.Add(1)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	n := s.effects.Add(1)
+	_, _ = io.Copy(io.Discard, r.Body)
+	if r.URL.Path == "/slow" {
+		s.arrived <- struct{}{}
+		select {
+		case <-s.release:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Trailer", "Digest")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(w, "effect %d", n)
+	w.Header().Set("Digest", "d")
+}
+
+// gatewayProcess is a gateway that runs.
+type gatewayProcess struct {
+	cmd           *exec.Cmd
+	public, admin string
+	log           <-chan string
+}
+
+// startGateway starts one that reads a file.
+func startGateway(t *testing.T, file string) *gatewayProcess {
+	t.Helper()
+	cmd := program(t, "gateway", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log := make(chan string, 10_000)
+	go func() {
+		defer close(log)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			log <- lines.Text()
+		}
+	}()
+	said := linesUntil(t, stdout, "serving")
+	if said["serving"] == "" {
+		for line := range log {
+			t.Error(line)
+		}
+		t.FailNow()
+	}
+	return &gatewayProcess{cmd, said["serving"], said["admin"], log}
+}
+
+// logged returns what is logged up to a line with a text.
+func (g *gatewayProcess) logged(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for line := range g.log {
+		b.WriteString(line + "\n")
+		if strings.Contains(line, text) {
+			return b.String()
+		}
+	}
+	t.Fatalf("it has ended and has not logged %q:\n%s", text, b.String())
+	return ""
+}
+
+func (g *gatewayProcess) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := g.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is what a request has come to.
+type answer struct {
+	status int
+	how    string // Idempotency-Status
+	body   string
+	err    error
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %q %.300q %v", a.status, a.how, a.body, a.err)
+}
+
+// isolated has no connection that an earlier process has closed.
+var isolated = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// sendKeyed sends a request with a key from the tenant ada.
+func sendKeyed(t *testing.T, client *http.Client, to, key string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, to, strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("X-Tenant", "ada")
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header.Get("Idempotency-Status"), string(body), err}
+}
+
+// sendLater sends a request, and returns when the service has it.
+func (s *keyless) sendLater(t *testing.T, to, key string) <-chan answer {
+	t.Helper()
+	answered := make(chan answer, 1)
+	go func() { answered <- sendKeyed(t, isolated, to, key) }()
+	<-s.arrived
+	return answered
+}
+
+func get(t *testing.T, to string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := isolated.Do(req)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func writeConfig(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gatewayConfig is a file for a service, with more settings and routes.
+func gatewayConfig(t *testing.T, s *keyless, settings string) (file, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	file = filepath.Join(dir, "once.yaml")
+	text = fmt.Sprintf("gateway:\n  upstream: %s\n  store: sqlite:%s\n%s", s.URL, filepath.Join(dir, "gateway.db"), settings)
+	writeConfig(t, file, text)
+	return file, text
+}
+
+// TestGatewayDrains: at SIGTERM a gateway says that it is not ready before it refuses anything, answers and stores what is under way, and
+// ends with 0. The next process replays it.
+func TestGatewayDrains(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	file, _ := gatewayConfig(t, s, "  anyone: true\n  drain_wait: 3s\n  routes:\n  - {match: POST /slow}\n  - {match: POST /pay}\n")
+	g := startGateway(t, file)
+	if code := get(t, g.admin+"/livez"); code != 200 {
+		t.Errorf("/livez: %d", code)
+	}
+	if code := get(t, g.admin+"/readyz"); code != 200 {
+		t.Errorf("/readyz: %d", code)
+	}
+	underWay := s.sendLater(t, g.public+"/slow", "k1")
+	g.signal(t, syscall.SIGTERM)
+	for get(t, g.admin+"/readyz") == 200 {
+		if a := sendKeyed(t, isolated, g.public+"/pay", "before"); a.err != nil {
+			t.Fatalf("refused while /readyz said 200: %v", a.err)
+		}
+	}
+	if a := sendKeyed(t, isolated, g.public+"/pay", "k2"); a.status != http.StatusCreated {
+		t.Errorf("before the load balancer has noticed: %v", a)
+	}
+	if code := get(t, g.admin+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", code)
+	}
+	close(s.release)
+	first := <-underWay
+	if first.status != http.StatusCreated || first.how != "stored" {
+		t.Errorf("under way: %v", first)
+	}
+	for range g.log { //nolint:revive // to the end
+	}
+	if err := g.cmd.Wait(); err != nil {
+		t.Errorf("it has ended with %v", err)
+	}
+	g = startGateway(t, file)
+	if a := sendKeyed(t, isolated, g.public+"/slow", "k1"); a.how != "replayed" || a.body != first.body {
+		t.Errorf("the next process: %v, and it was %v", a, first)
+	}
+	db := "sqlite:" + filepath.Join(filepath.Dir(file), "gateway.db")
+	if o := run(t, "keys", "list", "--db", db).want(t, 0); !strings.Contains(o.stdout, "k1") || !strings.Contains(o.stdout, "k2") {
+		t.Errorf("once keys list: %s %s", o.stdout, o.stderr)
+	}
+}
+
+// TestGatewayReload: a file is taken over as a whole or not at all. A mistake is logged with its place and changes nothing, and what is
+// under way ends as it has begun.
+func TestGatewayReload(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	principal := func(network string) string {
+		return "  principal: {header: X-Tenant, trusted_from: [" + network + "]}\n  routes:\n  - {match: POST /slow}\n  - {match: POST /pay}\n"
+	}
+	file, old := gatewayConfig(t, s, principal("127.0.0.0/8"))
+	other := strings.Replace(old, "127.0.0.0/8", "10.0.0.0/8", 1)
+	g := startGateway(t, file)
+	underWay := s.sendLater(t, g.public+"/slow", "k1")
+	for i, c := range []struct{ text, says string }{
+		{other + "  - {match: POST /refunds, wiat: 5s}\n", "wiat"},
+		{other + "  - {match: POST /pay}\n", "conflicts"},
+		{strings.Replace(other, "gateway.db", "other.db", 1), "restart"},
+	} {
+		writeConfig(t, file, c.text)
+		g.signal(t, syscall.SIGHUP)
+		if log := g.logged(t, "Try: "); !strings.Contains(log, c.says) || !strings.Contains(log, "once.yaml:[") || !strings.Contains(log, "^") || !strings.Contains(log, "the old one stays") {
+			t.Errorf("%q: %s", c.says, log)
+		}
+		if a := sendKeyed(t, isolated, g.public+"/pay", fmt.Sprint("kept-", i)); a.status != http.StatusCreated {
+			t.Errorf("%q, and the configuration before it: %v", c.says, a)
+		}
+	}
+	writeConfig(t, file, other)
+	g.signal(t, syscall.SIGHUP)
+	g.logged(t, "the new configuration is used")
+	effects := s.effects.Load()
+	if a := sendKeyed(t, isolated, g.public+"/pay", "new"); a.status != http.StatusUnauthorized || s.effects.Load() != effects {
+		t.Errorf("a header from an address that is not trusted any more: %v", a)
+	}
+	close(s.release)
+	if a := <-underWay; a.status != http.StatusCreated || a.how != "stored" {
+		t.Errorf("what was under way: %v", a)
+	}
+}
+
+// TestGatewayKilled: after a kill a stored answer is replayed from SQLite, and what was under way is unknown: it is not forwarded again.
+func TestGatewayKilled(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	file, _ := gatewayConfig(t, s, "  anyone: true\n  lease: 200ms\n  routes:\n  - {match: POST /slow, wait: 1m}\n  - {match: POST /pay}\n")
+	g := startGateway(t, file)
+	first := sendKeyed(t, isolated, g.public+"/pay", "k1")
+	underWay := s.sendLater(t, g.public+"/slow", "k2")
+	if err := g.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-underWay; a.err == nil {
+		t.Errorf("answered by a process that was killed: %v", a)
+	}
+	g = startGateway(t, file)
+	if a := sendKeyed(t, isolated, g.public+"/pay", "k1"); first.status != http.StatusCreated || a.how != "replayed" || a.body != first.body {
+		t.Errorf("a stored answer: %v, then %v", first, a)
+	}
+	a := sendKeyed(t, isolated, g.public+"/slow", "k2")
+	if a.status != http.StatusConflict || !strings.Contains(a.body, "status_url") || s.effects.Load() != 2 {
+		t.Errorf("what was under way: %v after %d effects", a, s.effects.Load())
+	}
+}
+
+// TestGatewayAsksByItself: after a kill the receipt of what was under way is asked for, also if no client comes.
+func TestGatewayAsksByItself(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	file, _ := gatewayConfig(t, s, "  anyone: true\n  lease: 200ms\n  receipt: "+s.URL+"/once-receipt\n  routes:\n  - {match: POST /slow, on_unknown: check}\n")
+	g := startGateway(t, file)
+	underWay := s.sendLater(t, g.public+"/slow", "k1")
+	if err := g.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-underWay
+	g = startGateway(t, file)
+	if method := <-s.settled; method != http.MethodPost {
+		t.Errorf("asked by %s", method)
+	}
+	a := answer{status: http.StatusConflict}
+	for a.status == http.StatusConflict { // what it was told is on its way to the store
+		a = sendKeyed(t, isolated, g.public+"/slow", "k1")
+	}
+	if a.status != http.StatusCreated || a.body != "receipt" || s.effects.Load() != 1 {
+		t.Errorf("%v after %d effects", a, s.effects.Load())
+	}
+}
+
+// TestGatewayReceipts: the database of the service, in which once has the receipts alone, answers for a service that answers nothing.
+func TestGatewayReceipts(t *testing.T) {
+	t.Parallel()
+	for driver, db := range map[string]string{"sqlite": sqliteURL(t), "pgx": testenv.NewDatabase(t)} {
+		run(t, "migrate", "up", "--only", "receipt", "--db", db).want(t, 0)
+		s := newKeyless(t)
+		var err error
+		if s.book, err = sql.Open(driver, strings.TrimPrefix(db, "sqlite:")); err != nil {
+			t.Fatal(err)
+		}
+		defer s.book.Close()
+		for _, name := range []string{"receipt", "sqlite"} {
+			file := filepath.Join(t.TempDir(), "once.yaml")
+			settings := "  store: receipt\n"
+			if name == "sqlite" {
+				settings = "  store: sqlite:" + filepath.Join(filepath.Dir(file), "gateway.db") + "\n"
+			}
+			writeConfig(t, file, "gateway:\n  upstream: "+s.URL+"\n  anyone: true\n  receipt: "+db+"\n"+settings+"  routes:\n  - {match: POST /book, on_unknown: check}\n")
+			g := startGateway(t, file)
+			before := s.effects.Load()
+			for range 3 {
+				if a := sendKeyed(t, isolated, g.public+"/book", name); a.status != http.StatusCreated || a.body != "booked" {
+					t.Errorf("%s, %s: %v", driver, name, a)
+				}
+			}
+			if n := s.effects.Load() - before; n != 1 {
+				t.Errorf("%s, %s: %d effects", driver, name, n)
+			}
+			if code := get(t, g.admin+"/readyz"); code != 200 {
+				t.Errorf("/readyz: %d", code)
+			}
+		}
+	}
+	unready := testenv.NewDatabase(t)
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	for setting, try := range map[string]string{"store: " + unready: "once migrate up", "receipt: " + unready + "\n  store: receipt": "--only receipt"} {
+		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  anyone: true\n  "+setting+"\n")
+		if o := run(t, "gateway", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0").want(t, 1); !strings.Contains(o.stderr, try) {
+			t.Errorf("%s", o.stderr)
+		}
+	}
+}
+
+// TestGatewayFailsClosed: without its store a gateway forwards nothing that has a key, and is not ready.
+func TestGatewayFailsClosed(t *testing.T) {
+	t.Parallel()
+	db, err := url.Parse(testenv.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, "migrate", "up", "--db", db.String()).want(t, 0)
+	server := db.Host
+	net, err := faultnet.Listen(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	s := newKeyless(t)
+	db.Host = net.Addr()
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	writeConfig(t, file, fmt.Sprintf("gateway:\n  upstream: %s\n  anyone: true\n  store: %s\n  routes:\n  - {match: POST /pay}\n", s.URL, db))
+	g := startGateway(t, file)
+	first := sendKeyed(t, isolated, g.public+"/pay", "k1")
+	if first.status != http.StatusCreated {
+		t.Fatal(first)
+	}
+	net.SetUpstream("127.0.0.1:1")
+	net.CutAll()
+	for i := range 3 {
+		if a := sendKeyed(t, isolated, g.public+"/pay", fmt.Sprint("gone-", i)); a.status != http.StatusServiceUnavailable || s.effects.Load() != 1 {
+			t.Errorf("without the store: %v after %d effects", a, s.effects.Load())
+		}
+	}
+	if code := get(t, g.admin+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz without the store: %d", code)
+	}
+	if code := get(t, g.admin+"/livez"); code != 200 {
+		t.Errorf("/livez without the store: %d", code)
+	}
+	net.SetUpstream(server)
+	for get(t, g.admin+"/readyz") != 200 { //nolint:revive // until it is back
+	}
+	if a := sendKeyed(t, isolated, g.public+"/pay", "k1"); a.how != "replayed" || a.body != first.body {
+		t.Errorf("with the store again: %v", a)
+	}
+}
+
+// TestGatewayProtocols: HTTP/1.1, HTTP/2 with and without TLS, trailers, and bodies that wait for 100 Continue.
+func TestGatewayProtocols(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	const routes = "  anyone: true\n  routes:\n  - {match: POST /pay}\n"
+	file, _ := gatewayConfig(t, s, routes)
+	plain := startGateway(t, file)
+	cert, key, pool := certificate(t)
+	file, _ = gatewayConfig(t, s, "  tls: {cert: "+cert+", key: "+key+"}\n"+routes)
+	encrypted := startGateway(t, file)
+	h2c := &http.Transport{Protocols: new(http.Protocols)}
+	h2c.Protocols.SetUnencryptedHTTP2(true)
+	for name, c := range map[string]struct {
+		to        string
+		transport *http.Transport
+		major     int
+	}{
+		"h1":  {plain.public, &http.Transport{}, 1},
+		"h2c": {plain.public, h2c, 2},
+		"h2":  {encrypted.public, &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}, 2},
+	} {
+		var first string
+		for _, how := range []string{"stored", "replayed"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.to+"/pay", strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Idempotency-Key", name)
+			resp, err := c.transport.RoundTrip(req)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if first == "" {
+				first = string(body)
+			}
+			if err != nil || resp.ProtoMajor != c.major || resp.Header.Get("Idempotency-Status") != how || string(body) != first || resp.Trailer.Get("Digest") != "d" {
+				t.Errorf("%s: %s %q %v %q %v", name, resp.Proto, body, resp.Header, resp.Trailer, err)
+			}
+		}
+		c.transport.CloseIdleConnections()
+	}
+	expects(t, plain.public)
+	if o := run(t, "gateway", "check", "-c", file, "--upstream", "nowhere").want(t, 2); !strings.Contains(o.stderr, "\nTry: http://") {
+		t.Errorf("%s", o.stderr)
+	}
+}
+
+// expects sends a body only when it is asked for.
+func expects(t *testing.T, to string) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(to, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST /pay HTTP/1.1\r\nHost: a\r\nIdempotency-Key: expect\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+	answers := bufio.NewReader(conn)
+	line, err := answers.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, _ = io.WriteString(conn, "x")
+	_, _ = answers.ReadString('\n')
+	if line, err = answers.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 201 ") {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// certificate writes that of httptest.
+func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	dir := t.TempDir()
+	private, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		var b bytes.Buffer
+		if err := pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}); err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.Join(dir, name)
+		writeConfig(t, name, b.String())
+		return name
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return write("cert.pem", "CERTIFICATE", server.TLS.Certificates[0].Certificate[0]), write("key.pem", "PRIVATE KEY", private), pool
+}

@@ -1,0 +1,182 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/killstorm"
+	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+var gatewayEntry = cli.Entry{
+	Name: "demo gateway", Brief: "kill services that know nothing of keys, and the gateways in front of them, then count what was charged",
+	Help: `Starts a service in Python and one in Node, which charge cards and know nothing of idempotency keys, and sends
+them orders from clients that retry. A quarter of the orders meet a service that is killed (SIGKILL) before its commit,
+a quarter one that is killed after its commit and before its answer, and for a quarter the gateway is killed after the
+commit. This is done four times, each time with new databases:
+
+  bare    there is no gateway
+  retry   once gateway frees the key of an answer that is lost, as other gateways do
+  stop    once gateway does not: the outcome is unknown, until a person decides
+  check   once gateway reads the receipt, which the service writes in its own transaction
+
+Then the charges in the databases of the services are counted. The exit code is 0 only if no order is charged twice
+with stop and check, and with check each order is charged and answered; and if orders are charged twice without, some are
+unknown with stop, and receipts have resolved some.
+
+Python needs nothing but itself, Node its own node:sqlite. Where one is missing, a service in Go takes its place.
+--db is the database of the gateways.`,
+	Make: func() cli.Runner { return new(gateways) },
+}
+
+type gateways struct {
+	frame
+
+	languages []language
+}
+
+func (c *gateways) Flags(fs *pflag.FlagSet) {
+	c.flags(fs, usualOrders, fmt.Sprintf("how `MANY` orders each time, a multiple of %d", killstorm.OrderStep), "which orders meet a kill", "`FILE` for what the processes write")
+}
+
+const usualOrders = 16
+
+func (c *gateways) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := c.check(killstorm.OrderStep, usualOrders); err != nil {
+		return err
+	}
+	if c.ops%killstorm.OrderStep != 0 {
+		return cli.Usage(fmt.Sprintf("--ops %d is not a multiple of %d", c.ops, killstorm.OrderStep), fmt.Sprintf("--ops %d", (c.ops/killstorm.OrderStep+1)*killstorm.OrderStep))
+	}
+	return c.run(m, "once demo gateway --ops 8 --log storm.log, then read storm.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
+		return c.storm(ctx, src, progress)
+	})
+}
+
+func (c *gateways) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
+	if err := prepare(ctx, src, nil); err != nil {
+		return o, err
+	}
+	dir, err := os.MkdirTemp("", "once-demo-gateway-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for _, i := range interpreters {
+		l, err := c.languageFor(ctx, i, dir)
+		if err != nil {
+			return o, err
+		}
+		c.languages = append(c.languages, l)
+	}
+	log, err := c.openLog()
+	if err != nil {
+		return o, err
+	}
+	defer log.Close()
+	cfg := killstorm.GatewaysConfig{Orders: c.ops, Seed: c.seed, Session: session(), Progress: progress}
+	for _, policy := range []gateway.Policy{"", gateway.PolicyRetry, gateway.PolicyStop, gateway.PolicyCheck} {
+		m := killstorm.GatewayMode{Name: killstorm.ModeBare}
+		if policy != "" {
+			m.Name = string(policy)
+		}
+		for n, l := range c.languages {
+			f, err := c.front(ctx, src, filepath.Join(dir, fmt.Sprintf("%s-%d", m.Name, n)), l, policy, log)
+			if err != nil {
+				return o, err
+			}
+			defer f.Books.Close()
+			m.Fronts = append(m.Fronts, f)
+		}
+		cfg.Modes = append(cfg.Modes, m)
+	}
+	r, err := killstorm.RunGateways(ctx, cfg)
+	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
+}
+
+// front makes a shop with a new database, and a gateway in front of it if there is a policy. The names of its files begin with path.
+func (c *gateways) front(ctx context.Context, src database, path string, l language, policy gateway.Policy, log io.Writer) (f killstorm.Front, err error) {
+	tables, err := killstorm.ShopTables()
+	if err != nil {
+		return f, err
+	}
+	books := "sqlite:" + path + ".db"
+	db, err := cli.OpenDatabase(ctx, books, true)
+	if err != nil {
+		return f, err
+	}
+	for _, table := range tables {
+		if _, err := db.ExecContext(ctx, table); err != nil {
+			return f, errors.Join(db.Failed("migrate", err), db.Close())
+		}
+	}
+	f = killstorm.Front{Shop: l.shop(path+".db", policy == gateway.PolicyCheck, log), Path: "/" + filepath.Base(path), Books: db.DB}
+	if policy == "" {
+		return f, nil
+	}
+	f.Gateway = c.server(func() []string {
+		return []string{"gateway", "--config", path + ".yaml", "--upstream", "http://" + f.Shop.Address(), "--admin", "127.0.0.1:0"}
+	})
+	f.Gateway.Log = log
+	text := fmt.Sprintf(gatewayFile, killstorm.TenantHeader, src.url, lease, f.Path, policy)
+	if policy == gateway.PolicyCheck {
+		text += fmt.Sprintf("  receipt: %q\n", books)
+	}
+	return f, os.WriteFile(path+".yaml", []byte(text), 0o600)
+}
+
+// lease is how long the operations of a gateway that was killed are not touched by the next one. A gateway that is not killed all the time
+// has 15 s.
+const lease = "300ms"
+
+// gatewayFile is the configuration of a gateway. The gateways share a store, and each has a route of its own: another gateway with its route
+// would ask the receipts of another shop.
+const gatewayFile = `gateway:
+  principal: {header: %s, trusted_from: [127.0.0.0/8]}
+  store: %q
+  lease: %s
+  routes:
+    - {match: POST %s, on_unknown: %s}
+`
+
+// modes are what a stranger is told of each row.
+var modes = map[string]string{
+	killstorm.ModeBare:          "no gateway",
+	string(gateway.PolicyRetry): "a gateway that frees the key when an answer is lost, as others do",
+	string(gateway.PolicyStop):  "a gateway that does not: a person decides",
+	string(gateway.PolicyCheck): "a gateway that reads the receipt",
+}
+
+// print tells a stranger what was killed, and what was charged.
+func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) error {
+	fmt.Fprintf(w, "\nonce demo gateway\n%d orders four times in %s, on %s, seed %d\n", c.ops, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
+	fmt.Fprintf(w, "services in %s and %s\n", c.languages[0], c.languages[1])
+	fmt.Fprintf(w, "%d times a service was killed (SIGKILL) before or after its commit, %d times a gateway\n\n", r.ShopKills, r.GatewayKills)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "mode\trequests\tforwards\tdouble_effects\tunknown\tresolved_by_receipt\tok\t")
+	for _, m := range r.Modes {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", m.Mode, m.Requests, m.Forwards, m.DoubleEffects, m.Unknown, m.ResolvedByReceipt, words.Either(m.OK, "yes", "no"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, m := range r.Modes {
+		fmt.Fprintf(w, "  %-5s  %s\n", m.Mode, modes[m.Mode])
+	}
+	if err := newFigures(w).verdict(r.OK, "with stop nothing is charged twice, and the client hears what is unknown; with receipts nothing is unknown.", r.Reasons); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNext: what waits for a person\n  %s keys list --state unknown --db %s\n", self(), src.Paste)
+	return err
+}

@@ -1,0 +1,367 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/oncehttp"
+)
+
+// config is the part "gateway" of once.yaml. docs/gateway-daemon.md lists every setting with its default.
+type config struct {
+	Upstream       string    `yaml:"upstream"`
+	Principal      principal `yaml:"principal"`
+	Anyone         bool      `yaml:"anyone"` // a short form of principal: {anyone: true}
+	Receipt        string    `yaml:"receipt"`
+	Store          string    `yaml:"store"`
+	Routes         []route   `yaml:"routes"`
+	Listen         string    `yaml:"listen"`
+	Admin          string    `yaml:"admin"`
+	TLS            *files    `yaml:"tls"`
+	TrustedProxies []network `yaml:"trusted_proxies"`
+	Idle           duration  `yaml:"idle"`
+	Retain         duration  `yaml:"retain"`
+	Lease          duration  `yaml:"lease"`
+	DrainWait      *duration `yaml:"drain_wait"`
+	DrainTimeout   duration  `yaml:"drain_timeout"`
+}
+
+type principal struct {
+	Header      string    `yaml:"header"`
+	TrustedFrom []network `yaml:"trusted_from"`
+	Anyone      bool      `yaml:"anyone"`
+}
+
+type files struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+type route struct {
+	Match             string        `yaml:"match"`
+	OnUnknown         string        `yaml:"on_unknown"`
+	UpstreamKeepsKeys duration      `yaml:"upstream_keeps_keys"`
+	FailAfter         duration      `yaml:"fail_after"`
+	Optional          bool          `yaml:"optional"`
+	Timeout           duration      `yaml:"timeout"`
+	Wait              duration      `yaml:"wait"`
+	Retain            duration      `yaml:"retain"`
+	MaxRequest        size          `yaml:"max_request"`
+	MaxStored         size          `yaml:"max_stored"`
+	Headers           []string      `yaml:"headers"`
+	Limit             int           `yaml:"limit"`
+	Queue             *int          `yaml:"queue"`
+	Breaker           *bool         `yaml:"breaker"`
+	DatabaseWait      *databaseWait `yaml:"database_wait"`
+}
+
+// databaseWait names the metric of Server-Timing in which the service says how long a request has waited for its database.
+type databaseWait struct {
+	ServerTiming string   `yaml:"server_timing"`
+	AtMost       duration `yaml:"at_most"`
+}
+
+// Defaults of the file.
+const (
+	defaultStore        = "sqlite:once-gateway.db"
+	storeReceipt        = "receipt" // keep nothing: the receipts decide alone
+	defaultListen       = "127.0.0.1:8080"
+	defaultAdmin        = "127.0.0.1:9901"
+	defaultLease        = 15 * time.Second
+	defaultDrainWait    = 3 * time.Second
+	defaultDrainTimeout = 30 * time.Second
+	defaultLimit        = 256
+	defaultAtMost       = 50 * time.Millisecond
+)
+
+// source is the text of a file, for errors that show where they are.
+type source struct {
+	name string
+	file *ast.File
+}
+
+// flags are the settings that the command line has as well. They go before the file.
+type flags struct{ upstream, listen, admin, store string }
+
+// parse reads the text of a file; nil: there is none. All that is wrong in it alone is an error with its line and a caret.
+func parse(name string, text []byte, f flags) (*config, *source, error) {
+	src := &source{name: name}
+	cfg := &config{}
+	if text != nil {
+		file, err := parser.ParseBytes(text, 0)
+		if err != nil {
+			return nil, nil, src.show(err)
+		}
+		if len(file.Docs) > 1 {
+			return nil, nil, cli.Usage(name+" has more than one document", "one document, without ---")
+		}
+		src.file = file
+		if n := src.find("$.gateway"); n != nil && n.Type() != ast.NullType {
+			if err := yaml.NodeToValue(n, cfg, yaml.Strict()); err != nil {
+				return nil, nil, src.show(err)
+			}
+		}
+	}
+	for _, s := range []struct {
+		to   *string
+		flag string
+		or   string
+	}{
+		{&cfg.Upstream, f.upstream, ""},
+		{&cfg.Listen, f.listen, defaultListen},
+		{&cfg.Admin, f.admin, defaultAdmin},
+		{&cfg.Store, f.store, defaultStore},
+	} {
+		if s.flag != "" {
+			*s.to = s.flag
+		}
+		if *s.to == "" {
+			*s.to = s.or
+		}
+	}
+	if cfg.DrainWait == nil {
+		cfg.DrainWait = new(duration)
+		*cfg.DrainWait = duration(defaultDrainWait)
+	}
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = duration(defaultDrainTimeout)
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = duration(defaultLease)
+	}
+	if err := cfg.check(src); err != nil {
+		return nil, nil, err
+	}
+	return cfg, src, nil
+}
+
+// check returns what is wrong about settings that fit their types.
+func (c *config) check(src *source) error {
+	if _, err := c.upstream(); err != nil {
+		return src.at(err.Error(), "upstream")
+	}
+	p := &c.Principal
+	switch isAnyone := c.Anyone || p.Anyone; {
+	case isAnyone && (p.Header != "" || p.TrustedFrom != nil):
+		return src.at("either all callers are one (anyone), or a header tells them apart", "principal", "anyone")
+	case !isAnyone && p.Header == "":
+		return src.at("no principal: callers would share keys and answers. Try: principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}; or anyone: true, if there is only one caller", "principal")
+	case !isAnyone && len(p.TrustedFrom) == 0:
+		return src.at("a header is believed from no address. Try: trusted_from with the networks of the proxies that set it", "principal.header", "principal")
+	}
+	for name, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), name)
+		}
+	}
+	if c.Store == storeReceipt && c.Receipt == "" {
+		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
+	}
+	if c.Store != storeReceipt {
+		if _, err := cli.ParseSource(c.Store); err != nil {
+			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+		}
+	}
+	if c.Receipt != "" {
+		if _, err := nameOfReceipts(c.Receipt); err != nil {
+			return src.at("these are no receipts. Try: the database of the service, such as postgres://user@host/name, or its endpoint, such as http://127.0.0.1:3000/once-receipt", "receipt")
+		}
+	}
+	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "") {
+		return src.at("tls needs cert and key, the names of two files", "tls")
+	}
+	if ttl := time.Duration(c.Lease); ttl < 100*time.Millisecond {
+		return src.at("a lease is 100ms at least", "lease")
+	}
+	if err := checkRetain(time.Duration(c.Retain)); err != nil {
+		return src.at(err.Error(), "retain")
+	}
+	for i, r := range c.Routes {
+		if setting, text := r.mistake(c); text != "" {
+			at := fmt.Sprintf("routes[%d]", i)
+			return src.at(text, at+"."+setting, at)
+		}
+	}
+	return nil
+}
+
+// mistake returns a setting of a route, and what is wrong with it. Package gateway checks the rest.
+func (r route) mistake(c *config) (setting, text string) {
+	policy := gateway.Policy(r.OnUnknown)
+	switch err := checkRetain(time.Duration(r.Retain)); {
+	case r.Match == "":
+		return "match", `a route has no match. Try: match: POST /payments`
+	case policy == gateway.PolicyCheck && c.Receipt == "":
+		return "on_unknown", "check needs a receipt. Try: receipt with the database of the service, or its endpoint"
+	case policy == gateway.PolicyForwardSameKey && r.UpstreamKeepsKeys == 0:
+		return "on_unknown", "forward_same_key needs upstream_keeps_keys: a service that has forgotten a key executes again. Try: upstream_keeps_keys: 24h, if it keeps them for a day"
+	case c.Store == storeReceipt && policy != "" && policy != gateway.PolicyStop && policy != gateway.PolicyCheck:
+		return "on_unknown", "with store: receipt the receipt decides. Try: leaving on_unknown out"
+	case r.Limit < 0:
+		return "limit", "limit must be greater than zero"
+	case r.Queue != nil && *r.Queue < 0:
+		return "queue", "queue must not be negative"
+	case r.DatabaseWait != nil && r.DatabaseWait.ServerTiming == "":
+		return "database_wait", "database_wait needs server_timing, the name of a metric in the header Server-Timing"
+	case err != nil:
+		return "retain", err.Error()
+	}
+	return "", ""
+}
+
+// checkRetain: the engine panics at less.
+func checkRetain(d time.Duration) error {
+	if d != 0 && d < time.Minute {
+		return errors.New("retain is a minute at least: a key that is forgotten executes again")
+	}
+	return nil
+}
+
+func (c *config) upstream() (*url.URL, error) {
+	if c.Upstream == "" {
+		return nil, errors.New("no upstream. Try: upstream: http://127.0.0.1:3000, or --upstream")
+	}
+	u, err := url.Parse(c.Upstream)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "",
+		u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return nil, errors.New("the upstream is no address of a service. Try: http://127.0.0.1:3000; https:// with TLS, h2c:// for HTTP/2 without")
+	}
+	return u, nil
+}
+
+// fixed are the settings that a reload cannot change, by their names.
+func (c *config) fixed() map[string]any {
+	return map[string]any{
+		"listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
+		"drain_wait": *c.DrainWait, "drain_timeout": c.DrainTimeout,
+	}
+}
+
+// unchanged returns an error if a reload to c would need a restart.
+func (c *config) unchanged(old *config, src *source) error {
+	before := old.fixed()
+	for _, name := range []string{"listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
+		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
+			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
+		}
+	}
+	return nil
+}
+
+// gatewayConfig is the config for package gateway, without its store and receipts.
+func (c *config) gatewayConfig() gateway.Config {
+	u, _ := c.upstream() // it was checked
+	cfg := gateway.Config{Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), Engine: once.Config{Retain: time.Duration(c.Retain)}}
+	if cfg.Principal = oncehttp.SharedPrincipal(); c.Principal.Header != "" {
+		cfg.Principal = gateway.HeaderPrincipal(c.Principal.Header, prefixes(c.Principal.TrustedFrom)...)
+	}
+	for _, r := range c.Routes {
+		cfg.Routes = append(cfg.Routes, gateway.Route{
+			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
+			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), Wait: time.Duration(r.Wait),
+			Retain: time.Duration(r.Retain), MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
+		})
+	}
+	return cfg
+}
+
+func prefixes(list []network) (all []netip.Prefix) {
+	for _, n := range list {
+		all = append(all, netip.Prefix(n))
+	}
+	return all
+}
+
+// find returns the value at a path, nil if it is not there.
+func (s *source) find(path string) ast.Node {
+	p, err := yaml.PathString(path)
+	if err != nil || s.file == nil {
+		return nil
+	}
+	n, err := p.FilterFile(s.file)
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
+// at is an error about the first of the settings that is in the file, or else about the file.
+func (s *source) at(text string, settings ...string) error {
+	for _, setting := range settings {
+		if n := s.find("$.gateway." + setting); n != nil {
+			return s.show(mistake(n, text))
+		}
+	}
+	if n := s.find("$.gateway"); n != nil {
+		return s.show(mistake(n, text))
+	}
+	what, try, _ := strings.Cut(text, " Try: ")
+	return cli.Usage(strings.TrimSuffix(what, "."), try+", in "+s.name)
+}
+
+// show is err with its place in the file.
+func (s *source) show(err error) error {
+	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}xxxxx${2}")), "\n"))
+	return &fileError{s.name, text}
+}
+
+// password finds those of URLs: an error shows the lines around it, and goes to a log.
+var password = regexp.MustCompile(`(://[^\s/:@]*:|password=)[^\s@&]*(@|&|\b)`)
+
+// fileError is a mistake in the file, with line and caret. It is one of the command line.
+type fileError struct{ name, text string }
+
+// Error implements error. What to try comes behind the lines of the file.
+func (e *fileError) Error() string {
+	what, try := words.Advice(e.name + ":" + e.text)
+	return what + "\nTry: " + words.Either(try != "", try, "the settings of docs/gateway-daemon.md")
+}
+
+// Unwrap has the command end with the exit code for usage.
+func (*fileError) Unwrap() error { return new(cli.UsageError) }
+
+// nameOfReceipts is what the receipts are called, without a password.
+func nameOfReceipts(address string) (string, error) {
+	if isEndpoint(address) {
+		u, err := url.Parse(address)
+		if err == nil {
+			_, err = receipt.NewClient(address, receipt.ClientConfig{})
+		}
+		if err != nil {
+			return "", err
+		}
+		return u.Redacted(), nil
+	}
+	src, err := cli.ParseSource(address)
+	return src.Name, err
+}
+
+func isEndpoint(address string) bool {
+	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
+}
+
+func nameOfStore(address string) string {
+	if address == storeReceipt {
+		return "none: the receipts decide"
+	}
+	src, _ := cli.ParseSource(address) // it was checked
+	return src.Name
+}

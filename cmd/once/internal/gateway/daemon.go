@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/oncelib/once/onceprom"
+	"github.com/oncelib/once/retention"
+)
+
+// ends are the two listeners.
+type ends struct {
+	public, admin net.Listener
+	isTLS         bool
+}
+
+// listen takes both addresses.
+func listen(ctx context.Context, cfg *config) (ends, error) {
+	e := ends{isTLS: cfg.TLS != nil}
+	var err error
+	if e.public, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
+		return e, fmt.Errorf("%w. Try: another address for --listen", err)
+	}
+	if e.admin, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin); err != nil {
+		return e, errors.Join(fmt.Errorf("%w. Try: another address for --admin", err), e.public.Close())
+	}
+	return e, nil
+}
+
+func (e ends) url() string {
+	if e.isTLS {
+		return "https://" + e.public.Addr().String()
+	}
+	return "http://" + e.public.Addr().String()
+}
+
+func (e ends) close() { _, _ = e.public.Close(), e.admin.Close() }
+
+// daemon serves a proxy until it is ended.
+type daemon struct {
+	proxy   *proxy
+	ends    ends
+	counted *onceprom.Metrics
+	wait    duration // between the failure of /readyz and the end of the listener
+	timeout duration // for requests under way
+
+	draining atomic.Bool
+	asking   sync.Mutex // one question to the store at a time
+}
+
+// serve serves until ctx ends, then drains. Each signal of hup is a reload.
+func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func()) error {
+	log := slog.NewLogLogger(d.proxy.log.Handler(), slog.LevelWarn)
+	public := &http.Server{Handler: d.proxy, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: log, Protocols: new(http.Protocols)}
+	public.Protocols.SetHTTP1(true)
+	public.Protocols.SetHTTP2(true)
+	public.Protocols.SetUnencryptedHTTP2(true)
+	admin := &http.Server{Handler: d.admin(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log}
+	defer admin.Close()
+	failed := make(chan error, 2)
+	go func() { failed <- admin.Serve(d.ends.admin) }()
+	go func() {
+		if !d.ends.isTLS {
+			failed <- public.Serve(d.ends.public)
+			return
+		}
+		public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: d.proxy.certificate}
+		failed <- public.ServeTLS(d.ends.public, "", "")
+	}()
+	for {
+		select {
+		case <-hup:
+			reload()
+		case err := <-failed:
+			return errors.Join(err, public.Close())
+		case <-ctx.Done():
+			return d.drain(context.WithoutCancel(ctx), public)
+		}
+	}
+}
+
+// drain ends the server. The load balancer is told first: until it has noticed, requests still come, and are served.
+func (d *daemon) drain(ctx context.Context, public *http.Server) error {
+	d.draining.Store(true)
+	d.proxy.log.InfoContext(ctx, "the gateway ends: it is not ready any more", slog.Duration("wait", time.Duration(d.wait)))
+	timer := time.NewTimer(time.Duration(d.wait))
+	defer timer.Stop()
+	<-timer.C
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.timeout))
+	defer cancel()
+	if err := public.Shutdown(ctx); err != nil {
+		_ = public.Close()
+		return fmt.Errorf("requests were under way for longer than drain_timeout (%v), and were broken off: %w. Try: a longer drain_timeout than the timeout of each route", time.Duration(d.timeout), err)
+	}
+	d.proxy.log.InfoContext(ctx, "the gateway has ended, and no request is under way")
+	return nil
+}
+
+// askTime bounds the question whether the store answers.
+const askTime = 2 * time.Second
+
+// admin is what operators and their machines ask.
+func (d *daemon) admin() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(d.counted)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		switch err := d.ready(r.Context()); {
+		case d.draining.Load():
+			http.Error(w, "it ends", http.StatusServiceUnavailable)
+		case err != nil:
+			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+		default:
+			_, _ = fmt.Fprintln(w, "ok")
+		}
+	})
+	return mux
+}
+
+// ready asks the store.
+func (d *daemon) ready(ctx context.Context) error {
+	if d.draining.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	err := ctx.Err()
+	if err == nil {
+		err = d.proxy.back.ask(ctx)
+	}
+	if err != nil {
+		d.proxy.log.WarnContext(ctx, "not ready: the store does not answer", slog.Any("error", err))
+	}
+	return err
+}
+
+// sweep deletes keys whose retention is over, until stop is called.
+func (p *proxy) sweep(ctx context.Context) (stop func()) {
+	if p.back.ops == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	sweeper := retention.New(p.back.ops, retention.Config{Observe: func(pass retention.Pass) {
+		if pass.Err != nil && ctx.Err() == nil {
+			p.log.WarnContext(ctx, "expired keys cannot be deleted, and this is tried again", slog.Any("error", pass.Err))
+		}
+	}})
+	go func() {
+		defer close(ended)
+		_ = sweeper.Run(ctx) // until stop
+	}()
+	return func() { cancel(); <-ended }
+}

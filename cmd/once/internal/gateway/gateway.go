@@ -1,0 +1,170 @@
+// Package gateway is the commands of once gateway: idempotency keys in front of a service that knows nothing of them.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/telemetry"
+	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/onceprom"
+	"github.com/oncelib/once/store/memstore"
+)
+
+const brief = "give a service idempotency keys that knows nothing of them"
+
+// Noun is once gateway.
+var Noun = cli.Noun{
+	Name: "gateway", Brief: brief, Group: cli.GroupRun,
+	Entries: []cli.Entry{runEntry, checkEntry},
+}
+
+var runEntry = cli.Entry{
+	Name: "gateway", Brief: brief,
+	Help: `Stands in front of a service, and forwards each request with a key once. What it protects is in
+the part "gateway" of once.yaml:
+
+  gateway:
+    upstream: http://127.0.0.1:3000
+    principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}
+    routes:
+      - {match: POST /payments, wait: 5s}
+
+All other requests pass through. Keys and answers are in once-gateway.db, an SQLite file, unless the
+file names another store: several instances need one that they share. On SIGHUP it reads the file
+again; a mistake in it changes nothing. On SIGTERM /readyz fails, requests under way are answered,
+and it ends with the exit code 0. docs/gateway-daemon.md has every setting.`,
+	Make: func() cli.Runner { return new(run) },
+}
+
+type run struct {
+	flags
+	set *pflag.FlagSet
+	key cli.KeyFile
+}
+
+// Flags implements [cli.Runner].
+func (c *run) Flags(fs *pflag.FlagSet) {
+	c.set = fs
+	c.flags.add(fs)
+	c.key.Flags(fs)
+}
+
+func (f *flags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.upstream, "upstream", "", "`URL` of the service: http, https, or h2c for HTTP/2 without TLS (default: that of the file)")
+	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve at (default: that of the file, or "+defaultListen+")")
+	fs.StringVar(&f.admin, "admin", "", "`ADDRESS` of /livez, /readyz and /metrics (default: that of the file, or "+defaultAdmin+")")
+	fs.StringVar(&f.store, "store", "", "`URL` of the database with keys and answers, or receipt for none (default: that of the file, or "+defaultStore+")")
+}
+
+// Run implements [cli.Runner].
+func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // first of all: without it the signal ends the process
+	defer signal.Stop(hup)
+	encrypter, err := c.key.Encrypter()
+	if err != nil {
+		return err
+	}
+	file := m.ConfigFile(c.set)
+	cfg, src, err := read(file, c.flags)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
+	ends, err := listen(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer ends.close()
+	back, err := openBacking(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer back.close()
+	if back.isSQLite && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		log.WarnContext(ctx, "the store is an SQLite file, and this is Kubernetes: two instances would each forward the same key. Try: one replica with strategy Recreate, store: postgres://..., or store: receipt")
+	}
+	p := &proxy{file: file, flags: c.flags, back: back, guards: newGuards(), encrypter: encrypter, log: log}
+	watch, unwatch := telemetry.Watch(ctx, log, gauge.DefaultEvery, append([]gauge.Source{p.guards}, back.gauges...))
+	defer unwatch()
+	counted := onceprom.New(onceprom.Config{Gauges: watch})
+	p.observer = once.Observers(counted, once.Log(log))
+	first, err := p.build(cfg, src)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
+	defer stop()
+	p.begin(running, first)
+	defer func() { p.current.Load().stop() }()
+	defer p.sweep(running)()
+	d := &daemon{proxy: p, ends: ends, counted: counted, wait: *cfg.DrainWait, timeout: cfg.DrainTimeout}
+	fmt.Fprintf(m.Stdout, "store     %s\nadmin     http://%s\nserving   %s\n", back.name, ends.admin.Addr(), ends.url())
+	return d.serve(ctx, hup, func() {
+		if err := p.reload(running); err != nil {
+			log.ErrorContext(ctx, "the new configuration is not used, and the old one stays")
+			fmt.Fprintf(m.Stderr, "%s\n", strings.TrimRight(err.Error(), "\n"))
+			return
+		}
+		log.InfoContext(ctx, "the new configuration is used")
+	})
+}
+
+var checkEntry = cli.Entry{
+	Quick: true, Name: "gateway check", Brief: "find mistakes in the file of a gateway",
+	Help: `Reads once.yaml as once gateway does, and says what is wrong with it, with the line and a caret. It
+opens no database and no listener.`,
+	Make: func() cli.Runner { return new(check) },
+}
+
+type check struct {
+	flags
+	set *pflag.FlagSet
+}
+
+// Flags implements [cli.Runner].
+func (c *check) Flags(fs *pflag.FlagSet) {
+	c.set = fs
+	c.flags.add(fs)
+}
+
+// Run implements [cli.Runner].
+func (c *check) Run(_ context.Context, m *cli.Env, _ []string) error {
+	cfg, err := checked(m.ConfigFile(c.set), c.flags)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(m.Stdout, "upstream  %s\nstore     %s\nroutes    %d\n", cfg.Upstream, nameOfStore(cfg.Store), len(cfg.Routes))
+	return err
+}
+
+// checked returns a config that once gateway would use.
+func checked(file string, f flags) (*config, error) {
+	cfg, src, err := read(file, f)
+	if err != nil {
+		return nil, err
+	}
+	back := new(backing)
+	if cfg.Store != storeReceipt {
+		back.leases = lease.New(memstore.New(), lease.Config{})
+	}
+	if cfg.Receipt != "" {
+		if back.receipts, err = receipt.NewClient("http://127.0.0.1/once-receipt", receipt.ClientConfig{}); err != nil {
+			return nil, err
+		}
+	}
+	_, err = (&proxy{back: back, guards: newGuards()}).build(cfg, src)
+	return cfg, err
+}

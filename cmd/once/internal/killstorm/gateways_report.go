@@ -1,0 +1,134 @@
+package killstorm
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/gateway"
+)
+
+// GatewaysReport is what came of a storm over gateways. Its JSON form is a contract with scripts.
+type GatewaysReport struct {
+	Modes []ModeReport `json:"modes"`
+	OK    bool         `json:"ok"` // stop and check have kept their promises, and the others show what they are for
+
+	ShopKills    int           `json:"-"`
+	GatewayKills int           `json:"-"`
+	Took         time.Duration `json:"-"`
+	Reasons      []string      `json:"-"`
+}
+
+// ModeReport is what came of it in one mode.
+type ModeReport struct {
+	Mode              string `json:"mode"`
+	Requests          int    `json:"requests"` // of the clients
+	Forwards          int    `json:"forwards"` // requests that have reached a shop
+	DoubleEffects     int    `json:"double_effects"`
+	Unknown           int    `json:"unknown"` // orders of which the client knows no more
+	ResolvedByReceipt int    `json:"resolved_by_receipt"`
+	OK                bool   `json:"ok"`
+
+	reasons []string
+}
+
+// shopBooks are what the database of a shop has.
+type shopBooks struct {
+	charges  map[string]int // by order
+	arrivals map[string]int
+	settled  map[string]bool // orders whose first forward has a receipt or a tombstone
+}
+
+// readShopBooks reads the database of a shop, which has ended.
+func readShopBooks(ctx context.Context, db *sql.DB) (b shopBooks, err error) {
+	b = shopBooks{map[string]int{}, map[string]int{}, map[string]bool{}}
+	for _, q := range []struct {
+		query string
+		put   func(order string, n int)
+	}{
+		{"select order_id, count(*) from charge group by order_id", func(order string, n int) { b.charges[order] = n }},
+		{"select order_id, count(*) from arrival group by order_id", func(order string, n int) { b.arrivals[order] = n }},
+		{"select a.order_id, 1 from arrival a join once_receipt r on r.operation = a.operation where a.rowid = (select min(rowid) from arrival where order_id = a.order_id)", func(order string, _ int) { b.settled[order] = true }},
+	} {
+		if err := (Witness{DB: db}).each(ctx, q.query, func(row func(...any) error) error {
+			var order string
+			var n int
+			err := row(&order, &n)
+			q.put(order, n)
+			return err
+		}); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// count compares the databases of the shops of a mode with what the clients know.
+func (s *modeStorm) count(ctx context.Context, r *GatewaysReport) error {
+	m := ModeReport{Mode: s.mode.Name, Requests: int(s.sent.Load())}
+	for n, f := range s.mode.Fronts {
+		b, err := readShopBooks(ctx, f.Books)
+		if err != nil {
+			return fmt.Errorf("the witness cannot see: %w", err)
+		}
+		for i := n; i < len(s.orders); i += len(s.mode.Fronts) {
+			m.add(s.orders[i], b)
+		}
+	}
+	m.OK = len(m.reasons) == 0
+	r.Modes = append(r.Modes, m)
+	r.ShopKills += s.shopDied
+	for _, kills := range s.kills {
+		r.GatewayKills += kills
+	}
+	return nil
+}
+
+// add counts one order.
+func (m *ModeReport) add(o *shopIntent, b shopBooks) {
+	complain := func(format string, args ...any) {
+		m.reasons = append(m.reasons, fmt.Sprintf("%s: %s ", m.Mode, o.Order)+fmt.Sprintf(format, args...))
+	}
+	charges := b.charges[o.Order]
+	m.Forwards += b.arrivals[o.Order]
+	m.DoubleEffects += max(0, charges-1)
+	switch {
+	case charges > 1:
+		complain("is charged %d times", charges)
+	case o.answered && charges == 0:
+		complain("is answered, and not charged")
+	case o.unknown && m.Mode == string(gateway.PolicyCheck):
+		complain("is unknown, although there are receipts")
+	}
+	switch {
+	case o.unknown:
+		m.Unknown++
+	case o.struck && o.answered && b.settled[o.Order]: // its first answer was lost
+		m.ResolvedByReceipt++
+	}
+}
+
+// judge decides. A storm in which nothing went wrong without a gateway, or nothing was unknown, proves nothing.
+func (r *GatewaysReport) judge() {
+	vacuous := func(isMissing bool, sentence string) {
+		if isMissing {
+			r.Reasons = append(r.Reasons, "nothing is proven: "+sentence+". Try: again with more requests, --ops")
+		}
+	}
+	for _, m := range r.Modes {
+		switch m.Mode {
+		case ModeBare, string(gateway.PolicyRetry):
+			vacuous(m.DoubleEffects == 0, m.Mode+" has no double effect")
+			continue
+		case string(gateway.PolicyStop):
+			vacuous(m.Unknown == 0, "stop has nothing unknown")
+		case string(gateway.PolicyCheck):
+			vacuous(m.ResolvedByReceipt == 0, "no receipt has resolved anything")
+		}
+		r.Reasons = append(r.Reasons, m.reasons...)
+	}
+	vacuous(r.ShopKills == 0, "no service was killed")
+	vacuous(r.GatewayKills == 0, "no gateway was killed")
+	r.OK = len(r.Reasons) == 0
+}
