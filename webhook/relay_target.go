@@ -173,14 +173,14 @@ type delivery struct {
 	cause    Cause
 
 	uid, tenant, kind, trace string // of the event
-	bytes             int64
-	slow, moved, over bool // it takes long, it has given its place back, it has ended
-	cut               bool // by the end of Run: it is no attempt
-	ours              bool // this process or its network has failed: it is no attempt either
-	answer            answer
-	wait              time.Duration // until the next attempt; less than 0: it has run out
-	state             *health       // of the target, to be written down
-	notice            int           // of which the owner is to hear: percent of the time until the endpoint is disabled
+	bytes                    int64
+	slow, moved, over        bool // it takes long, it has given its place back, it has ended
+	cut                      bool // by the end of Run: it is no attempt
+	ours                     bool // this process or its network has failed: it is no attempt either
+	answer                   answer
+	wait                     time.Duration // until the next attempt; less than 0: it has run out
+	state                    *health       // of the target, to be written down
+	notice                   int           // of which the owner is to hear: percent of the time until the endpoint is disabled
 }
 
 // note notes what a delivery says of its endpoint. The board is locked. reached is as of [target.isOurs].

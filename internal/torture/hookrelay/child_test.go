@@ -21,6 +21,8 @@ type plan struct {
 	Database harness.Database
 	URL      string
 	TTL      time.Duration
+	At       int64 // it is killed at this point, see strikes, or stopped; 0: never
+	Stop     bool
 	NoFiles  bool // from the moment at which it holds its parts until SIGUSR1; then it prints a line for each request that it could not make
 }
 
@@ -32,9 +34,11 @@ func (p plan) CarryOut(opening context.Context) error {
 		cfg.Observer = newStarved()
 	}
 	return p.Database.Use(opening,
-		func(s harness.Store[pgx.Tx]) error { return webhook.New[pgx.Tx](s, config(p.URL)).Relay(cfg).Run(ctx) },
+		func(s harness.Store[pgx.Tx]) error {
+			return webhook.New[pgx.Tx](watched[pgx.Tx]{s, strikes(p.At, p.Stop)}, config(p.URL)).Relay(cfg).Run(ctx)
+		},
 		func(s harness.Store[*sql.Tx]) error {
-			return webhook.New[*sql.Tx](s, config(p.URL)).Relay(cfg).Run(ctx)
+			return webhook.New[*sql.Tx](watched[*sql.Tx]{s, strikes(p.At, p.Stop)}, config(p.URL)).Relay(cfg).Run(ctx)
 		})
 }
 

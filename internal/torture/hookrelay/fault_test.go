@@ -19,7 +19,9 @@ import (
 )
 
 // isClaim reports whether a statement reads what is due, to begin it.
-func isClaim(st store.Statement) bool { return strings.Contains(st.SQL, "due_at <=") && strings.Contains(st.SQL, ">=") }
+func isClaim(st store.Statement) bool {
+	return strings.Contains(st.SQL, "due_at <=") && strings.Contains(st.SQL, ">=")
+}
 
 // isFinder reports whether a statement reads what is due before the bounds of endpoints.
 func isFinder(st store.Statement) bool { return strings.Contains(st.SQL, "due_at <=") && !isClaim(st) }
