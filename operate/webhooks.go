@@ -25,7 +25,7 @@ type Endpoint struct {
 	Types        []string   `json:"types"`
 	Ordered      bool       `json:"ordered,omitempty"`
 	PublicKey    string     `json:"public_key,omitempty"` // of an endpoint whose secret is a private key
-	State        string     `json:"state"` // of EndpointActive to EndpointDisabled
+	State        string     `json:"state"`                // of EndpointActive to EndpointDisabled
 	DisabledBy   string     `json:"disabled_by,omitempty"`
 	DisabledAt   *time.Time `json:"disabled_at,omitempty"`
 	Failures     int        `json:"failures"` // in a row

@@ -88,7 +88,7 @@ var hooksMutants = []Mutant{
 		Tests: hooksOn("TestResend$/^SQLite$"),
 	},
 	{
-		Name:  "what was delivered is replayed",
+		Name: "what was delivered is replayed",
 		Edits: []Edit{
 			{In: "webhook.(*Endpoints).replay", Old: "a.endpoint = e.id and a.event = v.id", New: "a.endpoint = e.id and a.event = -v.id"},
 			{In: "webhook.replayedInVain", Old: "attempts = 0", New: "attempts < 0"},
