@@ -95,7 +95,7 @@ var dueMutants = []Mutant{
 	{
 		Name:  "each door leads to all owners",
 		Edits: []Edit{{In: "owner.Check", Old: "ctx.Value(entered{}) == p", New: "ctx.Value(entered{}) != nil"}},
-		Tests: in("internal/owner", "TestRanges"),
+		Tests: in("internal/owner", "TestListed"),
 	},
 	{
 		Name:  "what is unknown waits until a handler ends",

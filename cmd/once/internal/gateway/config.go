@@ -30,6 +30,7 @@ type config struct {
 	Principal      principal `yaml:"principal"`
 	Anyone         bool      `yaml:"anyone"` // a short form of principal: {anyone: true}
 	Receipt        string    `yaml:"receipt"`
+	ReceiptsKept   duration  `yaml:"receipts_kept"`
 	Store          string    `yaml:"store"`
 	Routes         []route   `yaml:"routes"`
 	Listen         string    `yaml:"listen"`
@@ -63,6 +64,7 @@ type route struct {
 	Timeout           duration      `yaml:"timeout"`
 	Wait              duration      `yaml:"wait"`
 	Retain            duration      `yaml:"retain"`
+	KeyTime           bool          `yaml:"key_time"`
 	MaxRequest        size          `yaml:"max_request"`
 	MaxStored         size          `yaml:"max_stored"`
 	Headers           []string      `yaml:"headers"`
@@ -277,7 +279,9 @@ func (c *config) unchanged(old *config, src *source) error {
 // gatewayConfig is the config for package gateway, without its store and receipts.
 func (c *config) gatewayConfig() gateway.Config {
 	u, _ := c.upstream() // it was checked
-	cfg := gateway.Config{Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), Engine: once.Config{Retain: time.Duration(c.Retain)}}
+	cfg := gateway.Config{
+		Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
+	}
 	if cfg.Principal = oncehttp.SharedPrincipal(); c.Principal.Header != "" {
 		cfg.Principal = gateway.HeaderPrincipal(c.Principal.Header, prefixes(c.Principal.TrustedFrom)...)
 	}
@@ -285,7 +289,7 @@ func (c *config) gatewayConfig() gateway.Config {
 		cfg.Routes = append(cfg.Routes, gateway.Route{
 			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
 			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), Wait: time.Duration(r.Wait),
-			Retain: time.Duration(r.Retain), MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
+			Retain: time.Duration(r.Retain), KeyTime: r.KeyTime, MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
 		})
 	}
 	return cfg
