@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/oncelib/once/internal/sql/letter"
 )
 
 const (
@@ -17,6 +19,11 @@ type errands struct {
 	places, slow chan struct{}
 	more         chan struct{} // holds one if there may be more to do of a key that has ended
 	working      sync.WaitGroup
+
+	// The next look begins behind these, so that keys that fail or take long hide no others, however many they are. nil and the zero key: at
+	// the first. Only the goroutine that looks has them.
+	lastLetter *letter.Letter
+	lastKey    stream
 
 	mu   sync.Mutex
 	keys map[stream]*errand // that are worked on, or left alone

@@ -69,11 +69,14 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 // pause is how long what has failed so many times is left alone.
 func pause(failures int) time.Duration { return min(minIdle<<min(failures, 10), maxIdle) }
 
-// look finds what is due, and has it done. It waits for no handler, and reports whether there may be more to find at once.
+// look finds what is due behind what looks before have found, and has it done; behind the last it begins again at the first. It
+// waits for no handler, and reports whether there may be more to find at once.
 func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more bool, err error) {
 	taken := e.taken()
-	limit := min(len(taken), maxTaken)
-	letters, err := letter.Due(ctx, in.db, letter.OriginInbox, in.cfg.Consumer, dueLetters, except(taken))
+	limit := dueStreams + min(len(taken), maxTaken)
+	left := except(taken)
+	left.UpTo = e.lastLetter
+	letters, err := letter.Due(ctx, in.db, letter.OriginInbox, in.cfg.Consumer, dueLetters, left)
 	if err != nil {
 		return false, err
 	}
@@ -91,12 +94,24 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 		start(s, func() (bool, error) { return len(letters) == dueLetters, in.redriveAll(ctx, list, fn) })
 	}
 	more = len(letters) == dueLetters
+	switch {
+	case !more:
+		e.lastLetter = nil
+	case started == 0 && !full: // the keys of all of them are taken. Else letters of a key are found in their order
+		last := &letters[len(letters)-1]
+		e.lastLetter = &letter.Letter{UID: last.UID, RedriveAt: last.RedriveAt}
+	}
 	if in.cfg.Order == InOrder && !full {
 		var streams []stream
-		streams, err = in.dueStreams(ctx, dueStreams+limit)
-		more = more || len(streams) == dueStreams+limit
+		streams, err = in.dueStreams(ctx, e.lastKey, limit)
+		more = more || len(streams) == limit
 		for _, s := range streams {
-			start(s, func() (bool, error) { return in.drain(ctx, s, fn) })
+			if start(s, func() (bool, error) { return in.drain(ctx, s, fn) }); !full {
+				e.lastKey = s
+			}
+		}
+		if err == nil && !full && len(streams) < limit {
+			e.lastKey = stream{}
 		}
 	}
 	return full || more && started > 0, err
@@ -154,18 +169,26 @@ func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, f
 	return err
 }
 
-// dueStreams lists keys whose next message is parked and due.
-func (in *Inbox[TX]) dueStreams(ctx context.Context, limit int) (list []stream, err error) {
-	const query = `select p.source, p.topic, p.KEY from once_inbox_position p
+// dueStreams lists keys behind one whose next message is parked and due, in order.
+func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (list []stream, err error) {
+	// The first term of the order is always true: PostgreSQL would else walk all keys, in the order of the primary key.
+	query := "select p.source, p.topic, p.KEY from once_inbox_position p" + indexParked[in.db.Dialect()] + `
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
- where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW) limit ?`
-	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, int64(limit)), func(row sqlplane.Row) error {
+ where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW)
+ and (p.source, p.topic, p.KEY) > (?, ?, ?) order by p.parked > 0, p.source, p.topic, p.KEY limit ?`
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, after.source, after.topic, after.key, int64(limit)), func(row sqlplane.Row) error {
 		var s stream
 		err := row.Scan(&s.source, &s.topic, &s.key)
 		list = append(list, s)
 		return err
 	})
 	return list, err
+}
+
+// indexParked has a database read the keys that have parked messages, and no others.
+var indexParked = map[sqlplane.Dialect]string{
+	sqlplane.SQLite: " indexed by once_inbox_position_parked",
+	sqlplane.MySQL:  " force index (once_inbox_position_parked)",
 }
 
 // tellGaps tells the observer gaps that it was not told before. It returns those that there are.

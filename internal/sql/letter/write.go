@@ -101,7 +101,8 @@ func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, h
 // Except says which letters are left out.
 type Except struct {
 	UIDs []string
-	Keys []ID // of which Source, Topic and Key count
+	Keys []ID    // of which Source, Topic and Key count
+	UpTo *Letter // if it is set: this one, and all that Due lists before it
 }
 
 // Due returns letters whose redrive time has come, at most limit, the oldest time first.
@@ -116,6 +117,11 @@ func Due(ctx context.Context, db sqlplane.Database, origin, consumer string, lim
 	for _, id := range except.Keys {
 		due.WriteString(" and not (source = ? and topic = ? and KEY = ?)")
 		args = append(args, id.Source, id.Topic, id.Key)
+	}
+	if to := except.UpTo; to != nil {
+		due.WriteString(" and redrive_at >= ? and (redrive_at > ? or uid > ?)")
+		at := dialect.StoredTime(db.Dialect(), to.RedriveAt)
+		args = append(args, at, at, to.UID)
 	}
 	due.WriteString(" order by redrive_at, uid limit ?")
 	err = db.Pool().Query(ctx, statement(db.Dialect(), due.String(), append(args, int64(limit))...), func(row sqlplane.Row) error {

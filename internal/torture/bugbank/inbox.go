@@ -154,9 +154,22 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestParkedBesideSlow"),
 	},
 	{
-		Name:  "letters of keys that take long hide those of others",
-		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "except(taken))", New: "letter.Except{})"}},
+		Name: "letters of keys that take long hide those of others",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).look", Old: "except(taken)", New: "letter.Except{}"},
+			{In: "inbox.(*Inbox).look", Old: "left.UpTo = e.lastLetter", New: ""},
+		},
 		Tests: inboxOn("TestRedriveBesideSlow"),
+	},
+	{
+		Name:  "many letters that cannot be applied hide those behind them",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "left.UpTo = e.lastLetter", New: ""}},
+		Tests: inboxOn("TestRedriveBehindMany$/^SQLite$"),
+	},
+	{
+		Name:  "many keys that cannot be read hide those behind them",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "e.lastKey = s\n", New: "e.lastKey = stream{}\n"}},
+		Tests: inboxOn("TestParkedBehindMany$/^SQLite$"),
 	},
 	{
 		Name:  "a key that cannot be read is tried at each look",
