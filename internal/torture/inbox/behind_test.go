@@ -17,12 +17,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// many is how many keys are in trouble: more than one look of Run finds.
-const many = 210
+// How many keys are in trouble: more than a look of Run finds, and leaves out.
+const manyParked, manyLetters = 210, 130
 
-// manyKeys returns message seq of as many keys.
-func manyKeys(seq int64) (list []message.Message) {
-	for n := range many {
+// sickKeys returns message seq of n keys.
+func sickKeys(n int, seq int64) (list []message.Message) {
+	for n := range n {
 		list = append(list, ordered(fmt.Sprintf("a sick %d", n), seq))
 	}
 	return list
@@ -48,14 +48,14 @@ func testParkedBehindMany[TX any](t *testing.T, g *ground[TX]) {
 	must(t, err)
 	knows, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Encrypter: encrypter})
 	blind, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
-	handled(t, knows.HandleBatch(t.Context(), manyKeys(2), g.book), inbox.Parked)
-	handled(t, blind.HandleBatch(t.Context(), manyKeys(1), g.book), inbox.Applied)
+	handled(t, knows.HandleBatch(t.Context(), sickKeys(manyParked, 2), g.book), inbox.Parked)
+	handled(t, blind.HandleBatch(t.Context(), sickKeys(manyParked, 1), g.book), inbox.Applied)
 	g.park(t, blind, "refunds", "healthy")
 	run(t, blind, g.book, func() bool { return g.count(t, "select count(*) from effect where event = 'healthy-2'") == 1 })
-	if n := g.parked(t); n != many {
-		t.Errorf("%d messages are parked, want %d", n, many)
+	if n := g.parked(t); n != manyParked {
+		t.Errorf("%d messages are parked, want %d", n, manyParked)
 	}
-	run(t, knows, g.book, func() bool { return len(g.booked(t)) == 2*many+2 })
+	run(t, knows, g.book, func() bool { return len(g.booked(t)) == 2*manyParked+2 })
 }
 
 // TestRedriveBehindMany: a redriven letter is applied although those of many keys before it are due and cannot be applied.
@@ -68,7 +68,7 @@ func TestRedriveBehindMany(t *testing.T) {
 func testRedriveBehindMany[TX any](t *testing.T, g *ground[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.LatestVersion, Policy: soon(1)})
 	broken := g.failing(func(message.Message) bool { return true })
-	handled(t, in.HandleBatch(t.Context(), append(manyKeys(1), ordered("healthy", 1)), broken), inbox.DeadLettered)
+	handled(t, in.HandleBatch(t.Context(), append(sickKeys(manyLetters, 1), ordered("healthy", 1)), broken), inbox.DeadLettered)
 	g.exec(t, "update once_deadletter set redrive_at = AGO(?)", time.Hour.Microseconds())
 	g.exec(t, "update once_deadletter set redrive_at = NOW where event_id = 'healthy-1'")
 	away := func(ctx context.Context, tx TX, m message.Message) error {
@@ -78,8 +78,8 @@ func testRedriveBehindMany[TX any](t *testing.T, g *ground[TX]) {
 		return g.book(ctx, tx, m)
 	}
 	run(t, in, away, func() bool { return len(g.booked(t)) == 1 })
-	if n := g.letters(t); n != many {
-		t.Errorf("%d letters wait, want %d", n, many)
+	if n := g.letters(t); n != manyLetters {
+		t.Errorf("%d letters wait, want %d", n, manyLetters)
 	}
 	run(t, in, g.book, func() bool { return g.letters(t) == 0 })
 }
