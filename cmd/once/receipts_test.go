@@ -69,6 +69,7 @@ body         3 bytes
 
 // TestReceiptsAlone: the database of a service has the receipts, and no other table of once.
 func TestReceiptsAlone(t *testing.T) {
+	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {
 		run(t, "migrate", "up", "--only", "receipt", "--db", url).want(t, 0)
