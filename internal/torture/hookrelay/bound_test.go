@@ -17,7 +17,7 @@ import (
 // TestOldSnapshot: while a transaction is open that may see all that an endpoint has got, and another endpoint has much that has stopped, a claim reads none of it. The finder
 // reads it, and no delivery waits for that.
 func TestOldSnapshot(t *testing.T) {
-	testenv.Both(t)
+	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const done, most = 20_000, 60
