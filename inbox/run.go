@@ -171,11 +171,11 @@ func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, f
 
 // dueStreams lists keys behind one whose next message is parked and due, in order.
 func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (list []stream, err error) {
-	// The first term of the order is always true: PostgreSQL would else walk all keys, in the order of the primary key.
+	// p.parked > 0 comes first in the order, although it is true: PostgreSQL would else walk the primary key, which has all keys.
 	query := "select p.source, p.topic, p.KEY from once_inbox_position p" + indexParked[in.db.Dialect()] + `
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
  where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW)
- and (p.source, p.topic, p.KEY) > (?, ?, ?) order by p.parked > 0, p.source, p.topic, p.KEY limit ?`
+ and (p.parked > 0, p.source, p.topic, p.KEY) > (true, ?, ?, ?) order by p.parked > 0, p.source, p.topic, p.KEY limit ?`
 	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, after.source, after.topic, after.key, int64(limit)), func(row sqlplane.Row) error {
 		var s stream
 		err := row.Scan(&s.source, &s.topic, &s.key)
