@@ -237,7 +237,7 @@ func testRecoverAndReplay[TX any](t *testing.T, g *ground[TX]) {
 		n, err := everyOf(name)(es, t.Context(), "acme", e.ID, webhook.Period{Since: since.Since, Rate: 0.001})
 		must(t, err)
 		times := g.count(t, "select count(distinct due_at) from once_webhook_delivery where cause = ?", name)
-		if last := g.count(t, "select count(*) from once_webhook_delivery where cause = ? and due_at > AGO(?)", name, -int64(n-2)*1_000_000_000); n < many || times != int(n) || last != 1 {
+		if last := g.count(t, "select count(*) from once_webhook_delivery where cause = ? and due_at > AGO(?)", name, -(n-2)*1_000_000_000); n < many || times != int(n) || last != 1 {
 			t.Errorf("%s: %d became due at %d times, and %d as the last one", name, n, times, last)
 		}
 	}
