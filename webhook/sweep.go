@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,14 +53,14 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s S
 			break
 		}
 		var n int64
-		n, err = w.remove(ctx, "once_webhook_delivery", "event", "endpoint = ? and event < ? and created_at < ?", endpoint, event, since)
+		n, err = w.removeOld(ctx, "once_webhook_delivery", "event", "created_at", since, "endpoint = ? and event < ?", endpoint, event)
 		s.Undelivered += n
 	}
 	if err == nil {
-		s.Events, err = w.remove(ctx, "once_webhook_event", "id", "id < ? and created_at < ?", event, since)
+		s.Events, err = w.removeOld(ctx, "once_webhook_event", "id", "created_at", since, "id < ?", event)
 	}
 	if err == nil {
-		s.Attempts, err = w.remove(ctx, "once_webhook_attempt", "id", "id < ? and at < ?", attempt, since)
+		s.Attempts, err = w.removeOld(ctx, "once_webhook_attempt", "id", "at", since, "id < ?", attempt)
 	}
 	return s, err
 }
@@ -74,18 +75,30 @@ func (w sweeper) text(query string, args ...any) store.Statement {
 // remove deletes the rows of a table for which a condition holds, in the order of a column, and returns how many. Between two transactions it pauses for as long as
 // the last one took, so that others have the database, too.
 func (w sweeper) remove(ctx context.Context, table, column, where string, args ...any) (removed int64, err error) {
+	return w.removeOld(ctx, table, column, "", nil, where, args...)
+}
+
+// removeOld is remove of those rows alone whose time, in a column, is before since; all if that column is "".
+func (w sweeper) removeOld(ctx context.Context, table, column, at string, since any, where string, args ...any) (removed int64, err error) {
+	args = args[:len(args):len(args)]
+	after := int64(-1)
 	for {
 		began := time.Now()
 		var first, last int64
-		batch := fmt.Sprintf("select coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s order by %[1]s limit %[4]d) x", column, table, where, sweepBatch)
-		err = w.db.Pool().Query(ctx, w.text(batch, args...), func(row sqlplane.Row) error { return row.Scan(&first, &last) })
+		// The time is a condition of the delete alone: here it would let PostgreSQL expect few rows, and read all of the table.
+		batch := fmt.Sprintf("select coalesce(min(%[1]s), 0), coalesce(max(%[1]s), 0) from (select %[1]s from %[2]s where %[3]s and %[1]s > ? order by %[1]s limit %[4]d) x", column, table, where, sweepBatch)
+		err = w.db.Pool().Query(ctx, w.text(batch, append(args, after)...), func(row sqlplane.Row) error { return row.Scan(&first, &last) })
 		if err != nil || last == 0 {
 			return removed, err
 		}
+		// Both ends: without the first one PostgreSQL expects a third of the table, and reads all of it.
+		statement, bounds := "delete from "+table+" where "+where+" and "+column+" between ? and ?", slices.Concat(args, []any{first, last})
+		if at != "" {
+			statement, bounds, after = statement+" and "+at+" < ?", append(bounds, since), last
+		}
 		var n int64
 		err = letter.Within(ctx, w.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
-			// Both ends: without the first one PostgreSQL expects a third of the table, and reads all of it.
-			n, err = r.Exec(ctx, w.text("delete from "+table+" where "+where+" and "+column+" between ? and ?", append(args[:len(args):len(args)], first, last)...))
+			n, err = r.Exec(ctx, w.text(statement, bounds...))
 			return err
 		})
 		if err != nil {

@@ -97,7 +97,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "what is older than its retention stays",
-		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ? and created_at < ?"`, New: `"endpoint = ? and event < 0 * ? and created_at < ?"`}},
+		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ?"`, New: `"endpoint = ? and event < 0 * ?"`}},
 		Tests: hooksOn("TestSweep$/^SQLite$"),
 	},
 	{
@@ -112,7 +112,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "a clock that was wrong has the sweep delete what is new",
-		Edits: []Edit{{In: "webhook.sweep", Old: `"id < ? and created_at < ?"`, New: `"id < ? and created_at <> ?"`}},
+		Edits: []Edit{{In: "webhook.(sweeper).removeOld", Old: `" < ?", append(bounds`, New: `" <> ?", append(bounds`}},
 		Tests: hooksOn("TestClockHasJumped$/^SQLite$"),
 	},
 	{
