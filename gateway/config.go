@@ -136,7 +136,7 @@ type Route struct {
 // Forwarded is what has come of a forward, for Begin of a [Route].
 type Forwarded struct {
 	Class     string      // not_sent, refused, completed, unknown_body or unknown
-	Status    int         // of the answer; that of HTTP which says the same as the status of gRPC; 0: there is none
+	Status    int         // of the answer, or the HTTP status that means the same as its grpc-status; 0: no answer
 	Header    http.Header // of the answer; it must not be changed
 	Took      time.Duration
 	Abandoned bool // its own caller has ended it: it tells nothing about the service
