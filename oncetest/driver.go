@@ -19,14 +19,14 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
 	if err != nil {
-		p.suite.tb.Fatal(err)
+		p.suite.now.Fatal(err)
 	}
 	d := plain.Driver()
 	_ = plain.Close() // it has opened nothing yet
 	var base driver.Connector = dsnConnector{dataSourceName, d}
 	if dc, ok := d.(driver.DriverContext); ok {
 		if base, err = dc.OpenConnector(dataSourceName); err != nil {
-			p.suite.tb.Fatal(err)
+			p.suite.now.Fatal(err)
 		}
 	}
 	dialect := sqlplane.PostgreSQL

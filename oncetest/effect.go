@@ -161,15 +161,25 @@ func (e effects) String() string {
 // count counts effects.
 func (s *suite) count() effects {
 	s.tb.Helper()
+	if s.process.isDead() { // it has hung; its pool is gone
+		s.next()
+	}
+	ctx, cancel := context.WithTimeout(s.tb.Context(), maxCall)
+	defer cancel()
 	e := effects{}
 	var err error
 	for range 10 { // connections of the pool may be broken
-		if e, err = s.countTables(); err == nil {
+		if e, err = s.countTables(ctx); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
-		s.tb.Fatalf("oncetest: the effects cannot be counted: %v", err)
+		hint := ""
+		if ctx.Err() != nil {
+			hint = ". Try: give back each connection of the pool, also after an error"
+		}
+		s.hangs()
+		s.now.Fatalf("oncetest: the effects cannot be counted: %v%s", err, hint)
 	}
 	for name, counter := range s.counters {
 		e[name] = float64(counter())
@@ -185,7 +195,7 @@ func (s *suite) count() effects {
 	return e
 }
 
-func (s *suite) countTables() (effects, error) {
+func (s *suite) countTables(ctx context.Context) (effects, error) {
 	e, db := effects{}, s.database
 	if db == nil && len(s.process.databases) > 0 {
 		db = s.process.databases[0]
@@ -194,7 +204,7 @@ func (s *suite) countTables() (effects, error) {
 		return e, nil
 	}
 	if s.tables == nil {
-		tables, err := tablesOf(s.tb.Context(), db, s.ignore)
+		tables, err := tablesOf(ctx, db, s.ignore)
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +216,7 @@ func (s *suite) countTables() (effects, error) {
 		}
 	}
 	for _, t := range *s.tables {
-		if err := e.readTable(s.tb.Context(), db, t); err != nil {
+		if err := e.readTable(ctx, db, t); err != nil {
 			return nil, err
 		}
 	}

@@ -75,7 +75,9 @@ func (s *suite) concurrent() (wrong []string) {
 	for range callers {
 		a := <-answers
 		switch {
-		case !a.final:
+		case a.none:
+			first = a // whatever the others say
+		case !a.final || first.none:
 		case !first.final:
 			first = a
 		case a.text != first.text:
@@ -93,7 +95,11 @@ func (s *suite) mismatch() []string {
 		return nil
 	}
 	first := s.settle(in)
-	if a, _ := s.send(other); a.success {
+	switch a, _ := s.send(other); {
+	case a.none:
+		s.hangs()
+		return []string{"another request with the same key is never answered: " + a.text}
+	case a.success:
 		return []string{"another request with the same key is answered " + a.text}
 	}
 	return s.judge(in, first, before)
@@ -113,7 +119,8 @@ func (s *suite) tryEach(f Fault, format string) {
 		return
 	}
 	ran, struck := 0, 0 // -run may leave out subtests
-	for n, goOn := 1, true; goOn && n <= maxFaults; n++ {
+	s.hung = false
+	for n, goOn := 1, true; goOn && !s.hung && n <= maxFaults; n++ {
 		s.subtest(fmt.Sprintf(format, n), func() (wrong []string, skipped string) {
 			ran++
 			if wrong, goOn = s.tryOne(f, n); !goOn {
@@ -124,6 +131,7 @@ func (s *suite) tryEach(f Fault, format string) {
 		})
 	}
 	switch {
+	case s.hung: // it is said
 	case ran > 0 && struck == 0:
 		s.tb.Errorf("oncetest: no fault of the kind %q has struck. Try: Store and the methods of Process for each connection, or Skip", f)
 	case s.leased && f == FaultDeath && struck > 1 && s.takeovers == 0:

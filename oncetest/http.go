@@ -47,7 +47,7 @@ func HTTP(t testing.TB, s Service) {
 		key := once.NewKey()
 		r, err := recorded(s.Request())
 		if err != nil {
-			t.Fatalf("oncetest: the body of Request: %v", err)
+			tests.now.Fatalf("oncetest: the body of Request: %v", err)
 		}
 		r.header.Set(cmp.Or(s.Header, "Idempotency-Key"), key)
 		return intent{key: key, request: r}

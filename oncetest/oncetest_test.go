@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,6 +74,23 @@ type said struct {
 func (s *said) Error(args ...any) { s.texts = append(s.texts, args...) }
 
 func (s *said) Errorf(format string, args ...any) { s.Error(fmt.Sprintf(format, args...)) }
+
+func (s *said) Fatalf(format string, args ...any) {
+	s.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// complaints runs a test, and returns what it says.
+func complaints(t *testing.T, test func(tb testing.TB)) []any {
+	t.Helper()
+	tb, done := &said{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		test(tb)
+	}()
+	<-done
+	return tb.texts
+}
 
 // TestProvider: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
 func TestProvider(t *testing.T) {

@@ -176,9 +176,11 @@ func (p *Process) die() {
 	if !first {
 		return
 	}
-	for _, l := range lines {
-		l.cut()
+	var cut sync.WaitGroup
+	for _, l := range lines { // at once: a call of one may wait for the transaction of another, and is not cut before it ends
+		cut.Go(l.cut)
 	}
+	cut.Wait()
 	close(p.died)
 }
 

@@ -27,6 +27,7 @@ type answer struct {
 	success bool   // the work is done
 	kind    string // equal in all answers to intents like this one: the status, for HTTP
 	text    string // equal in all final answers to one intent
+	none    bool   // there was no answer in maxCall
 }
 
 // unknown is the kind of an answer that leaves to a person whether there was an effect.
@@ -45,6 +46,7 @@ type suite struct {
 	settings
 
 	tb     testing.TB
+	now    testing.TB // the subtest that runs, or tb: the one that may end
 	start  func(p *Process) func(ctx context.Context, in intent) answer
 	intend func() intent
 	differ func(in intent) (other intent, ok bool) // returns the intent with another request; nil if a handler has no fingerprints
@@ -58,6 +60,7 @@ type suite struct {
 	kind      string          // of the expected answer
 	sums      map[string]bool // the effects that are sums of a column
 	unstable  map[string]bool // the sums in which two requests without a fault differ: a column with a random number, for example
+	hung      bool            // a call had no answer: the kind of fault is not tried further
 	patience  int             // how many times a request is sent before its key counts as stuck
 	takeovers int64
 }
@@ -66,14 +69,14 @@ const (
 	callers   = 8    // of concurrent duplicates
 	maxFaults = 1000 // of one kind
 	patience  = 40
-	impatient = 6 // patience when a key was stuck before, so that a broken handler is reported soon
-	maxCall   = 30 * time.Second
+	impatient = 6                // patience when a key was stuck before, so that a broken handler is reported soon
+	maxCall   = 10 * time.Second // a handler that takes longer waits for something that it will not get
 )
 
 // run runs all subtests.
 func (s *suite) run() {
 	s.tb.Helper()
-	s.patience = patience
+	s.now, s.patience = s.tb, patience
 	s.unstable, s.sums = map[string]bool{}, map[string]bool{}
 	s.next()
 	defer func() { s.process.die() }()
@@ -155,14 +158,28 @@ func (s *suite) send(in intent) (a answer, died bool) {
 	select {
 	case a = <-done:
 	case <-p.died:
+	case <-ctx.Done(): // a handler may wait without its context, for a lock
 	}
-	if p.isDead() {
+	switch {
+	case p.isDead():
 		return answer{}, true
+	case !a.final && ctx.Err() != nil:
+		return noAnswer("by nothing"), false
 	}
 	return a, false
 }
 
-// settle sends a request until it has a final answer.
+func noAnswer(text string) answer {
+	return answer{none: true, text: fmt.Sprintf("%s in %v", text, maxCall)}
+}
+
+// hangs ends a process that does not answer, as a person would who starts it again.
+func (s *suite) hangs() {
+	s.hung = true
+	s.process.die()
+}
+
+// settle sends a request until it has a final answer, or none.
 func (s *suite) settle(in intent) (a answer) {
 	for try := range s.patience {
 		if try > 0 {
@@ -171,8 +188,15 @@ func (s *suite) settle(in intent) (a answer) {
 		if s.process.isDead() {
 			s.next()
 		}
-		s.expireLeases()
-		if a, _ = s.send(in); a.final {
+		if !s.expireLeases() {
+			a = noAnswer("by nothing: the pool of the handler has no connection")
+		} else {
+			a, _ = s.send(in)
+		}
+		if a.none {
+			s.hangs()
+		}
+		if a.final || a.none {
 			return a
 		}
 	}
@@ -180,23 +204,29 @@ func (s *suite) settle(in intent) (a answer) {
 	return a
 }
 
-// expireLeases ends all leases, as time would: a test does not wait for the lease of a process that has died.
-func (s *suite) expireLeases() {
+// expireLeases ends all leases, as time would: a test does not wait for the lease of a process that has died. ok is false if the pool has no connection.
+func (s *suite) expireLeases() (ok bool) {
+	ctx, cancel := context.WithTimeout(s.tb.Context(), maxCall)
+	defer cancel()
 	for _, db := range s.process.databases {
 		expire := store.Statement{
 			SQL:  dialect.Text(db.Dialect(), "update once_operation set lease_until = AGO(?) where state = 1 and lease_until > NOW"),
 			Args: []any{time.Second.Microseconds()},
 		}
-		if n, err := db.Pool().Exec(s.tb.Context(), expire); err == nil { // after an error the next try does it
+		if n, err := db.Pool().Exec(ctx, expire); err == nil { // after an error the next try does it
 			s.takeovers += n
 		}
 	}
+	return ctx.Err() == nil
 }
 
 // judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
 func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
 	a := first
-	if !first.final {
+	switch {
+	case first.none:
+		s.hangs()
+	case !first.final:
 		a = s.settle(in)
 	}
 	if !a.final {
@@ -248,6 +278,8 @@ func (s *suite) subtest(name string, run func() (wrong []string, skipped string)
 		return
 	}
 	t.Run(name, func(t *testing.T) {
+		s.now = t
+		defer func() { s.now = s.tb }()
 		wrong, skipped := run()
 		if len(wrong) > 0 {
 			t.Errorf("oncetest: %s", strings.Join(wrong, "\n\t"))

@@ -53,6 +53,11 @@ var cliMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestEachBugIsSaidOnce"}},
 	},
 	{
+		Name:  "once check takes a key that is repeated for another answer",
+		Edits: []Edit{{In: "probe.withoutKey", Old: "strings.Trim(key, `\"`)", New: "\"\\x00\""}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestEachBugIsSaidOnce"}},
+	},
+	{
 		Name:  "once check follows its pace with each request but those at once",
 		Edits: []Edit{{In: "probe.(*Probe).atOnce", Old: "p.pace.take(ctx, len(messages))", New: "p.pace.take(ctx, 1)"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestPace"}},

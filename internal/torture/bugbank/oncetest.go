@@ -90,7 +90,7 @@ var oncetestMutants = []Mutant{
 	{
 		Name:  "a fault that never strikes is no failure",
 		Edits: []Edit{{In: "oncetest.(*suite).tryEach", Old: "case ran > 0 && struck == 0:", New: "case ran > maxFaults && struck == 0:"}},
-		Tests: []Killer{{Module: ".", Package: "oncetest", Test: "TestAFaultMustStrike"}},
+		Tests: inOncetest("TestAFaultMustStrike"),
 	},
 	{
 		Name:  "a lease that nothing takes over is no failure",
@@ -112,7 +112,29 @@ var oncetestMutants = []Mutant{
 		Edits: []Edit{{In: "oncetest.RequireMessage", Old: "len(found) != 1", New: "len(found) < 1"}},
 		Tests: onStrangers("TestAllInATransactionOfTheTest$/^SQLite$"),
 	},
+	{
+		Name:  "a handler that never answers is waited for",
+		Edits: []Edit{{In: "oncetest.(*suite).send", Old: "case <-ctx.Done():", New: "case <-s.tb.Context().Done():"}},
+		Tests: inOncetest("TestALockThatIsKept"),
+	},
+	{
+		Name:  "a handler that ends with its context is sent the request again",
+		Edits: []Edit{{In: "oncetest.(*suite).send", Old: "!a.final && ctx.Err() != nil", New: "a.kind == \"none\""}},
+		Tests: inOncetest("TestALockThatIsKept"),
+	},
+	{
+		Name:  "effects are counted without a time limit",
+		Edits: []Edit{{In: "oncetest.(*suite).count", Old: "s.countTables(ctx)", New: "s.countTables(s.tb.Context())"}},
+		Tests: inOncetest("TestAConnectionThatIsKept"),
+	},
+	{
+		Name:  "a count that fails ends the test around its subtest",
+		Edits: []Edit{{In: "oncetest.(*suite).subtest", Old: "s.now = t", New: ""}},
+		Tests: inOncetest("TestACountThatFailsEndsItsSubtest"),
+	},
 }
+
+func inOncetest(test string) []Killer { return []Killer{{Module: ".", Package: "oncetest", Test: test}} }
 
 func onStrangers(test string) []Killer {
 	return []Killer{{Module: "internal/torture", Package: "oncetest", Test: test}}

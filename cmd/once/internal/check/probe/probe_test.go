@@ -85,6 +85,8 @@ func TestEachBugIsSaidOnce(t *testing.T) {
 		{"no Retry-After", "retry-after", "retry-after"},
 		{"empty key", "empty", "empty"},
 		{"answers ok", "", ""},
+		{"answers the key", "", ""},
+		{"answers the key + no keys", "ignored", ""}, // and this is no pass
 		// A map in memory, and a middleware with SETNX that lets its key go by time alone.
 		{"checks then acts + compares no bodies + all callers + forgets the status + empty key", "empty leaked mismatch race status", "empty leaked mismatch race status"},
 		{"takes the key before the body + compares no bodies + all callers + forgets headers + no Retry-After", "half-body header leaked mismatch retry-after", "half-body header leaked mismatch retry-after"},
@@ -102,7 +104,7 @@ func TestEachBugIsSaidOnce(t *testing.T) {
 					t.Logf("%+v", f)
 				}
 			}
-			if isBlind := c.bug == "answers ok" && !isCounted; r.Blind != isBlind {
+			if isBlind := strings.HasPrefix(c.bug, "answers ") && !isCounted; r.Blind != isBlind {
 				t.Errorf("%s, counted, %v: blind, %v", c.bug, isCounted, r.Blind)
 			}
 		}

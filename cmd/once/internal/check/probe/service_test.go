@@ -132,6 +132,10 @@ func (s *service) execute(w http.ResponseWriter, key string, o *operation) {
 	if s.with("answers ok") {
 		o.location, o.body = "/charges", "ok"
 	}
+	if s.with("answers the key") {
+		_, bare, _ := strings.Cut(key, "\x00")
+		o.location, o.body = "/charges", fmt.Sprintf(`{"key":%q,"status":"charged"}`, bare)
+	}
 	if s.stored[key] = o; s.with("no keys") {
 		delete(s.stored, key)
 	}
