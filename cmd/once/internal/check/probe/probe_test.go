@@ -86,7 +86,7 @@ func TestEachBugIsSaidOnce(t *testing.T) {
 		{"empty key", "empty", "empty"},
 		{"answers ok", "", ""},
 		{"answers the key", "", ""},
-		{"answers the key + no keys", "ignored", ""}, // and this is no pass
+		{"answers the key + executes retries", "ignored", ""}, // which is no pass
 		// A map in memory, and a middleware with SETNX that lets its key go by time alone.
 		{"checks then acts + compares no bodies + all callers + forgets the status + empty key", "empty leaked mismatch race status", "empty leaked mismatch race status"},
 		{"takes the key before the body + compares no bodies + all callers + forgets headers + no Retry-After", "half-body header leaked mismatch retry-after", "half-body header leaked mismatch retry-after"},

@@ -165,6 +165,8 @@ func (s *service) again(w http.ResponseWriter, o *operation, hash [32]byte) {
 	case isOther && !s.with("compares no bodies") && (!s.with("stores failures") || o.status == http.StatusCreated):
 		refuse(w, http.StatusUnprocessableEntity)
 		return
+	case s.with("executes retries"):
+		s.effects++
 	case s.with("refuses retries"):
 		refuse(w, http.StatusConflict)
 		return
