@@ -25,6 +25,10 @@ type Service struct {
 	// Request makes a request that takes effect, without a key. All requests that it makes must be alike.
 	Request func() *http.Request
 
+	// Other makes a request that takes effect as well, and asks for something else, for [FaultMismatch]. Default: Request with another digit in its body, or
+	// another letter where it has no digit.
+	Other func() *http.Request
+
 	// Header is the name of the header for keys. Default: Idempotency-Key.
 	Header string
 
@@ -43,16 +47,19 @@ func HTTP(t testing.TB, s Service) {
 		h := s.Start(p)
 		return func(ctx context.Context, in intent) answer { return serve(ctx, h, in) }
 	}
-	tests.intend = func() intent {
-		key := once.NewKey()
-		r, err := recorded(s.Request())
+	intend := func(key string, from func() *http.Request) intent {
+		r, err := recorded(from())
 		if err != nil {
-			tests.now.Fatalf("oncetest: the body of Request: %v", err)
+			tests.now.Fatalf("oncetest: the body of a request: %v", err)
 		}
 		r.header.Set(cmp.Or(s.Header, "Idempotency-Key"), key)
 		return intent{key: key, request: r}
 	}
+	tests.intend = func() intent { return intend(once.NewKey(), s.Request) }
 	tests.differ = func(in intent) (other intent, ok bool) {
+		if s.Other != nil {
+			return intend(in.key, s.Other), true
+		}
 		r, _ := in.request.(*request)
 		changed := *r
 		changed.body, ok = anotherBody(r.body)

@@ -2,12 +2,15 @@ package oncetest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -61,6 +64,46 @@ func TestAFaultMustStrike(t *testing.T) {
 	oncetest.Do(tb, w)
 	if text := fmt.Sprint(tb.texts...); len(tb.texts) != 1 || !strings.Contains(text, "no fault of the kind") {
 		t.Errorf("it says %q", text)
+	}
+}
+
+// TestAMismatchMustBeTaken: a handler that compares nothing is found, whatever its body is. If the changed body is one that it never takes, or there is nothing
+// to change, the test asks for another one.
+func TestAMismatchMustBeTaken(t *testing.T) {
+	for _, c := range []struct{ body, other, want string }{
+		{"1000", "", "another request with the same key is answered 200"},
+		{`{"ok":true}`, "", "another request is not taken under a key of its own either: answered 400"},
+		{`{"ok":true}`, `{"ok":false}`, "another request with the same key is answered 200"},
+		{"{}", "", "neither a digit nor a letter"},
+	} {
+		var mu sync.Mutex
+		done := map[string]bool{}
+		request := func(body string) *http.Request {
+			return httptest.NewRequest(http.MethodPost, "http://shop.test/charges", strings.NewReader(body))
+		}
+		s := oncetest.Service{
+			Request: func() *http.Request { return request(c.body) },
+			Count:   map[string]func() int{"charges": func() int { mu.Lock(); defer mu.Unlock(); return len(done) }},
+			Skip:    []oncetest.Fault{oncetest.FaultStore, oncetest.FaultStatement, oncetest.FaultNotSent, oncetest.FaultNotAnswered, oncetest.FaultDeath},
+			Start: func(*oncetest.Process) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if body, err := io.ReadAll(r.Body); err != nil || !json.Valid(body) {
+						http.Error(w, "no JSON", http.StatusBadRequest)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					done[r.Header.Get("Idempotency-Key")] = true
+					fmt.Fprint(w, "charged")
+				})
+			},
+		}
+		if c.other != "" {
+			s.Other = func() *http.Request { return request(c.other) }
+		}
+		if texts := complaints(t, func(tb testing.TB) { oncetest.HTTP(tb, s) }); len(texts) != 1 || !strings.Contains(fmt.Sprint(texts...), c.want) {
+			t.Errorf("%s, %s: it says %q, and not %q", c.body, c.other, texts, c.want)
+		}
 	}
 }
 

@@ -128,6 +128,11 @@ var oncetestMutants = []Mutant{
 		Tests: inOncetest("TestAConnectionThatIsKept"),
 	},
 	{
+		Name:  "a request that is never taken counts as a mismatch that was noticed",
+		Edits: []Edit{{In: "oncetest.(*suite).mismatch", Old: "!a.success {", New: "!a.success && a.none {"}},
+		Tests: inOncetest("TestAMismatchMustBeTaken"),
+	},
+	{
 		Name:  "a count that fails ends the test around its subtest",
 		Edits: []Edit{{In: "oncetest.(*suite).subtest", Old: "s.now = t", New: ""}},
 		Tests: inOncetest("TestACountThatFailsEndsItsSubtest"),
