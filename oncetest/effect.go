@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -16,43 +16,56 @@ import (
 type table struct {
 	name    string   // as it is written in SQL
 	shown   string   // in messages
-	numbers []string // columns with numbers that are no keys
+	numbers []column // with numbers that are no keys
 }
 
 // messages is the table of an outbox. Only its rows are effects.
 const messages = "once_outbox"
 
-// numbersOf are the queries for the tables of a database and their columns with numbers: schema, table, column or "".
+// numbersOf are the queries for the tables of a database and their columns with numbers: schema, table, column or "", type. In SQLite columns without a type may
+// have numbers as well.
 var numbersOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: numbersIn("table_schema not in ('pg_catalog', 'information_schema')", "is_identity = 'NO' and coalesce(column_default, '') not like 'nextval(%'"),
 	sqlplane.MySQL:      numbersIn("table_schema = database()", "extra not like '%auto_increment%'"),
-	sqlplane.SQLite: `select '', m.name, '' from sqlite_master m where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
- union all select '', m.name, p.name from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
- and (p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%double%')`,
+	sqlplane.SQLite: `select '', m.name, '', '' from sqlite_master m where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
+ union all select '', m.name, p.name, 'real' from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and m.name not like 'sqlite\_%' escape '\'
+ and (p.type = '' or p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%double%')`,
 }
 
-// keysOf are the queries for the columns that are keys: in primary and unique keys, and in those of other tables. In MySQL a query for both at once takes minutes.
+// keysOf are the queries for the columns that are keys: in primary keys, in those of other tables, and alone in a unique key. (A balance may be a part of a unique
+// key.) In MySQL a query for both at once takes minutes.
 var keysOf = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: `select table_schema, table_name, column_name from information_schema.key_column_usage`,
-	sqlplane.MySQL:      `select table_schema, table_name, column_name from information_schema.key_column_usage where table_schema = database()`,
-	sqlplane.SQLite: `select '', m.name, p.name from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and p.pk > 0
- union select '', m.name, f."from" from sqlite_master m, pragma_foreign_key_list(m.name) f where m.type = 'table'
- union select '', m.name, i.name from sqlite_master m, pragma_index_list(m.name) l, pragma_index_info(l.name) i where m.type = 'table' and l."unique"`,
+	sqlplane.PostgreSQL: `select n.nspname::text, r.relname::text, a.attname::text, '' from pg_constraint c join pg_class r on r.oid = c.conrelid
+ join pg_namespace n on n.oid = r.relnamespace join pg_attribute a on a.attrelid = r.oid and a.attnum = any(c.conkey)
+ where c.contype in ('p', 'f') or c.contype = 'u' and cardinality(c.conkey) = 1`,
+	sqlplane.MySQL: `select table_schema, table_name, column_name, '' from information_schema.key_column_usage
+ where table_schema = database() and (constraint_name = 'PRIMARY' or referenced_table_name is not null)
+ union select table_schema, table_name, min(column_name), '' from information_schema.key_column_usage
+ where table_schema = database() group by table_schema, table_name, constraint_name having count(*) = 1`,
+	sqlplane.SQLite: `select '', m.name, p.name, '' from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table' and p.pk > 0
+ union select '', m.name, f."from", '' from sqlite_master m, pragma_foreign_key_list(m.name) f where m.type = 'table'
+ union select '', m.name, i.name, '' from sqlite_master m, pragma_index_list(m.name) l, pragma_index_info(l.name) i where m.type = 'table' and l."unique"
+ and i.name is not null and (select count(*) from pragma_index_info(l.name)) = 1`,
 }
 
 func numbersIn(schema, noKey string) string {
-	return `select table_schema, table_name, '' from information_schema.tables where table_type = 'BASE TABLE' and ` + schema +
-		` union all select table_schema, table_name, column_name from information_schema.columns where ` + schema + ` and ` + noKey + `
+	return `select table_schema, table_name, '', '' from information_schema.tables where table_type = 'BASE TABLE' and ` + schema +
+		` union all select table_schema, table_name, column_name, data_type from information_schema.columns where ` + schema + ` and ` + noKey + `
  and data_type in ('tinyint', 'smallint', 'mediumint', 'int', 'integer', 'bigint', 'decimal', 'numeric', 'real', 'float', 'double', 'double precision')`
 }
 
 // column is a column of a table; name is "" for the table itself.
-type column struct{ schema, table, name string }
+type column struct{ schema, table, name, kind string }
+
+// isFloat reports whether sums of the column are not exact.
+func (c column) isFloat() bool {
+	return slices.Contains([]string{"real", "float", "double", "double precision"}, c.kind)
+}
 
 func columnsOf(ctx context.Context, db sqlplane.Database, query string) (list []column, err error) {
 	err = db.Pool().Query(ctx, store.Statement{SQL: query}, func(row sqlplane.Row) error {
 		var c column
-		err := row.Scan(&c.schema, &c.table, &c.name)
+		err := row.Scan(&c.schema, &c.table, &c.name, &c.kind)
 		list = append(list, c)
 		return err
 	})
@@ -86,8 +99,8 @@ func tablesOf(ctx context.Context, db sqlplane.Database, ignored []string) (list
 			}
 			found[shown] = len(list)
 			list = append(list, table{name: full, shown: shown})
-		case known && c.table != messages && !slices.Contains(keys, c) && !slices.Contains(ignored, shown+"."+c.name):
-			list[at].numbers = append(list[at].numbers, c.name)
+		case known && c.table != messages && !slices.Contains(keys, column{c.schema, c.table, c.name, ""}) && !slices.Contains(ignored, shown+"."+c.name):
+			list[at].numbers = append(list[at].numbers, c)
 		}
 	}
 	return list, nil
@@ -102,49 +115,89 @@ func quoted(d sqlplane.Dialect, name string) string {
 }
 
 // effects are numbers by their names.
-type effects map[string]float64
+type effects map[string]*big.Rat
+
+func (e effects) add(name string, n *big.Rat) {
+	if e[name] == nil {
+		e[name] = new(big.Rat)
+	}
+	e[name].Add(e[name], n)
+}
+
+// sumOf is the sum of a column as a text: one number or several, which are to be added. Sums are exact, unless the column is not.
+var sumOf = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: "coalesce(sum(COLUMN), 0)::text",
+	sqlplane.MySQL:      "cast(coalesce(sum(COLUMN), 0) as char)",
+	// A sum of integers that does not fit in 64 bits is an error.
+	sqlplane.SQLite: `coalesce(sum(case typeof(COLUMN) when 'integer' then COLUMN / 1000000000 end), 0) || '000000000 '
+ || coalesce(sum(case typeof(COLUMN) when 'integer' then COLUMN % 1000000000 end), 0) || ' '
+ || printf('%!.17g', total(case typeof(COLUMN) when 'real' then COLUMN end))`,
+}
 
 // readTable adds the effects in a table to e.
 func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) error {
-	var query strings.Builder
-	query.WriteString("select count(*)")
-	for _, column := range t.numbers {
-		sum := "coalesce(sum(" + quoted(db.Dialect(), column) + "), 0)"
-		if db.Dialect() == sqlplane.PostgreSQL {
-			sum += "::double precision"
-		} else {
-			sum += " + 0.0e0"
-		}
-		query.WriteString(", " + sum)
+	query := "select count(*)"
+	for _, c := range t.numbers {
+		query += ", " + strings.ReplaceAll(sumOf[db.Dialect()], "COLUMN", quoted(db.Dialect(), c.name))
 	}
-	query.WriteString(" from " + t.name)
 	var rows int64
-	sums := make([]float64, len(t.numbers))
+	sums := make([]string, len(t.numbers))
 	into := []any{&rows}
 	for i := range sums {
 		into = append(into, &sums[i])
 	}
-	err := db.Pool().Query(ctx, store.Statement{SQL: query.String()}, func(row sqlplane.Row) error { return row.Scan(into...) })
-	e[t.shown] += float64(rows)
-	for i, column := range t.numbers {
-		e[t.shown+"."+column] += sums[i]
+	err := db.Pool().Query(ctx, store.Statement{SQL: query + " from " + t.name}, func(row sqlplane.Row) error { return row.Scan(into...) })
+	e.add(t.shown, big.NewRat(rows, 1))
+	for i, c := range t.numbers {
+		for text := range strings.FieldsSeq(sums[i]) {
+			if n, ok := new(big.Rat).SetString(text); ok { // not Infinity or NaN
+				e.add(t.shown+"."+c.name, n)
+			}
+		}
 	}
 	return err
 }
 
-// since returns what has been added to before, without what has not changed.
-func (e effects) since(before effects) effects {
+// since counts effects, and returns what has been added to before, without what has not changed.
+func (s *suite) since(before effects) effects {
+	s.tb.Helper()
 	added := effects{}
-	for name, n := range e {
-		if d := n - before[name]; math.Abs(d) > 1e-6 {
-			added[name] = math.Round(d*1e6) / 1e6
+	for name, n := range s.count() {
+		d := new(big.Rat).Set(n)
+		if b := before[name]; b != nil {
+			d.Sub(d, b)
+		}
+		if s.sums[name] { // floating point
+			d.SetString(d.FloatString(6))
+		}
+		if d.Sign() != 0 {
+			added[name] = d
 		}
 	}
 	return added
 }
 
 // equal reports whether two requests have had the same effects.
-func (e effects) equal(other effects) bool { return maps.Equal(e, other) }
+func (e effects) equal(other effects) bool {
+	return maps.EqualFunc(e, other, func(a, b *big.Rat) bool { return a.Cmp(b) == 0 })
+}
+
+// equalIn is equal for one name.
+func (e effects) equalIn(name string, other effects) bool {
+	a, b := e[name], other[name]
+	return a == b || a != nil && b != nil && a.Cmp(b) == 0
+}
+
+// within reports whether e is no more than all, in the direction of all: a debit is negative.
+func (e effects) within(all effects) bool {
+	for name, n := range e {
+		most := all[name]
+		if most == nil || n.Sign() != most.Sign() || new(big.Rat).Abs(n).Cmp(new(big.Rat).Abs(most)) > 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // String lists effects.
 func (e effects) String() string {
@@ -153,7 +206,14 @@ func (e effects) String() string {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(e)) {
-		list = append(list, fmt.Sprintf("%s %+g", name, e[name]))
+		text := e[name].FloatString(18)
+		if strings.Contains(text, ".") {
+			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+		}
+		if e[name].Sign() > 0 {
+			text = "+" + text
+		}
+		list = append(list, name+" "+text)
 	}
 	return strings.Join(list, ", ")
 }
@@ -182,16 +242,16 @@ func (s *suite) count() effects {
 		s.now.Fatalf("oncetest: the effects cannot be counted: %v%s", err, hint)
 	}
 	for name, counter := range s.counters {
-		e[name] = float64(counter())
+		e.add(name, big.NewRat(int64(counter()), 1))
 	}
 	for i, p := range s.providers {
 		name := "effects at the provider"
 		if i > 0 {
 			name += fmt.Sprint(" ", i+1)
 		}
-		e[name] = float64(p.Effects())
+		e.add(name, big.NewRat(int64(p.Effects()), 1))
 	}
-	maps.DeleteFunc(e, func(name string, _ float64) bool { return s.unstable[name] })
+	maps.DeleteFunc(e, func(name string, _ *big.Rat) bool { return s.unstable[name] })
 	return e
 }
 
@@ -210,8 +270,8 @@ func (s *suite) countTables(ctx context.Context) (effects, error) {
 		}
 		s.tables = &tables
 		for _, t := range tables {
-			for _, column := range t.numbers {
-				s.sums[t.shown+"."+column] = true
+			for _, c := range t.numbers {
+				s.sums[t.shown+"."+c.name] = c.isFloat()
 			}
 		}
 	}

@@ -4,7 +4,7 @@ package bugbank
 var oncetestMutants = []Mutant{
 	{
 		Name:  "effects are counted after the duplicate only",
-		Edits: []Edit{{In: "oncetest.(*suite).judge", Old: "added := s.count().since(before)", New: "_ = s.settle(in)\nadded := s.count().since(before)"}},
+		Edits: []Edit{{In: "oncetest.(*suite).judge", Old: "added := s.since(before)", New: "_ = s.settle(in)\nadded := s.since(before)"}},
 		Tests: onStrangers("TestEachBugIsFound$/^SQLite$/^takes_a_conflict_for_a_duplicate$"),
 	},
 	{
@@ -131,6 +131,16 @@ var oncetestMutants = []Mutant{
 		Name:  "a request that is never taken counts as a mismatch that was noticed",
 		Edits: []Edit{{In: "oncetest.(*suite).mismatch", Old: "!a.success {", New: "!a.success && a.none {"}},
 		Tests: inOncetest("TestAMismatchMustBeTaken"),
+	},
+	{
+		Name:  "a sum is read as a number of floating point",
+		Edits: []Edit{{In: "sumOf", Old: `"coalesce(sum(COLUMN), 0)::text"`, New: `"coalesce(sum(COLUMN)::double precision, 0)::text"`}},
+		Tests: onStrangers("TestEachBugIsFound$/^pgxstore$/^updates_with_the_pool$"),
+	},
+	{
+		Name:  "two debits are no more than one",
+		Edits: []Edit{{In: "oncetest.(effects).within", Old: "new(big.Rat).Abs(n).Cmp(new(big.Rat).Abs(most)) > 0", New: "n.Cmp(most) > 0"}},
+		Tests: inOncetest("TestADebitIsAnEffect"),
 	},
 	{
 		Name:  "a count that fails ends the test around its subtest",

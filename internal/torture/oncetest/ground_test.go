@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 // The tables of the strangers. A row of seen is a key that a handler without once knows.
 var tables = []string{
 	"create table refund (id integer primary key, account varchar(40), amount integer not null)",
-	"create table account (name varchar(40) primary key, balance integer not null)",
-	"insert into account values ('acme', 1000)",
+	"create table account (name varchar(40) primary key, balance bigint not null, unique (name, balance))", // a part of a unique key, and more than a float64 has
+	"insert into account values ('acme', 4000000000000000000)",
 	"create table audit (what varchar(40))",
 	"create table seen (name varchar(100) not null, state varchar(10) not null, answer varchar(100))",
 	"create table mark (name varchar(100) primary key)",
