@@ -121,7 +121,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 		return 0, true, s.down(err)
 	}
 	defer func() { _ = conn.Close() }()
-	err = conn.QueryRowContext(ctx, compound).Scan(append([]any{&rows}, into...)...)
+	err = conn.QueryRowContext(sqlguard.OwnText(ctx), compound).Scan(append([]any{&rows}, into...)...)
 	switch {
 	case err == nil:
 		return rows, true, nil

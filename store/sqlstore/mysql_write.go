@@ -11,14 +11,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// writeMySQL writes a record. If the transaction has claimed it from the beginning, that is done on MariaDB
-// together with COMMIT.
+// writeMySQL writes a record. If the transaction has claimed it from the beginning, and the server takes several statements in a packet, it
+// travels with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // or the record would be written by itself
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
-		if err == nil && t.s.compound { // where COMMIT checks it again
-			_, err = t.tx.ExecContext(ctx, sqlguard.Begun)
-		}
 		switch {
 		case err == nil:
 		case sqlguard.MySQL.Refused(err):
@@ -41,20 +38,25 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
-	finish := fill(mysqlRelease, c.ID.Scope, c.ID.Key)
-	if c.Next.State != store.StateAbsent {
-		finish = fill(mysqlFinish, mysqlRecord(c)...)
-	}
-	if t.s.compound && t.conn != nil && !t.id.IsZero() {
-		t.guard.Last(finish + "; if row_count() <> 1 then signal sqlstate '45000' set message_text = '" + claimLost + "'; end if")
-		return nil
-	}
 	if t.recordIsMissing() {
 		if c.Next.State == store.StateAbsent {
 			return nil // as it has been all the while
 		}
-		_, err := t.tx.ExecContext(ctx, fill(mysqlInsert, mysqlRecord(c)...))
-		return t.recordFailed(err)
+		insert := t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...)
+		if t.s.several {
+			t.guard.Last(insert...)
+			return nil
+		}
+		for _, statement := range insert {
+			if _, err := t.tx.ExecContext(ctx, statement); err != nil {
+				return t.recordFailed(err)
+			}
+		}
+		return nil
+	}
+	finish := fill(mysqlRelease, c.ID.Scope, c.ID.Key)
+	if c.Next.State != store.StateAbsent {
+		finish = fill(mysqlFinish, mysqlRecord(c)...)
 	}
 	written, err := claimed(t.tx.ExecContext(ctx, finish))
 	switch {
@@ -204,7 +206,9 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(dc any) (err error) {
 		session, _ := sqlguard.SessionOf(dc, sqlguard.MySQL)
-		s.compound, err = session.HasCompounds(ctx)
+		if s.compound, err = session.HasCompounds(ctx); err == nil {
+			s.several, err = session.TakesSeveral(ctx)
+		}
 		return err
 	})
 }

@@ -85,6 +85,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,7 @@ type Store struct {
 	logged    sync.Once         // and that it was logged: by the first operation, and not for an operator who only looks
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
+	several      bool         // MySQL: connections take several statements in a packet
 	schema       string       // MySQL: the name of the database
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
 	joins        atomic.Int64 // MySQL: how many there have been
@@ -128,18 +130,44 @@ func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	if !ok {
 		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which is told", driverName)
 	}
+	if d == sqlplane.MySQL {
+		if name, asks := severalInPacket(dataSourceName); asks {
+			if c, err := connectorOf(driverName, name); err == nil { // a charset may be one in which the driver cannot interpolate
+				return sql.OpenDB(sqlguard.WrapAlone(c, guards[d])), nil
+			}
+		}
+	}
+	c, err := connectorOf(driverName, dataSourceName)
+	if err != nil {
+		return nil, err
+	}
+	return OpenDB(d, c), nil
+}
+
+func connectorOf(driverName, dataSourceName string) (driver.Connector, error) {
 	plain, err := sql.Open(driverName, dataSourceName)
 	if err != nil {
 		return nil, err
 	}
-	var c driver.Connector = dsnConnector{dataSourceName, plain.Driver()}
-	if dc, ok := plain.Driver().(driver.DriverContext); ok {
-		if c, err = dc.OpenConnector(dataSourceName); err != nil {
-			return nil, err
-		}
-	}
 	_ = plain.Close() // it has opened nothing yet
-	return OpenDB(d, c), nil
+	if dc, ok := plain.Driver().(driver.DriverContext); ok {
+		return dc.OpenConnector(dataSourceName)
+	}
+	return dsnConnector{dataSourceName, plain.Driver()}, nil
+}
+
+// severalInPacket is a data source name of MySQL that allows several statements in a packet, with arguments among them, unless it says
+// whether it does.
+func severalInPacket(name string) (asking string, asks bool) {
+	_, parameters, some := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], "?")
+	if strings.Contains(parameters, "multiStatements=") {
+		return name, false
+	}
+	name += map[bool]string{false: "?", true: "&"}[some] + "multiStatements=true"
+	if !strings.Contains(parameters, "interpolateParams=") {
+		name += "&interpolateParams=true"
+	}
+	return name, true
 }
 
 // OpenDB is [sql.OpenDB] with the guard that [New] asks for.

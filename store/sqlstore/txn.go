@@ -26,7 +26,6 @@ type txn struct {
 	restore       string        // gives the session its bounds back; "": they have not changed
 	stop          func() bool   // keeps the caller's context from cancelling
 	freed         bool          // of connection and turn
-	hasRow        bool          // MySQL: the row was there, had expired, and says "unknown" now
 	ifEnded       *store.Change // MySQL: that was written before a statement which may end the transaction
 
 	hasTurn bool                // SQLite: to write
