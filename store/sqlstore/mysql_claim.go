@@ -57,19 +57,15 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	return nil, t.seen.row.live(), isBroken, err
 }
 
-// claimMySQL asks for the lock of the operation, looks it up, and begins.
+// claimMySQL asks for the lock of the operation, looks it up, and begins. For a first attempt, and for a batch, it does no more than put the
+// claim in front of BEGIN: it then fails, with the statement that it travels with.
 func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (granted bool, err error) {
-	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
-	if err != nil {
-		t.letGo(ctx, opts.ID)
+	t.blind = t.s.several && (opts.First || opts.Batch) && opts.StaleAfter.IsZero()
+	t.batch = t.blind && opts.Batch
+	if t.blind {
+		t.guard.Opening(append(t.timeoutsMySQL(opts.Timeouts), t.s.claimOrFail(opts))...)
+	} else if granted, err = t.lookMySQL(ctx, opts); !granted || err != nil {
 		return false, err
-	}
-	t.seen.row = found
-	if !locked {
-		if found.live().State == store.StateAbsent { // as the transaction that has the lock leaves it
-			t.seen.row = row{Record: store.Record{State: store.StateRunning}}
-		}
-		return false, nil
 	}
 	t.guard.DoAfter(t.s.unlock(opts.ID))
 	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
@@ -86,6 +82,20 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 		return false, err
 	}
 	return true, t.setTimeouts(ctx, opts.Timeouts)
+}
+
+// lookMySQL claims and looks up. What it has found is in t.seen.
+func (t *txn) lookMySQL(ctx context.Context, opts store.BeginOptions) (granted bool, err error) {
+	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
+	if err != nil {
+		t.letGo(ctx, opts.ID)
+		return false, err
+	}
+	t.seen.row = found
+	if !locked && found.live().State == store.StateAbsent { // as the transaction that has the lock leaves it
+		t.seen.row = row{Record: store.Record{State: store.StateRunning}}
+	}
+	return locked, nil
 }
 
 // replaceExpired are the statements that insert a record in the place of one that has expired, if there is one.

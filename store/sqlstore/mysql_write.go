@@ -44,7 +44,9 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		}
 		insert := t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...)
 		if t.s.several {
-			t.guard.Last(insert...)
+			for _, statement := range insert {
+				t.guard.Last(sqlguard.Statement{Text: statement})
+			}
 			return nil
 		}
 		for _, statement := range insert {

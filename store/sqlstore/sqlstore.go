@@ -291,7 +291,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		}
 		return r.live(), nil
 	case sqlplane.MySQL:
-		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}, false))
+		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}))
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}
