@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // A first attempt and a batch are not looked up where the server takes several statements in a packet: the claim travels with the first
-// statement, and the primary key finds a record that is there. A batch is one packet. Whatever it is refused for, the next try, which claims
-// and looks up before it runs statement by statement, finds out.
+// statement, and the primary key finds a record that is there. A batch is one packet: it is claimed by its COMMIT. A key that is there, whichever
+// it is of, has the next try look up before it runs statement by statement.
 
 // mysqlFail is a number beyond the largest if a condition is true, so that its statement fails and the server ends the packet. DO would not fail.
 const mysqlFail = "set @once_failed = ~0 + (?)"
@@ -64,10 +65,24 @@ func (t *txn) notOpened() error {
 	return nil
 }
 
-// blindly is the error of a COMMIT that has claimed blindly, or has committed a batch.
-func (t *txn) blindly(err error) error {
-	if !t.blind || store.KindOf(err) != store.KindOther || errors.As(err, new(*sqlguard.RefusedError)) {
-		return err
+// openBlind sends the claim of a first attempt whose handler has run nothing. It must not travel with COMMIT: if the answer to that were lost, a
+// look-up that finds nothing would prove nothing.
+func (t *txn) openBlind(ctx context.Context) error {
+	if !t.blind || t.batch {
+		return nil
 	}
-	return &store.Error{Kind: store.KindTaken, Err: err}
+	return sqlguard.OpenTx(ctx, t.tx)
+}
+
+// blindly is the error of a COMMIT with which a claim or writes have travelled.
+func (t *txn) blindly(err error) error {
+	code, _ := sqlguard.MySQLCode(err)
+	switch {
+	case !t.blind, code != mysqlOutOfRange:
+	case strings.Contains(err.Error(), "get_lock"):
+		return &store.Error{Kind: store.KindTaken, Err: err}
+	case strings.Contains(err.Error(), "row_count"):
+		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrRows, err)}
+	}
+	return err
 }

@@ -53,7 +53,7 @@ func (t *txn) limit(opts store.BeginOptions) {
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // ClaimsByCommit implements [store.CommitClaimer].
-func (t *txn) ClaimsByCommit() bool { return t.s.byCommit }
+func (t *txn) ClaimsByCommit() bool { return t.s.byCommit || t.batch }
 
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
@@ -144,7 +144,10 @@ func (t *txn) free() {
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
 	t.guard.AllowCommit()
-	err := t.write(ctx, c)
+	err := t.openBlind(ctx)
+	if err == nil {
+		err = t.write(ctx, c)
+	}
 	if err == nil {
 		if err = t.commit(); err == nil {
 			return nil
