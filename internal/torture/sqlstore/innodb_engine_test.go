@@ -37,15 +37,15 @@ func TestTablesThatAreNotTransactional(t *testing.T) {
 			engine string
 			told   bool // that all is well, and the caller of a join rolls back all the same
 		}{
-			"fails":               {after: fails},
-			"fails, MEMORY":       {after: fails, engine: "MEMORY"},
-			"fails, CSV":          {after: fails, engine: "CSV"},
-			"declines":            {after: func(context.Context, *sql.Tx) error { return &once.Failure{Code: "declined"} }},
-			"swallows an error":   {after: func(ctx context.Context, tx *sql.Tx) error { _, _ = tx.ExecContext(ctx, "select nothing"); return nil }},
-			"calls Commit":        {after: func(_ context.Context, tx *sql.Tx) error { _ = tx.Commit(); return nil }},
-			"calls Rollback":      {after: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }},
-			"loses a deadlock":    {after: func(ctx context.Context, tx *sql.Tx) error { return loseDeadlock(ctx, t, db, tx) }},
-			"swallows a deadlock": {after: func(ctx context.Context, tx *sql.Tx) error { _ = loseDeadlock(ctx, t, db, tx); return nil }},
+			"fails":                  {after: fails},
+			"fails, MEMORY":          {after: fails, engine: "MEMORY"},
+			"fails, CSV":             {after: fails, engine: "CSV"},
+			"declines":               {after: func(context.Context, *sql.Tx) error { return &once.Failure{Code: "declined"} }},
+			"swallows an error":      {after: func(ctx context.Context, tx *sql.Tx) error { _, _ = tx.ExecContext(ctx, "select nothing"); return nil }},
+			"calls Commit":           {after: func(_ context.Context, tx *sql.Tx) error { _ = tx.Commit(); return nil }},
+			"calls Rollback":         {after: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() }},
+			"loses a deadlock":       {after: func(ctx context.Context, tx *sql.Tx) error { return loseDeadlock(ctx, t, db, tx) }},
+			"swallows a deadlock":    {after: func(ctx context.Context, tx *sql.Tx) error { _ = loseDeadlock(ctx, t, db, tx); return nil }},
 			"fails, and had expired": {after: fails},
 			"fails, a temporary table": {after: func(ctx context.Context, tx *sql.Tx) error {
 				run(t, tx, "create temporary table scratch (n int)")
