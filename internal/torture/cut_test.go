@@ -20,11 +20,8 @@ import (
 // committing ends what the connections of a store send when they commit. Nothing
 // is prepared here, so that it can be seen.
 func committing(store string) string {
-	switch store {
-	case harness.MariaDB:
-		return "; COMMIT; END"
-	case harness.MySQL:
-		return "\x03COMMIT"
+	if innodb(store) {
+		return "COMMIT; DO " // what is to be done after
 	}
 	return "COMMIT\x00"
 }
