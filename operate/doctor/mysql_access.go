@@ -85,7 +85,7 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil
+		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // it is the finding
 	case !kept.Bool:
 		return warn("this server does not keep locks of sessions: duplicates of an operation run beside each other, until the key lets one of them commit", try), nil
 	}

@@ -39,22 +39,7 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		return err
 	}
 	if t.recordIsMissing() {
-		if c.Next.State == store.StateAbsent {
-			return nil // as it has been all the while
-		}
-		insert := t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...)
-		if t.s.several {
-			for _, statement := range insert {
-				t.guard.Last(sqlguard.Statement{Text: statement})
-			}
-			return nil
-		}
-		for _, statement := range insert {
-			if _, err := t.tx.ExecContext(ctx, statement); err != nil {
-				return t.recordFailed(err)
-			}
-		}
-		return nil
+		return t.insertMySQL(ctx, c)
 	}
 	finish := fill(mysqlRelease, c.ID.Scope, c.ID.Key)
 	if c.Next.State != store.StateAbsent {
@@ -66,6 +51,23 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		return t.s.failed(err, false)
 	case !written:
 		return &store.Error{Kind: store.KindMisused, Err: errors.New(claimLost)}
+	}
+	return nil
+}
+
+// insertMySQL inserts the record of the claim, or has it travel with COMMIT.
+func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
+	if c.Next.State == store.StateAbsent {
+		return nil // as it has been all the while
+	}
+	for _, statement := range t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...) {
+		if t.s.several {
+			t.guard.Last(sqlguard.Statement{Text: statement})
+			continue
+		}
+		if _, err := t.tx.ExecContext(ctx, statement); err != nil {
+			return t.recordFailed(err)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
@@ -22,14 +23,16 @@ const (
 	mysqlNotReplica = "(select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k limit ?"
 )
 
-func unfinishedMySQL(page upkeep.Listing) (text string) {
+func unfinishedMySQL(page upkeep.Listing) string {
+	var text strings.Builder
 	for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateWaiting} {
 		if page.State == store.StateAbsent || page.State == state {
-			text += fill(mysqlUnfinished, int64(state), page.After.Scope, page.After.Scope, page.After.Key, page.Due,
-				page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit))
+			text.WriteString(fill(mysqlUnfinished, int64(state), page.After.Scope, page.After.Scope, page.After.Key, page.Due,
+				page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
 		}
 	}
-	return text + fill(mysqlNotReplica, int64(page.Limit))
+	text.WriteString(fill(mysqlNotReplica, int64(page.Limit)))
+	return text.String()
 }
 
 // Unfinished implements [upkeep.Lister]. On a standby it is an error: what is not there yet would be

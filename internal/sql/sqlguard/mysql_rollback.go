@@ -135,14 +135,14 @@ func (c *conn) warned(ctx context.Context) bool {
 }
 
 // incompletely reads warnings: whether there are any, and whether one is of an incomplete rollback.
-func incompletely(warnings driver.Rows) (incomplete, any bool) {
+func incompletely(warnings driver.Rows) (incomplete, some bool) {
 	for row := make([]driver.Value, len(warnings.Columns())); warnings.Next(row) == nil; { // level, code, message
-		any = true
+		some = true
 		if len(row) > 1 {
 			incomplete = incomplete || number(row[1]) == strconv.Itoa(mysqlIncomplete)
 		}
 	}
-	return incomplete, any
+	return incomplete, some
 }
 
 // number is an integer that a driver may return as text.
