@@ -198,9 +198,10 @@ func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 		order = append(order, tenant)
 		return "", nil
 	}).SafeToRepeat()
-	d := saga.New("fair", func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }, note)
-	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, d)
-	start := func(tenant string, n int) {
+	flow := func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }
+	d, other := saga.New("fair", flow, note), saga.New("other", flow, note)
+	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, d, other)
+	start := func(d *saga.Definition[string, string], tenant string, n int) {
 		for i := range n {
 			tx, commit, err := s.begin(t.Context())
 			must(t, err)
@@ -209,20 +210,23 @@ func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 		}
 	}
 	const many = 40
-	start("large", many)
-	start("small", 2)
+	start(d, "large", many)
+	start(d, "small", 2)
+	start(other, "small, of another name", 2)
 	stop := runs(t, r)
 	harness.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(order) < many+2 {
+		if len(order) < many+4 {
 			return fmt.Errorf("%d sagas have run", len(order))
 		}
 		return nil
 	})
 	stop()
-	if last := len(order) - 1 - slices.Index(reversed(order), "small"); last > many/2 {
-		t.Errorf("the small tenant was the %dth of %d: %s", last, len(order), strings.Join(order, " "))
+	for _, small := range []string{"small", "small, of another name"} {
+		if last := len(order) - 1 - slices.Index(reversed(order), small); last > many/2 {
+			t.Errorf("the tenant %q was the %dth of %d: %s", small, last, len(order), strings.Join(order, " "))
+		}
 	}
 }
 
