@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,6 +180,7 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 		args = append(args, name, int64(n))
 	}
 	oldest, err := t.list(ctx, t.oldest, args...)
+	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same ones, and have room for a few
 	if err != nil || len(oldest) < n {
 		return oldest, err
 	}

@@ -119,7 +119,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 }
 
 // fewEvery: sagas that end wait for others for this part of Config.Every, so that one statement takes many.
-const fewEvery = 16
+const fewEvery = 8
 
 // watch finds sagas for a runner.
 type watch[TX any] struct {
