@@ -336,7 +336,7 @@ func (s *sagas) write(p printer) {
 	p("compared with a fourth one, and the starter runs the saga. **%s**: %s sagas that were started before, by two nodes with %d", nameSagaDrain, thousands(int64(s.Drained)), sagaWorkers)
 	p("workers and %d connections each. The commit of a start is counted, and its time is not; a node takes as many sagas as have room as soon as half", sagaClients)
 	p("of its workers are free, and has looked for them and for those of other tenants before: three round trips. **%s** is the least that", handNames[guardRecord])
-	p("can go on after a crash: each of the three writes a row with the results, under a fence, without a claim and without undos.\n")
+	p("can go on after a crash: each of the three writes a row with inputs and results. The rows below it add the guards of a saga, one after the other: they show what those cost without a flow.\n")
 	p("| | commits | round trips | throughput of the floor | CPU time of the floor | bars | |")
 	p("|---|---|---|---|---|---|---|")
 	for _, r := range s.Rows {
