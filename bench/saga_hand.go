@@ -55,8 +55,9 @@ const (
 )
 
 type handStep struct {
-	Name          string
-	Input, Result booking
+	Name   string  `json:"name"`
+	Input  booking `json:"input"`
+	Result booking `json:"result"`
 }
 
 // recordByHand is the least that knows behind each commit how far it has come, and keeps inputs and results for undos.

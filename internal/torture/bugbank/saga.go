@@ -182,7 +182,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a full node comes to the sagas of one definition only",
 		Edits: []Edit{{In: "saga.(*dueTable).fair", Old: "(t.first + 1) % len(t.names)", New: "0"}},
-		Tests: onSagas("TestTenantsInTurn$/^SQLite$"),
+		Tests: onSagas("TestDefinitionsInTurn$/^SQLite$"),
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
