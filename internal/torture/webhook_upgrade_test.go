@@ -29,6 +29,9 @@ func TestWebhookUpgradeKilled(t *testing.T) {
 		}
 		for _, way := range ways {
 			for from, least := range []int{10, 5} {
+				if from == 0 && way.lose { // what was begun before the next statement has ended: the ways differ for what is under way, and for COMMIT
+					continue
+				}
 				harness.Loop(t, least, func(at int) bool {
 					what := fmt.Sprintf("from version %d, %s statement %d", from, way.name, at)
 					if from > 0 {

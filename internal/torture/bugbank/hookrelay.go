@@ -172,4 +172,28 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
 		Tests: in("webhook", "TestEnabledMeanwhile"),
 	},
+	{
+		Name: "an outcome is written down before the request is made",
+		Edits: []Edit{{In: "webhook.(*Relay).deliver", Old: "d.answer = r.traced(ctx, d, &q)", New: `d.answer.Status, d.answer.At = 200, time.Now()
+	_ = r.settleRows(ctx, []*delivery{d}, r.rows(ctx, []*delivery{d}))
+	d.answer = r.traced(ctx, d, &q)`}},
+		Tests: onHookrelay("TestKilledAtEachWrite$/^pgxstore$"),
+	},
+	{
+		Name: "an outcome and its attempt are two transactions",
+		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: `return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
+	return r.settleIn(ctx, tx, list, rows, held)
+})`, New: "return r.settleIn(ctx, r.db.Pool(), list, rows, held)"}},
+		Tests: onHookrelay("TestKilledAtEachPoint$/^SQLite$"),
+	},
+	{
+		Name:  "a relay that was stopped begins what it has claimed before",
+		Edits: []Edit{{In: "webhook.(*Relay).begin", Old: "held, done := r.holder.Use([]int{d.target.part})", New: "held, done := []hold.Part{{Number: d.target.part, Fence: 1}}, func() {}"}},
+		Tests: onHookrelay("TestStoppedAtEachPoint$/^pgxstore$"),
+	},
+	{
+		Name:  "a relay that was stopped while it sends writes down what has come of it",
+		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: "still +", New: `"1 = 1" +`}, {In: "webhook.(*Relay).settleArrays", Old: "d.attempts = x.attempts", New: "x.attempts >= 0"}},
+		Tests: onHookrelay("TestStoppedAtEachWrite$/^pgxstore$"),
+	},
 }
