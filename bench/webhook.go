@@ -50,9 +50,9 @@ const (
 	nameHooksAlone  = "no endpoint is sick"
 	nameHooksSick   = "10 % hang, 5 % answer 500"
 	nameHooksHalf   = "half of them hang"
-	nameHooksMany   = "ten times as many waiting at those"
-	nameHooksFuture = "and ten times as many due later"
-	nameHooksBig    = "a healthy endpoint with as many waiting"
+	nameHooksMany   = "the same, with ten times as many waiting"
+	nameHooksFuture = "the same, and ten times as many due later"
+	nameHooksBig    = "a healthy endpoint has as many waiting"
 	nameHooksOnly   = "that endpoint alone"
 	nameHooksApart  = "nothing wakes the relay"
 )
