@@ -200,4 +200,9 @@ var hookrelayMutants = []Mutant{
 		}},
 		Tests: onHookrelay("TestStoppedAtEachWrite$/^pgxstore$"),
 	},
+	{
+		Name:  "an endpoint is disabled for a failure of long ago, although it was delivered to since",
+		Edits: []Edit{{In: "webhook.(*Relay).hasSucceeded", Old: "yes = true", New: "yes = false"}},
+		Tests: onHookrelay("TestFailedLongAgo$/^SQLite$"),
+	},
 }
