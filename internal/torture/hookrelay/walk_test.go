@@ -151,5 +151,5 @@ func (s *socket) Read(b []byte) (int, error) {
 // inside is a field of what p points to, also one that is not exported: users have no way to the sockets of a relay, and need none.
 func inside(p any, name string) reflect.Value {
 	f := reflect.ValueOf(p).Elem().FieldByName(name)
-	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem() //nolint:gosec // of a test
+	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem()
 }
