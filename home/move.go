@@ -199,11 +199,11 @@ func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 		if err := t.exec(ctx, 1, "update once_home set owned = true where tenant = ? and epoch = ? and not owned", from.Tenant, epoch); err != nil {
 			return err
 		}
-		return m.each(ctx, from, func(of table, s span) error {
-			if err := of.remove(ctx, t, s); err != nil { // what was left here when the tenant was here before
+		return m.each(ctx, from, func(of table) error {
+			if err := of.remove(ctx, t, from.Tenant); err != nil { // what was left here when the tenant was here before
 				return err
 			}
-			return of.copy(ctx, m.pool(from.Region), t, s)
+			return of.copy(ctx, m.pool(from.Region), t, from.Tenant)
 		})
 	})
 }
@@ -213,7 +213,7 @@ func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
 	return m.within(ctx, from.Region, func(t tx) error {
 		err := t.exec(ctx, 1, "update once_home set owned = false where tenant = ? and epoch = ? and not owned", from.Tenant, epoch)
 		if err == nil {
-			err = m.each(ctx, from, func(of table, s span) error { return of.remove(ctx, t, s) })
+			err = m.each(ctx, from, func(of table) error { return of.remove(ctx, t, from.Tenant) })
 		}
 		if err == nil {
 			err = t.exec(ctx, 1, "delete from once_home_move where tenant = ?", from.Tenant)

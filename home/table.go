@@ -23,17 +23,15 @@ var tables = []table{
 	{"once_saga_due", strings.Fields("scope KEY due_at name")},
 }
 
-// each calls fn for each table and each span of a tenant that leaves a region. A table that is not there has nothing to take along.
-func (m Mover) each(ctx context.Context, from Standing, fn func(of table, s span) error) error {
+// each calls fn for each table that is in the region which a tenant leaves.
+func (m Mover) each(ctx context.Context, from Standing, fn func(of table) error) error {
 	for _, of := range tables {
 		err := m.pool(from.Region).query(ctx, "select 1 from "+of.name+" where 1 = 0", nil, nil)
 		if errors.Is(err, store.ErrNotMigrated) {
 			continue
 		}
-		for _, s := range spansOf(from.Tenant) {
-			if err == nil {
-				err = fn(of, s)
-			}
+		if err == nil {
+			err = fn(of)
 		}
 		if err != nil {
 			return err
@@ -42,15 +40,29 @@ func (m Mover) each(ctx context.Context, from Standing, fn func(of table, s span
 	return nil
 }
 
-func (of table) remove(ctx context.Context, t tx, s span) error {
-	return t.exec(ctx, 0, "delete from "+of.name+" where scope >= ? and scope < ?", s.from, s.before)
+// remove deletes the rows of a tenant.
+func (of table) remove(ctx context.Context, t tx, tenant string) error {
+	where, args := "where 1 = 0", []any(nil)
+	for _, s := range spansOf(tenant) {
+		where, args = where+" or scope >= ? and scope < ?", append(args, s.from, s.before)
+	}
+	return t.exec(ctx, 0, "delete from "+of.name+" "+where, args...)
+}
+
+// copy copies the rows of a tenant. Nothing writes them meanwhile: the region does not own the tenant.
+func (of table) copy(ctx context.Context, from, to tx, tenant string) error {
+	for _, s := range spansOf(tenant) {
+		if err := of.copySpan(ctx, from, to, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // page is how many rows are read and written at a time. A row may be large.
 const page = 20
 
-// copy copies a span of a table. Nothing writes it meanwhile: the region does not own the tenant.
-func (of table) copy(ctx context.Context, from, to tx, s span) error {
+func (of table) copySpan(ctx context.Context, from, to tx, s span) error {
 	columns := strings.Join(of.columns, ", ")
 	row := "(?" + strings.Repeat(", ?", len(of.columns)-1) + ")"
 	for scope, key := s.from, ""; ; {
