@@ -112,7 +112,11 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	}
 	from := list[at]
 	from.Moving = to
-	if err := m.mark(ctx, from); err != nil {
+	err := m.pool(to).query(ctx, "select 1 from once_home where 1 = 0", nil, nil) // the tenant stays where it is while the other region cannot be reached
+	if err == nil {
+		err = m.mark(ctx, from)
+	}
+	if err != nil {
 		return err
 	}
 	return m.run(ctx, from, highest(list))
