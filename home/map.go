@@ -5,13 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
-
-	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
 // Pin is where a tenant lives.
@@ -67,7 +63,7 @@ func (m *Map) Pin(tenant string, p Pin) (news bool) {
 	return true
 }
 
-// ReadFile notes the pins of a file that [Publish] has written.
+// ReadFile notes the pins of a file that "once home move --pins" has written.
 func (m *Map) ReadFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -81,29 +77,4 @@ func (m *Map) ReadFile(name string) error {
 		m.Pin(tenant, p)
 	}
 	return nil
-}
-
-// Publish puts a pin into a file of pins, for [Map.ReadFile]. A reader sees the file as it was before, or as it is then.
-func Publish(name, tenant string, p Pin) (err error) {
-	lock, err := lockedfile.Open(name + ".lock")
-	if err != nil {
-		return fmt.Errorf("home: %s: %w. Try: again, when the other move has ended", name, err)
-	}
-	defer lock.Close()
-	m := NewMap(p.Region)
-	if err := m.ReadFile(name); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	if !m.Pin(tenant, p) {
-		return nil
-	}
-	text, err := json.MarshalIndent(maps.Clone(m.pins), "", "\t")
-	if err != nil {
-		return err
-	}
-	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
-	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, name)
 }

@@ -22,7 +22,7 @@ type Mover struct {
 	// not come to its end it is called again, so it must be repeatable. nil: there are none.
 	Rows func(context.Context, Handover) error
 
-	// Publish tells the maps of all regions: see [Map.Pin] and [Publish]. It is called again with the same pin by a move that has nothing
+	// Publish tells the maps of all regions: see [Map.Pin]. It is called again with the same pin by a move that has nothing
 	// else to do. nil: they learn of it when a request meets the old home.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
