@@ -79,47 +79,42 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 		return err
 	}
 	list, failed := m.Show(ctx, tenant)
-	at := slices.IndexFunc(list, func(s Standing) bool { return s.Owned && s.Moving == "" })
-	for _, s := range list {
-		switch {
-		case s.Moving == "":
-		case at >= 0 && list[at].Region == s.Moving:
-			if err := m.end(ctx, s, list[at].Epoch); err != nil {
+	from := slices.IndexFunc(list, func(s Standing) bool { return s.Owned })
+	for i, s := range list {
+		if from >= 0 && i != from && s.Moving != "" { // a move that has all but ended
+			if err := m.end(ctx, s, list[from]); err != nil {
 				return err
 			}
-			return m.Move(ctx, tenant, to)
-		case s.Moving != to:
-			return fmt.Errorf("home: the move of %s to %s has not ended. Try: once home move %s %s", tenant, s.Moving, tenant, s.Moving)
-		default:
-			return m.run(ctx, s, highest(list))
 		}
 	}
 	switch {
-	case at >= 0 && list[at].Region == to:
-		return m.publish(ctx, tenant, Pin{to, list[at].Epoch})
-	case at >= 0:
-	case failed != nil:
+	case from >= 0:
+	case failed != nil: // it may be the owner
 		return failed
-	case len(list) > 0:
-		return fmt.Errorf("home: no region owns %s, and none is moving it. Try: set owned of one row of once_home by hand, in the region that has its data", tenant)
-	default: // a new tenant begins in the first region, where all that begin at the same time meet
+	case len(list) == 0: // a new tenant begins in the first region, where all that begin at the same time meet
 		first := slices.Min(slices.Collect(maps.Keys(m.Regions)))
 		err := m.pool(first).exec(ctx, 0, "insert into once_home (tenant, owned, epoch, region) values (?, true, 1, ?) KEEP(tenant)", tenant, first)
 		if err != nil {
 			return err
 		}
 		return m.Move(ctx, tenant, to)
+	default: // of those that have given the tenant away, the last one has its data
+		for i, s := range list {
+			if s.Moving != "" && (from < 0 || s.Epoch > list[from].Epoch) {
+				from = i
+			}
+		}
 	}
-	from := list[at]
-	from.Moving = to
-	err := m.pool(to).query(ctx, "select 1 from once_home where 1 = 0", nil, nil) // the tenant stays where it is while the other region cannot be reached
-	if err == nil {
-		err = m.mark(ctx, from)
+	switch {
+	case from < 0:
+		return fmt.Errorf("home: no region owns %s, and none is moving it. Try: set owned of one row of once_home by hand, in the region that has its data", tenant)
+	case list[from].Moving == to:
+	case list[from].Moving != "":
+		return fmt.Errorf("home: the move of %s to %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
+	case list[from].Region == to:
+		return m.publish(ctx, tenant, Pin{to, list[from].Epoch})
 	}
-	if err != nil {
-		return err
-	}
-	return m.run(ctx, from, highest(list))
+	return m.run(ctx, list[from], to, highest(list)+1)
 }
 
 // check refuses what cannot be moved.
@@ -145,29 +140,16 @@ func highest(list []Standing) (epoch int64) {
 	return epoch
 }
 
-// mark begins a move: from here on the region refuses the tenant, which it still owns.
-func (m Mover) mark(ctx context.Context, from Standing) error {
-	return m.within(ctx, from.Region, func(t tx) error {
-		owns := false
-		err := t.query(ctx, "select owned from once_home where tenant = ? FOR SHARE", []any{from.Tenant}, func(row sqlplane.Row) error { return row.Scan(&owns) })
-		if err == nil && !owns {
-			err = errOvertaken
-		}
-		if err != nil {
-			return err
-		}
-		return t.exec(ctx, 0, "insert into once_home_move (tenant, target) values (?, ?) KEEP(tenant)", from.Tenant, from.Moving)
-	})
-}
-
-// run moves a tenant whose move is noted in the region that it leaves. Each run has an epoch of its own: what an earlier one still does is
-// refused.
-func (m Mover) run(ctx context.Context, from Standing, known int64) error {
-	to := from.Moving
-	epoch, err := m.drain(ctx, from, known)
+// run moves a tenant. Each run has an epoch of its own, which the target has first: so a region that owns has the highest one, and what an earlier
+// run still does is refused.
+func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) error {
+	err := m.prepare(ctx, from.Tenant, to, epoch) // the tenant stays where it is while the target cannot be reached
+	if err == nil && from.Moving == "" {
+		err = m.mark(ctx, from, to)
+	}
+	from.Moving = to
 	if err == nil {
-		err = m.pool(to).exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
-			"where not once_home.owned and once_home.epoch < NEW(epoch)", from.Tenant, epoch, to)
+		err = m.drain(ctx, from, epoch)
 	}
 	if err == nil && m.Rows != nil {
 		err = m.Rows(ctx, Handover{from.Tenant, from.Region, to, epoch})
@@ -184,17 +166,36 @@ func (m Mover) run(ctx context.Context, from Standing, known int64) error {
 	return m.publish(ctx, from.Tenant, Pin{to, epoch})
 }
 
-// drain ends the ownership, or what an earlier run has of it, in a region that a tenant leaves. It waits until no transaction of the tenant is
-// committing.
-func (m Mover) drain(ctx context.Context, from Standing, known int64) (epoch int64, err error) {
-	err = m.within(ctx, from.Region, func(t tx) error {
+// prepare gives the target the epoch of a run. It ends what is left there of an earlier move.
+func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) error {
+	return m.within(ctx, to, func(t tx) error {
+		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
+			"where not once_home.owned and once_home.epoch < NEW(epoch)", tenant, epoch, to)
+		if err == nil {
+			err = t.exec(ctx, 0, "delete from once_home_move where tenant = ?", tenant)
+		}
+		return err
+	})
+}
+
+// mark begins a move: from here on the region refuses the tenant, which it still owns.
+func (m Mover) mark(ctx context.Context, from Standing, to string) error {
+	return m.within(ctx, from.Region, func(t tx) error {
+		if err := t.mustFind(ctx, "select 1 from once_home where tenant = ? and owned FOR SHARE", from.Tenant); err != nil {
+			return err
+		}
+		return t.exec(ctx, 0, "insert into once_home_move (tenant, target) values (?, ?) KEEP(tenant)", from.Tenant, to)
+	})
+}
+
+// drain ends the ownership of the region that a tenant leaves. It waits until no transaction of the tenant is committing.
+func (m Mover) drain(ctx context.Context, from Standing, epoch int64) error {
+	return m.within(ctx, from.Region, func(t tx) error {
 		if err := t.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
 			return err
 		}
-		return t.query(ctx, "update once_home set owned = false, region = ?, epoch = case when epoch < ? then ? else epoch end + 1 where tenant = ? returning epoch",
-			[]any{from.Moving, known, known, from.Tenant}, func(row sqlplane.Row) error { return row.Scan(&epoch) })
+		return t.exec(ctx, 1, "update once_home set owned = false, region = ?, epoch = ? where tenant = ? and epoch < ?", from.Moving, epoch, from.Tenant, epoch)
 	})
-	return epoch, err
 }
 
 // raise makes a region the owner, in one transaction with the operations that it takes along.
@@ -226,22 +227,14 @@ func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
 	})
 }
 
-// end ends a move that was killed when its target was the owner already. It is asked for that again after the drain: meanwhile the tenant may
-// have been moved back.
-func (m Mover) end(ctx context.Context, from Standing, known int64) error {
-	epoch, err := m.drain(ctx, from, known)
+// end ends a move that was killed when another region was the owner already. The owner is asked once more: if it has the same epoch, it was the owner when
+// the other region was read.
+func (m Mover) end(ctx context.Context, left, owner Standing) error {
+	err := m.pool(owner.Region).mustFind(ctx, "select 1 from once_home where tenant = ? and owned and epoch = ?", owner.Tenant, owner.Epoch)
 	if err != nil {
 		return err
 	}
-	owns := false
-	err = m.pool(from.Moving).query(ctx, "select owned from once_home where tenant = ?", []any{from.Tenant}, func(row sqlplane.Row) error { return row.Scan(&owns) })
-	if err == nil && !owns {
-		err = errOvertaken
-	}
-	if err != nil {
-		return err
-	}
-	return m.clean(ctx, from, epoch)
+	return m.clean(ctx, left, left.Epoch)
 }
 
 func (m Mover) publish(ctx context.Context, tenant string, p Pin) error {

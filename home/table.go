@@ -120,3 +120,13 @@ func (t tx) exec(ctx context.Context, rows int, query string, args ...any) error
 func (t tx) query(ctx context.Context, query string, args []any, each func(sqlplane.Row) error) error {
 	return t.r.Query(ctx, store.Statement{SQL: dialect.Text(t.d, query), Args: args}, each)
 }
+
+// mustFind fails unless a query returns a row.
+func (t tx) mustFind(ctx context.Context, query string, args ...any) error {
+	found := false
+	err := t.query(ctx, query, args, func(sqlplane.Row) error { found = true; return nil })
+	if err == nil && !found {
+		err = errOvertaken
+	}
+	return err
+}
