@@ -27,7 +27,7 @@ func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), cfg.Timeout)
 	defer cancel()
-	resp, answer, err := cfg.send(ctx, r, body, region)
+	resp, answer, err := cfg.send(ctx, r, body, region) //nolint:bodyclose // send has read and closed it
 	if err != nil {
 		notAnswered(w, r, region, err)
 		return
@@ -35,7 +35,7 @@ func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string)
 	onward.StripHop(resp.Header)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(answer)
+	_, _ = w.Write(answer) //nolint:gosec // G705: it is the answer of the same service
 	for name, values := range resp.Trailer {
 		w.Header()[http.TrailerPrefix+name] = values
 	}

@@ -2,7 +2,6 @@ package home
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -70,10 +69,10 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 	})
 }
 
-// problem is one that was not executed in this region, and that the same request may not have again.
+// problem is one after which the same request may be sent again.
 func problem(status int, code oncehttp.ProblemCode, region, detail string) oncehttp.Problem {
 	return oncehttp.Problem{
-		Status: status, Code: code, Detail: fmt.Sprintf("%s Send the same request with the same key again.", detail),
+		Status: status, Code: code, Detail: detail + " Send the same request with the same key again.",
 		Retryable: true, RetryAfter: time.Second, Extra: map[string]any{"home": region},
 	}
 }

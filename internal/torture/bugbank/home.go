@@ -15,7 +15,7 @@ var homeMutants = []Mutant{
 	{
 		Name:  "a change without a transaction of the handler is not checked",
 		Edits: []Edit{{In: "home.(*Store).Swap", Old: "s.base.Swap(ctx, s.under(c))", New: "s.base.Swap(ctx, c)"}},
-		Tests: onHomes("TestLeaseMoves$/^SQLite$"),
+		Tests: onHomes("TestOwned$/^SQLite$"),
 	},
 	{
 		Name:  "a region does not learn where a tenant that it refuses lives",
@@ -25,7 +25,7 @@ var homeMutants = []Mutant{
 	{
 		Name:  "a move does not wait for transactions that are committing",
 		Edits: []Edit{{In: "home.owned", Old: "for share of h skip locked", New: ""}},
-		Tests: onHomes("TestDrain$"),
+		Tests: onHomes("TestDrain"),
 	},
 	{
 		Name:  "operations are left behind",
@@ -35,7 +35,7 @@ var homeMutants = []Mutant{
 	{
 		Name:  "the first page of the operations of a tenant goes along, and the rest does not",
 		Edits: []Edit{{In: "home.(table).copySpan", Old: "if err != nil || n == 0 {", New: "if err != nil || n == 0 || key != \"\" {"}},
-		Tests: onHomes("TestColumns$"),
+		Tests: onHomes("TestColumns"),
 	},
 	{
 		Name:  "a target becomes the owner before the operations are there",

@@ -104,6 +104,20 @@ func owned[TX any](t *testing.T, s system[TX]) {
 			}
 		}
 	}
+	for _, r := range s {
+		c := store.Change{ID: store.ID{Scope: tenant + "/x", Key: "swap"}, Next: store.Record{State: store.StateRunning, Fence: 1, Nonce: make([]byte, 16)}, Lease: time.Minute}
+		_, err := r.owned.Swap(t.Context(), c)
+		txn, _, failed := r.db.Begin(t.Context(), store.BeginOptions{})
+		must(t, failed)
+		c.ID.Key = "write"
+		_, inTx := r.owned.Write(t.Context(), txn.Tx(), c)
+		must(t, txn.Rollback(t.Context()))
+		for _, err := range []error{err, inTx} {
+			if r.name == "eu" && err != nil || r.name != "eu" && !errors.As(err, new(*home.NotHomeError)) {
+				t.Errorf("a change in %s: %v, and in a transaction: %v", r.name, err, inTx)
+			}
+		}
+	}
 	must(t, home.Mover{Regions: s.mover(nil).Regions}.Move(t.Context(), tenant, "us"))
 	if p := s["eu"].known.Home(tenant); p.Epoch > 1 {
 		t.Errorf("the map knows %v: the test shows nothing", p)
