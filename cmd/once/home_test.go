@@ -91,5 +91,6 @@ func TestHomeCommands(t *testing.T) {
 	}
 	says(1, "region down", "show", "acme")
 	regions("ap", "eu", "us")
-	says(0, `"owned": true`, "show", "acme", "-o", "json")
+	says(0, `"items": [`, "show", "acme", "-o", "json")
+	says(0, `"owned":true`, "show", "acme", "-o", "jsonl")
 }

@@ -147,7 +147,10 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case len(list) == 0:
 		return cli.Nothing(fmt.Errorf("no region knows %s. Try: once home move TENANT REGION, which gives a new tenant its home", words.Either(tenant == "", "a tenant", words.Quoted(tenant))))
 	case c.output != cli.Table:
-		return errors.Join(cli.WriteList(m.Stdout, c.output, list, list), advised(c.regions.file, err))
+		page := struct {
+			Items []home.Standing `json:"items"`
+		}{list}
+		return errors.Join(cli.WriteList(m.Stdout, c.output, page, list), advised(c.regions.file, err))
 	}
 	return errors.Join(printList(m.Stdout, list), advised(c.regions.file, err))
 }
