@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/onward"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/memstore"
@@ -40,7 +41,7 @@ func New(cfg Config) (g *Gateway, err error) {
 		Rewrite: func(p *httputil.ProxyRequest) {
 			g.address(p)
 			if p.Out.Body == nil && !isSafe(p.Out.Method) {
-				sendOnce(p.Out, io.NopCloser(strings.NewReader("")))
+				onward.SendOnce(p.Out, io.NopCloser(strings.NewReader("")))
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"net/http/httputil"
-	"net/textproto"
 	"strings"
 )
 
@@ -38,23 +37,4 @@ func stripOwn(h http.Header) {
 func isOwn(name string) bool {
 	const prefix = "once-"
 	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
-}
-
-// hopByHop are headers that belong to a connection.
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
-// stripHop removes what belongs to one connection, also what Connection names.
-func stripHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = textproto.TrimString(name); name != "" {
-				h.Del(name)
-			}
-		}
-	}
-	for _, name := range hopByHop {
-		delete(h, name)
-	}
 }

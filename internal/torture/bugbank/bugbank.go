@@ -132,6 +132,7 @@ func All() []Mutant {
 		hookrelayMutants,
 		gatewayMutants,
 		receiptMutants,
+		homeMutants,
 		identityMutants,
 		metricsMutants,
 		outboxMutants,

@@ -38,7 +38,7 @@ var gatewayMutants = []Mutant{
 	{
 		Name: "the body of a forward can be had again",
 		Edits: []Edit{{
-			In: "gateway.sendOnce", Old: "out.Body, out.GetBody = body, nil",
+			In: "onward.SendOnce", Old: "out.Body, out.GetBody = body, nil",
 			New: "out.Body, out.GetBody = body, func() (io.ReadCloser, error) { return body, nil }",
 		}},
 		Tests: in("gateway", "TestNeverSentTwiceByNetHTTP"),
@@ -65,7 +65,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a body that ends with its connection is stored as whole",
-		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "(a.cut || isCloseDelimited(resp))", New: "a.cut"}},
+		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "(a.cut || onward.IsCloseDelimited(resp))", New: "a.cut"}},
 		Tests: in("gateway", "TestClassesHTTP1"),
 	},
 	{
