@@ -107,7 +107,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 		v.err = c.fail(CodeMismatch, EffectNotApplied, errMismatch)
 	case rec.State == store.StateDone:
 		v.replayed = true
-	case rec.State == store.StateUnknown, rec.Idle() && rec.CallStarted: // an external call may have taken effect
+	case rec.State == store.StateUnknown: // an external call may have taken effect; while that is not stored, its late owner may still store its answer
 		var cause error
 		if rec.Checkable {
 			cause = ability.ErrCheckable

@@ -97,7 +97,7 @@ func (f *gatewayField) serve(h http.Handler) (string, error) {
 // gateway returns the address of one with a store, or with receipts.
 func (f *gatewayField) gateway(ops store.Operations, receipts gateway.Receipts, cache int64) (string, error) {
 	cfg := gateway.Config{
-		Upstream: f.upstream, Principal: oncehttp.SharedPrincipal(), Receipts: receipts,
+		Name: "service", Upstream: f.upstream, Principal: oncehttp.SharedPrincipal(), Receipts: receipts,
 		Engine: once.Config{Observer: once.Discard, Cache: cache, CacheFor: time.Hour},
 		Routes: []gateway.Route{{Pattern: "POST /pay", MaxRequest: 2 * gatewayUpload}, {Pattern: "POST /large"}},
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
@@ -43,6 +44,11 @@ const (
 
 // Config of a [Gateway].
 type Config struct {
+	// Name of the service, such as "payments". It is a part of each key: gateways in front of one service have the same name, and services
+	// that share a store, or a table of receipts, have different ones. Under another name a gateway does not find the keys of before, so it
+	// does not follow from the address of the service. Letters, digits, '-', '_' and '.', at most 64. Required.
+	Name string
+
 	// Upstream is the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
 	Upstream *url.URL
 
@@ -170,9 +176,19 @@ func isFrom(remote string, networks []netip.Prefix) bool {
 	return false
 }
 
+const maxName = 64
+
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+	})
+}
+
 // check returns what is wrong with the config, whose defaults it fills in.
 func (c *Config) check() error {
 	switch {
+	case !isName(c.Name):
+		return fmt.Errorf("Config.Name is %q: at most %d letters, digits, '-', '_' and '.' are needed, so that services that share a store share no keys. Try: the name of the service, such as payments", c.Name, maxName)
 	case c.Upstream == nil || c.Upstream.Host == "":
 		return errors.New("Config.Upstream is missing. Try: http://127.0.0.1:3000")
 	case c.Upstream.Scheme != "http" && c.Upstream.Scheme != "https" && c.Upstream.Scheme != schemeH2C:
@@ -203,6 +219,9 @@ func (c *Config) check() error {
 
 // check returns what is wrong with a route, whose defaults it fills in.
 func (r *Route) check(c *Config) error {
+	if i := strings.IndexAny(r.Pattern, " \t"); i > 0 { // as http.ServeMux reads it
+		r.Pattern = r.Pattern[:i] + " " + strings.TrimLeft(r.Pattern[i:], " \t")
+	}
 	if r.OnUnknown == "" {
 		r.OnUnknown = PolicyStop
 	}
@@ -257,7 +276,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
 		Gate: r.Gate,
 		StatusURL: func(r *http.Request, key string) string {
-			return c.StatusPath + "?" + url.Values{"route": {routeOf(r)}, "key": {key}}.Encode()
+			return c.StatusPath + "?" + url.Values{"route": {r.Pattern}, "key": {key}}.Encode()
 		},
 	}
 }

@@ -23,6 +23,7 @@ type Gateway struct {
 	client  *http.Transport
 	through *httputil.ReverseProxy // for what has no key
 	mux     *http.ServeMux         // finds the route
+	routes  []*route
 	status  http.Handler
 }
 
@@ -56,7 +57,9 @@ func New(cfg Config) (g *Gateway, err error) {
 		if err := r.check(&g.cfg); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		g.mux.Handle(r.Pattern, g.newRoute(r))
+		rt := g.newRoute(r)
+		g.mux.Handle(r.Pattern, rt)
+		g.routes = append(g.routes, rt)
 	}
 	if g.engine != nil {
 		statusOf := oncehttp.Config{Principal: cfg.Principal}
@@ -84,14 +87,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(&client{ResponseWriter: w, grpc: isGRPC(r.Header)}, matched)
 }
 
-// routeFor returns the route of r, and r with its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
+// routeFor returns the route of r, and r with its name as its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
 // clean path, since the service may clean it as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
 		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: u})
 		if rt, ok := h.(*route); ok {
 			matched := *r
-			matched.Pattern = pattern
+			matched.Pattern = g.named(r.Method, pattern)
 			return rt, &matched
 		}
 	}
@@ -123,7 +126,7 @@ func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 func (g *Gateway) newRoute(r Route) *route {
 	rt := &route{Route: r, g: g, keeps: map[string]bool{}, methods: map[string]bool{}}
 	var methods []string
-	if method, _, found := strings.Cut(strings.TrimLeft(r.Pattern, " \t"), " "); found {
+	if method, _, found := strings.Cut(r.Pattern, " "); found {
 		methods = []string{method}
 	}
 	cfg := rt.protected(&g.cfg, methods)
@@ -159,12 +162,12 @@ func (rt *route) asksForKey(r *http.Request) bool {
 	return false
 }
 
-// routeOf is the part of a scope that names the route.
-func routeOf(r *http.Request) string {
-	if strings.Contains(r.Pattern, " ") {
-		return r.Pattern
+// named is the part of a scope that names service and route, and the name of an operation: another service may have the same pattern.
+func (g *Gateway) named(method, pattern string) string {
+	if !strings.Contains(pattern, " ") {
+		pattern = method + " " + pattern
 	}
-	return r.Method + " " + r.Pattern
+	return g.cfg.Name + " " + pattern
 }
 
 func isSafe(method string) bool {

@@ -103,6 +103,7 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	newGateway(t, "http://127.0.0.1:1", func(c *gateway.Config) {
 		for what, change := range map[string]func(*gateway.Config){
+			"Config.Name is":                    func(c *gateway.Config) { c.Name = "a b" },
 			"Config.Upstream is missing":        func(c *gateway.Config) { c.Upstream = nil },
 			"Config.Principal is missing":       func(c *gateway.Config) { c.Principal = nil },
 			"neither Store nor Receipts":        func(c *gateway.Config) { c.Store = nil },

@@ -257,17 +257,16 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 // comes again.
 func (g *Gateway) Handlers() lease.Handlers {
 	handlers := lease.Handlers{}
-	for _, r := range g.cfg.Routes {
-		if r.OnUnknown != PolicyCheck {
+	for _, rt := range g.routes {
+		if rt.OnUnknown != PolicyCheck {
 			continue
 		}
-		rt := g.newRoute(r)
 		ask := func(ctx context.Context, op once.Operation) error {
 			_, _, err := g.engine.Exec(ctx, op, (&forward{rt: rt, fingerprint: hex.EncodeToString(op.Fingerprint[:])}).run)
 			return err
 		}
 		for method := range rt.methods {
-			handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask
+			handlers[g.named(method, rt.Pattern)] = ask
 		}
 	}
 	return handlers

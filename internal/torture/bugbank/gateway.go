@@ -89,6 +89,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestReceiptsAlone"),
 	},
 	{
+		Name:  "services that share a store share their keys",
+		Edits: []Edit{{In: "gateway.(*Gateway).named", Old: `g.cfg.Name + " " + pattern`, New: `pattern`}},
+		Tests: in("gateway", "TestServicesShareAStore"),
+	},
+	{
 		Name:  "a path that the service cleans is a way around the key",
 		Edits: []Edit{{In: "gateway.cleanPath", Old: `path.Clean("/" + p)`, New: "p"}},
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
@@ -158,7 +163,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "what is unknown on a route without a method is never asked about",
-		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask", New: "handlers[r.Pattern] = ask\n_ = method"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[g.named(method, rt.Pattern)] = ask", New: "handlers[rt.Pattern] = ask\n_ = method"}},
 		Tests: in("gateway", "TestHandlersOfEachMethod"),
 	},
 	{

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -22,10 +23,12 @@ import (
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // config is the part "gateway" of once.yaml. docs/gateway-daemon.md lists every setting with its default.
 type config struct {
+	Name           string    `yaml:"name"` // of the service
 	Upstream       string    `yaml:"upstream"`
 	Principal      principal `yaml:"principal"`
 	Anyone         bool      `yaml:"anyone"` // a short form of principal: {anyone: true}
@@ -82,6 +85,7 @@ type databaseWait struct {
 
 // Defaults of the file.
 const (
+	defaultName         = "service"
 	defaultStore        = "sqlite:once-gateway.db"
 	storeReceipt        = "receipt" // keep nothing: the receipts decide alone
 	defaultListen       = "127.0.0.1:8080"
@@ -154,10 +158,16 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 	return cfg, src, nil
 }
 
+// name is that of a service, as package gateway has it. Config.Name says what it is for.
+var name = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
+
 // check returns what is wrong about settings that fit their types.
 func (c *config) check(src *source) error {
 	if _, err := c.upstream(); err != nil {
 		return src.at(err.Error(), "upstream")
+	}
+	if !name.MatchString(c.Name) {
+		return src.at("a name has at most 64 letters, digits, '-', '_' and '.'", "name")
 	}
 	p := &c.Principal
 	switch isAnyone := c.Anyone || p.Anyone; {
@@ -168,9 +178,9 @@ func (c *config) check(src *source) error {
 	case !isAnyone && len(p.TrustedFrom) == 0:
 		return src.at("a header is believed from no address. Try: trusted_from with the networks of the proxies that set it", "principal.header", "principal")
 	}
-	for name, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
+	for setting, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), name)
+			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), setting)
 		}
 	}
 	if err := c.checkDatabases(src); err != nil {
@@ -200,8 +210,11 @@ func (c *config) checkDatabases(src *source) error {
 		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
 	}
 	if c.Store != storeReceipt {
-		if _, err := cli.ParseSource(c.Store); err != nil {
+		switch db, err := cli.ParseSource(c.Store); {
+		case err != nil:
 			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+		case db.Dialect != sqlplane.SQLite && c.Name == "": // the address of a service changes, and is 127.0.0.1 for each sidecar
+			return src.at("other services may share this store, and would share keys with this one. Try: name with the name of the service, such as name: payments", "store")
 		}
 	}
 	if c.Receipt != "" {
@@ -260,7 +273,7 @@ func (c *config) upstream() (*url.URL, error) {
 // fixed are the settings that a reload cannot change, by their names.
 func (c *config) fixed() map[string]any {
 	return map[string]any{
-		"listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
+		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
 		"drain_wait": *c.DrainWait, "drain_timeout": c.DrainTimeout,
 	}
 }
@@ -268,7 +281,7 @@ func (c *config) fixed() map[string]any {
 // unchanged returns an error if a reload to c would need a restart.
 func (c *config) unchanged(old *config, src *source) error {
 	before := old.fixed()
-	for _, name := range []string{"listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
+	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
 		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
 			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
 		}
@@ -280,7 +293,7 @@ func (c *config) unchanged(old *config, src *source) error {
 func (c *config) gatewayConfig() gateway.Config {
 	u, _ := c.upstream() // it was checked
 	cfg := gateway.Config{
-		Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
+		Name: cmp.Or(c.Name, defaultName), Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
 	}
 	if cfg.Principal = oncehttp.SharedPrincipal(); c.Principal.Header != "" {
 		cfg.Principal = gateway.HeaderPrincipal(c.Principal.Header, prefixes(c.Principal.TrustedFrom)...)

@@ -39,7 +39,7 @@ func TestGatewayConfig(t *testing.T) {
 		"principal: anyone":   strings.Replace(example, principal, "principal: {anyone: true}", 1),
 		"endpoint":            strings.Replace(example, "postgres://gateway@db/app", "http://127.0.0.1:3000/once-receipt", 1),
 		"store: receipt":      example + "  store: receipt\n",
-		"store: postgres":     example + "  store: postgres://gateway@db/gateway\n",
+		"store: postgres":     example + "  store: postgres://gateway@db/gateway\n  name: payments\n",
 		"with other settings": "db: sqlite:app.db\nby: ada\n" + example,
 	} {
 		cfg, err := checked(file(t, text), flags{})
@@ -81,6 +81,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  retain: 1s\n", "[5:11]", "minute"},
 		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for 24h"},
 		{head + "  store: none\n", "", ""}, // the path of a file
+		{head + "  store: postgres://ada:secret@db/gateway\n", "[5:10]", "share keys"},
+		{head + "  name: a b\n", "[5:9]", "64 letters"},
 		{head + "  store: user:password@db\n", "[5:10]", "no database"},
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
 		{head + "  listen: 8080\n", "[5:11]", "address"},
