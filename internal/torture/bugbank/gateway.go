@@ -137,6 +137,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("lease", "TestLateOwnerIsToldToAskAgain"),
 	},
 	{
+		Name:  "a duplicate is told that nothing tells the outcome, while the late owner may store it",
+		Edits: []Edit{{In: "once.(*call).found", Old: "rec.CallStarted && !c.e.irrevocable", New: "rec.CallStarted"}},
+		Tests: in("lease", "TestLateOwnerAnswersItsDuplicate"),
+	},
+	{
 		Name:  "an answer of gRPC that is cut off before its status is a success",
 		Edits: []Edit{{In: "gateway.statusOfGRPC", Old: "err != nil { return http.StatusBadGateway", New: "err != nil { return http.StatusOK"}},
 		Tests: in("gateway", "TestCutAtEveryByteHTTP2"),
