@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,6 +24,8 @@ const (
 	DefaultTimeout    = 30 * time.Second
 	DefaultMaxRequest = 64 << 20
 	DefaultStatusPath = "/once/status"
+
+	DefaultReceiptsAtOnce = 16
 
 	// DefaultReceiptsKept is for how long "once receipts sweep" keeps receipts if nothing else is said.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
@@ -66,10 +69,14 @@ type Config struct {
 	// swept: the outcome is unknown until a person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
 	ReceiptsKept time.Duration
 
+	// ReceiptsAtOnce is how many questions Receipts answers at the same time, such as the connections of their pool. Each route has an equal
+	// share, so that one whose transactions hold their receipts takes none from another route. Default 16.
+	ReceiptsAtOnce int
+
 	// Principal returns who asks, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// TrustedProxies may say in X-Forwarded-For for whom they ask; of others the header is replaced.
+	// TrustedProxies may say for whom they ask (X-Forwarded-For), and by which scheme and host (-Proto, -Host); of others the headers are replaced.
 	TrustedProxies []netip.Prefix
 
 	// Routes whose requests have keys. Whatever matches none passes through.
@@ -107,8 +114,12 @@ type Route struct {
 	// Optional lets requests without a key pass through. Default: 400.
 	Optional bool
 
-	// Timeout bounds a forward until its answer is complete, or streams. Default 30 s.
+	// Timeout bounds a forward until its answer is complete, or streams, and how long a client may take to read a part of an answer.
+	// Default 30 s.
 	Timeout time.Duration
+
+	// BodyTimeout bounds the time in which a client sends its body, since it has a place of the Gate meanwhile. Default 30 s.
+	BodyTimeout time.Duration
 
 	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
 	Wait time.Duration
@@ -199,9 +210,10 @@ func (c *Config) check() error {
 		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
 		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
-	case min(c.Idle, c.ReceiptsKept) < 0:
-		return errors.New("Config.Idle and Config.ReceiptsKept must not be negative")
+	case min(c.Idle, c.ReceiptsKept) < 0 || c.ReceiptsAtOnce < 0:
+		return errors.New("Config.Idle, ReceiptsKept and ReceiptsAtOnce must not be negative")
 	}
+	c.ReceiptsAtOnce = cmp.Or(c.ReceiptsAtOnce, DefaultReceiptsAtOnce)
 	if c.ReceiptsKept == 0 {
 		c.ReceiptsKept = DefaultReceiptsKept
 	}
@@ -219,9 +231,7 @@ func (c *Config) check() error {
 
 // check returns what is wrong with a route, whose defaults it fills in.
 func (r *Route) check(c *Config) error {
-	if i := strings.IndexAny(r.Pattern, " \t"); i > 0 { // as http.ServeMux reads it
-		r.Pattern = r.Pattern[:i] + " " + strings.TrimLeft(r.Pattern[i:], " \t")
-	}
+	r.Pattern = cleanPattern(r.Pattern)
 	if r.OnUnknown == "" {
 		r.OnUnknown = PolicyStop
 	}
@@ -241,7 +251,7 @@ func (r *Route) check(c *Config) error {
 	switch {
 	case c.Store == nil && r.OnUnknown != PolicyStop && r.OnUnknown != PolicyCheck:
 		return fmt.Errorf("route %q: without a Store the receipt decides, and policy %q cannot. Try: leaving it out", r.Pattern, r.OnUnknown)
-	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
+	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.BodyTimeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
 		return fmt.Errorf("route %q: durations and sizes must not be negative", r.Pattern)
 	}
 	if c.Store == nil {
@@ -255,6 +265,7 @@ func (r *Route) check(c *Config) error {
 	if r.Timeout == 0 {
 		r.Timeout = DefaultTimeout
 	}
+	r.BodyTimeout = cmp.Or(r.BodyTimeout, DefaultTimeout)
 	if r.FailAfter == 0 {
 		r.FailAfter = 24 * time.Hour
 	}
@@ -262,6 +273,16 @@ func (r *Route) check(c *Config) error {
 		r.MaxRequest = DefaultMaxRequest
 	}
 	return nil
+}
+
+// cleanPattern writes a pattern as http.ServeMux reads it: one blank, and a host without capitals.
+func cleanPattern(p string) string {
+	method, rest := "", p
+	if i := strings.IndexAny(p, " \t"); i > 0 {
+		method, rest = p[:i]+" ", strings.TrimLeft(p[i:], " \t")
+	}
+	i := max(0, strings.IndexByte(rest, '/'))
+	return method + strings.ToLower(rest[:i]) + rest[i:]
 }
 
 // protected returns how oncehttp reads requests of the route.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -39,6 +40,7 @@ func New(cfg Config) (g *Gateway, err error) {
 	g.through = &httputil.ReverseProxy{
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy leaves out what package url cannot read
 			g.address(p)
 			if p.Out.Body == nil && !isSafe(p.Out.Method) {
 				sendOnce(p.Out, io.NopCloser(strings.NewReader("")))
@@ -75,6 +77,10 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Opaque != "" { // "POST http:pay": the service may read it as a path, which no route would match
+		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
+		return
+	}
 	if r.URL.Path == g.cfg.StatusPath && g.status != nil {
 		g.status.ServeHTTP(w, r)
 		return
@@ -84,14 +90,21 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.through.ServeHTTP(w, r)
 		return
 	}
-	rt.serve(&client{ResponseWriter: w, grpc: isGRPC(r.Header)}, matched)
+	c := &client{ResponseWriter: w, grpc: isGRPC(r.Header), timeout: rt.Timeout}
+	defer c.end()
+	rt.serve(c, matched)
 }
 
 // routeFor returns the route of r, and r with its name as its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
 // clean path, since the service may clean it as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
+	host := r.Host // a name with or without capitals and a dot at its end is the same one
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
-		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: u})
+		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: host, URL: u})
 		if rt, ok := h.(*route); ok {
 			matched := *r
 			matched.Pattern = g.named(r.Method, pattern)
@@ -118,13 +131,15 @@ type route struct {
 	cfg     oncehttp.Config // with its defaults
 	keeps   map[string]bool // names of headers that are stored
 	methods map[string]bool
+	asking  chan struct{} // full: as many questions to the receipts are under way as the route may have
 }
 
 // ServeHTTP implements [http.Handler]: the router only tells which route it is.
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 func (g *Gateway) newRoute(r Route) *route {
-	rt := &route{Route: r, g: g, keeps: map[string]bool{}, methods: map[string]bool{}}
+	share := max(1, g.cfg.ReceiptsAtOnce/len(g.cfg.Routes))
+	rt := &route{Route: r, g: g, asking: make(chan struct{}, share), keeps: map[string]bool{}, methods: map[string]bool{}}
 	var methods []string
 	if method, _, found := strings.Cut(r.Pattern, " "); found {
 		methods = []string{method}
@@ -132,9 +147,9 @@ func (g *Gateway) newRoute(r Route) *route {
 	cfg := rt.protected(&g.cfg, methods)
 	if g.engine != nil {
 		rt.reads = oncehttp.NewRoute(g.engine, cfg)
-	} else { // the engine only says how long answers are kept
+	} else { // the engine only says how long answers are kept, and what is done
 		cfg.StatusURL = nil
-		rt.reads = oncehttp.NewRoute(once.New(memstore.New(), g.cfg.Engine), cfg)
+		rt.reads = oncehttp.NewRoute(once.New(receiptStore{memstore.New(), rt}, g.cfg.Engine), cfg)
 	}
 	rt.cfg = rt.reads.Config()
 	for _, name := range rt.cfg.Headers {

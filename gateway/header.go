@@ -17,16 +17,22 @@ func (g *Gateway) address(p *httputil.ProxyRequest) {
 	}
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = u.Scheme, u.Host, p.In.Host
 	stripOwn(p.Out.Header)
-	if isFrom(p.In.RemoteAddr, g.cfg.TrustedProxies) {
+	trusted := isFrom(p.In.RemoteAddr, g.cfg.TrustedProxies)
+	if trusted {
 		p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	} else {
 		p.Out.Header.Del("X-Forwarded-For")
 	}
 	p.SetXForwarded()
+	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+		if said := p.In.Header[name]; trusted && len(said) > 0 { // it has ended TLS
+			p.Out.Header[name] = said
+		}
+	}
 }
 
 // stripOwn removes all headers that only the gateway may send. A service behind CGI or WSGI reads Once_Operation as
-// Once-Operation, so that is one of them.
+// Once-Operation, and behind some servers Once.Operation, so those are some of them.
 func stripOwn(h http.Header) {
 	for name := range h {
 		if isOwn(name) {
@@ -36,8 +42,12 @@ func stripOwn(h http.Header) {
 }
 
 func isOwn(name string) bool {
-	const prefix = "once-"
-	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
+	const prefix = "once"
+	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !isAlphanumeric(name[len(prefix)])
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // hopByHop are headers that belong to a connection.

@@ -24,7 +24,7 @@ func TestClientsCannotSpeakForTheGateway(t *testing.T) {
 				c.Routes = nil
 			}
 		})
-		ask(g, "k", "1", "Once-Operation", "forged", "Once_operation", "forged", "Once-Fingerprint", "forged", "Once-Attempt", "1",
+		ask(g, "k", "1", "Once-Operation", "forged", "Once_operation", "forged", "oNCE~operation", "forged", "Once.Operation", "forged", "Once-Fingerprint", "forged", "Once-Attempt", "1",
 			"Connection", "X-Secret", "X-Secret", "s", "Keep-Alive", "1", "X-Forwarded-For", "6.6.6.6", "Expect", "100-continue", "X-Own", "kept")
 		for name, values := range s.header() {
 			for _, v := range values {

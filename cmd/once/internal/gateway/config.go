@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -65,6 +66,7 @@ type route struct {
 	FailAfter         duration      `yaml:"fail_after"`
 	Optional          bool          `yaml:"optional"`
 	Timeout           duration      `yaml:"timeout"`
+	BodyTimeout       duration      `yaml:"body_timeout"`
 	Wait              duration      `yaml:"wait"`
 	Retain            duration      `yaml:"retain"`
 	KeyTime           bool          `yaml:"key_time"`
@@ -189,8 +191,8 @@ func (c *config) check(src *source) error {
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "") {
 		return src.at("tls needs cert and key, the names of two files", "tls")
 	}
-	if ttl := time.Duration(c.Lease); ttl < 100*time.Millisecond {
-		return src.at("a lease is 100ms at least", "lease")
+	if ttl := time.Duration(c.Lease); ttl < lease.ShortestTTL || ttl > lease.DefaultMaxDuration {
+		return src.at("a lease is between 100ms and 1h", "lease")
 	}
 	if err := checkRetain(time.Duration(c.Retain)); err != nil {
 		return src.at(err.Error(), "retain")
@@ -301,7 +303,7 @@ func (c *config) gatewayConfig() gateway.Config {
 	for _, r := range c.Routes {
 		cfg.Routes = append(cfg.Routes, gateway.Route{
 			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
-			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), Wait: time.Duration(r.Wait),
+			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), BodyTimeout: time.Duration(r.BodyTimeout), Wait: time.Duration(r.Wait),
 			Retain: time.Duration(r.Retain), KeyTime: r.KeyTime, MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
 		})
 	}
@@ -344,12 +346,12 @@ func (s *source) at(text string, settings ...string) error {
 
 // show is err with its place in the file.
 func (s *source) show(err error) error {
-	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}xxxxx${2}")), "\n"))
+	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}${3}xxxxx${2}")), "\n"))
 	return &fileError{s.name, text}
 }
 
 // password finds those of URLs: an error shows the lines around it, and goes to a log.
-var password = regexp.MustCompile(`(://[^\s/:@]*:|password=)[^\s@&]*(@|&|\b)`)
+var password = regexp.MustCompile(`(://[^\s/:@]*:)[^\s@]*(@)|(password=)[^\s&]*`)
 
 // fileError is a mistake in the file, with line and caret. It is one of the command line.
 type fileError struct{ name, text string }

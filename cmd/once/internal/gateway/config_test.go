@@ -85,6 +85,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  name: a b\n", "[5:9]", "64 letters"},
 		{head + "  store: user:password@db\n", "[5:10]", "no database"},
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
+		{head + "  lease: 2h\n", "[5:10]", "1h"},
+		{head + "  lease: 10ms\n", "[5:10]", "http://127.0.0.1:3000\n"},
 		{head + "  listen: 8080\n", "[5:11]", "address"},
 		{head + "  tls: {cert: a}\n", "[5:", "cert and key"},
 		{head + "  tls: {cert: a, key: b}\n", "[5:", "no such file"},
