@@ -45,6 +45,9 @@ func (rt *route) serve(w *client, r *http.Request) {
 		f.withReceipts()
 		return
 	}
+	if x.Operation.Attempt.Number == 0 { // as most are: the write of the intent finds what is in the way, and nothing is sent before
+		x.Operation.Attempt.Number = 1
+	}
 	ctx, cancel := x.Context()
 	defer cancel()
 	rec, replayed, err := rt.g.engine.Exec(ctx, x.Operation, f.run)

@@ -242,3 +242,40 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 		t.Error("the client is not told when to come again")
 	}
 }
+
+// counted counts what a store is asked.
+type counted struct {
+	*memstore.Store
+
+	reads, writes atomic.Int64
+}
+
+func (c *counted) Read(ctx context.Context, id store.ID) (store.Record, error) {
+	c.reads.Add(1)
+	return c.Store.Read(ctx, id)
+}
+
+func (c *counted) Swap(ctx context.Context, change store.Change) (store.Record, error) {
+	c.writes.Add(1)
+	return c.Store.Swap(ctx, change)
+}
+
+// TestForwardIsTwoWrites: a forward asks its store for nothing but its two commits, and a replay for none.
+func TestForwardIsTwoWrites(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
+	c := &counted{Store: memstore.New()}
+	at := func() *gateway.Gateway {
+		return newGateway(t, "http://"+s.addr, func(cfg *gateway.Config) { cfg.Store = lease.New(c, lease.Config{}) })
+	}
+	g := at()
+	want(t, "status", ask(g, "k", "1").Header.Get("Idempotency-Status"), "stored")
+	want(t, "reads of a forward", c.reads.Load(), int64(0))
+	want(t, "writes of a forward", c.writes.Load(), int64(2))
+	want(t, "status", ask(g, "k", "1").Header.Get("Idempotency-Status"), "replayed")
+	want(t, "reads of a replay", c.reads.Load(), int64(1))
+	want(t, "writes of a replay", c.writes.Load(), int64(2))
+	want(t, "status at another gateway", ask(at(), "k", "1").Header.Get("Idempotency-Status"), "replayed")
+	want(t, "status of another request", ask(at(), "k", "2").StatusCode, 422)
+	want(t, "forwards", s.seen.Load(), int64(1))
+}

@@ -246,6 +246,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestStoreThatCannotBeWritten"),
 	},
 	{
+		Name:  "a forward reads its record before it writes it",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "x.Operation.Attempt.Number == 0", New: "x.Operation.Attempt.Number < 0"}},
+		Tests: in("gateway", "TestForwardIsTwoWrites"),
+	},
+	{
 		Name:  "a query that passes through loses what package url cannot read",
 		Edits: []Edit{{In: "gateway.New", Old: "p.Out.URL.RawQuery = p.In.URL.RawQuery", New: ""}},
 		Tests: in("gateway", "TestQueryPassesAsItIs"),
