@@ -163,9 +163,16 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// end frees the connection of the deadline, for its next request.
+// FlushError is for [http.ResponseController]. The next part may come late, and on HTTP/2 a deadline ends the stream also while nothing is written.
+func (c *client) FlushError() error {
+	defer c.end()
+	return http.NewResponseController(c.ResponseWriter).Flush()
+}
+
+// end frees the connection of the deadline, also for its next request.
 func (c *client) end() {
 	if c.timed {
+		c.timed = false
 		_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Time{})
 	}
 }

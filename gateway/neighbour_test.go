@@ -186,24 +186,42 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
+// http2On returns a server of HTTP/2 in memory, and what connects to it.
+func http2On(h http.Handler) (dial func(context.Context, string, string) (net.Conn, error), end func()) {
+	conns := make(pipes)
+	server := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(conns) }()
+	return func(context.Context, string, string) (net.Conn, error) {
+			client, service := net.Pipe()
+			conns <- service
+			return client, nil
+		}, func() {
+			close(conns)
+			_ = server.Close()
+		}
+}
+
+// onPipes is a gateway with a store whose service is reached by dial.
+func onPipes(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) *gateway.Gateway {
+	t.Helper()
+	return newGateway(t, "h2c://service", func(c *gateway.Config) {
+		c.Routes[0].Timeout, c.Dial = time.Second, dial
+		c.Store = lease.New(memstore.New(), lease.Config{Log: slog.New(slog.DiscardHandler)})
+	})
+}
+
 // TestDeadConnectionIsNoticed: the network has lost the connection that all requests on HTTP/2 share. Those of the first seconds are unknown, and then
 // another connection is made.
 func TestDeadConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dead []*atomic.Bool
-		conns := make(pipes)
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }), Protocols: new(http.Protocols)}
-		server.Protocols.SetUnencryptedHTTP2(true)
-		go func() { _ = server.Serve(conns) }()
-		g := newGateway(t, "h2c://service", func(c *gateway.Config) {
-			c.Routes[0].Timeout = time.Second
-			c.Store = lease.New(memstore.New(), lease.Config{Log: slog.New(slog.DiscardHandler)})
-			c.Dial = func(context.Context, string, string) (net.Conn, error) {
-				client, service := net.Pipe()
-				conns <- service
-				dead = append(dead, new(atomic.Bool))
-				return losing{client, dead[len(dead)-1]}, nil
-			}
+		dial, end := http2On(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+		g := onPipes(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			dead = append(dead, new(atomic.Bool))
+			return losing{conn, dead[len(dead)-1]}, err
 		})
 		want(t, "before", ask(g, "k", "1").StatusCode, 201)
 		dead[0].Store(true)
@@ -217,8 +235,41 @@ func TestDeadConnectionIsNoticed(t *testing.T) {
 			t.Errorf("%d of 40 requests are lost with one connection", lost)
 		}
 		g.Close()
-		close(conns)
-		_ = server.Close()
+		end()
+		<-time.After(time.Hour) // hearts end
+	})
+}
+
+// TestSilentStreamGoesOn: a stream whose service is silent for longer than all times of the route is not broken, on HTTP/2 as well.
+func TestSilentStreamGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dial, end := http2On(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 3 {
+				_, _ = io.WriteString(w, "event\n")
+				_ = http.NewResponseController(w).Flush()
+				<-time.After(5 * time.Minute)
+			}
+		}))
+		g := onPipes(t, dial)
+		front, endFront := http2On(g)
+		client := &http.Transport{DialContext: front, Protocols: new(http.Protocols)}
+		client.Protocols.SetUnencryptedHTTP2(true)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway/pay", strings.NewReader("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Idempotency-Key", "k")
+		resp, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "events", bodyOf(t, resp), "event\nevent\nevent\n")
+		client.CloseIdleConnections()
+		g.Close()
+		endFront()
+		end()
 		<-time.After(time.Hour) // hearts end
 	})
 }

@@ -231,6 +231,11 @@ var gatewayMutants = []Mutant{
 		Tests: []Killer{{Package: "gateway", Test: "TestSlowClientsLeaveTheirPlace", Hangs: true}},
 	},
 	{
+		Name:  "a stream whose service is silent is cut",
+		Edits: []Edit{{In: "gateway.(*client).FlushError", Old: "defer c.end()", New: ""}},
+		Tests: in("gateway", "TestSilentStreamGoesOn"),
+	},
+	{
 		Name:  "a client that has gone from a stream keeps its place",
 		Edits: []Edit{{In: "gateway.(*forward).stream", Old: "f.cancel(nil)", New: ""}},
 		Tests: []Killer{{Package: "gateway", Test: "TestSlowClientsLeaveTheirPlace", Hangs: true}},
