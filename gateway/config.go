@@ -82,6 +82,10 @@ type Config struct {
 	// Routes whose requests have keys. Whatever matches none passes through.
 	Routes []Route
 
+	// Hidden are beginnings of paths that no client reaches: 404. An endpoint of the service for receipts is one to hide: it shows stored answers, and keeps
+	// operations from committing.
+	Hidden []string
+
 	// Idle is how long a connection to the service is kept that is not in use. It must be less than the service's own
 	// keep-alive timeout: a request on a connection that the service is about to close has an unknown outcome. Default 1 s.
 	Idle time.Duration
@@ -251,8 +255,8 @@ func (r *Route) check(c *Config) error {
 	switch {
 	case c.Store == nil && r.OnUnknown != PolicyStop && r.OnUnknown != PolicyCheck:
 		return fmt.Errorf("route %q: without a Store the receipt decides, and policy %q cannot. Try: leaving it out", r.Pattern, r.OnUnknown)
-	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.BodyTimeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
-		return fmt.Errorf("route %q: durations and sizes must not be negative", r.Pattern)
+	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.BodyTimeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0 || max(r.MaxRequest, r.MaxStored) > 1<<40:
+		return fmt.Errorf("route %q: durations and sizes must not be negative, and sizes at most 1 TiB", r.Pattern)
 	}
 	if c.Store == nil {
 		if r.Retain == 0 {

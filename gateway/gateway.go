@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/oncelib/once"
@@ -41,6 +42,11 @@ func New(cfg Config) (g *Gateway, err error) {
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy leaves out what package url cannot read
+			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // h2c would be a tunnel around routes and headers
+				for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
+					delete(p.Out.Header, name)
+				}
+			}
 			g.address(p)
 			if p.Out.Body == nil && !isSafe(p.Out.Method) {
 				sendOnce(p.Out, io.NopCloser(strings.NewReader("")))
@@ -81,6 +87,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
 		return
 	}
+	if g.hides(r.URL.Path) {
+		http.NotFound(w, r)
+		return
+	}
 	if r.URL.Path == g.cfg.StatusPath && g.status != nil {
 		g.status.ServeHTTP(w, r)
 		return
@@ -112,6 +122,13 @@ func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 		}
 	}
 	return nil, nil
+}
+
+// hides reports whether a path, in any letters, is one that no client may reach.
+func (g *Gateway) hides(p string) bool {
+	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool {
+		return strings.HasPrefix(strings.ToLower(cleanPath(p)), strings.ToLower(hidden))
+	})
 }
 
 func cleanPath(p string) string {

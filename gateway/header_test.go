@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -110,6 +111,7 @@ func TestConfigErrors(t *testing.T) {
 			"check needs Config.Receipts":       onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyCheck }),
 			"needs UpstreamKeepsKeys":           onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyForwardSameKey }),
 			`there is no policy "hold"`:         onRoute(func(r *gateway.Route) { r.OnUnknown = "hold" }),
+			"sizes at most 1 TiB":               onRoute(func(r *gateway.Route) { r.MaxStored = math.MaxInt64 }),
 			"durations and sizes must not be n": onRoute(func(r *gateway.Route) { r.Wait = -1 }),
 			"receipts that are kept at least": func(c *gateway.Config) {
 				c.Store, c.Receipts, c.ReceiptsKept, c.Routes[0].Retain = nil, &memory{}, time.Hour, 2*time.Hour

@@ -115,3 +115,33 @@ func TestNothingIsSaidOfEarlierForwards(t *testing.T) {
 		}
 	}
 }
+
+// TestNoTunnelToTheService: WebSocket passes, and no other protocol does: in HTTP/2 the client would say what it likes, around routes and headers.
+func TestNoTunnelToTheService(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
+	g := newGateway(t, "http://"+s.addr, nil)
+	for upgrade, passes := range map[string]bool{"h2c": false, "websocket, h2c": false, "": false, "WebSocket": true} {
+		r := httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody)
+		r.Header = http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {upgrade}, "Http2-Settings": {"AAMAAABkAAQAAP__"}}
+		send(g, r)
+		h := s.header()
+		want(t, upgrade, h.Get("Upgrade") != "", passes)
+		want(t, upgrade, h.Get("Connection") != "", passes)
+		want(t, upgrade, h.Get("Http2-Settings"), "")
+	}
+}
+
+// TestHiddenPaths: no client reaches them, however it writes them.
+func TestHiddenPaths(t *testing.T) {
+	t.Parallel()
+	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
+	g := newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Hidden = []string{"/once-receipt"} })
+	for _, path := range []string{"/once-receipt", "/once-receipt/1", "/x/../once-receipt/1", "//Once-Receipt/1", "/once%2dreceipt/1", "/once-receipt;a/1"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			want(t, path, send(g, httptest.NewRequest(method, "http://h"+path, http.NoBody)).StatusCode, 404)
+		}
+	}
+	want(t, "requests", s.seen.Load(), int64(0))
+	want(t, "another path", send(g, httptest.NewRequest(http.MethodGet, "/receipts", http.NoBody)).StatusCode, 201)
+}

@@ -256,6 +256,16 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestForwardIsTwoWrites"),
 	},
 	{
+		Name:  "a client opens a tunnel to the service",
+		Edits: []Edit{{In: "gateway.New", Old: `!strings.EqualFold(up[0], "websocket")`, New: `up[0] == ""`}},
+		Tests: in("gateway", "TestNoTunnelToTheService"),
+	},
+	{
+		Name:  "clients read receipts and write tombstones at the endpoint of the service",
+		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "strings.ToLower(cleanPath(p))", New: "p"}},
+		Tests: in("gateway", "TestHiddenPaths"),
+	},
+	{
 		Name:  "a query that passes through loses what package url cannot read",
 		Edits: []Edit{{In: "gateway.New", Old: "p.Out.URL.RawQuery = p.In.URL.RawQuery", New: ""}},
 		Tests: in("gateway", "TestQueryPassesAsItIs"),

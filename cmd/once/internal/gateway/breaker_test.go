@@ -130,3 +130,16 @@ func TestReceiptsAnswerWhileABreakerIsOpen(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// TestEndpointIsHidden: clients of the gateway do not reach the endpoint for receipts, which trusts the gateway.
+func TestEndpointIsHidden(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t)
+	cfg, _, err := parse("once.yaml", []byte("gateway:\n  upstream: "+u.URL+"\n  anyone: true\n  receipt: "+u.URL+"/once-receipt\n"), flags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hidden := cfg.gatewayConfig().Hidden; len(hidden) != 1 || hidden[0] != "/once-receipt" {
+		t.Errorf("%q", hidden)
+	}
+}

@@ -300,6 +300,9 @@ func (c *config) gatewayConfig() gateway.Config {
 	if cfg.Principal = oncehttp.SharedPrincipal(); c.Principal.Header != "" {
 		cfg.Principal = gateway.HeaderPrincipal(c.Principal.Header, prefixes(c.Principal.TrustedFrom)...)
 	}
+	if u, err := url.Parse(c.Receipt); err == nil && isEndpoint(c.Receipt) && len(u.Path) > 1 {
+		cfg.Hidden = []string{u.Path}
+	}
 	for _, r := range c.Routes {
 		cfg.Routes = append(cfg.Routes, gateway.Route{
 			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
