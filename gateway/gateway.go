@@ -41,7 +41,7 @@ func New(cfg Config) (g *Gateway, err error) {
 	g.through = &httputil.ReverseProxy{
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy leaves out what package url cannot read
+			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy leaves out what package url cannot read
 			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // h2c would be a tunnel around routes and headers
 				for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
 					delete(p.Out.Header, name)

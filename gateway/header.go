@@ -31,11 +31,18 @@ func (g *Gateway) address(p *httputil.ProxyRequest) {
 	}
 }
 
+// isForwarded reports whether a service behind CGI reads a header as one of X-Forwarded-For, -Proto and -Host, in other letters.
+func isForwarded(name string) bool {
+	const like = "X-Forwarded-"
+	return len(name) > len(like) && strings.EqualFold(name[:1], "x") && strings.EqualFold(name[2:11], "forwarded") &&
+		!isAlphanumeric(name[1]) && !isAlphanumeric(name[11]) && !strings.HasPrefix(name, like)
+}
+
 // stripOwn removes all headers that only the gateway may send. A service behind CGI or WSGI reads Once_Operation as
 // Once-Operation, and behind some servers Once.Operation, so those are some of them.
 func stripOwn(h http.Header) {
 	for name := range h {
-		if isOwn(name) {
+		if isOwn(name) || isForwarded(name) {
 			delete(h, name)
 		}
 	}

@@ -39,7 +39,7 @@ func (p *pool) Settle(ctx context.Context, operation string) (gateway.Receipt, e
 	case <-ctx.Done():
 		return gateway.Receipt{}, ctx.Err()
 	}
-	if _, found, _ := p.memory.Look(ctx, operation); !found {
+	if _, found, _ := p.Look(ctx, operation); !found {
 		p.held <- struct{}{}
 		<-p.release
 		return gateway.Receipt{}, errors.New("the transaction has taken too long")

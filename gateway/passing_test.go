@@ -42,9 +42,10 @@ func TestForwardedOfATrustedProxy(t *testing.T) {
 		})
 		for _, path := range []string{"/pay", "/other"} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("1"))
-			r.Header = http.Header{"Idempotency-Key": {"k"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"shop.example"}}
+			r.Header = http.Header{"Idempotency-Key": {"k"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"shop.example"}, "X_forwarded.proto": {"forged"}}
 			send(g, r)
 			h := s.header()
+			want(t, "as CGI reads it", h["X_forwarded.proto"] == nil, true)
 			want(t, path, h.Get("X-Forwarded-Proto")+" "+h.Get("X-Forwarded-Host"), told)
 		}
 	}
