@@ -26,7 +26,9 @@ func TestQueryPassesAsItIs(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/search", http.NoBody)
 		r.URL.RawQuery = query
 		send(g, r)
+		s.mu.Lock()
 		want(t, "query", s.last.URL.RawQuery, query)
+		s.mu.Unlock()
 	}
 }
 
