@@ -122,7 +122,7 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 		}
 		src.file = file
 		if n := src.find("$.gateway"); n != nil && n.Type() != ast.NullType {
-			if err := yaml.NodeToValue(n, cfg, yaml.Strict()); err != nil {
+			if err := decode(n, cfg); err != nil {
 				return nil, nil, src.show(err)
 			}
 		}
@@ -158,6 +158,16 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 		return nil, nil, err
 	}
 	return cfg, src, nil
+}
+
+// decode reads the settings. Package yaml panics at some tags that do not fit.
+func decode(n ast.Node, cfg *config) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = mistake(n, "something in here cannot be read. Try: leaving out tags such as !!int")
+		}
+	}()
+	return yaml.NodeToValue(n, cfg, yaml.Strict())
 }
 
 // name is that of a service, as package gateway has it. Config.Name says what it is for.

@@ -96,6 +96,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"gateway:\n  upstream: http://127.0.0.1\n  principal: {header: X-Tenant}\n", "[3:23]", "from no address"},
 		{"gateway:\n  upstream: http://127.0.0.1\n  anyone: true\n  store: receipt\n", "[4:10]", "nothing would be remembered"},
 		{"gateway:\n  upstream: http://127.0.0.1\n  anyone: true\n  routes:\n  - {match: POST /a, on_unknown: check}\n", "[5:34]", "check needs a receipt"},
+		{head + "  trusted_proxies: !!int .0\n", "[2:11]", "!!int"},
 		{"gateway: [\n", "[1:", "sequence"},
 		{"gateway: &a\n  upstream: *a\n", "[", ""},
 	} {
@@ -120,6 +121,7 @@ func FuzzGatewayConfig(f *testing.F) {
 	f.Add("gateway: {<<: {anyone: true}, upstream: http://a, routes: [{match: POST /a, limit: 1, queue: 0, breaker: false, database_wait: {server_timing: db}}]}")
 	f.Add("a: &a [1]\ngateway: *a\n")
 	f.Add("gateway:\n\t- x")
+	f.Add("gateway: {upstream: http://a, anyone: true, trusted_proxies: !!int .0}")
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, src, err := parse("once.yaml", []byte(text), flags{})
 		if err != nil {
