@@ -179,8 +179,12 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 		f.omitted(rec)
 	case errors.Is(err, errOtherRequest):
 		f.x.Finish(rec, false, mismatch(f.x.Operation))
-	case f.last == nil && once.CodeOf(err) == once.CodeFailed && once.EffectOf(err) == once.EffectNotApplied: // the store has not taken the intent
-		f.problem(notApplied)
+	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has not taken the intent, or has not said so
+		if once.EffectOf(err) == once.EffectNotApplied {
+			f.problem(notApplied)
+			return
+		}
+		f.problem(notKnown)
 	case err != nil && errors.As(err, &none):
 		f.unanswered(none.a, err)
 	default:

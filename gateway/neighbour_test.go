@@ -275,23 +275,28 @@ func TestSilentStreamGoesOn(t *testing.T) {
 }
 
 // full is a store that can be read alone.
-type full struct{ *memstore.Store }
+type full struct {
+	*memstore.Store
 
-func (full) Swap(context.Context, store.Change) (store.Record, error) {
-	return store.Record{}, &store.Error{Kind: store.KindOther, Err: errors.New("the disk is full")}
+	kind store.Kind
+}
+
+func (f full) Swap(context.Context, store.Change) (store.Record, error) {
+	return store.Record{}, &store.Error{Kind: f.kind, Err: errors.New("the disk is full")}
 }
 
 // TestStoreThatCannotBeWritten: nothing is forwarded, and the client comes again.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
-	g := newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Store = lease.New(full{memstore.New()}, lease.Config{}) })
-	resp := ask(g, "k", "1")
-	want(t, "status", resp.StatusCode, http.StatusServiceUnavailable)
-	want(t, "requests", s.seen.Load(), int64(0))
-	if resp.Header.Get("Retry-After") == "" {
-		t.Error("the client is not told when to come again")
+	for kind, applied := range map[store.Kind]bool{store.KindOther: false, store.KindUnavailable: false, store.KindLost: true} {
+		g := newGateway(t, "http://"+s.addr, func(c *gateway.Config) { c.Store = lease.New(full{memstore.New(), kind}, lease.Config{}) })
+		resp := ask(g, "k", "1")
+		want(t, "status", resp.StatusCode, http.StatusServiceUnavailable)
+		want(t, "the client is told when to come again", resp.Header.Get("Retry-After") != "", true)
+		want(t, "it may be applied", !strings.Contains(bodyOf(t, resp), "Nothing was applied"), applied)
 	}
+	want(t, "requests", s.seen.Load(), int64(0))
 }
 
 // counted counts what a store is asked.
