@@ -23,9 +23,10 @@ type forward struct {
 
 	fingerprint string // of the request, in hexadecimal
 
-	last    *answer // of the last forward, or of a receipt
-	voided  int     // earlier forwards of this request that were made impossible
-	release func()  // has duplicates wait no longer; nil: an engine keeps them
+	last    *answer                 // of the last forward, or of a receipt
+	cancel  context.CancelCauseFunc // of the forward
+	voided  int                     // earlier forwards of this request that were made impossible
+	release func()                  // has duplicates wait no longer; nil: an engine keeps them
 }
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
@@ -66,6 +67,7 @@ func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, again bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	f.cancel = cancel
 	timer := time.AfterFunc(f.rt.Timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 	var s sending
@@ -156,10 +158,11 @@ func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 	f.stream(resp, a)
 }
 
-// stream sends an answer to the client as it comes. A client that is gone ends it: the service has answered.
+// stream sends an answer to the client as it comes. A client that is gone, or reads nothing, ends it: the service has answered.
 func (f *forward) stream(resp *http.Response, a *answer) {
 	a.streamed = true
-	if f.release != nil { // they cannot have it
+	defer context.AfterFunc(f.r.Context(), func() { f.cancel(nil) })() // a service may be silent for long
+	if f.release != nil {                                              // they cannot have it
 		f.release()
 	}
 	status := wire.StatusOmitted
@@ -184,7 +187,7 @@ func (f *forward) stream(resp *http.Response, a *answer) {
 			break
 		}
 	}
-	if a.cut = a.err != nil && !errors.Is(a.err, io.EOF); !a.cut {
+	if a.cut = a.err != nil && !errors.Is(a.err, io.EOF) && f.r.Context().Err() == nil; !a.cut {
 		a.err = nil
 	}
 	a.trailer = trailersOf(resp)
