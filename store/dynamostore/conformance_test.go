@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/dynamostore"
 	"github.com/oncelib/once/store/dynamostore/internal/dynamofake"
@@ -25,7 +28,11 @@ const effects = "effects"
 // clientOf returns a client of a server, which sends a request up to attempts times.
 func clientOf(url string, attempts int) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
-		BaseEndpoint: &url, Region: "eu-west-1", RetryMaxAttempts: attempts,
+		BaseEndpoint: &url, Region: "eu-west-1",
+		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
+			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+		}),
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
@@ -127,7 +134,7 @@ func harness() storetest.Harness[tx] {
 			tb.Helper()
 			return count(tb, s.(opened).client, key)
 		},
-		Isolations:     []store.Isolation{},
+		Isolations:     []store.Isolation{store.ReadCommitted},
 		OneLevel:       true,
 		ClaimsByCommit: true,
 		MaxResult:      390_000,
@@ -135,6 +142,20 @@ func harness() storetest.Harness[tx] {
 	}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, harness()) }
+func TestConformance(t *testing.T) {
+	h := harness()
+	h.Brief = true
+	storetest.Run(t, h)
+}
 
-func TestConformanceOfOperations(t *testing.T) { storetest.RunOperations(t, harness().Operations()) }
+// TestConformanceOfPairs has any second call fail, too.
+func TestConformanceOfPairs(t *testing.T) {
+	testenv.Prove(t)
+	storetest.Run(t, harness())
+}
+
+// TestConformanceOfOperations runs what a store without transactions must pass.
+func TestConformanceOfOperations(t *testing.T) {
+	testenv.Prove(t)
+	storetest.RunOperations(t, harness().Operations())
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errIsolation = errors.New("dynamostore: reads of a handler are isolated from nothing, and its writes are serializable. Try: no Operation.Isolation, and conditions on what was read")
+var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions on what was read")
 
 // txn is an operation that may be executed. Nothing of it is in the service before Commit.
 type txn struct {
@@ -27,7 +27,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)
 	}
-	if opts.Isolation != store.DefaultIsolation {
+	if opts.Isolation > store.ReadCommitted {
 		return nil, store.Record{}, &store.Error{Kind: store.KindMisused, Err: errIsolation}
 	}
 	t := &txn{s: s}
