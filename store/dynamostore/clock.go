@@ -62,9 +62,12 @@ func (c *clock) hear(date string) {
 // frozen, as functions and machines are, has a clock that has stood still or has been set.
 func (s sample) at(now time.Time) (time.Time, bool) {
 	since := now.Sub(s.heard)
-	frozen := now.Round(0).Sub(s.heard.Round(0)) - since
-	ok := !s.heard.IsZero() && since <= trustFor && frozen.Abs() <= maxFrozen
-	return s.date.Add(since), ok
+	return s.date.Add(since), !s.heard.IsZero() && trusted(since, now.Round(0).Sub(s.heard.Round(0)))
+}
+
+// trusted compares the time since an answer by the two clocks of a process.
+func trusted(monotonic, wall time.Duration) bool {
+	return monotonic <= trustFor && (wall-monotonic).Abs() <= maxFrozen
 }
 
 // estimate returns the time of the service, if it is known.
