@@ -83,7 +83,7 @@ func (s *Store) problem(t *types.TableDescription) error {
 	case t.TableStatus != types.TableStatusActive && t.TableStatus != types.TableStatusUpdating:
 		return fmt.Errorf("is %s: %w", t.TableStatus, store.ErrNotMigrated)
 	case len(key) != 1 || aws.ToString(key[0].AttributeName) != "id" || !s.indexed(t):
-		return errors.New("is not one of once. Try: Store.Migrate, or the definition that \"once migrate dynamodb\" prints")
+		return errors.New("is not one of once. Try: Store.Migrate, or the definition that \"once migrate print --dialect dynamodb\" prints")
 	case t.MultiRegionConsistency == types.MultiRegionConsistencyStrong:
 		return errors.New("is a global table with strong consistency between regions, which knows no transactions. Try: a table in one region")
 	case s.home != "" && s.home != region:
