@@ -86,7 +86,7 @@ func (s *Store) writes(ctx context.Context, c *store.Change, items []types.Trans
 		return w, err
 	}
 	w.items = append(w.items, checks...)
-	return w, fits(w)
+	return w, withinLimits(w)
 }
 
 // token returns the one by which the service recognises a request that the client sends again. It begins with the nonce of the record, so that

@@ -113,8 +113,8 @@ const (
 	tryTransaction = "fewer or smaller items in one operation, and further operations for the rest"
 )
 
-// fits returns an error if the service takes no such transaction.
-func fits(w writes) error {
+// withinLimits returns an error if the service takes no such transaction.
+func withinLimits(w writes) error {
 	if len(w.items) > maxItems {
 		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and what must be held; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
 		return &store.Error{Kind: store.KindOther, Err: err}

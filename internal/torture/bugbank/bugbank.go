@@ -134,6 +134,7 @@ func All() []Mutant {
 		receiptMutants,
 		identityMutants,
 		metricsMutants,
+		dynamoMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,
