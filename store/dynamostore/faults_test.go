@@ -75,6 +75,7 @@ func (p *plan) next(string) dynamofake.Fault {
 
 // TestEachRequestFails: whatever request fails in whatever way, what the caller is told is true, and the same key ends in one effect.
 func TestEachRequestFails(t *testing.T) {
+	testenv.Core(t)
 	server, _ := newFake(t)
 	seen := map[string]int{}
 	for _, f := range flows() {
