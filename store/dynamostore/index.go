@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -29,7 +30,7 @@ func (s *Store) part(ctx context.Context, name string, after, before []byte, lim
 		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 	}
 	for limit > 0 {
-		most := int32(min(limit, 1000)) //nolint:gosec // it fits
+		most := int32(min(limit, 1000))
 		in.Limit = &most
 		out, err := s.client.Query(ctx, in)
 		if err != nil {
@@ -67,10 +68,11 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 			ask.Keys = append(ask.Keys, item{"id": it["id"]})
 		}
 		if len(attributes) > 0 {
-			list := e.name("id")
+			names := []string{e.name("id")}
 			for _, a := range attributes {
-				list += ", " + e.name(a)
+				names = append(names, e.name(a))
 			}
+			list := strings.Join(names, ", ")
 			ask.ProjectionExpression, ask.ExpressionAttributeNames = &list, e.names
 		}
 		for todo := map[string]types.KeysAndAttributes{s.table: ask}; len(todo) > 0; {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,9 +50,7 @@ type asked struct {
 func put(condition string, it map[string]value, names map[string]string, values map[string]value) func(context.Context, *dynamodb.Client, string, string) (string, error) {
 	return func(ctx context.Context, c *dynamodb.Client, table, id string) (string, error) {
 		in := &dynamodb.PutItemInput{TableName: &table, Item: map[string]value{"id": s(id)}, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
-		for k, v := range it {
-			in.Item[k] = v
-		}
+		maps.Copy(in.Item, it)
 		if condition != "" {
 			in.ConditionExpression, in.ReturnValuesOnConditionCheckFailure = &condition, types.ReturnValuesOnConditionCheckFailureAllOld
 		}
