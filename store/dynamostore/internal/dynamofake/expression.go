@@ -79,14 +79,22 @@ func (s *Server) prepare(kind string, w *write) (apply func(), err error) {
 	if sizeOf(next) > 400<<10 {
 		return nil, invalid("Item size has exceeded the maximum allowed size")
 	}
+	if err := t.indexable(next); err != nil {
+		return nil, err
+	}
+	return func() { t.put(key, next) }, nil
+}
+
+// indexable refuses an item that an index cannot have.
+func (t *table) indexable(next item) error {
 	for _, x := range t.indexes {
 		for _, k := range x.keys {
 			if v := next[k]; v != nil && (v[t.types[k]] == nil || len(orderOf(v)) > 1024 || len(orderOf(v)) == 0) {
-				return nil, invalid("One or more parameter values were invalid: the key " + k + " of an index")
+				return invalid("One or more parameter values were invalid: the key " + k + " of an index")
 			}
 		}
 	}
-	return func() { t.put(key, next) }, nil
+	return nil
 }
 
 var placeholder = regexp.MustCompile(`[#:][A-Za-z0-9_]+`)

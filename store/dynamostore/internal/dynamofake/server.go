@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -117,10 +118,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch cut {
 	case None:
 		w.WriteHeader(status)
-		_, _ = w.Write(answer)
+		_, _ = w.Write(answer) //nolint:gosec // JSON, to a test
 	case CutAnswer:
 		w.Header().Set("Content-Length", "100000")
-		_, _ = w.Write(answer[:len(answer)/2])
+		_, _ = w.Write(answer[:len(answer)/2]) //nolint:gosec // JSON, to a test
 		panic(http.ErrAbortHandler)
 	default:
 		panic(http.ErrAbortHandler)
@@ -136,7 +137,8 @@ func (s *Server) serve(operation string, body []byte) (status int, answer []byte
 	if s.fault != nil {
 		fault = s.fault(operation)
 	}
-	out, err := any(nil), error(nil)
+	var out any
+	var err error
 	switch writes := strings.Contains(operation, "Item") && !strings.Contains(operation, "Get"); {
 	case fault == CutBefore:
 		return 0, nil, CutBefore
@@ -165,9 +167,7 @@ func (s *Server) serve(operation string, body []byte) (status int, answer []byte
 			status = http.StatusInternalServerError
 		}
 		said := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + no.code, "message": no.message}
-		for k, v := range no.more {
-			said[k] = v
-		}
+		maps.Copy(said, no.more)
 		out = said
 	}
 	answer, err = json.Marshal(out)
@@ -219,7 +219,7 @@ type request struct {
 // do has a request's effect and returns its answer.
 func (s *Server) do(operation string, body []byte) (any, error) {
 	var r request
-	if err := json.Unmarshal(body, &r); err != nil {
+	if err := json.Unmarshal(body, &r); err != nil { //nolint:musttag // the names are those of the service
 		return nil, &refused{code: "SerializationException", message: err.Error()}
 	}
 	r.write.TableName = r.TableName
@@ -228,7 +228,7 @@ func (s *Server) do(operation string, body []byte) (any, error) {
 	}
 	if operation == "TransactWriteItems" {
 		var all struct{ TransactItems []any }
-		_ = json.Unmarshal(body, &all)
+		_ = json.Unmarshal(body, &all) //nolint:musttag // the names are those of the service
 		return s.transact(&r, all.TransactItems)
 	}
 	if operation == "BatchGetItem" {
@@ -322,8 +322,8 @@ func (s *Server) transact(r *request, asked []any) (any, error) {
 // reason is why a transaction was cancelled, for each of its writes.
 type reason struct {
 	Code    string
-	Message string `json:",omitempty"`
-	Item    any    `json:",omitempty"`
+	Message string `json:",omitempty"` //nolint:tagliatelle // the name of the service
+	Item    any    `json:",omitempty"` //nolint:tagliatelle // the name of the service
 }
 
 func canceled(reasons []reason) error {
