@@ -36,7 +36,7 @@ func TestSentAgain(t *testing.T) {
 	running := store.Record{State: store.StateRunning, Fence: 1, Nonce: []byte("the claim of one")}
 	next := store.Record{State: store.StateRunning, Fence: 2, Nonce: []byte("the claim of one"), Data: []byte("data")}
 	held := store.Change{ID: store.ID{Scope: "s", Key: "other"}, Next: running, Held: []store.Hold{{ID: id, Fence: 2, Nonce: next.Nonce}}}
-	for _, fault := range []dynamofake.Fault{dynamofake.CutAfter, dynamofake.CutAnswer, dynamofake.FailsAfter} {
+	for _, fault := range []dynamofake.Fault{dynamofake.CutAfter, dynamofake.FailsAfter} {
 		for _, c := range []struct {
 			operation string
 			change    store.Change

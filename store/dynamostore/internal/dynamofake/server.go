@@ -122,6 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case CutAnswer:
 		w.Header().Set("Content-Length", "100000")
 		_, _ = w.Write(answer[:len(answer)/2]) //nolint:gosec // JSON, to a test
+		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	default:
 		panic(http.ErrAbortHandler)
