@@ -202,4 +202,7 @@ func TestMigratePrint(t *testing.T) {
 		}
 	}
 	run(t, "migrate", "print", "--dialect", "sqlite", "--from", newest).want(t, 2) // of which capability?
+	if text := run(t, "migrate", "print", "--dialect", "dynamodb").want(t, 0).stdout; !strings.Contains(text, `"TableName": "once"`) {
+		t.Errorf("the definition of a table of DynamoDB is %s", text)
+	}
 }

@@ -135,6 +135,7 @@ func All() []Mutant {
 		homeMutants,
 		identityMutants,
 		metricsMutants,
+		dynamoMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,
