@@ -1,0 +1,116 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
+)
+
+// mostLetters is how many letters are grouped by cause, the oldest.
+const mostLetters = 5000
+
+// causeRow is letters that died of the same.
+type causeRow struct {
+	operate.LetterCause
+
+	Filter string // of these letters, as the query of a link
+}
+
+// causesBody is the dead letters by cause, and what is tried again.
+type causesBody struct {
+	Rows     []causeRow
+	Redrives []operate.Redrive
+	Cut      bool
+	Most     int
+}
+
+func (q *request) causes() error {
+	list, err := q.Operate.Letters.Causes(q.ctx, operate.LetterFilter{Filter: deadletter.Filter{Most: mostLetters}})
+	if err != nil {
+		return err
+	}
+	body := causesBody{Most: mostLetters}
+	read := int64(0)
+	for _, c := range list {
+		read += c.Letters
+		body.Rows = append(body.Rows, causeRow{c, link("", "origin", c.Origin, "consumer", c.Consumer, "topic", c.Topic, "class", c.Class, "cause", c.Cause)})
+	}
+	body.Cut = read >= mostLetters || len(list) >= operate.DefaultLimit
+	if body.Redrives, err = q.Operate.Letters.Redrives(q.ctx); err != nil {
+		return err
+	}
+	return q.render("causes", "Dead letters", body)
+}
+
+// letterFilter is the filter of a link.
+func letterFilter(form url.Values) operate.LetterFilter {
+	return operate.LetterFilter{Filter: deadletter.Filter{
+		UID: form.Get("uid"), Origin: form.Get("origin"), Consumer: form.Get("consumer"), Topic: form.Get("topic"), Class: form.Get("class"), Cause: form.Get("cause"),
+	}}
+}
+
+var letterStates = []deadletter.State{deadletter.StateDead, deadletter.StateApplied, deadletter.StateStale, deadletter.StateDiscarded}
+
+// lettersBody is a page of letters.
+type lettersBody struct {
+	Rows         []operate.Letter
+	Filter       deadletter.Filter
+	States       []deadletter.State
+	Query, State string
+	Next         string
+}
+
+func (q *request) letters() error {
+	form := q.URL.Query()
+	f := letterFilter(form)
+	f.State, f.Window.After = deadletter.State(form.Get("state")), form.Get("after")
+	if f.State == "" {
+		f.State = deadletter.StateDead
+	}
+	if !slices.Contains(letterStates, f.State) {
+		return errNotFound
+	}
+	p, err := q.Operate.Letters.List(q.ctx, f)
+	if err != nil {
+		return err
+	}
+	body := lettersBody{Rows: p.Items, Filter: f.Filter, States: letterStates, State: string(f.State)}
+	form.Del("after")
+	form.Del("state")
+	body.Query = form.Encode()
+	if p.Next != "" {
+		form.Set("after", p.Next)
+		form.Set("state", body.State)
+		body.Next = "causes?" + form.Encode()
+	}
+	return q.render("letters", "Letters", body)
+}
+
+// letterBody is one letter.
+type letterBody struct {
+	operate.Letter
+
+	Unreadable string
+	IsDead     bool
+}
+
+func (q *request) letter() error {
+	l, err := q.Operate.Letters.Show(q.ctx, q.FormValue("id"))
+	switch {
+	case errors.Is(err, deadletter.ErrNotFound):
+		return errNotFound
+	case err != nil && l.UID == "":
+		return err
+	}
+	body := letterBody{Letter: l, IsDead: l.State == deadletter.StateDead}
+	if err != nil {
+		body.Unreadable = err.Error()
+	}
+	if !q.seen {
+		body.Letter = l.WithoutBody()
+	}
+	return q.render("letter", "Letter", body)
+}
