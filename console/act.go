@@ -260,7 +260,7 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 		p.Values = append(p.Values, c)
 	}
 	p.Flags = append(p.Flags, "--before", at)
-	p.Back = link("letters")
+	p.Back = "deadletters"
 	return f, p, nil
 }
 
@@ -304,7 +304,7 @@ func (q *request) redrive(by operate.By) (string, error) {
 		}
 	}
 	_, err = q.Operate.Letters.Redrive(q.ctx, by, f, o)
-	return "letters", err
+	return "deadletters", err
 }
 
 func (q *request) planDiscard() (plan, error) {
@@ -332,7 +332,7 @@ func (q *request) discard(by operate.By) (string, error) {
 		return "", err
 	}
 	_, err = q.Operate.Letters.Discard(q.ctx, by, f)
-	return "letters", err
+	return "deadletters", err
 }
 
 func (q *request) planCancel() (plan, error) {
@@ -343,7 +343,7 @@ func (q *request) planCancel() (plan, error) {
 	r, err := q.Operate.Letters.Progress(q.ctx, uid)
 	return plan{
 		What: many(r.Waiting) + " letters that were not tried yet wait for a person again.", Button: "Cancel this redrive",
-		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: "letters",
+		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: "deadletters",
 	}, err
 }
 

@@ -80,7 +80,7 @@ func Handler(cfg Config) http.Handler {
 		"GET /{$}": (*request).overview, "GET /operations": (*request).operations, "GET /operation": (*request).operation,
 		"POST /find": (*request).find, "POST /show": (*request).show, "GET /do": (*request).confirm, "POST /do": (*request).do,
 		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message),
-		"GET /letters": everything((*request).causes), "GET /causes": everything((*request).letters), "GET /letter": everything((*request).letter),
+		"GET /deadletters": everything((*request).causes), "GET /letters": everything((*request).letters), "GET /letter": everything((*request).letter),
 		"GET /audit": everything((*request).audit), "GET /help": (*request).help,
 	} {
 		c.mux.HandleFunc(path, c.serve(page))

@@ -84,7 +84,7 @@ func (q *request) letters() error {
 	if p.Next != "" {
 		form.Set("after", p.Next)
 		form.Set("state", body.State)
-		body.Next = "causes?" + form.Encode()
+		body.Next = "letters?" + form.Encode()
 	}
 	return q.render("letters", "Letters", body)
 }

@@ -31,6 +31,9 @@ func (q *request) topicRows() ([]topicRow, error) {
 	rows := make([]topicRow, 0, len(topics))
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
+		for i := range row.Waits {
+			row.Waits[i].Key = "" // it is hidden
+		}
 		for i := range pauses {
 			switch p := &pauses[i]; {
 			case p.Topic != t.Name:
