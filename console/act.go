@@ -2,11 +2,13 @@ package console
 
 import (
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
@@ -64,6 +66,7 @@ type confirmBody struct {
 	plan
 
 	Command string
+	Of      string // the values of the plan, as one that has no control characters
 }
 
 func (q *request) confirm() error {
@@ -78,8 +81,12 @@ func (q *request) confirm() error {
 	if err != nil {
 		return refused(err)
 	}
+	of := url.Values{}
+	for _, v := range p.Values {
+		of.Set(v[0], v[1])
+	}
 	command := strings.Join(append([]string{a.Twin}, p.Flags...), " ") + " --reason WHY --yes"
-	return q.render("confirm", a.Title, confirmBody{a, p, command})
+	return q.render("confirm", a.Title, confirmBody{a, p, command, of.Encode()})
 }
 
 func (q *request) do() error {
@@ -93,7 +100,14 @@ func (q *request) do() error {
 	if err := q.operator(); err != nil {
 		return err
 	}
+	of, err := url.ParseQuery(q.PostForm.Get("of"))
+	if err != nil {
+		return errNotFound
+	}
 	q.Form = q.PostForm // nothing is taken from the address
+	for name, values := range of {
+		q.Form[name] = values
+	}
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
 		return &refusal{"the reason is missing: whoever looks later needs to know why"}
@@ -122,6 +136,14 @@ func refused(err error) error {
 	return err
 }
 
+// quoted is a word of the command that a page shows.
+func quoted(s string) string {
+	if !printable.Is(s) || words.Shown(s) != s {
+		return words.Shown(s) // to read it: a shell would need more
+	}
+	return words.Quoted(s)
+}
+
 // stored returns the operation that the form names.
 func (q *request) stored() (operate.KeyView, error) {
 	id, ok := q.seal.openOperation(q.FormValue("id"))
@@ -143,7 +165,7 @@ func (q *request) planForget() (plan, error) {
 	what, err := q.Operate.Keys.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, operate.ForgetRequest{Scope: v.Scope, Key: v.Key, Preview: true})
 	id := q.FormValue("id")
 	return plan{
-		What: what, Button: "Forget what is stored of 1 operation", Flags: []string{"KEY", "--scope", words.Quoted(v.Scope)},
+		What: what, Button: "Forget what is stored of 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope)},
 		Values: [][2]string{{"id", id}}, Back: link("operation", "id", id),
 	}, err
 }
@@ -172,7 +194,7 @@ func (q *request) paused() (topic, key string, about plan, err error) {
 		return "", "", about, errNotFound
 	}
 	about.What = operate.Pause{Topic: topic, Key: words.Either(key == "", "", "of message "+id)}.String()
-	about.Flags = []string{"--topic", words.Quoted(topic)}
+	about.Flags = []string{"--topic", quoted(topic)}
 	if key != "" {
 		about.Flags = append(about.Flags, "--key", "KEY")
 	}
@@ -253,9 +275,9 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 		case c[1] == "":
 			continue
 		case c[0] == "uid":
-			p.Flags = append(p.Flags, words.Quoted(c[1]))
+			p.Flags = append(p.Flags, quoted(c[1]))
 		default:
-			p.Flags = append(p.Flags, "--"+c[0], words.Quoted(c[1]))
+			p.Flags = append(p.Flags, "--"+c[0], quoted(c[1]))
 		}
 		p.Values = append(p.Values, c)
 	}

@@ -56,11 +56,16 @@ var letterStates = []deadletter.State{deadletter.StateDead, deadletter.StateAppl
 
 // lettersBody is a page of letters.
 type lettersBody struct {
-	Rows         []operate.Letter
-	Filter       deadletter.Filter
-	States       []deadletter.State
-	Query, State string
-	Next         string
+	Rows   []operate.Letter
+	Filter deadletter.Filter
+	States []letterState
+	Next   string
+}
+
+// letterState leads to the letters of the same filter in another state.
+type letterState struct {
+	Name, Link string
+	Current    bool
 }
 
 func (q *request) letters() error {
@@ -77,14 +82,15 @@ func (q *request) letters() error {
 	if err != nil {
 		return err
 	}
-	body := lettersBody{Rows: p.Items, Filter: f.Filter, States: letterStates, State: string(f.State)}
-	form.Del("after")
-	form.Del("state")
-	body.Query = form.Encode()
+	body := lettersBody{Rows: p.Items, Filter: f.Filter}
+	in := func(state deadletter.State, after string) string {
+		return link("letters", "state", string(state), "after", after, "uid", f.UID, "origin", f.Origin, "consumer", f.Consumer, "topic", f.Topic, "class", f.Class, "cause", f.Cause)
+	}
+	for _, state := range letterStates {
+		body.States = append(body.States, letterState{string(state), in(state, ""), state == f.State})
+	}
 	if p.Next != "" {
-		form.Set("after", p.Next)
-		form.Set("state", body.State)
-		body.Next = "letters?" + form.Encode()
+		body.Next = in(f.State, p.Next)
 	}
 	return q.render("letters", "Letters", body)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/operate"
@@ -23,7 +22,7 @@ func (q *request) planResolve() (plan, error) {
 	}
 	id := q.FormValue("id")
 	p := plan{
-		What: v.Operation.Meaning(v.Progress) + ".", Button: "Decide 1 operation", Flags: []string{"KEY", "--scope", words.Quoted(v.Scope), "--call", v.CallID, "--yes"},
+		What: v.Operation.Meaning(v.Progress) + ".", Button: "Decide 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope), "--call", v.CallID, "--yes"},
 		Values: [][2]string{{"id", id}, {"call", v.CallID}}, Fields: "resolve", Back: link("operation", "id", id),
 	}
 	if v.Call != nil {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"html"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -114,10 +115,10 @@ func TestHowMany(t *testing.T) {
 		if p := g.get(t, "ada", "do?action=discard"); p.status != http.StatusConflict {
 			t.Errorf("without a filter: %d", p.status)
 		}
-		_, before, _ := strings.Cut(form.body, `name="before" value="`)
-		before, _, _ = strings.Cut(before, `"`)
+		_, of, _ := strings.Cut(form.body, `name="of" value="`)
+		of, _, _ = strings.Cut(of, `"`)
 		g.exec(t, "update once_deadletter set dead_at = AGO(?) where uid = ?", int64(-3600_000_000), otherID)
-		press := url.Values{"action": {"discard"}, "origin": {"inbox"}, "before": {before}, "reason": {"gone"}}
+		press := url.Values{"action": {"discard"}, "of": {html.UnescapeString(of)}, "reason": {"gone"}}
 		statuses := make(chan int, 2)
 		for range 2 {
 			go func() { statuses <- g.post(t, "ada", "do", press).status }()

@@ -16,10 +16,12 @@ import (
 	"github.com/oncelib/once/console"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 )
@@ -67,8 +69,9 @@ func newGround(t *testing.T, kind string) *ground {
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))
 	t.Cleanup(g.server.Close)
 	const operation = "insert into once_operation (scope, KEY, state, fence, claim, status, kind, head, body, since, expires_at, name) values (?, ?, ?, 1, ?, ?, 0, ?, ?, NOW, null, ?)"
+	stored := head.Encode(&store.Result{Header: []store.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Set-Cookie", Value: secretValue}}})
 	body := []byte(`{"amount": ` + secretBody + `, "note": "<b>"}`)
-	g.exec(t, operation, "acme POST /refunds", secretKey, int64(2), []byte{1}, int64(201), []byte("Content-Type: application/json\nSet-Cookie: "+secretValue), body, nasty)
+	g.exec(t, operation, "acme POST /refunds", secretKey, int64(2), []byte{1}, int64(201), stored, body, nasty)
 	g.exec(t, operation, "acme POST /refunds", "unknown", int64(3), []byte{1}, int64(0), nil, nil, "refund")
 	g.exec(t, operation, "globex POST /refunds", "unknown", int64(3), []byte{1}, int64(0), nil, nil, "refund")
 	const message = "insert into once_outbox (part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at) values (1, ?, 'refunds', ?, ?, ?, ?, 'shop', ?, ?, ?, '', NOW)"
@@ -157,13 +160,16 @@ func (g *ground) post(t *testing.T, user, path string, form url.Values, header .
 	return send(t, http.MethodPost, g.server.URL+"/"+path, user, form, header...)
 }
 
-var links = regexp.MustCompile(`(?:href|action)="([^"]*)"`)
+var links = regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
 
 // crawl follows all links from a page, and returns the pages by their addresses.
 func crawl(t *testing.T, base, user string) map[string]page {
 	t.Helper()
 	seen, todo := map[string]page{}, []string{base}
 	for len(todo) > 0 {
+		if len(seen) > 200 {
+			t.Fatalf("the links do not end: %s", todo[0])
+		}
 		at := todo[0]
 		todo = todo[1:]
 		if _, ok := seen[at]; ok {
