@@ -126,4 +126,6 @@ func (listBox) Known(context.Context, string, string) (bool, error) { return fal
 func (listBox) Backlog(context.Context) (outbox.Backlog, error) { return outbox.Backlog{}, nil }
 
 // BacklogUpTo implements readBox.
-func (listBox) BacklogUpTo(context.Context, int) (outbox.Backlog, error) { return outbox.Backlog{}, nil }
+func (listBox) BacklogUpTo(context.Context, int) (outbox.Backlog, error) {
+	return outbox.Backlog{}, nil
+}
