@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"strconv"
@@ -325,9 +326,35 @@ func (q *request) redrive(by operate.By) (string, error) {
 			return "", &refusal{"the rate is not a number of letters per second"}
 		}
 	}
-	_, err = q.Operate.Letters.Redrive(q.ctx, by, f, o)
-	return "deadletters", err
+	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
 }
+
+// begin has a redrive go on when the answer is sent: its first letter may take long, and the others are chosen after that one. If the process
+// ends, the command resumes it.
+func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
+	type outcome struct {
+		r   operate.Redrive
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), canaryTime)
+		defer cancel()
+		r, err := redrive(ctx)
+		done <- outcome{r, err}
+	}()
+	enough := time.NewTimer(readTime)
+	defer enough.Stop()
+	select {
+	case o := <-done:
+		return link("redrive", "uid", o.r.UID), o.err
+	case <-enough.C:
+		return "deadletters", nil
+	}
+}
+
+// canaryTime is how long the first letter of a redrive is waited for.
+const canaryTime = time.Hour
 
 func (q *request) planDiscard() (plan, error) {
 	f, p, err := q.matching()
@@ -365,7 +392,7 @@ func (q *request) planCancel() (plan, error) {
 	r, err := q.Operate.Letters.Progress(q.ctx, uid)
 	return plan{
 		What: many(r.Waiting) + " letters that were not tried yet wait for a person again.", Button: "Cancel this redrive",
-		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: "deadletters",
+		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: link("redrive", "uid", uid),
 	}, err
 }
 

@@ -81,7 +81,7 @@ func Handler(cfg Config) http.Handler {
 		"POST /find": (*request).find, "POST /show": (*request).show, "GET /do": (*request).confirm, "POST /do": (*request).do,
 		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message),
 		"GET /deadletters": everything((*request).causes), "GET /letters": everything((*request).letters), "GET /letter": everything((*request).letter),
-		"GET /audit": everything((*request).audit), "GET /help": (*request).help,
+		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /help": (*request).help,
 	} {
 		c.mux.HandleFunc(path, c.serve(page))
 	}

@@ -39,10 +39,32 @@ func (q *request) causes() error {
 		body.Rows = append(body.Rows, causeRow{c, link("", "origin", c.Origin, "consumer", c.Consumer, "topic", c.Topic, "class", c.Class, "cause", c.Cause)})
 	}
 	body.Cut = read >= mostLetters || len(list) >= operate.DefaultLimit
-	if body.Redrives, err = q.Operate.Letters.Redrives(q.ctx); err != nil {
+	running, err := q.Operate.Letters.Redrives(q.ctx)
+	if err != nil {
 		return err
 	}
+	for _, r := range running[:min(len(running), mostRedrives)] {
+		if r, err = q.Operate.Letters.Progress(q.ctx, r.UID); err != nil {
+			return err
+		}
+		body.Redrives = append(body.Redrives, r)
+	}
 	return q.render("causes", "Dead letters", body)
+}
+
+// mostRedrives is how many redrives that still choose letters are shown.
+const mostRedrives = 10
+
+// progress shows how far a redrive is, also when it has chosen all of its letters.
+func (q *request) progress() error {
+	r, err := q.Operate.Letters.Progress(q.ctx, q.FormValue("uid"))
+	if errors.Is(err, deadletter.ErrNoRun) {
+		return errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return q.render("redrive", "Redrive", r)
 }
 
 // letterFilter is the filter of a link.

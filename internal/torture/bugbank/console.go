@@ -14,7 +14,7 @@ var consoleMutants = []Mutant{
 	},
 	{
 		Name:  "the console acts without a reason",
-		Edits: []Edit{{In: "console.(*request).do", Old: `by.Reason == ""`, New: `by.Who == ""`}, {In: "operate.By.check", Old: `strings.TrimSpace(by.Reason) == ""`, New: `by.Who == ""`}},
+		Edits: []Edit{{In: "console.(*request).do", Old: `by.Reason == ""`, New: `by.Who == ""`}, {In: "operate.(By).check", Old: `strings.TrimSpace(by.Reason) == ""`, New: `by.Who == ""`}},
 		Tests: console("TestActions"),
 	},
 	{
@@ -29,12 +29,12 @@ var consoleMutants = []Mutant{
 	},
 	{
 		Name:  "the console has keys in its links",
-		Edits: []Edit{{In: "console.sealer.seal", Old: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))", New: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind))) + text"}},
+		Edits: []Edit{{In: "console.(sealer).seal", Old: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))", New: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind))) + text"}},
 		Tests: console("TestFindKey"),
 	},
 	{
 		Name:  "the console shows the cookie of a stored answer",
-		Edits: []Edit{{In: "console.answer.Fields", Old: "recorded.IsSecret(f.Name)", New: `recorded.IsSecret(f.Name) && f.Name == ""`}},
+		Edits: []Edit{{In: "console.(answer).Fields", Old: "recorded.IsSecret(f.Name)", New: `recorded.IsSecret(f.Name) && f.Name == ""`}},
 		Tests: console("TestHidden"),
 	},
 	{

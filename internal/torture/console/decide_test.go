@@ -57,12 +57,10 @@ func TestDecide(t *testing.T) {
 		if n := g.count(t, "select count(*) from once_audit where action = 'resolve' and who = 'ada' and reason = 'found out'"); n != 2 {
 			t.Errorf("%d entries in the audit", n)
 		}
-		if p := g.post(t, "ada", "do", g.formOf(t, "redrive", url.Values{"origin": {"inbox"}})); p.status != http.StatusSeeOther {
-			t.Fatalf("%d: %s", p.status, p.body)
-		}
-		m := redrives.FindStringSubmatch(g.get(t, "ada", "deadletters").body)
-		if m == nil {
-			t.Fatal("the redrive is not shown")
+		p = g.post(t, "ada", "do", g.formOf(t, "redrive", url.Values{"origin": {"inbox"}}))
+		m := redrives.FindStringSubmatch(g.get(t, "ada", p.header.Get("Location")).body)
+		if p.status != http.StatusSeeOther || m == nil {
+			t.Fatalf("the redrive is not shown: %d to %s", p.status, p.header.Get("Location"))
 		}
 		if p := g.post(t, "ada", "do", g.formOf(t, "cancel", url.Values{"uid": {m[1]}})); p.status != http.StatusSeeOther || g.count(t, "select count(*) from once_deadletter_redrive where state = 'cancelled'") != 1 {
 			t.Errorf("%d: %s", p.status, p.body)
