@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// consoleOf starts once console, and returns its address and how a page of it is read.
-func consoleOf(t *testing.T, args ...string) (address string, read func(path string) string) {
+// consoleOf starts once console, and returns its address, how a page of it is read, and how it is stopped.
+func consoleOf(t *testing.T, args ...string) (address string, read func(path string) string, stop func()) {
 	t.Helper()
 	cmd := program(t, append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
 	stdout, err := cmd.StdoutPipe()
@@ -25,14 +25,14 @@ func consoleOf(t *testing.T, args ...string) (address string, read func(path str
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-	})
+	}
 	address = linesUntil(t, stdout, "console")["console"]
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func consoleOf(t *testing.T, args ...string) (address string, read func(path str
 			t.Fatal(err)
 		}
 		return string(body)
-	}
+	}, stop
 }
 
 var (
@@ -70,14 +70,16 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqliteURL(t))
 	outputData(t, db)
-	_, read := consoleOf(t, "--db", db.url)
+	_, read, stop := consoleOf(t, "--db", db.url)
+	defer stop()
 	if page := read("operations"); strings.Count(page, "operation?id=") < 5 || strings.Contains(page, `href="do?`) {
 		t.Errorf("without --act: %s", page)
 	}
 	if page := read("do?action=pause&topic=x"); !strings.Contains(page, "only an operator") {
 		t.Errorf("without --act: %s", page)
 	}
-	address, act := consoleOf(t, "--db", db.url, "--act", "--by", "ada")
+	address, act, stop := consoleOf(t, "--db", db.url, "--act", "--by", "ada")
+	defer stop()
 	if page := act("operations"); !strings.Contains(page, "no access") {
 		t.Errorf("without the token: %s", page)
 	}
