@@ -43,7 +43,7 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 		return p, err
 	}
 	if end != nil {
-		in.until(*end)
+		in.until(a.db.Dialect(), *end)
 	}
 	where, err := a.where(f, in)
 	if err != nil {
@@ -183,9 +183,12 @@ func (c *conditions) and(cond string, values ...any) {
 }
 
 // until is the condition that an operation does not come behind end.
-func (c *conditions) until(end cursor) {
-	c.and("(scope < ? or scope = ? and KEY <= ?)", end.scope, end.scope, end.key)
-	c.and("scope <= ?", end.scope) // a range for the index
+func (c *conditions) until(d sqlplane.Dialect, end cursor) {
+	if d == sqlplane.MySQL {
+		c.and("(scope < ? or scope = ? and KEY <= ?)", end.scope, end.scope, end.key)
+		return
+	}
+	c.and("(scope, KEY) <= (?, ?)", end.scope, end.key)
 }
 
 // unfinished has the hint of the index of operations that are not done, by scope and key.
