@@ -173,6 +173,10 @@ func (r *report) writeCosts(p printer) {
 
 func (t *throughput) write(p printer) {
 	p("\n## %s\n", t.Title)
+	t.writeBody(p)
+}
+
+func (t *throughput) writeBody(p printer) {
 	p("A round trip of an idle client takes %s.\n", millis(t.RoundTrip))
 	writeVerdicts(p, t.Verdicts)
 	p("\n| per operation here | CPU client | CPU server | operations a second |")
