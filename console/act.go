@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -103,9 +104,7 @@ func (q *request) do() error {
 		return errNotFound
 	}
 	q.Form = q.PostForm // nothing is taken from the address
-	for name, values := range of {
-		q.Form[name] = values
-	}
+	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
 		return &refusal{"the reason is missing: whoever looks later needs to know why"}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -101,9 +102,7 @@ func (q *request) operations() error {
 	}
 	if p.Next != "" {
 		next := url.Values{}
-		for name, values := range form {
-			next[name] = values
-		}
+		maps.Copy(next, form)
 		next.Set("after", q.seal.seal(sealedCursor, p.Next))
 		body.Next = "operations?" + next.Encode()
 	}
