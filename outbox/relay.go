@@ -344,7 +344,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			continue
 		}
 		err := r.try(ctx, func(ctx context.Context) error {
-			b, err := readBacklog(ctx, r.db)
+			b, err := readBacklog(ctx, r.db, mostCounted)
 			if err == nil {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
 			}

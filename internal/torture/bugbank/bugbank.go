@@ -116,6 +116,7 @@ func All() []Mutant {
 		migrationMutants,
 		sqlChangeMutants,
 		operateMutants,
+		consoleMutants,
 		cliMutants,
 		tortureMutants,
 		logMutants,
