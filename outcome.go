@@ -107,13 +107,13 @@ func (c *call[TX]) found(rec store.Record) verdict {
 		v.err = c.fail(CodeMismatch, EffectNotApplied, errMismatch)
 	case rec.State == store.StateDone:
 		v.replayed = true
-	case rec.State == store.StateUnknown, rec.Idle() && rec.CallStarted: // an external call may have taken effect
+	case rec.State == store.StateUnknown, rec.Idle() && rec.CallStarted && !c.e.irrevocable: // an external call may have taken effect
 		var cause error
 		if rec.Checkable {
 			cause = ability.ErrCheckable
 		}
 		v.err = c.fail(CodeUnknown, EffectInDoubt, cause)
-	default:
+	default: // also a call whose lease is over: until the next caller has stored that it is unknown, its owner may store its answer
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
 	return v

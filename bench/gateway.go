@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/lease"
@@ -97,7 +99,7 @@ func (f *gatewayField) serve(h http.Handler) (string, error) {
 // gateway returns the address of one with a store, or with receipts.
 func (f *gatewayField) gateway(ops store.Operations, receipts gateway.Receipts, cache int64) (string, error) {
 	cfg := gateway.Config{
-		Upstream: f.upstream, Principal: oncehttp.SharedPrincipal(), Receipts: receipts,
+		Name: "service", Upstream: f.upstream, Principal: oncehttp.SharedPrincipal(), Receipts: receipts,
 		Engine: once.Config{Observer: once.Discard, Cache: cache, CacheFor: time.Hour},
 		Routes: []gateway.Route{{Pattern: "POST /pay", MaxRequest: 2 * gatewayUpload}, {Pattern: "POST /large"}},
 	}
@@ -206,6 +208,7 @@ type gatewayBar struct {
 	atMost   float64
 	ops      store.Operations
 	receipts gateway.Receipts
+	pool     *pgxpool.Pool // of the receipts
 }
 
 func (b *bench) gateway(ctx context.Context) (g *gateways, err error) {
@@ -247,7 +250,15 @@ func (b *bench) gatewayRow(ctx context.Context, f *gatewayField, s gatewayBar, c
 	}
 	forward := f.newClocked(name, through, "")
 	r := race{clients, b.rounds, b.slice, b.server.cpu(), []*contestant{&bare.contestant, &forward.contestant}}
-	if s.ops != nil {
+	var least *clocked
+	if s.ops == nil {
+		address, err := f.barest(s.pool)
+		if err != nil {
+			return row, err
+		}
+		least = f.newClocked(nameBarest, address, "")
+		r.field = append(r.field, &least.contestant)
+	} else {
 		known := once.NewKey()
 		if _, err := f.post(ctx, through+"/pay", known, strings.NewReader(gatewayRequest)); err != nil {
 			return row, err
@@ -260,6 +271,10 @@ func (b *bench) gatewayRow(ctx context.Context, f *gatewayField, s gatewayBar, c
 	bare.cut()
 	forward.cut()
 	row = gatewayRow{Store: s.store, Clients: clients, Verdicts: s.judge(r.field, bare, forward)}
+	if least != nil {
+		least.cut()
+		row.Verdicts = append(row.Verdicts, mediansAndCPU(least, bare, 0, 0)...)
+	}
 	for _, c := range r.field {
 		row.Figures = append(row.Figures, c.figure())
 	}
@@ -268,21 +283,13 @@ func (b *bench) gatewayRow(ctx context.Context, f *gatewayField, s gatewayBar, c
 
 // judge compares round by round.
 func (s gatewayBar) judge(field []*contestant, bare, forward *clocked) []verdict {
-	var times, medians, cpus []float64
-	for i, l := range forward.laps {
-		alone := bare.laps[i].wall
-		if s.ops != nil {
-			alone += find(field, nameTwoCommits).laps[i].wall
-		}
-		times = append(times, float64(l.wall)/float64(alone))
-		medians = append(medians, forward.medians[i+1]/bare.medians[i+1])
-		cpus = append(cpus, float64(l.cpu())/float64(bare.laps[i].cpu()))
-	}
 	if s.ops == nil {
-		return []verdict{
-			absolute("median time of "+nameReceipts+" / "+nameProxy, medians, 1.6),
-			absolute("CPU time of "+nameReceipts+" / "+nameProxy, cpus, 1.9),
-		}
+		return mediansAndCPU(forward, bare, 1.6, 1.9)
+	}
+	var times []float64
+	for i, l := range forward.laps {
+		alone := bare.laps[i].wall + find(field, nameTwoCommits).laps[i].wall
+		times = append(times, float64(l.wall)/float64(alone))
 	}
 	return []verdict{
 		absolute("time of "+nameForward+" / ("+nameProxy+" + "+nameTwoCommits+")", times, s.atMost),
@@ -291,10 +298,23 @@ func (s gatewayBar) judge(field []*contestant, bare, forward *clocked) []verdict
 	}
 }
 
+// mediansAndCPU has the bars of medians and of CPU time; 0: none.
+func mediansAndCPU(over, under *clocked, median, cpu float64) []verdict {
+	var medians, cpus []float64
+	for i, l := range over.laps {
+		medians = append(medians, over.medians[i+1]/under.medians[i+1])
+		cpus = append(cpus, float64(l.cpu())/float64(under.laps[i].cpu()))
+	}
+	return []verdict{
+		absolute("median time of "+over.name+" / "+under.name, medians, median),
+		absolute("CPU time of "+over.name+" / "+under.name, cpus, cpu),
+	}
+}
+
 func (g *gateways) write(p printer) {
 	p("\n## Gateway\n")
 	p("In front of a service that does nothing, all in one process. **%s** is httputil.ReverseProxy. A forward of the gateway is two commits, which", nameProxy)
-	p("%s makes with nothing else. Replays come from the engine's cache.", nameTwoCommits)
+	p("%s makes with nothing else. Replays come from the engine's cache. **%s** is the least program that looks a receipt up.", nameTwoCommits, nameBarest)
 	for _, row := range g.Rows {
 		p("\n### %s, clients: %d\n", row.Store, row.Clients)
 		p("| | ratio | bar | |")

@@ -85,7 +85,7 @@ func (b *bench) gatewayStores(ctx context.Context, clients int) (list []gatewayB
 		return nil, closeAll, err
 	}
 	s := pgxstore.New(pool, pgxstore.Config{})
-	return append(list, gatewayBar{store: "PostgreSQL", atMost: 1.5, ops: s}, gatewayBar{store: "receipts on PostgreSQL, no store", receipts: receipts.New(s, receipts.Config{})}), closeAll, nil
+	return append(list, gatewayBar{store: "PostgreSQL", atMost: 1.5, ops: s}, gatewayBar{store: "receipts on PostgreSQL, no store", receipts: receipts.New(s, receipts.Config{}), pool: pool}), closeAll, nil
 }
 
 // gatewayService is a gateway with the service behind it, in a process of its own.

@@ -58,8 +58,8 @@ func (m *Main) ParseFlags(args []string) error {
 	f.BoolVar(&m.bench.quick, "quick", false, "a look in a minute: few and short rounds, 10^5 keys instead of 10^6")
 	f.StringVar(&m.bench.earlier, "earlier", "", "a `commit` with whose outbox that of this one is compared; the working directory is bench")
 	f.IntVar(&m.bench.hooks.rounds, "webhook-rounds", 5, "rounds of the scenarios of the section webhook; 0: Send and Verify alone")
-	f.DurationVar(&m.bench.hooks.window, "webhook-window", 3*time.Second, "how long one of them is measured; 10s for the bars")
-	f.IntVar(&m.bench.hooks.waiting, "webhook-waiting", 10_000, "how many `deliveries` wait in them, and ten times as many in the largest; 100000 for the bars")
+	f.DurationVar(&m.bench.hooks.window, "webhook-window", 3*time.Second, "how long one of them is measured")
+	f.IntVar(&m.bench.hooks.waiting, "webhook-waiting", 100_000, "how many `deliveries` wait in them, and ten times as many in the largest")
 	only := f.String("only", "", "comma-separated `sections`: "+strings.Join(sections, ", "))
 	if err := f.Parse(args); err != nil {
 		return err

@@ -37,6 +37,7 @@ type report struct {
 	Sagas        *sagas        `json:"sagas,omitempty"`
 	Webhooks     *webhooks     `json:"webhooks,omitempty"`
 	Gateway      *gateways     `json:"gateway,omitempty"`
+	Home         *throughput   `json:"home,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -148,6 +149,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Sagas != nil, "saga", func(p printer) { r.Sagas.write(p) })
 	add(r.Webhooks != nil, "webhook", func(p printer) { r.Webhooks.write(p) })
 	add(r.Gateway != nil, "gateway", func(p printer) { r.Gateway.write(p) })
+	add(r.Home != nil, "home", func(p printer) { r.Home.write(p) })
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list
@@ -173,6 +175,10 @@ func (r *report) writeCosts(p printer) {
 
 func (t *throughput) write(p printer) {
 	p("\n## %s\n", t.Title)
+	t.writeBody(p)
+}
+
+func (t *throughput) writeBody(p printer) {
 	p("A round trip of an idle client takes %s.\n", millis(t.RoundTrip))
 	writeVerdicts(p, t.Verdicts)
 	p("\n| per operation here | CPU client | CPU server | operations a second |")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,7 +22,6 @@ import (
 
 const (
 	nameSagaFloor   = "three transactions"
-	nameSagaRecord  = "three transactions that keep a record by hand"
 	nameSagaDo      = "saga.Do"
 	nameSagaStarted = "started in the caller's transaction"
 	nameSagaBatch   = "saga.Do, saga.Batch steps"
@@ -32,7 +30,6 @@ const (
 	sagaClients     = 16
 	sagaWorkers     = 2 * sagaClients // of a node
 	sagaTable       = "create table booking (id text primary key, account text not null, cents bigint not null)"
-	recordTable     = "create table record_by_hand (id text primary key, fence bigint not null, state int not null, data bytea not null)"
 	insertBooking   = "insert into booking (id, account, cents) values ($1, $2, $3)"
 )
 
@@ -133,60 +130,6 @@ func newBooking() booking { return booking{once.NewKey(), "acc_4711", 1000} }
 
 func sagaID(key string) saga.ID { return saga.ID{Tenant: "acme", Key: key} }
 
-// byHand is the floor.
-func (f *sagaField) byHand(ctx context.Context) error {
-	b := newBooking()
-	for n := range sagaSteps {
-		s := b.step(n)
-		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, insertBooking, s.ID, s.Account, s.Cents)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// recordByHand is the least that knows behind each commit how far it has come, and keeps the results for undos: a row that each of the three transactions
-// writes, under a fence. It has no claims, and no row about when.
-func (f *sagaField) recordByHand(ctx context.Context) error {
-	b := newBooking()
-	conn, err := f.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	send := func(statements ...[]any) error {
-		batch := &pgx.Batch{}
-		for _, s := range statements {
-			batch.Queue(s[0].(string), s[1:]...) //nolint:forcetypeassert // of this function only
-		}
-		return conn.SendBatch(ctx, batch).Close()
-	}
-	var results []booking
-	for n := range sagaSteps {
-		s := b.step(n)
-		results = append(results, s)
-		data, err := json.Marshal(results)
-		if err != nil {
-			return err
-		}
-		if err := send([]any{"begin"}, []any{insertBooking, s.ID, s.Account, s.Cents}); err != nil {
-			return err
-		}
-		record := []any{"update record_by_hand set fence = fence + 1, state = $1, data = $2 where id = $3 and fence = $4", n, data, b.ID, n - 1}
-		if n == 0 {
-			record = []any{"insert into record_by_hand (id, fence, state, data) values ($1, 0, 0, $2)", b.ID, data}
-		}
-		if err := send(record, []any{"commit"}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (f *sagaField) do(d *saga.Definition[booking, booking]) func(context.Context) error {
 	return func(ctx context.Context) error {
 		b := newBooking()
@@ -218,13 +161,15 @@ func (f *sagaField) started(ctx context.Context) error {
 }
 
 func (f *sagaField) contestants() []*contestant {
-	return []*contestant{
-		{name: nameSagaFloor, run: f.byHand},
-		{name: nameSagaRecord, run: f.recordByHand},
+	list := []*contestant{{name: nameSagaFloor, run: f.byHand}}
+	for g, name := range handNames {
+		list = append(list, &contestant{name: name, run: func(ctx context.Context) error { return f.recordByHand(ctx, guard(g)) }})
+	}
+	return append(list, []*contestant{
 		{name: nameSagaDo, run: f.do(f.inTx)},
 		{name: nameSagaStarted, run: f.started},
 		{name: nameSagaBatch, run: f.do(f.inBatch)},
-	}
+	}...)
 }
 
 // sagaDatabase makes a database for sagas, and returns how to open it.
@@ -364,14 +309,18 @@ func (f *sagaField) written(ctx context.Context) (n int64, err error) {
 
 // audit counts what the contestants have written.
 func (f *sagaField) audit(ctx context.Context, field []*contestant) error {
-	var bookings, ended, all int64
-	for _, c := range field {
-		all += c.ops
+	var bookings, ended, all, sagas int64
+	for i, c := range field {
+		n := c.ops
+		if i > 0 {
+			n += warmUps + counted
+		}
+		if all += n; i > len(handNames) {
+			sagas += n
+		}
 	}
-	const perSaga = warmUps + counted
-	all += int64(len(field)-1) * perSaga
-	err := f.pool.QueryRow(ctx, "select (select count(*) from booking), (select count(*) from once_operation where state = 2)").Scan(&bookings, &ended)
-	if sagas := all - field[0].ops - field[1].ops - perSaga; err == nil && (bookings != sagaSteps*all || ended != sagas) {
+	err := f.pool.QueryRow(ctx, "select (select count(*) from booking), (select count(*) from once_operation where state = 2 and scope <> $1)", handScope).Scan(&bookings, &ended)
+	if err == nil && (bookings != sagaSteps*all || ended != sagas) {
 		err = fmt.Errorf("of %d sagas %d have ended, and there are %d bookings of %d", sagas, ended, bookings, sagaSteps*all)
 	}
 	return err
@@ -386,8 +335,8 @@ func (s *sagas) write(p printer) {
 	p("Commits and round trips are counted, for one client. **%s**: the caller's transaction is", nameSagaStarted)
 	p("compared with a fourth one, and the starter runs the saga. **%s**: %s sagas that were started before, by two nodes with %d", nameSagaDrain, thousands(int64(s.Drained)), sagaWorkers)
 	p("workers and %d connections each. The commit of a start is counted, and its time is not; a node takes as many sagas as have room as soon as half", sagaClients)
-	p("of its workers are free, and has looked for them and for those of other tenants before: three round trips. **%s** is the least that", nameSagaRecord)
-	p("can go on after a crash: each of the three writes a row with the results, under a fence, without a claim and without undos.\n")
+	p("of its workers are free, and has looked for them and for those of other tenants before: three round trips. **%s** is the least that", handNames[guardRecord])
+	p("can go on after a crash: each of the three writes a row with inputs and results. The rows below it add the guards of a saga, one after the other: they show what those cost without a flow.\n")
 	p("| | commits | round trips | throughput of the floor | CPU time of the floor | bars | |")
 	p("|---|---|---|---|---|---|---|")
 	for _, r := range s.Rows {

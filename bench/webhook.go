@@ -50,9 +50,9 @@ const (
 	nameHooksAlone  = "no endpoint is sick"
 	nameHooksSick   = "10 % hang, 5 % answer 500"
 	nameHooksHalf   = "half of them hang"
-	nameHooksMany   = "ten times as many waiting at those"
-	nameHooksFuture = "and ten times as many due later"
-	nameHooksBig    = "a healthy endpoint with as many waiting"
+	nameHooksMany   = "the same, with ten times as many waiting"
+	nameHooksFuture = "the same, and ten times as many due later"
+	nameHooksBig    = "a healthy endpoint has as many waiting"
 	nameHooksOnly   = "that endpoint alone"
 	nameHooksApart  = "nothing wakes the relay"
 )
@@ -176,9 +176,10 @@ func (w *webhooks) judge(list []hookScenario, runs [][]hookRun) {
 
 func (w *webhooks) write(p printer) {
 	p("\n## Webhooks\n")
+	p("### Delays\n")
 	p("One relay on PostgreSQL and %s endpoints, each a listener of its own in the same process, which answers after %s. %d events a second, each", thousands(hookEndpoints), hookWorks, hookRate)
 	p("for one endpoint, which changes from event to event; the delay is from COMMIT to the answer, of endpoints that are not sick. An endpoint that hangs does so for %s. %s deliveries", hookHangs, thousands(int64(w.Waiting)))
-	p("wait at sick endpoints, or at the big one. Each scenario is run in a window of %s in each of %d rounds, in random order; ratios are of one round, and their median counts.\n", w.Window, w.Rounds)
+	p("wait at sick endpoints, or at one that is healthy. Each scenario is run in a window of %s in each of %d rounds, in random order; ratios are of one round, and their median counts.\n", w.Window, w.Rounds)
 	p("| | ratio | bar | |")
 	p("|---|---|---|---|")
 	for _, v := range w.Verdicts {
@@ -190,9 +191,12 @@ func (w *webhooks) write(p printer) {
 		p("| %s | %s | %s | %s | %d | %.0f | %.1f MB | %.0f/s | %s |", r.Name, millis(r.P50), millis(r.P99), millis(r.Longest), r.Undelivered, r.Buffers, r.Heap/1e6, r.Big, r.Load)
 	}
 	p("\n### Send\n")
-	p("An operation that sends an event of %d bytes to %d endpoints, against one that writes %d rows of an outbox with the body, for the same endpoints, by one statement. %d clients.", hookBody, hookFan, hookFan, hookClients)
+	p("An operation (`Do`) that sends an event to %d endpoints, against one that writes %d rows of an outbox with the body, for the same endpoints, by one statement. %d clients.", hookFan, hookFan, hookClients)
+	p("**%s** are the rows of Send, an event and its deliveries with their indexes, written by one statement without Send: so much can be had from these tables.", nameHookBare)
+	p("What the three share is in each ratio; **Do** is that alone.")
 	for _, t := range w.Send {
-		t.write(p)
+		p("\n#### %s\n", t.Title)
+		t.writeBody(p)
 	}
 	p("\n### Verify\n")
 	p("`webhook.Standard` against the bare `hmac.New(sha256.New, key)` over the same bytes, by CPU time.\n")

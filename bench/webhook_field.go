@@ -46,12 +46,16 @@ type hookRun struct {
 	load              string
 }
 
-// hookField is endpoints, and a database in which events wait for them.
+// hookField is endpoints, and a database for each scenario, in which events wait for them.
 type hookField struct {
-	pool  *pgxpool.Pool
-	cfg   webhook.Config
-	claim claimTracer
-	stops []func()
+	server    *server
+	databases map[string]string // by scenario
+	pool      *pgxpool.Pool     // of the scenario under way
+	ports     []int             // of the endpoints
+	sent      int               // events, of all windows
+	cfg       webhook.Config
+	claim     claimTracer
+	stops     []func()
 
 	mu sync.Mutex
 	on *hookWindow // what the endpoints work for now
@@ -88,32 +92,45 @@ const (
 )
 
 func (b *bench) openHookField(ctx context.Context) (*hookField, error) {
-	database, err := b.server.emptyDatabase()
-	if err != nil {
-		return nil, err
-	}
-	f := &hookField{}
-	f.pool, err = b.server.pool(ctx, database, 24, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &f.claim })
-	if err != nil {
-		return nil, err
-	}
-	f.stops = append(f.stops, f.pool.Close)
-	if err := pgxstore.Migrate(ctx, f.pool, webhook.Migrations); err != nil {
-		return f, err
-	}
 	guard := &ssrf.Guard{AllowHTTP: true, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	f.cfg = webhook.Config{PlainSecrets: true, Guard: guard}
+	f := &hookField{server: b.server, databases: map[string]string{}, cfg: webhook.Config{PlainSecrets: true, Guard: guard}}
 	for i := range hookEndpoints {
 		port, err := f.listen(ctx, i)
-		if err == nil {
-			_, err = f.pool.Exec(ctx, insertHookEndpoint, i+1, fmt.Sprintf("http://127.0.0.1:%d/", port), []byte(hookSecret))
-		}
 		if err != nil {
 			return f, err
 		}
+		f.ports = append(f.ports, port)
 		guard.AllowPorts = append(guard.AllowPorts, uint16(port))
 	}
 	return f, nil
+}
+
+// open opens the database of a scenario. At first it is made, with all that waits; a window leaves nearly all of that.
+func (f *hookField) open(ctx context.Context, s hookScenario) (err error) {
+	database, filled := f.databases[s.name]
+	if !filled {
+		if database, err = f.server.emptyDatabase(); err != nil {
+			return err
+		}
+	}
+	f.pool, err = f.server.pool(ctx, database, 24, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &f.claim })
+	if err != nil {
+		return err
+	}
+	if filled {
+		_, err = f.pool.Exec(ctx, "truncate once_webhook_attempt, once_webhook_state")
+		return err
+	}
+	if err := pgxstore.Migrate(ctx, f.pool, webhook.Migrations); err != nil {
+		return err
+	}
+	for i, port := range f.ports {
+		if _, err := f.pool.Exec(ctx, insertHookEndpoint, i+1, fmt.Sprintf("http://127.0.0.1:%d/", port), []byte(hookSecret)); err != nil {
+			return err
+		}
+	}
+	f.databases[s.name] = database
+	return f.fill(ctx, s)
 }
 
 func (f *hookField) close() {
@@ -146,6 +163,7 @@ func (f *hookField) listen(ctx context.Context, number int) (port int, err error
 type hookWindow struct {
 	hookScenario
 
+	first      int           // event: others are of windows before
 	over       chan struct{} // what hangs ends
 	bigs       atomic.Int64
 	mu         sync.Mutex
@@ -184,7 +202,7 @@ func (w *hookWindow) answer(rw http.ResponseWriter, r *http.Request, number int)
 		w.bigs.Add(1)
 	}
 	text, _, _ := strings.Cut(string(body), " ")
-	if n, err := strconv.Atoi(text); err == nil {
+	if n, err := strconv.Atoi(text); err == nil && n >= w.first {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.answered[n].IsZero() {
@@ -196,10 +214,11 @@ func (w *hookWindow) answer(rw http.ResponseWriter, r *http.Request, number int)
 
 // run makes one window of a scenario.
 func (f *hookField) run(ctx context.Context, s hookScenario, window time.Duration) (r hookRun, err error) {
-	if err := f.fill(ctx, s); err != nil {
+	if err := f.open(ctx, s); err != nil {
 		return r, err
 	}
-	w := &hookWindow{hookScenario: s, over: make(chan struct{}), committed: map[int]time.Time{}, answered: map[int]time.Time{}}
+	defer f.pool.Close()
+	w := &hookWindow{hookScenario: s, first: f.sent, over: make(chan struct{}), committed: map[int]time.Time{}, answered: map[int]time.Time{}}
 	f.mu.Lock()
 	f.on = w
 	f.mu.Unlock()
@@ -228,7 +247,7 @@ func (f *hookField) run(ctx context.Context, s hookScenario, window time.Duratio
 	if s.apart {
 		wake = func() {}
 	}
-	if err := w.write(ctx, f.pool, hooks, wake, 2*time.Second, nil); err != nil { // the trouble begins
+	if err := w.write(ctx, f.pool, hooks, wake, 3*time.Second/2, nil); err != nil { // the trouble begins
 		return r, err
 	}
 	bigs, at := w.bigs.Load(), time.Now()
@@ -236,6 +255,7 @@ func (f *hookField) run(ctx context.Context, s hookScenario, window time.Duratio
 	if err := w.write(ctx, f.pool, hooks, wake, window, &numbers); err != nil {
 		return r, err
 	}
+	f.sent += len(w.committed)
 	r.big = float64(w.bigs.Load()-bigs) / time.Since(at).Seconds()
 	w.result(&r, numbers)
 	r.heap = heapInUse()
@@ -249,12 +269,9 @@ type hookObserver func(webhook.RelayEvent)
 // Observe implements webhook.RelayObserver.
 func (f hookObserver) Observe(_ context.Context, e webhook.RelayEvent) { f(e) }
 
-// fill leaves what waits, and nothing else.
+// fill makes what waits.
 func (f *hookField) fill(ctx context.Context, s hookScenario) error {
-	_, err := f.pool.Exec(ctx, "truncate once_webhook_event, once_webhook_delivery, once_webhook_attempt, once_webhook_state")
-	if err == nil {
-		_, err = f.pool.Exec(ctx, insertHookFillers, max(hookFillers, s.big+s.later/hookEndpoints+1))
-	}
+	_, err := f.pool.Exec(ctx, insertHookFillers, max(hookFillers, s.big+s.later/hookEndpoints+1))
 	add := func(first, endpoints, rows, seconds, after int) {
 		if rows > 0 && err == nil {
 			_, err = f.pool.Exec(ctx, fillHooks, first, max(1, endpoints), rows, float64(seconds), after)
@@ -279,7 +296,7 @@ func (w *hookWindow) write(ctx context.Context, pool *pgxpool.Pool, hooks *webho
 		return nil
 	}
 	const writers = 8
-	first, n := len(w.committed), int(length.Seconds()*hookRate)
+	first, n := w.first+len(w.committed), int(length.Seconds()*hookRate)
 	start := time.Now()
 	errs := make([]error, writers)
 	filler := strings.Repeat("x", hookBody-10)

@@ -32,6 +32,7 @@ type Filter struct {
 	State State  `json:"-"` // default: StateDead. Redrive and Discard mean dead letters, always
 	After string `json:"-"` // of List: what it has returned as next
 	Limit int    `json:"-"` // of List and Groups: default 50
+	Most  int    `json:"-"` // of Count and Groups: so many letters are read at most, the oldest; 0 means all
 }
 
 // where is the condition on once_deadletter.
@@ -64,6 +65,15 @@ func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 		text, args = text+" and dead_at < ?", append(args, dialect.StoredTime(d, f.Before))
 	}
 	return text, args, nil
+}
+
+// from is the letters that f means, or the oldest of them, and its arguments.
+func (f Filter) from(d sqlplane.Dialect) (text string, args []any, err error) {
+	where, args, err := f.where(d)
+	if f.Most <= 0 || err != nil {
+		return "once_deadletter where " + where, args, err
+	}
+	return "(select uid, origin, consumer, topic, class, cause, redrive_at, dead_at from once_deadletter where " + where + " order by uid limit ?) d", append(args, int64(f.Most)), nil
 }
 
 // String is the filter in words, for the audit.

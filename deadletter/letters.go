@@ -168,11 +168,11 @@ func newLetter(s *letter.Letter) Letter {
 
 // Count returns how many letters f means.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, err error) {
-	where, args, err := f.where(l.db.Dialect())
+	from, args, err := f.from(l.db.Dialect())
 	if err != nil {
 		return 0, err
 	}
-	err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
+	err = l.db.Pool().Query(ctx, l.statement("select count(*) from "+from, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
 	return n, err
 }
 
@@ -181,12 +181,11 @@ func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
-	where, args, err := f.where(l.db.Dialect())
+	from, args, err := f.from(l.db.Dialect())
 	if err != nil {
 		return nil, err
 	}
-	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from once_deadletter
- where ` + where + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
+	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from ` + from + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
 	return collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit))...), func(row sqlplane.Row) (g Group, err error) {
 		err = row.Scan(&g.Origin, &g.Consumer, &g.Topic, &g.Class, &g.Cause, &g.Letters, &g.Waiting, (*dialect.Time)(&g.Oldest), (*dialect.Time)(&g.Newest), &g.UID)
 		return g, err

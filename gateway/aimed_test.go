@@ -139,7 +139,7 @@ func TestHandlersOfEachMethod(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if want := []string{"PATCH /pay", "POST /pay", "PUT /pay/{id}"}; !slices.Equal(names, want) {
+	if want := []string{"service PATCH /pay", "service POST /pay", "service PUT /pay/{id}"}; !slices.Equal(names, want) {
 		t.Errorf("handlers of %q, want %q", names, want)
 	}
 }

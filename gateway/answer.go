@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
@@ -147,10 +148,34 @@ type client struct {
 
 	grpc    bool
 	trailer http.Header
+	timeout time.Duration // of each write
+	timed   bool
 }
 
 // Unwrap is for [http.ResponseController].
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Write implements [io.Writer]. A client that reads nothing keeps no place of the route.
+func (c *client) Write(p []byte) (int, error) {
+	if http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(c.timeout)) == nil {
+		c.timed = true
+	}
+	return c.ResponseWriter.Write(p)
+}
+
+// FlushError is for [http.ResponseController]. The next part may come late, and on HTTP/2 a deadline ends the stream also while nothing is written.
+func (c *client) FlushError() error {
+	defer c.end()
+	return http.NewResponseController(c.ResponseWriter).Flush()
+}
+
+// end frees the connection of the deadline, also for its next request.
+func (c *client) end() {
+	if c.timed {
+		c.timed = false
+		_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Time{})
+	}
+}
 
 // WriteHeader implements [http.ResponseWriter]. An answer with trailers has no length on HTTP/1.
 func (c *client) WriteHeader(status int) {

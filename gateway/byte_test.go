@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oncelib/once/gateway"
@@ -150,19 +151,21 @@ func TestCutAtEveryByteHTTP2(t *testing.T) {
 		for _, scheme := range []string{"h2c", "https"} {
 			t.Run(name+" "+scheme, func(t *testing.T) {
 				t.Parallel()
-				cut := 0
+				var at atomic.Int64 // a write that fails tells the client that the connection has ended, and not what was done before
 				s := newRaw2(t, scheme, func(w io.Writer, _ int64, stream uint32) {
 					var answer bytes.Buffer
 					c.head(&answer, stream)
 					c.body(&answer, stream)
-					_, _ = w.Write(answer.Bytes()[:cut])
+					_, _ = w.Write(answer.Bytes()[:at.Load()])
 					_ = w.(net.Conn).Close()
 				})
 				g := newGateway(t, scheme+"://"+s.addr, insecure)
 				var head, body bytes.Buffer
 				c.head(&head, 1)
 				c.body(&body, 1)
-				for whole := head.Len() + body.Len(); cut <= whole; cut++ {
+				whole := head.Len() + body.Len()
+				for cut := range whole + 1 {
+					at.Store(int64(cut))
 					c.fates.judge(t, g, s, cut, head.Len(), whole, c.contentType)
 				}
 			})

@@ -22,7 +22,7 @@ func classOf(status int, h http.Header) class {
 	switch {
 	case status >= 400 && h.Get(OutcomeHeader) == OutcomeNotExecuted:
 		return classRefused
-	case status < 200:
+	case status < 200 || status > 999:
 		return classUnknown
 	}
 	switch status {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once"
@@ -22,6 +24,8 @@ const (
 	DefaultTimeout    = 30 * time.Second
 	DefaultMaxRequest = 64 << 20
 	DefaultStatusPath = "/once/status"
+
+	DefaultReceiptsAtOnce = 16
 
 	// DefaultReceiptsKept is for how long "once receipts sweep" keeps receipts if nothing else is said.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
@@ -43,6 +47,11 @@ const (
 
 // Config of a [Gateway].
 type Config struct {
+	// Name of the service, such as "payments". It is a part of each key: gateways in front of one service have the same name, and services
+	// that share a store, or a table of receipts, have different ones. Under another name a gateway does not find the keys of before, so it
+	// does not follow from the address of the service. Letters, digits, '-', '_' and '.', at most 64. Required.
+	Name string
+
 	// Upstream is the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
 	Upstream *url.URL
 
@@ -60,14 +69,22 @@ type Config struct {
 	// swept: the outcome is unknown until a person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
 	ReceiptsKept time.Duration
 
+	// ReceiptsAtOnce is how many questions Receipts answers at the same time, such as the connections of their pool. Each route has an equal
+	// share, so that one whose transactions hold their receipts takes none from another route. Default 16.
+	ReceiptsAtOnce int
+
 	// Principal returns who asks, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// TrustedProxies may say in X-Forwarded-For for whom they ask; of others the header is replaced.
+	// TrustedProxies may say for whom they ask (X-Forwarded-For), and by which scheme and host (-Proto, -Host); of others the headers are replaced.
 	TrustedProxies []netip.Prefix
 
 	// Routes whose requests have keys. Whatever matches none passes through.
 	Routes []Route
+
+	// Hidden are beginnings of paths that no client reaches: 404. An endpoint of the service for receipts is one to hide: it shows stored answers, and keeps
+	// operations from committing.
+	Hidden []string
 
 	// Idle is how long a connection to the service is kept that is not in use. It must be less than the service's own
 	// keep-alive timeout: a request on a connection that the service is about to close has an unknown outcome. Default 1 s.
@@ -101,8 +118,12 @@ type Route struct {
 	// Optional lets requests without a key pass through. Default: 400.
 	Optional bool
 
-	// Timeout bounds a forward until its answer is complete, or streams. Default 30 s.
+	// Timeout bounds a forward until its answer is complete, or streams, and how long a client may take to read a part of an answer.
+	// Default 30 s.
 	Timeout time.Duration
+
+	// BodyTimeout bounds the time in which a client sends its body, since it has a place of the Gate meanwhile. Default 30 s.
+	BodyTimeout time.Duration
 
 	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
 	Wait time.Duration
@@ -170,9 +191,19 @@ func isFrom(remote string, networks []netip.Prefix) bool {
 	return false
 }
 
+const maxName = 64
+
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+	})
+}
+
 // check returns what is wrong with the config, whose defaults it fills in.
 func (c *Config) check() error {
 	switch {
+	case !isName(c.Name):
+		return fmt.Errorf("Config.Name is %q: at most %d letters, digits, '-', '_' and '.' are needed, so that services that share a store share no keys. Try: the name of the service, such as payments", c.Name, maxName)
 	case c.Upstream == nil || c.Upstream.Host == "":
 		return errors.New("Config.Upstream is missing. Try: http://127.0.0.1:3000")
 	case c.Upstream.Scheme != "http" && c.Upstream.Scheme != "https" && c.Upstream.Scheme != schemeH2C:
@@ -183,9 +214,10 @@ func (c *Config) check() error {
 		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
 		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
-	case min(c.Idle, c.ReceiptsKept) < 0:
-		return errors.New("Config.Idle and Config.ReceiptsKept must not be negative")
+	case min(c.Idle, c.ReceiptsKept) < 0 || c.ReceiptsAtOnce < 0:
+		return errors.New("Config.Idle, ReceiptsKept and ReceiptsAtOnce must not be negative")
 	}
+	c.ReceiptsAtOnce = cmp.Or(c.ReceiptsAtOnce, DefaultReceiptsAtOnce)
 	if c.ReceiptsKept == 0 {
 		c.ReceiptsKept = DefaultReceiptsKept
 	}
@@ -203,6 +235,7 @@ func (c *Config) check() error {
 
 // check returns what is wrong with a route, whose defaults it fills in.
 func (r *Route) check(c *Config) error {
+	r.Pattern = cleanPattern(r.Pattern)
 	if r.OnUnknown == "" {
 		r.OnUnknown = PolicyStop
 	}
@@ -222,8 +255,8 @@ func (r *Route) check(c *Config) error {
 	switch {
 	case c.Store == nil && r.OnUnknown != PolicyStop && r.OnUnknown != PolicyCheck:
 		return fmt.Errorf("route %q: without a Store the receipt decides, and policy %q cannot. Try: leaving it out", r.Pattern, r.OnUnknown)
-	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0:
-		return fmt.Errorf("route %q: durations and sizes must not be negative", r.Pattern)
+	case min(r.UpstreamKeepsKeys, r.FailAfter, r.Timeout, r.BodyTimeout, r.Wait, r.Retain) < 0 || min(r.MaxRequest, r.MaxStored) < 0 || max(r.MaxRequest, r.MaxStored) > 1<<40:
+		return fmt.Errorf("route %q: durations and sizes must not be negative, and sizes at most 1 TiB", r.Pattern)
 	}
 	if c.Store == nil {
 		if r.Retain == 0 {
@@ -236,6 +269,7 @@ func (r *Route) check(c *Config) error {
 	if r.Timeout == 0 {
 		r.Timeout = DefaultTimeout
 	}
+	r.BodyTimeout = cmp.Or(r.BodyTimeout, DefaultTimeout)
 	if r.FailAfter == 0 {
 		r.FailAfter = 24 * time.Hour
 	}
@@ -243,6 +277,16 @@ func (r *Route) check(c *Config) error {
 		r.MaxRequest = DefaultMaxRequest
 	}
 	return nil
+}
+
+// cleanPattern writes a pattern as http.ServeMux reads it: one blank, and a host without capitals.
+func cleanPattern(p string) string {
+	method, rest := "", p
+	if i := strings.IndexAny(p, " \t"); i > 0 {
+		method, rest = p[:i]+" ", strings.TrimLeft(p[i:], " \t")
+	}
+	i := max(0, strings.IndexByte(rest, '/'))
+	return method + strings.ToLower(rest[:i]) + rest[i:]
 }
 
 // protected returns how oncehttp reads requests of the route.
@@ -257,7 +301,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
 		Gate: r.Gate,
 		StatusURL: func(r *http.Request, key string) string {
-			return c.StatusPath + "?" + url.Values{"route": {routeOf(r)}, "key": {key}}.Encode()
+			return c.StatusPath + "?" + url.Values{"route": {r.Pattern}, "key": {key}}.Encode()
 		},
 	}
 }

@@ -19,6 +19,7 @@ import (
 func ExampleNew() {
 	s := memstore.New()
 	g, err := gateway.New(gateway.Config{
+		Name:      "payments",
 		Upstream:  &url.URL{Scheme: "http", Host: "127.0.0.1:3000"},
 		Principal: gateway.HeaderPrincipal("X-Tenant", netip.MustParsePrefix("10.0.0.0/8")),
 		Store:     lease.New(s, lease.Config{TTL: 15 * time.Second}),
@@ -42,7 +43,7 @@ func ExampleGateway() {
 	defer service.Close()
 	upstream, _ := url.Parse(service.URL)
 	g, err := gateway.New(gateway.Config{
-		Upstream: upstream, Principal: oncehttp.SharedPrincipal(), Store: lease.New(memstore.New(), lease.Config{}),
+		Name: "payments", Upstream: upstream, Principal: oncehttp.SharedPrincipal(), Store: lease.New(memstore.New(), lease.Config{}),
 		Routes: []gateway.Route{{Pattern: "POST /payments"}},
 	})
 	if err != nil {

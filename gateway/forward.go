@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/onward"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/oncehttp"
 )
@@ -22,9 +23,10 @@ type forward struct {
 
 	fingerprint string // of the request, in hexadecimal
 
-	last    *answer // of the last forward, or of a receipt
-	voided  int     // earlier forwards of this request that were made impossible
-	release func()  // has duplicates wait no longer; nil: an engine keeps them
+	last    *answer                 // of the last forward, or of a receipt
+	cancel  context.CancelCauseFunc // of the forward
+	voided  int                     // earlier forwards of this request that were made impossible
+	release func()                  // has duplicates wait no longer; nil: an engine keeps them
 }
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
@@ -65,6 +67,7 @@ func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, again bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	f.cancel = cancel
 	timer := time.AfterFunc(f.rt.Timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 	var s sending
@@ -89,14 +92,14 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 	a.Status, a.said, a.header, a.hasBody = resp.StatusCode, resp.StatusCode, resp.Header, true
 	outcome := http.Header{OutcomeHeader: resp.Header[OutcomeHeader]}
 	a.Class = classOf(a.Status, outcome)
-	stripHop(a.header)
+	onward.StripHop(a.header)
 	stripOwn(a.header)
 	f.readBody(resp, a, timer)
 	if isGRPC(a.header) && a.Status == http.StatusOK {
 		a.said = statusOfGRPC(a.header, a.trailer)
 		a.Class = classOf(a.said, outcome)
 	}
-	if a.Class == classCompleted && (a.cut || isCloseDelimited(resp)) {
+	if a.Class == classCompleted && (a.cut || onward.IsCloseDelimited(resp)) {
 		a.Class = classUnknownBody
 	}
 	return a, false
@@ -108,7 +111,7 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	u := *in.URL
 	out := &http.Request{Method: in.Method, URL: &u, Header: in.Header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	te := in.Header.Get("Te")
-	stripHop(out.Header)
+	onward.StripHop(out.Header)
 	if strings.Contains(te, "trailers") {
 		out.Header["Te"] = []string{"trailers"} // gRPC insists
 	}
@@ -130,21 +133,8 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	out.Header[FingerprintHeader] = []string{f.fingerprint}
 	body, size := f.x.Body()
 	out.ContentLength = size
-	sendOnce(out, body)
+	onward.SendOnce(out, body)
 	return out.WithContext(ctx)
-}
-
-// sendOnce gives a request a body that net/http cannot read again. It sends a request a second time, by itself, if that has no body
-// or another one can be had (GetBody): with an Idempotency-Key on HTTP/1, and any on HTTP/2 after PROTOCOL_ERROR.
-func sendOnce(out *http.Request, body io.ReadCloser) {
-	if out.Body, out.GetBody = body, nil; out.ContentLength == 0 {
-		out.TransferEncoding = []string{"identity"} // neither a length nor chunks, which not every service reads
-	}
-}
-
-// isCloseDelimited reports whether the body ends where the connection ends, so that one that is cut off looks whole.
-func isCloseDelimited(resp *http.Response) bool {
-	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
 }
 
 // readBody reads the body of an answer. What is too large to be stored, or comes event by event, goes on to the client meanwhile.
@@ -168,10 +158,11 @@ func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 	f.stream(resp, a)
 }
 
-// stream sends an answer to the client as it comes. A client that is gone ends it: the service has answered.
+// stream sends an answer to the client as it comes. A client that is gone, or reads nothing, ends it: the service has answered.
 func (f *forward) stream(resp *http.Response, a *answer) {
 	a.streamed = true
-	if f.release != nil { // they cannot have it
+	defer context.AfterFunc(f.r.Context(), func() { f.cancel(nil) })() // a service may be silent for long
+	if f.release != nil {                                              // they cannot have it
 		f.release()
 	}
 	status := wire.StatusOmitted
@@ -196,7 +187,7 @@ func (f *forward) stream(resp *http.Response, a *answer) {
 			break
 		}
 	}
-	if a.cut = a.err != nil && !errors.Is(a.err, io.EOF); !a.cut {
+	if a.cut = a.err != nil && !errors.Is(a.err, io.EOF) && f.r.Context().Err() == nil; !a.cut {
 		a.err = nil
 	}
 	a.trailer = trailersOf(resp)

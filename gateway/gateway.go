@@ -3,13 +3,16 @@ package gateway
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/onward"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store/memstore"
@@ -23,6 +26,7 @@ type Gateway struct {
 	client  *http.Transport
 	through *httputil.ReverseProxy // for what has no key
 	mux     *http.ServeMux         // finds the route
+	routes  []*route
 	status  http.Handler
 }
 
@@ -38,9 +42,15 @@ func New(cfg Config) (g *Gateway, err error) {
 	g.through = &httputil.ReverseProxy{
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy leaves out what package url cannot read
+			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // h2c would be a tunnel around routes and headers
+				for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
+					delete(p.Out.Header, name)
+				}
+			}
 			g.address(p)
 			if p.Out.Body == nil && !isSafe(p.Out.Method) {
-				sendOnce(p.Out, io.NopCloser(strings.NewReader("")))
+				onward.SendOnce(p.Out, io.NopCloser(strings.NewReader("")))
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
@@ -56,7 +66,9 @@ func New(cfg Config) (g *Gateway, err error) {
 		if err := r.check(&g.cfg); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
-		g.mux.Handle(r.Pattern, g.newRoute(r))
+		rt := g.newRoute(r)
+		g.mux.Handle(r.Pattern, rt)
+		g.routes = append(g.routes, rt)
 	}
 	if g.engine != nil {
 		statusOf := oncehttp.Config{Principal: cfg.Principal}
@@ -72,6 +84,14 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Opaque != "" { // "POST http:pay": the service may read it as a path, which no route would match
+		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
+		return
+	}
+	if g.hides(r.URL.Path) {
+		http.NotFound(w, r)
+		return
+	}
 	if r.URL.Path == g.cfg.StatusPath && g.status != nil {
 		g.status.ServeHTTP(w, r)
 		return
@@ -81,21 +101,35 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.through.ServeHTTP(w, r)
 		return
 	}
-	rt.serve(&client{ResponseWriter: w, grpc: isGRPC(r.Header)}, matched)
+	c := &client{ResponseWriter: w, grpc: isGRPC(r.Header), timeout: rt.Timeout}
+	defer c.end()
+	rt.serve(c, matched)
 }
 
-// routeFor returns the route of r, and r with its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
+// routeFor returns the route of r, and r with its name as its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
 // clean path, since the service may clean it as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
+	host := r.Host // a name with or without capitals and a dot at its end is the same one
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, u := range []*url.URL{{Path: r.URL.Path, RawPath: r.URL.RawPath}, {Path: cleanPath(r.URL.Path)}} {
-		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: r.Host, URL: u})
+		h, pattern := g.mux.Handler(&http.Request{Method: r.Method, Host: host, URL: u})
 		if rt, ok := h.(*route); ok {
 			matched := *r
-			matched.Pattern = pattern
+			matched.Pattern = g.named(r.Method, pattern)
 			return rt, &matched
 		}
 	}
 	return nil, nil
+}
+
+// hides reports whether a path, in any letters, is one that no client may reach.
+func (g *Gateway) hides(p string) bool {
+	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool {
+		return strings.HasPrefix(strings.ToLower(cleanPath(p)), strings.ToLower(hidden))
+	})
 }
 
 func cleanPath(p string) string {
@@ -115,23 +149,25 @@ type route struct {
 	cfg     oncehttp.Config // with its defaults
 	keeps   map[string]bool // names of headers that are stored
 	methods map[string]bool
+	asking  chan struct{} // full: as many questions to the receipts are under way as the route may have
 }
 
 // ServeHTTP implements [http.Handler]: the router only tells which route it is.
 func (*route) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 func (g *Gateway) newRoute(r Route) *route {
-	rt := &route{Route: r, g: g, keeps: map[string]bool{}, methods: map[string]bool{}}
+	share := max(1, g.cfg.ReceiptsAtOnce/len(g.cfg.Routes))
+	rt := &route{Route: r, g: g, asking: make(chan struct{}, share), keeps: map[string]bool{}, methods: map[string]bool{}}
 	var methods []string
-	if method, _, found := strings.Cut(strings.TrimLeft(r.Pattern, " \t"), " "); found {
+	if method, _, found := strings.Cut(r.Pattern, " "); found {
 		methods = []string{method}
 	}
 	cfg := rt.protected(&g.cfg, methods)
 	if g.engine != nil {
 		rt.reads = oncehttp.NewRoute(g.engine, cfg)
-	} else { // the engine only says how long answers are kept
+	} else { // the engine only says how long answers are kept, and what is done
 		cfg.StatusURL = nil
-		rt.reads = oncehttp.NewRoute(once.New(memstore.New(), g.cfg.Engine), cfg)
+		rt.reads = oncehttp.NewRoute(once.New(receiptStore{memstore.New(), rt}, g.cfg.Engine), cfg)
 	}
 	rt.cfg = rt.reads.Config()
 	for _, name := range rt.cfg.Headers {
@@ -159,12 +195,12 @@ func (rt *route) asksForKey(r *http.Request) bool {
 	return false
 }
 
-// routeOf is the part of a scope that names the route.
-func routeOf(r *http.Request) string {
-	if strings.Contains(r.Pattern, " ") {
-		return r.Pattern
+// named is the part of a scope that names service and route, and the name of an operation: another service may have the same pattern.
+func (g *Gateway) named(method, pattern string) string {
+	if !strings.Contains(pattern, " ") {
+		pattern = method + " " + pattern
 	}
-	return r.Method + " " + r.Pattern
+	return g.cfg.Name + " " + pattern
 }
 
 func isSafe(method string) bool {

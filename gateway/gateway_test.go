@@ -26,7 +26,7 @@ func newGateway(t *testing.T, upstream string, change func(*gateway.Config)) *ga
 		t.Fatal(err)
 	}
 	cfg := gateway.Config{
-		Upstream: u, Principal: oncehttp.SharedPrincipal(), Engine: once.Config{Observer: once.Discard},
+		Name: "service", Upstream: u, Principal: oncehttp.SharedPrincipal(), Engine: once.Config{Observer: once.Discard},
 		Store:  lease.New(memstore.New(), lease.Config{TTL: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}),
 		Routes: []gateway.Route{{Pattern: "POST /pay"}},
 	}

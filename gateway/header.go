@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"net/http/httputil"
-	"net/textproto"
 	"strings"
 )
 
@@ -17,44 +16,42 @@ func (g *Gateway) address(p *httputil.ProxyRequest) {
 	}
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = u.Scheme, u.Host, p.In.Host
 	stripOwn(p.Out.Header)
-	if isFrom(p.In.RemoteAddr, g.cfg.TrustedProxies) {
+	trusted := isFrom(p.In.RemoteAddr, g.cfg.TrustedProxies)
+	if trusted {
 		p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	} else {
 		p.Out.Header.Del("X-Forwarded-For")
 	}
 	p.SetXForwarded()
+	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+		if said := p.In.Header[name]; trusted && len(said) > 0 { // it has ended TLS
+			p.Out.Header[name] = said
+		}
+	}
+}
+
+// isForwarded reports whether a service behind CGI reads a header as one of X-Forwarded-For, -Proto and -Host, in other letters.
+func isForwarded(name string) bool {
+	const like = "X-Forwarded-"
+	return len(name) > len(like) && strings.EqualFold(name[:1], "x") && strings.EqualFold(name[2:11], "forwarded") &&
+		!isAlphanumeric(name[1]) && !isAlphanumeric(name[11]) && !strings.HasPrefix(name, like)
 }
 
 // stripOwn removes all headers that only the gateway may send. A service behind CGI or WSGI reads Once_Operation as
-// Once-Operation, so that is one of them.
+// Once-Operation, and behind some servers Once.Operation, so those are some of them.
 func stripOwn(h http.Header) {
 	for name := range h {
-		if isOwn(name) {
+		if isOwn(name) || isForwarded(name) {
 			delete(h, name)
 		}
 	}
 }
 
 func isOwn(name string) bool {
-	const prefix = "once-"
-	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_", "-"), prefix)
+	const prefix = "once"
+	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !isAlphanumeric(name[len(prefix)])
 }
 
-// hopByHop are headers that belong to a connection.
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
-// stripHop removes what belongs to one connection, also what Connection names.
-func stripHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = textproto.TrimString(name); name != "" {
-				h.Del(name)
-			}
-		}
-	}
-	for _, name := range hopByHop {
-		delete(h, name)
-	}
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -24,7 +25,7 @@ func TestClientsCannotSpeakForTheGateway(t *testing.T) {
 				c.Routes = nil
 			}
 		})
-		ask(g, "k", "1", "Once-Operation", "forged", "Once_operation", "forged", "Once-Fingerprint", "forged", "Once-Attempt", "1",
+		ask(g, "k", "1", "Once-Operation", "forged", "Once_operation", "forged", "oNCE~operation", "forged", "Once.Operation", "forged", "Once-Fingerprint", "forged", "Once-Attempt", "1",
 			"Connection", "X-Secret", "X-Secret", "s", "Keep-Alive", "1", "X-Forwarded-For", "6.6.6.6", "Expect", "100-continue", "X-Own", "kept")
 		for name, values := range s.header() {
 			for _, v := range values {
@@ -103,12 +104,14 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	newGateway(t, "http://127.0.0.1:1", func(c *gateway.Config) {
 		for what, change := range map[string]func(*gateway.Config){
+			"Config.Name is":                    func(c *gateway.Config) { c.Name = "a b" },
 			"Config.Upstream is missing":        func(c *gateway.Config) { c.Upstream = nil },
 			"Config.Principal is missing":       func(c *gateway.Config) { c.Principal = nil },
 			"neither Store nor Receipts":        func(c *gateway.Config) { c.Store = nil },
 			"check needs Config.Receipts":       onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyCheck }),
 			"needs UpstreamKeepsKeys":           onRoute(func(r *gateway.Route) { r.OnUnknown = gateway.PolicyForwardSameKey }),
 			`there is no policy "hold"`:         onRoute(func(r *gateway.Route) { r.OnUnknown = "hold" }),
+			"sizes at most 1 TiB":               onRoute(func(r *gateway.Route) { r.MaxStored = math.MaxInt64 }),
 			"durations and sizes must not be n": onRoute(func(r *gateway.Route) { r.Wait = -1 }),
 			"receipts that are kept at least": func(c *gateway.Config) {
 				c.Store, c.Receipts, c.ReceiptsKept, c.Routes[0].Retain = nil, &memory{}, time.Hour, 2*time.Hour

@@ -32,15 +32,21 @@ var (
 
 // serve forwards a request with a key, or answers it from the record or the receipt.
 func (rt *route) serve(w *client, r *http.Request) {
+	sender := http.NewResponseController(w)
+	_ = sender.SetReadDeadline(time.Now().Add(rt.BodyTimeout)) // not of a server in a test
 	x, ok := rt.reads.Read(w, r)
 	if !ok {
-		return
+		return // also too late, and then the rest of the body is not waited for
 	}
+	_ = sender.SetReadDeadline(time.Time{})
 	defer x.Close()
 	f := &forward{rt: rt, x: x, r: r, w: w, fingerprint: hex.EncodeToString(x.Operation.Fingerprint[:])}
 	if rt.g.engine == nil {
 		f.withReceipts()
 		return
+	}
+	if x.Operation.Attempt.Number == 0 { // as most are: the write of the intent finds what is in the way, and nothing is sent before
+		x.Operation.Attempt.Number = 1
 	}
 	ctx, cancel := x.Context()
 	defer cancel()
@@ -106,13 +112,12 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 
 // look returns the answer in the receipt, if there is one.
 func (f *forward) look(ctx context.Context, operation string) *answer {
-	receipts := f.rt.g.cfg.Receipts
-	if receipts == nil {
+	if f.rt.g.cfg.Receipts == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	r, found, err := receipts.Look(ctx, operation)
+	r, found, err := f.rt.lookAt(ctx, operation)
 	if err != nil || !found || r.Tombstone || f.isOfAnother(r) {
 		return nil
 	}
@@ -143,6 +148,11 @@ func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 func (f *forward) settle(ctx context.Context, operation string) (answer, lease.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
+	leave, err := f.rt.ask(ctx)
+	if err != nil {
+		return answer{}, lease.Unclear, err
+	}
+	defer leave()
 	r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)
 	switch {
 	case err != nil:
@@ -165,12 +175,35 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 		a.abortIfCut()
 	case err == nil && !replayed:
 		f.answer(a)
+	case err == nil && rec.Result.Kind == store.ResultOmitted && f.rt.OnUnknown == PolicyCheck:
+		f.omitted(rec)
 	case errors.Is(err, errOtherRequest):
 		f.x.Finish(rec, false, mismatch(f.x.Operation))
+	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has not taken the intent, or has not said so
+		if once.EffectOf(err) == once.EffectNotApplied {
+			f.problem(notApplied)
+			return
+		}
+		f.problem(notKnown)
 	case err != nil && errors.As(err, &none):
 		f.unanswered(none.a, err)
 	default:
 		f.x.Finish(f.w.replayed(rec), replayed, err)
+	}
+}
+
+// omitted answers a replay whose answer was not stored: the receipt may have it.
+func (f *forward) omitted(rec store.Record) {
+	ctx, cancel := f.x.Context()
+	defer cancel()
+	_, a, err := f.lookUp(ctx, f.rt.g.id(f.x.Operation))
+	switch {
+	case err != nil && !errors.Is(err, errOtherRequest):
+		f.problem("This operation was executed, and its answer cannot be read now. Send the same request again, with the same idempotency key.")
+	case a != nil:
+		f.rt.write(f.w, a, wire.StatusReplayed)
+	default:
+		f.x.Finish(rec, true, nil)
 	}
 }
 
@@ -257,17 +290,16 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 // comes again.
 func (g *Gateway) Handlers() lease.Handlers {
 	handlers := lease.Handlers{}
-	for _, r := range g.cfg.Routes {
-		if r.OnUnknown != PolicyCheck {
+	for _, rt := range g.routes {
+		if rt.OnUnknown != PolicyCheck {
 			continue
 		}
-		rt := g.newRoute(r)
 		ask := func(ctx context.Context, op once.Operation) error {
 			_, _, err := g.engine.Exec(ctx, op, (&forward{rt: rt, fingerprint: hex.EncodeToString(op.Fingerprint[:])}).run)
 			return err
 		}
 		for method := range rt.methods {
-			handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask
+			handlers[g.named(method, rt.Pattern)] = ask
 		}
 	}
 	return handlers

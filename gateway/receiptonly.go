@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/memstore"
 )
 
 // flights are the operations that a gateway without a store forwards now: duplicates wait for them.
@@ -75,9 +77,7 @@ func (f *forward) withReceipts() {
 	case status != "" || a.isAnswered():
 		f.rt.write(f.w, a, status)
 		a.abortIfCut()
-	case a.Class == classNotSent:
-		f.problem(notApplied)
-	default:
+	default: // also if nothing was sent: an earlier forward may be under way
 		f.problem(notKnown)
 	}
 }
@@ -131,24 +131,64 @@ func (f *forward) follow(fl *flight) {
 	f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, After: retryAfter})
 }
 
-// lookUp returns the id of the operation and the answer in its receipt, if there is one. Ids with a tombstone are those of a time when
-// the route had PolicyCheck.
+// lookUp returns the id of the operation and the answer in its receipt, if there is one.
 func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ *answer, err error) {
+	operation, r, found, err := f.rt.find(ctx, id)
+	switch {
+	case err != nil || !found:
+		return operation, nil, err
+	case f.isOfAnother(r):
+		return operation, nil, errOtherRequest
+	}
+	return operation, f.rt.ofReceipt(r), nil
+}
+
+// find returns the receipt of an operation, and the id that it has or would have. Ids with a tombstone are those of forwards under
+// PolicyCheck.
+func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Receipt, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for voided := 0; ; voided++ {
 		operation = lease.Key(id.Scope, id.Key, phase, voided)
-		r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)
-		switch {
-		case err != nil || !found:
-			return operation, nil, err
-		case r.Tombstone:
-		case f.isOfAnother(r):
-			return operation, nil, errOtherRequest
-		default:
-			return operation, f.rt.ofReceipt(r), nil
+		if r, found, err = rt.lookAt(ctx, operation); err != nil || !found || !r.Tombstone {
+			return operation, r, found, err
 		}
 	}
+}
+
+// ask waits until the route may ask the receipts.
+func (rt *route) ask(ctx context.Context) (leave func(), err error) {
+	select {
+	case rt.asking <- struct{}{}:
+		return func() { <-rt.asking }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d questions of this route to the receipts are under way: %w", cap(rt.asking), ctx.Err())
+	}
+}
+
+func (rt *route) lookAt(ctx context.Context, operation string) (Receipt, bool, error) {
+	leave, err := rt.ask(ctx)
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	defer leave()
+	return rt.g.cfg.Receipts.Look(ctx, operation)
+}
+
+// receiptStore is the store of a route that has none: what has a receipt is done. Nothing executes on it.
+type receiptStore struct {
+	*memstore.Store
+
+	rt *route
+}
+
+// Read implements [store.Operations].
+func (s receiptStore) Read(ctx context.Context, id store.ID) (rec store.Record, err error) {
+	if _, _, found, err := s.rt.find(ctx, id); err != nil || !found {
+		return rec, err
+	}
+	rec.State = store.StateDone
+	return rec, nil
 }
 
 // decide forwards the request, and reads the receipt unless the answer is a success: the service may have met its own receipt, or
@@ -160,7 +200,7 @@ func (f *forward) decide(ctx context.Context, operation string) (a *answer, stat
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	r, found, err := f.rt.g.cfg.Receipts.Look(ctx, operation)
+	r, found, err := f.rt.lookAt(ctx, operation)
 	switch {
 	case err != nil:
 		return a, "", err
@@ -168,8 +208,6 @@ func (f *forward) decide(ctx context.Context, operation string) (a *answer, stat
 		return a, "", errOtherRequest
 	case found && !r.Tombstone:
 		return f.rt.ofReceipt(r), wire.StatusReplayed, nil
-	case a.Class == classRefused:
-		return a, wire.StatusNotStored, nil
 	}
-	return a, "", nil // it may yet commit
+	return a, "", nil // it may yet commit; what was refused passes, and an earlier forward may be under way
 }

@@ -12,6 +12,10 @@ import (
 	"time"
 )
 
+// pingTime is after how long without a frame a connection of HTTP/2 is asked whether it is alive, and how long the answer may take: all requests
+// share it, so that a dead one would take them all.
+const pingTime = 5 * time.Second
+
 // newTransport returns the client of the service. It asks for no compression: an answer is stored as it came.
 func newTransport(cfg *Config) *http.Transport {
 	t := &http.Transport{
@@ -26,6 +30,7 @@ func newTransport(cfg *Config) *http.Transport {
 		IdleConnTimeout: cfg.Idle, MaxIdleConns: 0, MaxIdleConnsPerHost: 256,
 		DisableCompression: true, MaxResponseHeaderBytes: 256 << 10, ExpectContinueTimeout: time.Second,
 		Protocols: new(http.Protocols),
+		HTTP2:     &http.HTTP2Config{SendPingTimeout: pingTime, PingTimeout: pingTime},
 	}
 	switch cfg.Upstream.Scheme {
 	case schemeH2C:

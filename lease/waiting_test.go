@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,4 +82,45 @@ func TestWaitingInACallThatIsForgotten(t *testing.T) {
 		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
 		wantState(t, s, store.StateUnknown)
 	})
+}
+
+// TestLateOwnerAnswersItsDuplicate: a duplicate in the process of an owner whose lease is over is told to come again, and not that the outcome is
+// unknown: the owner may still store its answer. A caller of another node stores that it is unknown, and then the owner cannot.
+func TestLateOwnerAnswersItsDuplicate(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []bool{false, true} {
+		s := memstore.New()
+		e := node(s)
+		do := func(e *once.Engine[*lease.Run], fn func(context.Context, string) (string, error)) (once.Result[string], error) {
+			return once.Do(t.Context(), e, op, func(ctx context.Context, r *lease.Run) (string, error) {
+				return lease.Call(ctx, r, "charge", fn, lease.CallPolicy{})
+			})
+		}
+		again := func(context.Context, string) (string, error) {
+			t.Error("the call is made again")
+			return "", nil
+		}
+		_, err := do(e, func(context.Context, string) (string, error) {
+			s.Advance(2 * time.Minute)
+			_, err := do(e, again)
+			wantOutcome(t, err, once.CodeInFlight, once.EffectNotApplied)
+			if told := (*once.Error)(nil); !errors.As(err, &told) || told.After <= 0 {
+				t.Errorf("it is not told when to come again: %v", err)
+			}
+			if taken {
+				_, err := do(node(s), again)
+				wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+			}
+			return "paid", nil
+		})
+		if taken {
+			wantOutcome(t, err, once.CodeFailed, once.EffectInDoubt)
+			wantState(t, s, store.StateUnknown)
+			continue
+		}
+		must(t, err)
+		if r, err := do(e, again); err != nil || !r.Replayed || r.Value != "paid" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
 }

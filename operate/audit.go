@@ -29,6 +29,7 @@ type Entry struct {
 type Access struct {
 	Scope, Key string // "" means all of them
 	Detail     string // what was looked for
+	Shown      bool   // one thing was shown, also without a Key; otherwise it was a list
 }
 
 // Looked writes to the audit that by has read stored operations; by.Reason may be empty. Reading itself needs no right
@@ -39,7 +40,10 @@ func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	}
 	action, hash := "list", ""
 	if access.Key != "" {
-		action, hash = "show", keyname.Hashes(access.Key)[0]
+		hash = keyname.Hashes(access.Key)[0]
+	}
+	if access.Shown || access.Key != "" {
+		action = "show"
 	}
 	_, err := a.db.Pool().Exec(ctx, audit.Insert(a.db.Dialect(), audit.Entry{Who: by.Who, Reason: by.Reason, Action: action, Scope: access.Scope, KeyHash: hash, Detail: access.Detail}))
 	return err

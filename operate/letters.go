@@ -23,7 +23,7 @@ func (f LetterFilter) asked() deadletter.Filter {
 // List returns letters, the oldest first, without their payloads and headers.
 func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error) {
 	list, next, err := l.letters.List(ctx, f.asked())
-	return Page[Letter]{convert(list, letterOf), next}, err //nolint:wrapcheck // it is of package deadletter
+	return Page[Letter]{Items: convert(list, letterOf), Next: next}, err //nolint:wrapcheck // it is of package deadletter
 }
 
 // Causes returns letters by what they died of, the most frequent cause first.

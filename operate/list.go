@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/prefix"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // KeyFilter says which operations to list. The zero value means all of them.
@@ -22,22 +24,121 @@ type KeyFilter struct {
 	Since       time.Time // begun at this moment or later; for atomic work that is when it was done
 	Before      time.Time // begun before it
 
+	// Most is how many operations are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	Most int
+
 	is string // the condition of a state that only sagas have, in place of State
 }
 
 // List returns operations by scope and key. Each call sees the table as it is then; an operation that is there all the
-// while is listed once. Filters on anything but scope read through the whole table.
+// while is listed once. Those that are not done are read by an index of their own. Other filters on anything but scope read
+// through the whole table, up to f.Most.
 func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err error) {
-	where, args, err := a.where(f)
+	in, err := a.within(f)
 	if err != nil {
 		return p, err
 	}
-	query := a.statement(operationColumns+where+" order by scope, KEY limit ?", append(args, f.limit()+1)...)
+	end, err := a.end(ctx, f, in)
+	if err != nil {
+		return p, err
+	}
+	if end != nil {
+		in.until(a.db.Dialect(), *end)
+	}
+	where, err := a.where(f, in)
+	if err != nil {
+		return p, err
+	}
+	query := a.statement(operationsIn(in.index)+where.text+" order by scope, KEY limit ?", append(where.args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanOperation)
 	if err != nil {
 		return p, err
 	}
-	return pageOf(list, f.Window, func(op Operation) string { return cursor{op.Scope, op.Key}.String() }), nil
+	p = pageOf(list, f.Window, func(op Operation) string { return cursor{op.Scope, op.Key}.String() })
+	if p.Next == "" && end != nil {
+		p.Next, p.Cut = end.String(), true
+	}
+	return p, nil
+}
+
+// end returns the last operation that f.Most allows to read, nil if there are not so many.
+func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor, err error) {
+	if f.Most <= 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	query := "select scope, KEY from once_operation" + in.index + " where " + in.text + " order by scope, KEY limit 1 offset ?"
+	err = a.db.Pool().Query(ctx, a.statement(query, append(slices.Clip(in.args), int64(f.Most))...), func(row sqlplane.Row) error {
+		end = new(cursor)
+		return row.Scan(&end.scope, &end.key)
+	})
+	return end, err
+}
+
+// Search returns the operations under a key, or under its hash, in scopes that begin with f.ScopePrefix. It looks in f.Most scopes at
+// most (default: 1000), by the index of scope and key; f.After is where the page before has ended. It reads nothing else of f.
+func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Operation], err error) {
+	const atOnce = 200 // scopes
+	most := f.Most
+	if most <= 0 {
+		most = 1000
+	}
+	scopes, err := a.scopes(ctx, f, most+1)
+	if err != nil {
+		return p, err
+	}
+	if len(scopes) > most {
+		scopes = scopes[:most]
+		p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true
+	}
+	p.Items = []Operation{}
+	for some := range slices.Chunk(scopes, atOnce) {
+		args := []any{key, keyname.Hashed(key)}
+		for _, scope := range some {
+			args = append(args, scope)
+		}
+		query := operationColumns + "KEY in (?, ?) and scope in (?" + strings.Repeat(", ?", len(some)-1) + ") order by scope, KEY"
+		list, err := collect(ctx, a.db.Pool(), a.statement(query, args...), scanOperation)
+		if err != nil {
+			return p, err
+		}
+		p.Items = append(p.Items, list...)
+	}
+	return p, nil
+}
+
+// looseScopes goes from one scope to the next one by the primary key, and passes over the other operations of a scope. BOUND is a condition
+// on the last one.
+var looseScopes = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: loose, sqlplane.SQLite: loose,
+	sqlplane.MySQL: "select distinct scope from once_operation where scope > ?BOUND order by scope limit ?",
+}
+
+const loose = `with recursive q(scope) as (select (select scope from once_operation where scope > ?BOUND order by scope limit 1)
+ union all select (select scope from once_operation where scope > q.scopeBOUND order by scope limit 1) from q where q.scope is not null)
+ select scope from q where scope is not null limit ?`
+
+// scopes returns the next scopes that begin with f.ScopePrefix, in order.
+func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, error) {
+	from := f.ScopePrefix // a scope is longer than a prefix that ends with a blank
+	if f.After != "" {
+		c, err := parseCursor(f.After)
+		if err != nil {
+			return nil, err
+		}
+		from = max(from, c.scope)
+	}
+	query, args, bound := looseScopes[a.db.Dialect()], []any{from}, ""
+	if before := prefix.After(f.ScopePrefix); f.ScopePrefix != "" && before != "" {
+		bound = " and scope < ?"
+		for range strings.Count(query, "BOUND") {
+			args = append(args, before)
+		}
+	}
+	query = strings.ReplaceAll(query, "BOUND", bound)
+	return collect(ctx, a.db.Pool(), a.statement(query, append(args, int64(most))...), func(row sqlplane.Row) (scope string, err error) {
+		err = row.Scan(&scope)
+		return scope, err
+	})
 }
 
 // FindHash returns all operations that f leaves and whose key has the hash that logs show. No index has it: f.Scope and f.Since
@@ -69,42 +170,83 @@ var states = map[string]string{
 	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
-func (a *Keys) where(f KeyFilter) (text string, args []any, err error) {
-	text, ok := states[f.State]
-	if !ok {
-		return "", nil, fmt.Errorf("operate: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
+// conditions are those on rows of once_operation.
+type conditions struct {
+	text  string
+	args  []any
+	index string // the hint that follows the table
+}
+
+func (c *conditions) and(cond string, values ...any) {
+	c.text += " and " + cond
+	c.args = append(slices.Clip(c.args), values...)
+}
+
+// until is the condition that an operation does not come behind end.
+func (c *conditions) until(d sqlplane.Dialect, end cursor) {
+	if d == sqlplane.MySQL {
+		c.and("(scope < ? or scope = ? and KEY <= ?)", end.scope, end.scope, end.key)
+		return
 	}
-	if f.is != "" {
-		text = f.is
-	}
-	and := func(cond string, values ...any) {
-		text += " and " + cond
-		args = append(args, values...)
+	c.and("(scope, KEY) <= (?, ?)", end.scope, end.key)
+}
+
+// unfinished has the hint of the index of operations that are not done, by scope and key.
+var unfinished = map[sqlplane.Dialect]string{
+	sqlplane.SQLite: " indexed by once_operation_unfinished",
+	sqlplane.MySQL:  " force index (once_operation_expires_at)",
+}
+
+// within are the conditions that bound what is read, by an index.
+func (a *Keys) within(f KeyFilter) (c conditions, err error) {
+	c.text = "1 = 1"
+	switch f.State {
+	case "running", "waiting", "unknown":
+		c = conditions{text: "expires_at is null and state <> 2", index: unfinished[a.db.Dialect()]}
 	}
 	if f.Scope != "" {
-		and("scope = ?", f.Scope)
+		c.and("scope = ?", f.Scope)
 	}
 	if f.ScopePrefix != "" { // a range: an index serves it, and nothing needs to be escaped
-		and("scope >= ?", f.ScopePrefix)
+		c.and("scope >= ?", f.ScopePrefix)
 		if end := prefix.After(f.ScopePrefix); end != "" {
-			and("scope < ?", end)
+			c.and("scope < ?", end)
 		}
 	}
+	if f.After == "" {
+		return c, nil
+	}
+	after, err := parseCursor(f.After)
+	if err != nil {
+		return c, err
+	}
+	if a.db.Dialect() == sqlplane.MySQL { // which reads all before it to compare rows
+		c.and("(scope > ? or scope = ? and KEY > ?)", after.scope, after.scope, after.key)
+		return c, nil
+	}
+	c.and("(scope, KEY) > (?, ?)", after.scope, after.key)
+	return c, nil
+}
+
+// where are all conditions of f. in has those that bound what is read.
+func (a *Keys) where(f KeyFilter, in conditions) (c conditions, err error) {
+	is, ok := states[f.State]
+	if !ok {
+		return c, fmt.Errorf("operate: there is no state %q. Try: running, waiting, done, unknown or expired", f.State)
+	}
+	if f.is != "" {
+		is = f.is
+	}
+	c = in
+	c.and(is)
 	if f.Name != "" {
-		and("name = ?", f.Name)
+		c.and("name = ?", f.Name)
 	}
 	if !f.Since.IsZero() {
-		and("since >= ?", dialect.StoredTime(a.db.Dialect(), f.Since))
+		c.and("since >= ?", dialect.StoredTime(a.db.Dialect(), f.Since))
 	}
 	if !f.Before.IsZero() {
-		and("since < ?", dialect.StoredTime(a.db.Dialect(), f.Before))
+		c.and("since < ?", dialect.StoredTime(a.db.Dialect(), f.Before))
 	}
-	if f.After != "" {
-		c, err := parseCursor(f.After)
-		if err != nil {
-			return "", nil, err
-		}
-		and("(scope, KEY) > (?, ?)", c.scope, c.key)
-	}
-	return text, args, nil
+	return c, nil
 }

@@ -63,6 +63,7 @@ func (w Window) limit() int {
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"` // for Window.After; "" on the last page
+	Cut   bool   `json:"cut,omitempty"`  // a bound has ended it, and it may have fewer than Window.Limit items
 }
 
 // pageOf is the page of a list that was read with one item more than the window has. next names the last item of a page.

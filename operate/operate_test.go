@@ -124,3 +124,8 @@ func (listBox) Known(context.Context, string, string) (bool, error) { return fal
 
 // Backlog implements readBox.
 func (listBox) Backlog(context.Context) (outbox.Backlog, error) { return outbox.Backlog{}, nil }
+
+// BacklogUpTo implements readBox.
+func (listBox) BacklogUpTo(context.Context, int) (outbox.Backlog, error) {
+	return outbox.Backlog{}, nil
+}

@@ -41,8 +41,14 @@ type Operation struct {
 	Now time.Time `json:"-"` // of the database, when this was read
 }
 
-const operationColumns = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
- head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation where `
+// operationColumns is a query of operations, up to its conditions.
+var operationColumns = operationsIn("")
+
+// operationsIn is the same with a hint which index is read.
+func operationsIn(index string) string { return selectOperation + index + " where " }
+
+const selectOperation = `select scope, KEY, state, since, expires_at, lease_until, fence, fingerprint, kind, status,
+ head, coalesce(length(body), 0), request is not null, coalesce(point, ''), calling, coalesce(trace, ''), coalesce(name, ''), NOW from once_operation`
 
 // Find returns the operations under key, or under its hash, in every scope.
 func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {

@@ -19,6 +19,7 @@ type readBox interface {
 	Show(ctx context.Context, id string) (outbox.Entry, error)
 	Paused(ctx context.Context) ([]outbox.Pause, error)
 	Backlog(ctx context.Context) (outbox.Backlog, error)
+	BacklogUpTo(ctx context.Context, most int) (outbox.Backlog, error)
 	Topics(ctx context.Context) ([]outbox.Topic, error)
 	Known(ctx context.Context, topic, key string) (bool, error)
 }

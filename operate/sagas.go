@@ -84,7 +84,7 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 		asked.Scope = string(owner.Saga) + *f.Tenant
 	}
 	list, err := s.keys.List(ctx, asked)
-	return Page[Saga]{convert(list.Items, sagaOf), list.Next}, err
+	return Page[Saga]{Items: convert(list.Items, sagaOf), Next: list.Next}, err
 }
 
 // Find returns the sagas under a key, of all tenants.

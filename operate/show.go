@@ -13,6 +13,7 @@ import (
 type KeyQuery struct {
 	Key      string // in quotation marks, as in the log of a proxy, it is also searched without them
 	Scope    string // default: all
+	Only     bool   // look in Scope alone, by the index, and for nothing but Key: ScopesWithKey has no others
 	Attempts int    // so many of the last ones
 }
 
@@ -35,7 +36,12 @@ type KeyView struct {
 // database without the tables of attempts and of the audit knows nothing of them.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
-	if err := a.look(ctx, q, &v); err != nil {
+	if q.Only {
+		v.Operations, err = collect(ctx, a.db.Pool(), a.statement(operationColumns+"scope = ? and KEY = ?", q.Scope, q.Key), scanOperation)
+	} else {
+		err = a.look(ctx, q, &v)
+	}
+	if err != nil {
 		return v, err
 	}
 	for _, op := range v.Operations {

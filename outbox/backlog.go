@@ -11,7 +11,16 @@ import (
 )
 
 // Backlog returns what waits for delivery.
-func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) { return readBacklog(ctx, b.db) }
+func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
+	return readBacklog(ctx, b.db, mostCounted)
+}
+
+// BacklogUpTo is Backlog that counts no number beyond most. It reads about four times as many rows, and one in each part.
+func (b *Box[TX]) BacklogUpTo(ctx context.Context, most int) (Backlog, error) {
+	return readBacklog(ctx, b.db, min(most, mostCounted))
+}
+
+const mostCounted = 100_000
 
 // oldest is when the oldest message was added. PostgreSQL has no index of ids, but one in each part.
 var oldest = map[sqlplane.Dialect]string{
@@ -29,11 +38,11 @@ var oldestSnapshot = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:  "null",
 }
 
-func readBacklog(ctx context.Context, db sqlplane.Database) (b Backlog, err error) {
-	d := db.Dialect()
-	query := store.Statement{SQL: dialect.Text(d, `select (select count(*) from (select 1 from once_outbox limit 100000) o),
-  (select count(next_at) from (select next_at from once_outbox_failed limit 100000) f), (select count(*) from (select 1 from once_outbox_failed where next_at is null limit 100000) s), NOW, (`+oldest[d]+`),
-  (select count(*) from (select distinct topic, KEY from (select topic, KEY from once_outbox_failed where KEY <> '' limit 100000) b) k), (`+oldestSnapshot[d]+`)`)}
+func readBacklog(ctx context.Context, db sqlplane.Database, most int) (b Backlog, err error) {
+	d, limit := db.Dialect(), "limit "+strconv.Itoa(most)
+	query := store.Statement{SQL: dialect.Text(d, `select (select count(*) from (select 1 from once_outbox `+limit+`) o),
+  (select count(next_at) from (select next_at from once_outbox_failed `+limit+`) f), (select count(*) from (select 1 from once_outbox_failed where next_at is null `+limit+`) s), NOW, (`+oldest[d]+`),
+  (select count(*) from (select distinct topic, KEY from (select topic, KEY from once_outbox_failed where KEY <> '' `+limit+`) b) k), (`+oldestSnapshot[d]+`)`)}
 	var now, added, began time.Time
 	err = db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
 		return row.Scan(&b.Messages, &b.Failing, &b.Stopped, (*dialect.Time)(&now), (*dialect.Time)(&added), &b.Blocked, (*dialect.Time)(&began))

@@ -197,9 +197,16 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 			}
 			answered <- errs
 		}()
-		errs = r.publisher.Publish(ctx, messages)
-		if errs != nil && len(errs) != n {
-			errs = all(fmt.Errorf("Publish has returned %d errors for %d messages. Try: one for each, or nil", len(errs), n))
+		told := r.publisher.Publish(ctx, messages)
+		switch {
+		case told == nil:
+			errs = nil
+		case len(told) != n:
+			errs = all(fmt.Errorf("Publish has returned %d errors for %d messages. Try: one for each, or nil", len(told), n))
+		default:
+			for i, err := range told {
+				errs[i] = readable(err)
+			}
 		}
 	}()
 	select {
@@ -217,10 +224,31 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 	return all(errSilent), answered
 }
 
+// readable returns err, or in its place an error that says that its methods panic: those of a nil pointer do, and nothing behind
+// Publish expects that.
+func readable(err error) (same error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			same = fmt.Errorf("Publish has returned an error of type %T, whose methods panic: %v. Try: nil itself for a message that was delivered, not a nil pointer", err, p)
+		}
+	}()
+	_ = err.Error()
+	_ = errors.Is(err, errSilent) // walks through all that err wraps
+	_ = IsUnavailable(err)
+	_, _ = retry.Classify(err)
+	return err
+}
+
 var errSilent = errors.New("Publish has not returned after its time was over. Try: a Publisher that returns when its context ends")
 
-// maxAfter bounds what a destination that is down asks for.
-const maxAfter = time.Hour
+// What a destination asks for is bounded: it can be a date that is years away.
+const (
+	maxAfter      = time.Hour      // for all messages of a topic, while its destination is down
+	maxAfterOfKey = 24 * time.Hour // for a message, and those of its key behind it
+)
 
 // wait is how long to wait for a destination that was not available several times in a row, with err the last time.
 func (r *Relay) wait(times int, err error) time.Duration {
@@ -247,7 +275,7 @@ func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 		class = retry.ClassFinal
 	}
 	wait, stop := r.cfg.Policy.Next(retry.FailedAttempt{
-		Attempt: int(f.attempts), Class: class, After: after, Elapsed: time.Since(f.since), Random: rand.Float64(),
+		Attempt: int(f.attempts), Class: class, After: min(after, maxAfterOfKey), Elapsed: time.Since(f.since), Random: rand.Float64(),
 	})
 	if stop == retry.ReasonOverBudget { // which says nothing about the message
 		return r.longest(), false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,8 +59,8 @@ func notFound(id string) error {
 }
 
 // List returns messages, the oldest first, and how to ask for those that follow: 0 if there are
-// none. It needs no Encrypter. On PostgreSQL every call reads through the table, which has no index by
-// age.
+// none. It needs no Encrypter. On PostgreSQL it reads the first messages of each part, unless they
+// are of one key, or have failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -97,11 +98,22 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	if f.Key != "" && table == "once_outbox_sent" {
 		and("o.part in (?, ?)", int64(partOf(f.Topic, f.Key)), int64(earlierPartOf(f.Topic, f.Key)))
 	}
+	if failed := f.State == StateFailing || f.State == StateStopped; f.Key == "" && !failed && b.db.Dialect() == sqlplane.PostgreSQL {
+		query, args = byPart(table, query), append(args, f.Limit+1)
+		args = append(args, f.Limit+1)
+	}
 	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
 	if err == nil && len(list) > f.Limit {
 		list, next = list[:f.Limit], rows[f.Limit-1].id
 	}
 	return list, next, err
+}
+
+// byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first of each
+// part: PostgreSQL has no index of all by age.
+func byPart(table, query string) string {
+	first := "select o.part, o.id from " + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
+	return "(o.part, o.id) in (select h.part, h.id from generate_series(0, " + strconv.Itoa(parts-1) + ") p(part) cross join lateral (" + first + ") h order by h.id limit ?)"
 }
 
 // Show returns the message with an ID, also if it was delivered and is kept. If it cannot be

@@ -18,17 +18,24 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
+// patience bounds a statement about several topics: rows of one of them may be locked by another transaction, for as long as that is open.
+const patience = 2 * time.Second
+
+// errLocked says that a statement was given up after its patience.
+var errLocked = errors.New("what was delivered or has failed cannot be written down: another transaction has locked rows of the outbox, or the database is slow")
+
 // finishing is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
 // rows each, and wait for each other's pages and for the processors.
 const finishing = 2
 
 // finisher writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
-// are still held.
+// are still held. Units of a topic whose rows are locked go to the finisher of those, which asks for one topic at a time: so an open transaction
+// holds no other topic up.
 type finisher struct {
 	relay *Relay
 	mu    sync.Mutex
 	units []*unit
-	ended bool // no others come
+	ended bool // no others come from deliveries
 	woken chan struct{}
 }
 
@@ -43,9 +50,9 @@ func (r *Relay) finisherOf(u *unit) *finisher {
 	return r.finishers[classHealthy]
 }
 
-func (s *finisher) add(u *unit) {
+func (s *finisher) add(units ...*unit) {
 	s.mu.Lock()
-	s.units = append(s.units, u)
+	s.units = append(s.units, units...)
 	s.mu.Unlock()
 	notify(s.woken)
 }
@@ -64,6 +71,9 @@ func (s *finisher) take() (units []*unit, ok bool) {
 	defer s.mu.Unlock()
 	rows := 0
 	for len(s.units) > 0 && (rows == 0 || rows+len(s.units[0].items) <= s.relay.cfg.Batch) {
+		if s == s.relay.locked && rows > 0 && s.units[0].topic != units[0].topic {
+			break
+		}
 		rows += len(s.units[0].items)
 		units = append(units, s.units[0])
 		s.units = s.units[1:]
@@ -85,10 +95,10 @@ func (s *finisher) run(ctx context.Context) {
 			<-s.woken
 			continue
 		}
-		if err := s.finish(ctx, units); err != nil { // Run ends, and the database is not there
-			s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
-		}
-		for _, u := range units {
+		for _, u := range s.finish(ctx, units) {
+			if u.waits > 0 {
+				u.topic.locked.Add(-1)
+			}
 			s.relay.board.finished(u)
 			s.relay.tellFull(ctx, u.topic)
 			u.letGo()
@@ -96,12 +106,62 @@ func (s *finisher) run(ctx context.Context) {
 	}
 }
 
-// finish writes down what has become of the items of units. After an error it is not known what was written: what was delivered may be
-// delivered again.
-func (s *finisher) finish(ctx context.Context, units []*unit) error {
-	var delivered, failed []*item
+// finish writes down what has become of the items of units, and returns those that need no more of it. After an error other than errLocked it is not
+// known what was written: what was delivered may be delivered again.
+func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit) {
+	most, locked := patience, s.relay.locked
+	if s == locked {
+		most = min(patience<<min(units[0].waits, 4), statementTime) // longer each time: the database may be slow
+	} else {
+		units = slices.DeleteFunc(units, func(u *unit) bool { return u.topic.locked.Load() > 0 && locked.wait(u) })
+	}
+	err := s.writeDown(ctx, units, most)
+	switch {
+	case err == nil:
+		return units
+	case !errors.Is(err, errLocked) || s == locked && ctx.Err() != nil: // Run ends, and the database does not do it
+		s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
+		return units
+	}
+	byTopic := map[*topic][]*unit{}
 	for _, u := range units {
+		byTopic[u.topic] = append(byTopic[u.topic], u)
+	}
+	for t, units := range byTopic {
+		if len(byTopic) > 1 {
+			finished = append(finished, s.finish(ctx, units)...)
+			continue
+		}
+		if s == locked {
+			s.relay.tell(ctx, Event{Type: EventDatabase, Err: fmt.Errorf("topic %q: %w", t.name, err)})
+		}
+		for _, u := range units {
+			locked.wait(u)
+		}
+	}
+	return finished
+}
+
+// wait has a unit wait until its rows are not locked any more. It returns true.
+func (s *finisher) wait(u *unit) bool {
+	if u.waits == 0 {
+		u.topic.locked.Add(1)
+	}
+	u.waits++
+	s.add(u)
+	return true
+}
+
+// writeDown is finish in one statement for what was delivered, and one for what has failed.
+func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Duration) error {
+	var delivered, failed []*item
+	again := false
+	for _, u := range units {
+		again = again || u.waits > 0
 		for _, it := range u.items {
+			if it.written {
+				continue
+			}
 			switch it.outcome {
 			case outcomeDelivered:
 				delivered = append(delivered, it)
@@ -111,18 +171,18 @@ func (s *finisher) finish(ctx context.Context, units []*unit) error {
 			}
 		}
 	}
-	return errors.Join(s.relay.delivered(ctx, delivered), s.relay.failed(ctx, failed))
+	return errors.Join(s.relay.delivered(ctx, delivered, most, again), s.relay.failed(ctx, failed, most))
 }
 
-// delivered deletes messages that were delivered, or moves them to those that are kept.
-func (r *Relay) delivered(ctx context.Context, items []*item) error {
+// delivered deletes messages that were delivered, or moves them to those that are kept. again says that this was tried before.
+func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration, again bool) error {
 	if len(items) == 0 {
 		return nil
 	}
 	held := heldBy(items)
 	var removed int64
 	tries := 0
-	err := r.write(ctx, func(ctx context.Context) (err error) {
+	err := r.write(ctx, most, func(ctx context.Context) (err error) {
 		tries++
 		removed, err = r.removeWithLetters(ctx, items, held)
 		return err
@@ -130,10 +190,11 @@ func (r *Relay) delivered(ctx context.Context, items []*item) error {
 	if err != nil {
 		return err
 	}
-	if tries == 1 && removed != int64(len(items)) { // another process has taken a part, for example
+	if tries == 1 && !again && removed != int64(len(items)) { // another process has taken a part, for example
 		r.board.doubt(held)
 	}
 	for _, it := range items {
+		it.written = true
 		r.cfg.Policy.Budget.Succeed()
 		r.told(ctx, EventDelivered, it, nil, time.Time{})
 	}
@@ -222,17 +283,17 @@ func mysqlTable(ids []messageID) string {
 }
 
 // failed writes failures down, with the times of the next attempts by the clock of the database.
-func (r *Relay) failed(ctx context.Context, items []*item) error {
+func (r *Relay) failed(ctx context.Context, items []*item, most time.Duration) error {
 	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // rows are locked in one order
 	for some := range slices.Chunk(items, maxQueues) {
-		if err := r.failedSome(ctx, some); err != nil {
+		if err := r.failedSome(ctx, some, most); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Relay) failedSome(ctx context.Context, items []*item) error {
+func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duration) error {
 	rows := make([][]any, len(items))
 	var want int64
 	for i, it := range items {
@@ -256,7 +317,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item) error {
 	held := heldBy(items)
 	statement := r.insertFailures(rows, held)
 	var written int64
-	err := r.write(ctx, func(ctx context.Context) (err error) {
+	err := r.write(ctx, most, func(ctx context.Context) (err error) {
 		written, err = r.writeFailures(ctx, statement, items)
 		return err
 	})
@@ -265,7 +326,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item) error {
 		return err
 	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: which one?
 		for _, it := range items {
-			if err := r.failedSome(ctx, []*item{it}); err != nil {
+			if err := r.failedSome(ctx, []*item{it}, most); err != nil {
 				return err
 			}
 		}
@@ -275,6 +336,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item) error {
 		return nil
 	}
 	for _, it := range items {
+		it.written = true
 		event := EventFailed
 		if it.nextAt.IsZero() {
 			event = EventStopped
@@ -336,15 +398,21 @@ func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failu
 	})
 }
 
-// write calls fn until it succeeds: each of its statements has the same effect when it is run again. When Run
-// ends, it is given the TTL to succeed.
-func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
+// write calls fn until it succeeds, or until one call has taken most, which is errLocked: each of its statements has the same effect when it is run
+// again. When Run ends, it is given the TTL to succeed.
+func (r *Relay) write(ended context.Context, most time.Duration, fn func(context.Context) error) error {
 	ctx := context.WithoutCancel(ended)
 	var until time.Time
 	for failures := 1; ; failures++ {
-		err := r.try(ctx, fn)
-		if err == nil {
+		bounded, cancel := context.WithTimeout(ctx, most)
+		err := fn(bounded)
+		over := bounded.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
 			return nil
+		case over:
+			return fmt.Errorf("%w (%w). Try: end a transaction that has touched once_outbox and stays open, such as one of a person", errLocked, err)
 		}
 		if ended.Err() != nil {
 			if until.IsZero() {

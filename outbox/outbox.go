@@ -39,9 +39,9 @@ type Box[TX any] struct {
 	db     sqlplane.SQL[TX]
 	cfg    Config
 	add    insert
-	who    string       // for the audit: see By
-	reason string       // of Resume
-	added  *atomic.Bool // messages were added since relays have last looked
+	who    string        // for the audit: see By
+	reason string        // of Resume
+	added  *atomic.Int64 // when the last message was added, by elapsed; 0: none was
 }
 
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
@@ -58,7 +58,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	if err != nil {
 		panic("outbox: New: " + err.Error())
 	}
-	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Bool)}
+	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Int64)}
 }
 
 // Add stores messages in tx: that of a handler, or one that the user has opened. They are delivered if
@@ -102,12 +102,8 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 	return nil
 }
 
-// note notes for the relays of this process that the next commit may have messages for them.
-func (b *Box[TX]) note() {
-	if !b.added.Load() { // most often it is set: writers do not share the cache line for nothing
-		b.added.Store(true)
-	}
-}
+// note notes for the relays of this process that commits may have messages for them.
+func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
 // statements are those that store messages, in the order of their locks.
 func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (list []store.Statement, err error) {

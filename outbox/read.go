@@ -24,6 +24,7 @@ type item struct {
 	sent    bool     // Publish was called with it
 	attempt int
 	outcome outcome
+	written bool      // what has become of it
 	err     error     // of outcomeFailed
 	nextAt  time.Time // of outcomeFailed: zero if it is stopped
 }

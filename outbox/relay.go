@@ -70,13 +70,16 @@ type Relay struct {
 	cfg       RelayConfig
 	keep      time.Duration  // delivered messages
 	encrypter once.Encrypter // of payloads and headers
-	added     *atomic.Bool   // this process has added messages
+	added     *atomic.Int64  // when this process added the last message, by elapsed; 0: it has added none
 
 	holder     holder
 	node       string // its name for the holder
 	board      *board
 	finishers  [classes]*finisher
+	locked     *finisher // of topics whose rows other transactions have locked
 	publishing sync.WaitGroup
+	wokenFor   atomic.Int64  // the value of added at the last Wake
+	wokenAt    atomic.Int64  // when that was
 	woken      chan struct{} // a message was added
 	scanNow    chan struct{} // parts were taken
 	running    atomic.Bool
@@ -128,7 +131,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	}
 	cfg.Policy = &policy
 	r := &Relay{
-		db: db, publisher: p, cfg: cfg, added: new(atomic.Bool), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
+		db: db, publisher: p, cfg: cfg, added: new(atomic.Int64), board: newBoard(&cfg), woken: make(chan struct{}, 1), scanNow: make(chan struct{}, 1),
 	}
 	h := hold.New(db, hold.Config{Work: workName, Parts: parts, TTL: cfg.TTL, Node: cfg.Node, Failed: func(err error) {
 		cfg.Observer.Observe(context.Background(), Event{Type: EventDatabase, Err: err})
@@ -137,6 +140,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	for c := range r.finishers {
 		r.finishers[c] = newFinisher(r)
 	}
+	r.locked = newFinisher(r)
 	return r
 }
 
@@ -157,7 +161,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	holding, letGo := context.WithCancel(context.WithoutCancel(ctx)) // parts are renewed while deliveries end
 	defer letGo()
 	changed := make(chan struct{}, 1)
-	var held, working, noting sync.WaitGroup
+	var held, working, noting, locked sync.WaitGroup
 	var failed error
 	r.board = newBoard(&r.cfg)
 	giveUp := make(chan struct{}, 1)
@@ -175,6 +179,8 @@ func (r *Relay) Run(ctx context.Context) error {
 			noting.Go(func() { s.run(ctx) })
 		}
 	}
+	r.locked.ended = false
+	locked.Go(func() { r.locked.run(ctx) })
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.scan(ctx) })
 	working.Go(func() { r.keepHouse(ctx, changed) })
@@ -187,6 +193,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		s.end()
 	}
 	noting.Wait()
+	r.locked.end()
+	locked.Wait()
 	letGo()
 	held.Wait()
 	switch {
@@ -271,14 +279,31 @@ func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
 	sleep.For(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
-// Wake has the relay look for messages now, if this process has added some since it was called last. It is made for
+// A commit does not say whose it is: that of a transaction which has added a message can come behind those of others.
+const (
+	wakeFor   = 10 * time.Second      // after the last Add, each commit may be the one
+	wakeAgain = 10 * time.Millisecond // between two looks for one Add: they find what was added, and most commits bring nothing
+)
+
+// Wake has the relay look for messages now, if this process has added some in the last ten seconds. It is made for
 // once.Config.AfterCommit.
 func (r *Relay) Wake() {
-	if r.added.Load() {
-		r.added.Store(false)
-		notify(r.woken)
+	added, now := r.added.Load(), elapsed()
+	switch {
+	case added == 0 || now-added > int64(wakeFor):
+		return
+	case added == r.wokenFor.Load() && now-r.wokenAt.Load() < int64(wakeAgain):
+		return // the relay has just looked, and looks again soon by itself
 	}
+	r.wokenFor.Store(added)
+	r.wokenAt.Store(now)
+	notify(r.woken)
 }
+
+var processBegan = time.Now()
+
+// elapsed is a clock that is never set: nanoseconds since this process began.
+func elapsed() int64 { return int64(time.Since(processBegan)) | 1 } // 0 means never
 
 func notify(c chan struct{}) {
 	select {
@@ -319,7 +344,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 			continue
 		}
 		err := r.try(ctx, func(ctx context.Context) error {
-			b, err := readBacklog(ctx, r.db)
+			b, err := readBacklog(ctx, r.db, mostCounted)
 			if err == nil {
 				r.tell(ctx, Event{Type: EventBacklog, Backlog: b})
 			}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,6 +55,34 @@ func TestPublisherEndsItsGoroutine(t *testing.T) {
 	errs, _ := r.publish(t.Context(), make([]message.Message, 2))
 	if len(errs) != 2 || errs[0] == nil || errs[1] == nil || !strings.Contains(errs[0].Error(), "runtime.Goexit") {
 		t.Errorf("the answer is %v", errs)
+	}
+}
+
+// badError is an error whose methods panic for a nil pointer, as those of most types do.
+type badError struct{ text string }
+
+func (e *badError) Error() string { return e.text }
+
+func (e *badError) Unwrap() error { return errors.New(e.text) }
+
+// TestPublisherReturnsNilPointers: an error that cannot be read is a failure of its message alone. Most often it is a nil pointer in place of nil.
+func TestPublisherReturnsNilPointers(t *testing.T) {
+	r := emptyRelay(RelayConfig{})
+	told := []error{(*badError)(nil), nil, fmt.Errorf("refused: %w", (*badError)(nil)), errDown}
+	r.publisher = PublisherFunc(func(context.Context, []message.Message) []error { return told })
+	errs, _ := r.publish(t.Context(), make([]message.Message, len(told)))
+	for i, want := range []string{"*outbox.badError, whose methods panic", "", "whose methods panic", errDown.Error()} {
+		if got := fmt.Sprint(errs[i]); errs[i] == nil != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("error %d is %s", i, got)
+		}
+	}
+}
+
+// TestDestinationAsksForYears: a destination puts a message off for a day at most, and a jitter.
+func TestDestinationAsksForYears(t *testing.T) {
+	wait, stopped := emptyRelay(RelayConfig{}).next(&failure{attempts: 1, since: time.Now()}, retry.After(errDown, 100*365*24*time.Hour))
+	if stopped || wait > 2*maxAfterOfKey {
+		t.Errorf("it waits for %v, and has stopped: %v", wait, stopped)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestWake(t *testing.T) {
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks after a commit without messages", n)
 		}
-		r.added.Store(true)
+		r.added.Store(elapsed())
 		if n := looks(0); n != 0 {
 			t.Errorf("%d looks before the commit", n)
 		}
@@ -92,12 +92,24 @@ func TestWake(t *testing.T) {
 		}
 		var n int64
 		for range 100 { // 2 ms, with a wake every 20 µs: one look each millisecond
-			r.added.Store(true)
+			r.added.Store(elapsed())
 			r.Wake()
 			n += looks(20 * time.Microsecond)
 		}
 		if n > 3 {
 			t.Errorf("%d looks in 2 ms", n)
+		}
+		r.added.Store(elapsed()) // by two transactions
+		r.Wake()                 // the first one commits
+		looks(9*time.Second + 300*time.Millisecond)
+		r.Wake()
+		if n := looks(0); n != 1 {
+			t.Errorf("%d looks after the commit of a transaction that has added before another one committed", n)
+		}
+		looks(10*time.Second + 300*time.Millisecond)
+		r.Wake()
+		if n := looks(0); n != 0 {
+			t.Errorf("%d looks after a commit, ten seconds after the last message", n)
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +28,8 @@ type topic struct {
 	next   work
 	paused bool
 	used   time.Time
-	told   bool // that it has too many failing messages
+	told   bool         // that it has too many failing messages
+	locked atomic.Int32 // units of which rows are locked by other transactions
 
 	place    place
 	timer    time.Time // when it is looked at again; zero: none is set

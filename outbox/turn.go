@@ -43,6 +43,7 @@ type unit struct {
 	took    time.Duration // to read
 	letGo   func()        // of its parts
 	before  bool          // the topic had answered before
+	waits   int           // statements about it that were given up
 	called  bool          // its call of Publish is not released yet
 
 	unanswered <-chan []error // not nil: Publish has not returned in its time

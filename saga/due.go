@@ -2,7 +2,9 @@ package saga
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +33,8 @@ type due interface {
 	// over reports whether the wait of a saga is over: its time has come, or it was woken. at is the time in its record.
 	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
 
-	// look returns at most n sagas that are due, of all tenants in turn.
-	look(ctx context.Context, n int) ([]store.ID, error)
+	// look returns at most n sagas that are due. Half of the first few are of definitions and tenants in turn.
+	look(ctx context.Context, n, few int) ([]store.ID, error)
 
 	// since returns from when a saga is due; zero: it is not.
 	since(ctx context.Context, id store.ID) (time.Time, error)
@@ -53,6 +55,7 @@ type dueTable struct {
 
 	mu    sync.Mutex
 	after map[string]string // by name: the scope of the tenant that was served last
+	first int               // of names: the definition that was served first
 }
 
 func newDueTable(db sqlplane.Database, names []string) *dueTable {
@@ -66,12 +69,23 @@ func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	t.passed = text("select due_at from once_saga_due where scope = ? and KEY = ? and due_at <= NOW")
 	each := "select * from (select scope, KEY, due_at from once_saga_due where name = ? and due_at <= NOW order by due_at limit ?) as d"
 	t.oldest = text(strings.Join(repeat(each, len(names)), " union all "))
-	t.each = text("with recursive t (scope, n) as (select min(scope), 1 from once_saga_due where name = ? and scope > ?" +
-		" union all select (select min(d.scope) from once_saga_due d where d.name = ? and d.scope > t.scope), t.n + 1 from t where t.scope is not null and t.n < ?)" +
-		" select t.scope, coalesce((select d.KEY from once_saga_due d where d.name = ? and d.scope = t.scope and d.due_at <= NOW order by d.due_at limit 1), '')" +
-		" from t where t.scope is not null order by t.n")
+	t.each = text(inTurn(len(names)))
 	t.drain = drains[d]
 	return t
+}
+
+// inTurn returns the statement of [dueTable.fair], for so many names.
+func inTurn(names int) string {
+	var turns, found []string
+	for i := range names {
+		turn := strings.NewReplacer("TURN", "t"+strconv.Itoa(i), "NAME", strconv.Itoa(i)).Replace
+		turns = append(turns, turn("TURN (scope, n) as (select min(scope), 1 from once_saga_due where name = ? and scope > ?"+
+			" union all select (select min(d.scope) from once_saga_due d where d.name = ? and d.scope > TURN.scope), TURN.n + 1 from TURN where TURN.scope is not null and TURN.n < ?)"))
+		found = append(found, turn("select NAME, TURN.n, TURN.scope,"+
+			" coalesce((select d.KEY from once_saga_due d where d.name = ? and d.scope = TURN.scope and d.due_at <= NOW order by d.due_at limit 1), '')"+
+			" from TURN where TURN.scope is not null"))
+	}
+	return "with recursive " + strings.Join(turns, ", ") + " " + strings.Join(found, " union all ") + " order by 1, 2"
 }
 
 // free returns the statement that changes the row of a saga if more holds of it, or deletes it if set is "". It leaves a row that another transaction
@@ -157,7 +171,7 @@ func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, er
 
 // look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
 // with many does not keep the others waiting.
-func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
+func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	if len(t.names) == 0 {
 		return nil, nil
 	}
@@ -166,16 +180,13 @@ func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
 		args = append(args, name, int64(n))
 	}
 	oldest, err := t.list(ctx, t.oldest, args...)
+	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same ones, and have room for a few
 	if err != nil || len(oldest) < n {
 		return oldest, err
 	}
-	var list []store.ID
-	for _, name := range t.names {
-		fair, err := t.fair(ctx, name, (n+1)/2)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, fair...)
+	list, err := t.fair(ctx, (few+1)/2)
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range oldest {
 		if !slices.Contains(list, id) {
@@ -185,27 +196,45 @@ func (t *dueTable) look(ctx context.Context, n int) ([]store.ID, error) {
 	return list[:min(n, len(list))], nil
 }
 
-// fair returns one saga of each of the next n tenants, if they have one that is due. It reads a row or two of each.
-func (t *dueTable) fair(ctx context.Context, name string, n int) (list []store.ID, err error) {
+// fair returns a saga of each of the next n tenants that have one which is due, of one definition after the other. It reads a row or two of each.
+func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := store.Statement{SQL: t.each, Args: []any{name, t.after[name], name, int64(n), name}}
-	tenants := 0
-	err = t.db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
-		var id store.ID
-		if err := row.Scan(&id.Scope, &id.Key); err != nil {
-			return err
-		}
-		t.after[name] = id.Scope
-		if tenants++; id.Key != "" {
-			list = append(list, id)
-		}
-		return nil
-	})
-	if tenants < n { // behind the last one comes the first
-		t.after[name] = ""
+	var args []any
+	for _, name := range t.names {
+		args = append(args, name, t.after[name], name, int64(n))
 	}
-	return list, err
+	for _, name := range t.names {
+		args = append(args, name)
+	}
+	found := make([][]store.ID, len(t.names)) // without a key: the tenant has none that is due
+	err = t.db.Pool().Query(ctx, store.Statement{SQL: t.each, Args: args}, func(row sqlplane.Row) error {
+		var id store.ID
+		var name, nth int64
+		err := row.Scan(&name, &nth, &id.Scope, &id.Key)
+		found[name] = append(found[name], id)
+		return err
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is of the store
+	}
+	t.first = (t.first + 1) % len(t.names)
+	for nth := range n {
+		for i := range t.names {
+			of := (t.first + i) % len(t.names)
+			switch ids := found[of]; {
+			case len(list) == n:
+			case nth < len(ids):
+				t.after[t.names[of]] = ids[nth].Scope
+				if ids[nth].Key != "" {
+					list = append(list, ids[nth])
+				}
+			default: // behind the last one comes the first
+				t.after[t.names[of]] = ""
+			}
+		}
+	}
+	return list, nil
 }
 
 func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []store.ID, err error) {
@@ -229,7 +258,7 @@ func (dueRecords) wait(store.ID, string, time.Duration) []store.Statement { retu
 func (dueRecords) wake(store.ID, string) []store.Statement                { return nil }
 func (dueRecords) drop(store.ID) []store.Statement                        { return nil }
 func (dueRecords) drained() store.Statement                               { return store.Statement{} }
-func (dueRecords) since(context.Context, store.ID) (time.Time, error)     { return time.Time{}, nil }
+func (dueRecords) since(context.Context, store.ID) (time.Time, error)     { return time.Now(), nil }
 func (dueRecords) forget(context.Context, store.ID, time.Time) error      { return nil }
 func (dueRecords) push(context.Context, store.ID) error                   { return nil }
 
@@ -237,7 +266,7 @@ func (dueRecords) over(_ context.Context, _ store.ID, at time.Time) (bool, error
 	return !time.Now().Before(at), nil
 }
 
-func (d dueRecords) look(ctx context.Context, n int) (list []store.ID, err error) {
+func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err error) {
 	err = eachIdle(ctx, d.ops, store.StateWaiting, func(e upkeep.Entry) (bool, error) {
 		if d.names[e.Name] == nil {
 			return true, nil

@@ -64,6 +64,7 @@ var errGoexit = errors.New("the function has ended its goroutine (runtime.Goexit
 func protect(fn func() error) error {
 	ended := make(chan error, 1)
 	go func() {
+		spread()
 		err := errGoexit
 		defer func() {
 			if v := recover(); v != nil {
@@ -74,6 +75,15 @@ func protect(fn func() error) error {
 		err = fn()
 	}()
 	return <-ended
+}
+
+// spread has the stack of a new goroutine grow while there is nothing on it to be copied. JSON and a driver need that room, and would come to it
+// in four copies of all their frames.
+//
+//go:noinline
+func spread() byte {
+	var room [12 << 10]byte
+	return room[len(errGoexit.Error())]
 }
 
 // failureIn returns the "no" in err's chain, nil if there is none. A Detail that is no JSON could not be stored: it is kept as a string.

@@ -285,6 +285,9 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	if e.state != store.StateDone {
 		return
 	}
+	if e.result.Body != nil { // no one has sealed it
+		next.Result, next.Data = e.result, nil
+	}
 	r.final = &next
 	how := EventCompleted
 	if next.Result.Kind == store.ResultFailure {

@@ -80,7 +80,7 @@ func (r *Runner[TX]) Stats() Stats { return r.stats() }
 // way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or
 // if it runs already or has run before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
-	if _, err := r.due.look(ctx, 1); err != nil && ctx.Err() == nil {
+	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
 	}
 	if r.ran.Swap(true) { // the end of one run would stop the sagas of the other
@@ -119,7 +119,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 }
 
 // fewEvery: sagas that end wait for others for this part of Config.Every, so that one statement takes many.
-const fewEvery = 16
+const fewEvery = 8
 
 // watch finds sagas for a runner.
 type watch[TX any] struct {
@@ -150,7 +150,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	if free == 0 {
 		return true, nil
 	}
-	ids, err := w.r.due.look(ctx, cap(w.free)) // as many as run here may be among them
+	ids, err := w.r.due.look(ctx, cap(w.free), free) // as many as run here may be among them
 	if err == nil {
 		ids, err = w.apart(ctx, ids)
 	}
@@ -253,7 +253,7 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	var since time.Time
 	var err error
 	if isDue {
-		if since, err = n.due.since(ctx, id); err != nil {
+		if since, err = n.due.since(ctx, id); err != nil || since.IsZero() { // another node has taken it meanwhile
 			return err //nolint:wrapcheck // it is of the store
 		}
 	}

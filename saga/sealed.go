@@ -115,6 +115,9 @@ func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, er
 
 // openResult returns the result of a saga that has ended as it was before it was sealed.
 func openResult(e once.Encrypter, id store.ID, rec store.Record) ([]byte, error) {
+	if rec.Data == nil { // of the run that has ended it: it was not stored yet
+		return rec.Result.Body, nil
+	}
 	s, err := decodeSaved(rec)
 	if err != nil || s.Sealed == nil {
 		return rec.Result.Body, err

@@ -12,7 +12,7 @@
 //	400                       has no ID where its sender has one; nothing is kept
 //	405                       was not sent with POST
 //	408                       was cut on its way: send it again
-//	413                       is larger than inbox.Config.MaxPayload; nothing is kept, because its signature was not checked
+//	413                       is larger than inbox.Config.MaxPayload; its body is not kept
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //

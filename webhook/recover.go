@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,31 +12,28 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period is which events are sent again, and how fast.
+// Period is which events are sent again, and how fast. Events are sent in the order of their numbers, so it is from the first one that is not older than Since to the last one that is
+// older than Until: where the clock of the database has jumped meanwhile, others between them are in it as well, and none is missing.
 type Period struct {
 	Since time.Time // by the clock of the database
-	Until time.Time // zero: now
+	Until time.Time // zero: no end
 
 	// Rate is how many deliveries become due in a second. Default: all at once; what is sent at a time is bounded by the endpoint's own rate and concurrency.
 	Rate float64
 }
 
-const (
-	batch    = 100             // rows of one transaction
-	slowness = 5 * time.Minute // of a transaction that draws its number before others and is later than they are
-)
+const batch = 100 // rows of one transaction
 
 // Recover sends what was sent in a period and ran out of attempts, from the start of its schedule, and returns how many deliveries become due. It works in small
 // transactions: after an error some have been made, and to call it again makes the others. Each of them is audited. The error is [ErrNotFound], [ErrDisabled],
 // or one of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
-	endpoint, err := es.begin(ctx, tenant, id, &p)
-	after := int64(0)
+	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
 	for err == nil {
 		var events []any
-		err = es.db.Pool().Query(ctx, es.text(fmt.Sprintf("select event from once_webhook_delivery where endpoint = ? and due_at is null and event > ? and created_at >= ? and created_at < ? order by event limit %d", batch),
-			endpoint.id, after, es.at(p.Since), es.at(p.Until)), func(row sqlplane.Row) error {
+		err = es.db.Pool().Query(ctx, es.text(fmt.Sprintf("select event from once_webhook_delivery where endpoint = ? and due_at is null and event > ? and event <= ? order by event limit %d", batch),
+			endpoint.id, after, last), func(row sqlplane.Row) error {
 			err := row.Scan(&after)
 			events = append(events, after)
 			return err
@@ -64,20 +62,14 @@ func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (
 // how many. It works as [Endpoints.Recover] does.
 func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (replayed int64, err error) {
 	defer es.note()
-	endpoint, err := es.begin(ctx, tenant, id, &p)
-	var after int64
-	if err == nil {
-		after, err = firstSince(ctx, es.db, "created_at from once_webhook_event where tenant = ? and ", p.Since.Add(-slowness), tenant)
-		after--
-	}
+	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
 	for err == nil {
 		var ids []any
 		read := 0
-		err = es.db.Pool().Query(ctx, es.text(fmt.Sprintf("select id, type, created_at from once_webhook_event where tenant = ? and id > ? order by id limit %d", batch), tenant, after), func(row sqlplane.Row) error {
+		err = es.db.Pool().Query(ctx, es.text(fmt.Sprintf("select id, type from once_webhook_event where tenant = ? and id > ? and id <= ? order by id limit %d", batch), tenant, after, last), func(row sqlplane.Row) error {
 			var kind string
-			var at time.Time
-			err := row.Scan(&after, &kind, (*dialect.Time)(&at))
-			if read++; err == nil && !at.Before(p.Since) && at.Before(p.Until) && wants(endpoint.types, kind) && !strings.HasPrefix(kind, ofPackage) {
+			err := row.Scan(&after, &kind)
+			if read++; err == nil && wants(endpoint.types, kind) && !strings.HasPrefix(kind, ofPackage) {
 				ids = append(ids, after)
 			}
 			return err
@@ -131,21 +123,28 @@ func full(events []any) []any {
 	return events
 }
 
-// begin returns the endpoint.
-func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, err error) {
+// begin returns the endpoint, and between which numbers the events of the period are: above after, to last. It reads all events of the tenant that are older: that a later number has a
+// later time does not hold where a clock has jumped.
+func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after, last int64, err error) {
 	if err := checkRate(p.Rate); err != nil {
-		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if p.Until.IsZero() {
-		p.Until = time.Now().Add(24 * time.Hour) // of a clock that may be ahead of this one
+		return e, 0, 0, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if e, err = es.find(ctx, es.db.Pool(), tenant, id); err != nil {
-		return e, err
+		return e, 0, 0, err
 	}
 	if !e.DisabledAt.IsZero() {
-		return e, ErrDisabled
+		return e, 0, 0, ErrDisabled
 	}
-	return e, nil
+	const events = "select id from once_webhook_event where tenant = ? and created_at "
+	first, last := int64(math.MaxInt64), int64(0)
+	err = es.db.Pool().Query(ctx, es.text(events+">= ? order by id limit 1", tenant, es.at(p.Since)), func(row sqlplane.Row) error { return row.Scan(&first) })
+	if p.Until.IsZero() {
+		return e, first - 1, math.MaxInt64, err
+	}
+	if err == nil {
+		err = es.db.Pool().Query(ctx, es.text(events+"< ? order by id desc limit 1", tenant, es.at(p.Until)), func(row sqlplane.Row) error { return row.Scan(&last) })
+	}
+	return e, first - 1, last, err
 }
 
 // due is when each of the deliveries of events becomes due, after others have.

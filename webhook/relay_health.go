@@ -174,8 +174,25 @@ func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) er
 	return err
 }
 
-// notice tells the owner of an endpoint how long it fails, once, and disables the endpoint when its time is over.
+// hasSucceeded reports whether an endpoint that has not answered 410 has had a delivery since the time at which it failed first, as far as its state says: a relay that was killed
+// between the outcome of a delivery and the state of its endpoint has left that as it was.
+func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *delivery) (yes bool, err error) {
+	if d.answer.Status == http.StatusGone {
+		return false, nil
+	}
+	since := time.Since(d.state.since).Microseconds()
+	err = tx.Query(ctx, r.text("select 1 from once_webhook_attempt where endpoint = ? and status between 200 and 299 and at >= AGO(?) limit 1", d.target.id, since), func(sqlplane.Row) error {
+		yes = true
+		return nil
+	})
+	return yes, err
+}
+
+// notice tells the owner of an endpoint how long it fails, once, and disables the endpoint when its time is over. If it returns by without a change, the endpoint is read again.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
+	if yes, err := r.hasSucceeded(ctx, tx, d); err != nil || yes {
+		return DisabledByFailing, false, err
+	}
 	kind := EventEndpointFailing
 	still, args := hold.StillHeld(holdTable, holdWork, "part", []hold.Part{d.part})
 	statement := r.text("update once_webhook_state set told = ? where endpoint = ? and told < ? and "+still, append([]any{d.notice, d.target.id, d.notice}, args...)...)

@@ -15,6 +15,7 @@ const (
 	hintEvery = 20 * time.Millisecond
 	hintBack  = 100 * time.Millisecond // transactions commit out of the order of their ids
 	hintMost  = 1000                   // events of one read
+	slowness  = 5 * time.Minute        // of a transaction that draws its number before others and is later than they are
 	findEvery = time.Second
 	findShare = 4 // of the time of one connection, a finder whose reads take long takes one part in so many
 )

@@ -159,15 +159,15 @@ func (w sweeper) now(ctx context.Context) (now time.Time, err error) {
 
 // firstSince returns a number below which no row of a table is as late as t, by what, which is such as "created_at from once_webhook_event where ". Rows are numbered
 // in the order of their time, but for those of slow transactions.
-func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.Time, args ...any) (int64, error) {
+func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.Time) (int64, error) {
 	var from, to int64
 	w := sweeper{db}
 	_, rest, _ := strings.Cut(what, " ")
-	err := db.Pool().Query(ctx, w.text("select coalesce(min(id), 0), coalesce(max(id), 0) + 1 "+rest+"id > 0", args...), func(row sqlplane.Row) error { return row.Scan(&from, &to) })
+	err := db.Pool().Query(ctx, w.text("select coalesce(min(id), 0), coalesce(max(id), 0) + 1 "+rest+"id > 0"), func(row sqlplane.Row) error { return row.Scan(&from, &to) })
 	for err == nil && from < to {
 		middle := from + (to-from)/2
 		id, later := to, true
-		err = db.Pool().Query(ctx, w.text("select id, "+what+"id >= ? order by id limit 1", append(args[:len(args):len(args)], middle)...), func(row sqlplane.Row) error {
+		err = db.Pool().Query(ctx, w.text("select id, "+what+"id >= ? order by id limit 1", middle), func(row sqlplane.Row) error {
 			var at time.Time
 			err := row.Scan(&id, (*dialect.Time)(&at))
 			later = !at.Before(t)

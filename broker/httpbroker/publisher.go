@@ -193,12 +193,12 @@ func refused(resp *http.Response, text []byte) error {
 }
 
 func retryAfter(value string) (time.Duration, bool) {
-	const longest = 24 * 60 * 60
+	const longest = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		return time.Duration(min(seconds, longest)) * time.Second, true
+		return min(time.Duration(seconds)*time.Second, longest), true
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(time.Until(at), 0), true
+		return min(max(time.Until(at), 0), longest), true
 	}
 	return 0, false
 }

@@ -379,7 +379,7 @@ func TestGatewayReceipts(t *testing.T) {
 	unready := testenv.NewDatabase(t)
 	file := filepath.Join(t.TempDir(), "once.yaml")
 	for setting, try := range map[string]string{"store: " + unready: "once migrate up", "receipt: " + unready + "\n  store: receipt": "--only receipt"} {
-		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  anyone: true\n  "+setting+"\n")
+		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  anyone: true\n  name: service\n  "+setting+"\n")
 		if o := run(t, "gateway", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0").want(t, 1); !strings.Contains(o.stderr, try) {
 			t.Errorf("%s", o.stderr)
 		}
@@ -403,7 +403,7 @@ func TestGatewayFailsClosed(t *testing.T) {
 	s := newKeyless(t)
 	db.Host = net.Addr()
 	file := filepath.Join(t.TempDir(), "once.yaml")
-	writeConfig(t, file, fmt.Sprintf("gateway:\n  upstream: %s\n  anyone: true\n  store: %s\n  routes:\n  - {match: POST /pay}\n", s.URL, db))
+	writeConfig(t, file, fmt.Sprintf("gateway:\n  upstream: %s\n  anyone: true\n  name: service\n  store: %s\n  routes:\n  - {match: POST /pay}\n", s.URL, db))
 	g := startGateway(t, file)
 	first := sendKeyed(t, isolated, g.public+"/pay", "k1")
 	if first.status != http.StatusCreated {

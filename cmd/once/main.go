@@ -12,10 +12,12 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/audit"
 	"github.com/oncelib/once/cmd/once/internal/check"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/console"
 	"github.com/oncelib/once/cmd/once/internal/deadletter"
 	"github.com/oncelib/once/cmd/once/internal/demo"
 	"github.com/oncelib/once/cmd/once/internal/doctor"
 	"github.com/oncelib/once/cmd/once/internal/gateway"
+	"github.com/oncelib/once/cmd/once/internal/home"
 	"github.com/oncelib/once/cmd/once/internal/inbox"
 	"github.com/oncelib/once/cmd/once/internal/journal"
 	"github.com/oncelib/once/cmd/once/internal/keys"
@@ -44,7 +46,7 @@ func newEnv() *cli.Env {
 	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
 		demo.Noun, check.Noun, torture.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun,
+		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, home.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun, console.Noun,
 		gateway.Noun, relay.Noun, sweep.Noun,
 	}}
 }

@@ -51,7 +51,7 @@ func TestMigrate(t *testing.T) {
 		if o := run(t, "migrate", "up", "--db", db).want(t, 0); !strings.HasPrefix(o.stdout, listed(t, "applied")) {
 			t.Errorf("%s", o.stdout)
 		}
-		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, " is at operation 4, ") {
+		if o := run(t, "migrate", "up", "--db", db).want(t, 0); strings.Contains(o.stdout, "applied") || !strings.Contains(o.stdout, " is at operation 5, ") {
 			t.Errorf("%s", o.stdout)
 		}
 		if o := run(t, "migrate", "status", "--db", db).want(t, 0); o.stdout != listed(t, "applied") {
@@ -202,4 +202,7 @@ func TestMigratePrint(t *testing.T) {
 		}
 	}
 	run(t, "migrate", "print", "--dialect", "sqlite", "--from", newest).want(t, 2) // of which capability?
+	if text := run(t, "migrate", "print", "--dialect", "dynamodb").want(t, 0).stdout; !strings.Contains(text, `"TableName": "once"`) {
+		t.Errorf("the definition of a table of DynamoDB is %s", text)
+	}
 }

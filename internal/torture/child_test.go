@@ -28,6 +28,7 @@ const (
 	flowArchive  = "archive"  // a sweep into an archive
 	flowJournal  = "journal"  // a request of a client with a journal
 	flowTable    = "table"    // the same, with its journal in a database
+	flowUpgrade  = "upgrade"  // of the tables of webhooks
 )
 
 const scope = "torture"
@@ -59,6 +60,8 @@ func (p plan) CarryOut(ctx context.Context) error {
 		return askWithJournal(ctx, p)
 	case flowTable:
 		return askWithTable(ctx, p)
+	case flowUpgrade:
+		return upgradeWebhooks(ctx, p)
 	}
 	return perform(ctx, p)
 }

@@ -30,6 +30,17 @@ func TestConformanceInnoDB(t *testing.T) {
 	conform(t, harness.MariaDB, harness.MySQL)
 }
 
+// TestConformanceInnoDBWithoutPackets is the suite where each statement is a round trip of its own.
+func TestConformanceInnoDBWithoutPackets(t *testing.T) {
+	testenv.Prove(t)
+	harness.Each(t, []string{harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) {
+		t.Helper()
+		h := conformanceOn(kind, func(tb testing.TB) string { tb.Helper(); return harness.New(tb, kind).DSN + "?multiStatements=false" })
+		h.Brief = true
+		storetest.Run(t, h)
+	})
+}
+
 // conform has any call fail, and on SQLite any second one as well.
 func conform(t *testing.T, kinds ...string) {
 	t.Helper()

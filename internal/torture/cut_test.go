@@ -20,11 +20,8 @@ import (
 // committing ends what the connections of a store send when they commit. Nothing
 // is prepared here, so that it can be seen.
 func committing(store string) string {
-	switch store {
-	case harness.MariaDB:
-		return "; COMMIT; END"
-	case harness.MySQL:
-		return "\x03COMMIT"
+	if innodb(store) {
+		return "COMMIT; DO " // what is to be done after
 	}
 	return "COMMIT\x00"
 }
@@ -180,7 +177,7 @@ func (c *cutter) asExpected(told error, flow string, applied, heals bool, runs i
 	ok := told == nil
 	switch {
 	case !heals, !applied && flow == flowFailure, // a failure's commit may still be on its way
-		!applied && flow == flowBatch && c.Kind == harness.Pgx && runs == 1: // so may this one
+		!applied && flow == flowBatch && (c.Kind == harness.Pgx || innodb(c.Kind)) && runs == 1: // so may this one
 		want, ok = "in doubt", told != nil && once.EffectOf(told) == once.EffectInDoubt
 	case !applied && runs == 1:
 		want, ok = "not applied", once.EffectOf(told) == once.EffectNotApplied

@@ -46,7 +46,7 @@ func TestEndedAndLost(t *testing.T) {
 			for _, co := range committers(name) {
 				for _, fails := range []bool{false, true} {
 					lost := map[string]faultnet.Fault{"COMMIT": c.beforeCommit(), "its answer": c.afterCommit()}
-					if name == harness.MySQL { // where it is not sent before it is known whether there is a transaction
+					if innodb(name) { // where it is not sent before it is known whether there is a transaction
 						const question = "RELEASE SAVEPOINT once_begun"
 						lost = map[string]faultnet.Fault{question: faultnet.CutBefore(question), "its answer": faultnet.SwallowAnswer(question, ready(name))}
 					}

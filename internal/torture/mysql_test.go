@@ -17,7 +17,7 @@ func openMySQL(ctx context.Context, su setup) (system, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.InterpolateParams = true // a handler's statement is one round trip
+	cfg.InterpolateParams, cfg.MultiStatements = true, true // as sqlstore.Open sets them
 	if su.dial != nil {
 		cfg.DialFunc = su.dial
 	}

@@ -16,7 +16,7 @@ import (
 
 const (
 	appliedBefore = "operation 1, operation 2, attemptlog 1, operate 1, journal 1"
-	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, attemptlog 1, operate 1, journal 1"
+	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, operation 5, attemptlog 1, operate 1, journal 1"
 )
 
 // TestUpgrade: a database of before once_schema keeps all that is in it.
@@ -160,7 +160,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}); err != nil {
 			t.Fatal(err)
 		}
-		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3, operation 4" {
+		if got := g.applied(t, capabilities...); got != "operation 1, operation 2, operation 3, operation 4, operation 5" {
 			t.Errorf("after the upgrade: %s", got)
 		}
 		old, err := migration.All(dialectOf[g.Kind], capabilities...) // with the same text
@@ -177,7 +177,7 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Error(err)
 		}
-		if n := g.count(t, "select count(*) from once_schema"); n != 7 {
+		if n := g.count(t, "select count(*) from once_schema"); n != 8 {
 			t.Errorf("%d rows in once_schema", n)
 		}
 	})

@@ -28,6 +28,7 @@ var mysqlChecks = []check{
 	{name: "idle_timeout", ask: askIdleTransaction},
 	{name: "idle_connections", ask: askIdleMySQL},
 	{name: "lock_timeout", ask: askVariable("innodb_lock_wait_timeout", "", judgeLockWait)},
+	{name: "packets", ask: askPackets},
 	{name: "packet", ask: askVariable("max_allowed_packet", "", judgePacket)},
 	{name: "replicas", ask: askReplicas},
 	{name: "group", ask: askGroup},

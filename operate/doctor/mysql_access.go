@@ -76,23 +76,36 @@ func judgeMySQLVersion(version, comment string) Finding {
 	return fine("%s %s; once is tested with %s", name, number, tested)
 }
 
-// askLocks asks MySQL, on which a claim is a lock of the session.
+// askLocks asks whether sessions keep locks, which claims are.
 func askLocks(ctx context.Context, p *examination) (Finding, error) {
-	if p.mariadb {
-		return Finding{}, nil
-	}
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
 	err := p.DB.QueryRowContext(ctx, "select get_lock("+name+", 0) = 1 and is_used_lock("+name+") = connection_id() and release_lock("+name+") = 1").Scan(&kept)
-	if !kept.Bool && ctx.Err() == nil {
-		why := "GET_LOCK does not give the session a lock"
-		if err != nil {
-			why = err.Error()
-		}
-		return fail("this server does not keep locks of sessions, so that operations cannot be claimed: "+why, "MySQL itself, without a proxy that spreads a session over several connections"), nil
+	const try = "MySQL or MariaDB itself, without a proxy that spreads a session over several connections"
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // it is the finding
+	case !kept.Bool:
+		return warn("this server does not keep locks of sessions: duplicates of an operation run beside each other, until the key lets one of them commit", try), nil
 	}
 	return fine("locks of sessions are kept"), err
 }
+
+// askPackets asks whether sessions of the service take several statements in a packet, which an operation then saves round trips by.
+func askPackets(ctx context.Context, p *examination) (Finding, error) {
+	if !p.AsService {
+		return Finding{}, nil
+	}
+	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
+	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
+		return warn("a packet takes one statement only: an operation has three round trips more than a transaction, a first attempt four and a batch as many as it has statements",
+			"sqlstore.Open, or multiStatements=true and interpolateParams=true in the data source name; a handler still sends one statement at a time"), nil
+	}
+	return fine("a packet takes several statements"), err
+}
+
+const syntaxError = 1064
 
 // askStore has the store itself look at the sessions of the service: their mode, isolation level and
 // autocommit.

@@ -76,8 +76,8 @@ var secretWords = []string{"otp", "totp", "pin", "pwd", "dpop"}
 // secretNames prove who has sent the request. The signature of a webhook, such as Stripe-Signature, is needed by the one who replays it.
 var secretNames = []string{"signature", "x-amz-signature"}
 
-// isSecret reports whether a header is one of secrets.
-func isSecret(name string) bool {
+// IsSecret reports whether a header is one of secrets.
+func IsSecret(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return slices.Contains(secretNames, name) ||
 		slices.ContainsFunc(secrets, func(part string) bool { return strings.Contains(name, part) }) ||
@@ -111,7 +111,7 @@ func FromCapture(plain []byte, redact []string) (Request, error) {
 	delete(r.Headers, "Content-Length")
 	for name := range r.Headers {
 		same := func(secret string) bool { return strings.EqualFold(secret, name) }
-		if isSecret(name) || slices.ContainsFunc(redact, same) {
+		if IsSecret(name) || slices.ContainsFunc(redact, same) {
 			delete(r.Headers, name)
 			r.Redacted = append(r.Redacted, name)
 		}

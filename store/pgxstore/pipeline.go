@@ -97,7 +97,7 @@ var own = map[string]bool{
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
-// encoder has room for the arguments of one statement of our own.
+// encoder has room for the arguments of one statement of our own, which a connection keeps.
 type encoder struct {
 	values [][]byte
 	space  []byte // for what is not bytes already
@@ -117,16 +117,23 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 		}
 		values = append(values, value)
 	}
-	b.ExecStatement(prepared, values, binaryFormat, binaryFormat)
+	b.ExecStatement(prepared, values, binaryFormat, binaryFormat) // which copies them
+	e.values, e.space = values, space
 	return nil
+}
+
+// clear keeps the room, unless that is large, and not what others have given.
+func (e *encoder) clear() {
+	clear(e.values[:cap(e.values)])
+	if cap(e.space) > 1<<12 {
+		e.space = nil
+	}
 }
 
 // ownError is that of preparing a statement of our own.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
-
-const maxArgs = 20 // of a statement of our own; more are right as well
 
 // none is the columns of a statement that returns nothing. With no columns at all, pgconn
 // would ask the server each time whether that is still so.

@@ -27,6 +27,7 @@ type preparedCache struct {
 	prefix string // of names, random for each connection: see name
 	names  uint64
 	args   pgx.ExtendedQueryBuilder
+	space  encoder
 }
 
 type preparedStatement struct {
@@ -143,13 +144,11 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 	}
 	p := preparedOn(conn)
 	p.trips++
-	var (
-		b     pgconn.Batch
-		space = encoder{make([][]byte, 0, maxArgs), make([]byte, 0, 256)}
-	)
+	var b pgconn.Batch
+	defer p.space.clear()
 	for i, st := range t {
 		if own[st.sql] {
-			if err := space.queue(ctx, conn, &b, st); err != nil {
+			if err := p.space.queue(ctx, conn, &b, st); err != nil {
 				return nil, err
 			}
 			continue

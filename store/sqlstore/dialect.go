@@ -42,7 +42,6 @@ type database struct {
 type lookup struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
-	locked  bool // MySQL: a lock of another transaction was in the way
 	watched bool // PostgreSQL watches what the transaction reads: row is not looked up
 	row     row
 }

@@ -60,7 +60,7 @@ var errOver = errors.New("the handler has ended the transaction, and nothing was
 
 // lost is for COMMIT.
 func (s *Store) lost(err error) error {
-	kind, _, _ := s.dialect.classify(err)
+	kind, taken, _ := s.dialect.classify(err)
 	var commit *sqlguard.CommitError
 	var refused *sqlguard.RefusedError
 	switch {
@@ -75,7 +75,12 @@ func (s *Store) lost(err error) error {
 	case errors.As(err, &refused):
 		kind = store.KindAborted
 	case errors.As(err, &commit) && !commit.InDoubt:
-		if kind == store.KindLost {
+		switch {
+		case taken && s.dialect.name == sqlplane.MySQL: // the record, which travels with COMMIT
+			kind = store.KindTaken
+		case s.dialect.undefined(err):
+			kind, err = store.KindUnavailable, notMigrated(err)
+		case kind == store.KindLost:
 			kind = store.KindUnavailable
 		}
 	default:

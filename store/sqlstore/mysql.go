@@ -32,8 +32,8 @@ const (
 const (
 	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
 
-	// A claim is a row that says "unknown" as long as only its transaction can see
-	// it. If the transaction is committed from below, that is what it says to everybody.
+	// The claim of a join, and what is written before a statement that may end the transaction, is a row that says "unknown" as long as only
+	// its transaction can see it. If the transaction is committed from below, that is what it says to everybody.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
 		"request = null, trace = null, name = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
@@ -42,8 +42,6 @@ const (
 	mysqlFinish  = "update once_operation set " + mysqlFields + mysqlWhere + mysqlClaimed
 	mysqlRelease = "delete from once_operation" + mysqlWhere + mysqlClaimed
 	mysqlClaimed = " and state = 3 and claim = ''"
-
-	mysqlTry = "select 1 from once_operation" + mysqlWhere + " for update nowait"
 
 	// An update that changes nothing counts no rows, so that the row is looked at before.
 	mysqlExpected = "select " + mysqlReplica + " from once_operation" + mysqlExpect + " and (? or state <> 3 or claim <> '') for update"

@@ -11,55 +11,57 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. On MariaDB the
-// look-up comes first, so that a replay locks nothing; it may see an old state, which the
-// claim finds out, and a second look, which locks, does not. A SERIALIZABLE transaction
-// locks the place of what it does not find, against all the keys that belong there: so it
-// claims first.
-//
-// What is locked is in flight, or a gap between rows is: InnoDB makes such a lock of one of
-// a row when a page is split, until that other transaction ends. So it is tried again.
+// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. It waits neither for those who have the claim nor for
+// their rows. A SERIALIZABLE transaction locks the place of what it does not find, against all the keys that belong there: so it does not look.
 func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error {
-	if !j.s.compound {
-		return j.claimByLock(ctx, opts)
+	unlock := j.s.unlock(opts.ID)
+	j.guard.DoAfter(unlock) // before the statement, which may have the lock and fail all the same
+	found, locked, err := j.s.lockMySQL(ctx, j.caller, opts, !j.serializable())
+	if err == nil && !locked {
+		j.guard.DoNotAfter(unlock)
+	}
+	if err != nil || !locked {
+		j.seen.row = found
+		return err
 	}
 	id := []any{opts.ID.Scope, opts.ID.Key}
-	look := j.s.lookMySQL(opts, j.serializable())
-	again := noWait(fill(mysqlRead, id...) + " lock in share mode")
-	for tries := 1; ; tries++ {
-		found, err := lookUp(ctx, j.caller, look)
-		if err == nil && found.live().State != store.StateAbsent {
-			j.seen.row = found
+	for tries := 1; tries <= maxJoinTries; tries++ {
+		how := mysqlClaim
+		if found.expired {
+			how = mysqlReclaim
+		}
+		if j.seen.granted, err = claimed(j.caller.ExecContext(ctx, fill(how, id...))); j.seen.granted {
 			return nil
 		}
-		if err == nil {
-			how := mysqlClaim
-			if found.expired {
-				how = mysqlReclaim
-			}
-			j.seen.granted, err = claimed(j.caller.ExecContext(ctx, noWait(fill(how, id...))))
-		}
-		if j.seen.granted || err == nil {
-			return nil
-		}
-		if !isLocked(err) && !is(err, mysqlDuplicate) {
+		if err != nil && !isLocked(err) && !is(err, mysqlDuplicate) {
 			return err
 		}
-		if err := j.rollback(ctx); err != nil {
+		if undo := j.rollback(ctx); undo != nil {
+			return errors.Join(err, undo)
+		}
+		if isLocked(err) { // a gap between rows, and not the row of a holder: it was waited for
 			return err
 		}
-		switch {
-		case !isLocked(err) && look != again:
-			look = again
-		case !isLocked(err), tries >= maxJoinTries:
-			return nil
-		default:
-			if err := pause(ctx, tries); err != nil {
+		// What the transaction sees is older than the record. This look sees what is committed.
+		switch found, err = lookUp(ctx, j.caller, fill(mysqlRead+mysqlShare, id...)); {
+		case isLocked(err) && tries == maxJoinTries:
+			return j.rollback(ctx) // in flight
+		case isLocked(err):
+			if err := errors.Join(j.rollback(ctx), pause(ctx, tries)); err != nil {
 				return err
 			}
+		case err != nil, found.live().State != store.StateAbsent:
+			j.seen.row = found
+			return err
 		}
 	}
+	return &store.Error{Kind: store.KindRetry, Err: errVanished}
 }
+
+// mysqlShare locks what is read against changes, and does not wait for that. MariaDB has other words for it.
+const mysqlShare = " /*!80000 for share nowait */ /*M! lock in share mode nowait */"
+
+var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
 
 // pause waits for the end of a transaction that has a lock, longer with each try.
 func pause(ctx context.Context, tries int) error {

@@ -38,14 +38,11 @@ const stateReplica store.State = 255
 
 // lookMySQL is the statement that looks an operation up and returns a row with stateReplica,
 // if the server is one: in place of the record if that must be durable, else if there is
-// none. If locks is set, it does not look for the record, which would lock its place.
-func (s *Store) lookMySQL(opts store.BeginOptions, locks bool) string {
+// none.
+func (s *Store) lookMySQL(opts store.BeginOptions) string {
 	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + s.replica(opts)
 	look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)
-	switch {
-	case locks:
-		return replica
-	case opts.Durable:
+	if opts.Durable {
 		return replica + " union all " + look
 	}
 	return look + " union all " + replica

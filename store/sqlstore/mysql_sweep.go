@@ -27,7 +27,7 @@ const (
 	// How many rows there are, and the moment of the last one, is found first, without
 	// locks: so the second look, which locks what it sees, stops before it meets any other
 	// row. Both go by the index, however much of the table the server thinks they are.
-	mysqlFound = "from once_operation force index (once_operation_expires_at) where expires_at between ? and "
+	mysqlFound = "from once_operation force index (once_operation_expires_at) where state = 2 and expires_at between ? and "
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
 		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
 		"if n > 0 then " + mysqlBriefly + "(select scope as s, `key` as k " + mysqlFound + "last order by expires_at limit n) as those " + mysqlByKey + " where " + mysqlExpired + "; end if; " +
@@ -121,7 +121,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 		return 0, true, s.down(err)
 	}
 	defer func() { _ = conn.Close() }()
-	err = conn.QueryRowContext(ctx, compound).Scan(append([]any{&rows}, into...)...)
+	err = conn.QueryRowContext(sqlguard.OwnText(ctx), compound).Scan(append([]any{&rows}, into...)...)
 	switch {
 	case err == nil:
 		return rows, true, nil

@@ -30,6 +30,16 @@ func (s *Store) mysqlTimeouts(t store.Timeouts) []sessionTimeout {
 // setTimeouts sets the timeouts of a transaction that has just begun, in one statement, unless its session
 // has them.
 func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
+	for _, set := range t.timeoutsMySQL(timeouts) {
+		if _, err := t.tx.ExecContext(ctx, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeoutsMySQL is the statement of setTimeouts, if one is needed.
+func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 	if t.restore != "" {
 		return nil
 	}
@@ -61,8 +71,7 @@ func (t *txn) setTimeouts(ctx context.Context, timeouts store.Timeouts) error {
 		return nil
 	}
 	t.restore = "set " + strings.Join(undo, ", ")
-	_, err := t.tx.ExecContext(ctx, fill("set "+strings.Join(set, ", "), values...))
-	return err
+	return []string{fill("set "+strings.Join(set, ", "), values...)}
 }
 
 // restoreTimeouts gives the connection its own timeouts back, or drops it.

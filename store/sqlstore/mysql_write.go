@@ -11,14 +11,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// writeMySQL writes a record. If the transaction has claimed it from the beginning, that is done on MariaDB
-// together with COMMIT.
+// writeMySQL writes a record. If the transaction has claimed it from the beginning, and the server takes several statements in a packet, it
+// travels with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // or the record would be written by itself
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
-		if err == nil && t.s.compound { // where COMMIT checks it again
-			_, err = t.tx.ExecContext(ctx, sqlguard.Begun)
-		}
 		switch {
 		case err == nil:
 		case sqlguard.MySQL.Refused(err):
@@ -41,20 +38,12 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 	if err := t.s.checkSize(ctx, t.tx, sizeMySQL(c)); err != nil {
 		return err
 	}
+	if t.recordIsMissing() {
+		return t.insertMySQL(ctx, c)
+	}
 	finish := fill(mysqlRelease, c.ID.Scope, c.ID.Key)
 	if c.Next.State != store.StateAbsent {
 		finish = fill(mysqlFinish, mysqlRecord(c)...)
-	}
-	if t.s.compound && t.conn != nil && !t.id.IsZero() {
-		t.guard.Last(finish + "; if row_count() <> 1 then signal sqlstate '45000' set message_text = '" + claimLost + "'; end if")
-		return nil
-	}
-	if t.recordIsMissing() {
-		if c.Next.State == store.StateAbsent {
-			return nil // as it has been all the while
-		}
-		_, err := t.tx.ExecContext(ctx, fill(mysqlInsert, mysqlRecord(c)...))
-		return t.recordFailed(err)
 	}
 	written, err := claimed(t.tx.ExecContext(ctx, finish))
 	switch {
@@ -62,6 +51,23 @@ func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
 		return t.s.failed(err, false)
 	case !written:
 		return &store.Error{Kind: store.KindMisused, Err: errors.New(claimLost)}
+	}
+	return nil
+}
+
+// insertMySQL inserts the record of the claim, or has it travel with COMMIT.
+func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
+	if c.Next.State == store.StateAbsent {
+		return nil // as it has been all the while
+	}
+	for _, statement := range t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...) {
+		if t.s.several {
+			t.guard.Last(sqlguard.Statement{Text: statement})
+			continue
+		}
+		if _, err := t.tx.ExecContext(ctx, statement); err != nil {
+			return t.recordFailed(err)
+		}
 	}
 	return nil
 }
@@ -204,7 +210,9 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(dc any) (err error) {
 		session, _ := sqlguard.SessionOf(dc, sqlguard.MySQL)
-		s.compound, err = session.HasCompounds(ctx)
+		if s.compound, err = session.HasCompounds(ctx); err == nil {
+			s.several, err = session.TakesSeveral(ctx)
+		}
 		return err
 	})
 }

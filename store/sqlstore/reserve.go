@@ -15,5 +15,5 @@ func (s *Store) Reserve() (own sqlplane.Database, release func(), err error) {
 	}
 	db := sql.OpenDB(s.connector)
 	db.SetMaxOpenConns(1)
-	return &Store{db: db, dialect: s.dialect, connector: s.connector, byCommit: s.byCommit, schema: s.schema, compound: s.compound, serializable: s.serializable}, func() { _ = db.Close() }, nil
+	return &Store{db: db, dialect: s.dialect, connector: s.connector, byCommit: s.byCommit, schema: s.schema, compound: s.compound, several: s.several, serializable: s.serializable}, func() { _ = db.Close() }, nil
 }

@@ -35,25 +35,26 @@
 //
 // # MySQL and MariaDB
 //
-// No parameter of the data source name is required. interpolateParams=true saves two
-// round trips of every statement of yours that has arguments. Sessions must be in
+// [Open] has connections take several statements in a packet, with arguments among them (multiStatements, interpolateParams), unless the data source name
+// says whether they do; for [OpenDB] the connector must allow it. An operation then has no round trip more than a bare transaction, a first attempt has one
+// less, and a batch is one. Otherwise an operation has three more. A replay is one. Your own texts hold one statement each: what may hold several is prepared
+// first, which costs a round trip, and is refused by the server. Only outside of handlers, and if your data source name says multiStatements=true, several are sent.
+//
+// Sessions must be in
 // autocommit mode and not read uncommitted, which [New] checks. No session waits for a
 // claim, so that claims never deadlock, and a replay locks nothing. Tables must be
 // InnoDB's, yours as well: what is written to others is not rolled back. If that is found out,
 // the operation is in doubt, and recorded as unknown; once doctor names them.
 //
+// A claim is a lock of the session (GET_LOCK), which is asked for together with the look-up and is released after COMMIT. A proxy must keep a session on
+// one connection: if it does not, duplicates run beside each other, and the primary key lets one commit. Nodes of an earlier release, which claim on
+// MariaDB by inserting the record, may run beside nodes of this one; a duplicate waits there for the lock of a row, as Timeouts.Lock bounds it.
+//
 // A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
 // the connection: it is closed, so that no other operation gets the session. SET STATEMENT and
 // variables of the user are free.
 //
-// On MariaDB (tested with 10.11) an operation costs no round trip more than a bare
-// transaction, and a replay is one: claims and commits are compound statements. sql_mode
-// ORACLE does not know these.
-//
-// MySQL (tested with 9.7) has no compound statements outside of procedures. There a claim is a lock of
-// the session (GET_LOCK), which is asked for together with the look-up and is released after COMMIT. An
-// operation costs three round trips more than a bare transaction, and a replay is one. A proxy
-// must keep a session on one connection.
+// It is tested with MariaDB 10.11 and MySQL 9.7.
 //
 // A statement that its context cuts short runs on in the server, and its operation is in
 // flight as long: [store.Timeouts] or max_statement_time bound that. Timeouts for locks and
@@ -85,6 +86,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +111,7 @@ type Store struct {
 	logged    sync.Once         // and that it was logged: by the first operation, and not for an operator who only looks
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
+	several      bool         // MySQL: connections take several statements in a packet
 	schema       string       // MySQL: the name of the database
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
 	joins        atomic.Int64 // MySQL: how many there have been
@@ -128,18 +131,44 @@ func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	if !ok {
 		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which is told", driverName)
 	}
+	if d == sqlplane.MySQL {
+		if name, asks := severalInPacket(dataSourceName); asks {
+			if c, err := connectorOf(driverName, name); err == nil { // a charset may be one in which the driver cannot interpolate
+				return sql.OpenDB(sqlguard.WrapAlone(c, guards[d])), nil
+			}
+		}
+	}
+	c, err := connectorOf(driverName, dataSourceName)
+	if err != nil {
+		return nil, err
+	}
+	return OpenDB(d, c), nil
+}
+
+func connectorOf(driverName, dataSourceName string) (driver.Connector, error) {
 	plain, err := sql.Open(driverName, dataSourceName)
 	if err != nil {
 		return nil, err
 	}
-	var c driver.Connector = dsnConnector{dataSourceName, plain.Driver()}
-	if dc, ok := plain.Driver().(driver.DriverContext); ok {
-		if c, err = dc.OpenConnector(dataSourceName); err != nil {
-			return nil, err
-		}
-	}
 	_ = plain.Close() // it has opened nothing yet
-	return OpenDB(d, c), nil
+	if dc, ok := plain.Driver().(driver.DriverContext); ok {
+		return dc.OpenConnector(dataSourceName)
+	}
+	return dsnConnector{dataSourceName, plain.Driver()}, nil
+}
+
+// severalInPacket is a data source name of MySQL that allows several statements in a packet, with arguments among them, unless it says
+// whether it does.
+func severalInPacket(name string) (asking string, asks bool) {
+	_, parameters, some := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], "?")
+	if strings.Contains(parameters, "multiStatements=") {
+		return name, false
+	}
+	name += map[bool]string{false: "?", true: "&"}[some] + "multiStatements=true"
+	if !strings.Contains(parameters, "interpolateParams=") {
+		name += "&interpolateParams=true"
+	}
+	return name, true
 }
 
 // OpenDB is [sql.OpenDB] with the guard that [New] asks for.
@@ -263,7 +292,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 		}
 		return r.live(), nil
 	case sqlplane.MySQL:
-		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}, false))
+		r, err := lookUp(ctx, on, s.lookMySQL(store.BeginOptions{ID: id}))
 		if err != nil {
 			return store.Record{}, s.down(err)
 		}

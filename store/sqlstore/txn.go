@@ -26,7 +26,8 @@ type txn struct {
 	restore       string        // gives the session its bounds back; "": they have not changed
 	stop          func() bool   // keeps the caller's context from cancelling
 	freed         bool          // of connection and turn
-	hasRow        bool          // MySQL: the row was there, had expired, and says "unknown" now
+	blind         bool          // MySQL: the claim travels with the first statement, and the record was not looked up
+	batch         bool          // MySQL: so do the writes of the change
 	ifEnded       *store.Change // MySQL: that was written before a statement which may end the transaction
 
 	hasTurn bool                // SQLite: to write
@@ -52,7 +53,7 @@ func (t *txn) limit(opts store.BeginOptions) {
 func (t *txn) Tx() *sql.Tx { return t.tx }
 
 // ClaimsByCommit implements [store.CommitClaimer].
-func (t *txn) ClaimsByCommit() bool { return t.s.byCommit }
+func (t *txn) ClaimsByCommit() bool { return t.s.byCommit || t.batch }
 
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return t.guard.Statements() - t.ownStatements }
@@ -64,8 +65,11 @@ func (t *txn) Ended() <-chan struct{} { return t.guard.Ended() }
 func (t *txn) OnEnd(f func()) (stop func() bool) { return t.guard.OnEnd(f) }
 
 func (t *txn) Rollback(context.Context) error {
+	refused := t.notOpened()
 	err := t.end()
 	switch {
+	case refused != nil:
+		return refused
 	case errors.As(err, new(*store.Error)):
 		return err
 	case mayBeApplied(err):
@@ -140,12 +144,18 @@ func (t *txn) free() {
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.release()
 	t.guard.AllowCommit()
-	err := t.write(ctx, c)
+	err := t.openBlind(ctx)
+	if err == nil {
+		err = t.write(ctx, c)
+	}
 	if err == nil {
 		if err = t.commit(); err == nil {
 			return nil
 		}
-		err = t.s.lost(err)
+		err = t.blindly(t.s.lost(err))
+	}
+	if refused := t.notOpened(); refused != nil {
+		err = refused
 	}
 	switch end := t.end(); { // ErrTxDone if COMMIT was tried
 	case errors.As(end, new(*store.Error)): // of its group

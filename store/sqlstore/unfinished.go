@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
 	"github.com/oncelib/once/store"
@@ -12,13 +13,27 @@ import (
 
 var _ upkeep.Lister = (*Store)(nil)
 
-// mysqlUnfinished uses that the index ends with the primary key. A transaction that has claimed an
-// operation has a row, too, which no other transaction sees. The second part is a row with stateReplica.
-const mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
-	"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
-	"where expires_at is null and state <> 2 and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or state = ?) and (? or scope < ?)" +
-	" order by scope, `key` limit ?) " +
-	"union all (select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k"
+// mysqlUnfinished reads the operations of a state, by the index that begins with it and ends with the primary key. A transaction may have a
+// row that no other one sees. The last part is a row with stateReplica.
+const (
+	mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
+		"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
+		"where state = ? and expires_at is null and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or scope < ?)" +
+		" order by scope, `key` limit ?) union all "
+	mysqlNotReplica = "(select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k limit ?"
+)
+
+func unfinishedMySQL(page upkeep.Listing) string {
+	var text strings.Builder
+	for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateWaiting} {
+		if page.State == store.StateAbsent || page.State == state {
+			text.WriteString(fill(mysqlUnfinished, int64(state), page.After.Scope, page.After.Scope, page.After.Key, page.Due,
+				page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
+		}
+	}
+	text.WriteString(fill(mysqlNotReplica, int64(page.Limit)))
+	return text.String()
+}
 
 // Unfinished implements [upkeep.Lister]. On a standby it is an error: what is not there yet would be
 // left out.
@@ -47,8 +62,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 			rows, err = conn.QueryContext(ctx, text, listed(page)...)
 		}
 	case sqlplane.MySQL:
-		rows, err = conn.QueryContext(ctx, fill(mysqlUnfinished, page.After.Scope, page.After.Scope, page.After.Key, page.Due,
-			page.Name == "", page.Name, page.State == store.StateAbsent, int64(page.State), page.Before == "", page.Before, int64(page.Limit)))
+		rows, err = conn.QueryContext(ctx, unfinishedMySQL(page))
 	default:
 		text := sqliteUnfinished + sqliteInOrder
 		if page.Before != "" {

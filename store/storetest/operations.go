@@ -30,8 +30,9 @@ type OperationsHarness struct {
 	// every Change with Held, with [store.KindMisused].
 	OneRecord bool
 
-	// MaxResult is that of [Harness].
-	MaxResult int
+	// MaxResult and ClockError are those of [Harness].
+	MaxResult  int
+	ClockError time.Duration
 }
 
 // RunOperations runs the part of the suite that needs no transactions, on a store that keeps
@@ -43,7 +44,7 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 	}
 	open := func(t *testing.T) *operations {
 		s := h.Open(t)
-		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord, maxResult: h.MaxResult}
+		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord, maxResult: h.MaxResult, clockError: h.ClockError}
 		o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, s, d) }
 		o.ways, o.puts, o.looks = []way{o.bySwap()}, []put{o.putBySwap()}, []look{o.lookByRead()}
 		return o
@@ -93,7 +94,7 @@ func (h Harness[TX]) Operations() OperationsHarness {
 			tb.Helper()
 			h.Advance(tb, of(o), d)
 		},
-		MaxResult: h.MaxResult,
+		MaxResult: h.MaxResult, ClockError: h.ClockError,
 	}
 }
 
@@ -129,16 +130,17 @@ func hide[TX any](s store.Store[TX]) store.Operations {
 
 // operations is a store under test, as far as it reads and swaps.
 type operations struct {
-	s, peer   store.Operations
-	advance   func(tb testing.TB, d time.Duration)
-	statement func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
-	effects   func(tb testing.TB, key string) int    // counts them
-	oneRecord bool                                   // the store refuses Held
-	maxResult int                                    // see Harness
-	ways      []way                                  // in which it applies a Change
-	puts      []put                                  // in which it stores what is absent; the first one is Swap
-	looks     []look                                 // in which a record is seen
-	claim     func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
+	s, peer    store.Operations
+	advance    func(tb testing.TB, d time.Duration)
+	statement  func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
+	effects    func(tb testing.TB, key string) int    // counts them
+	oneRecord  bool                                   // the store refuses Held
+	maxResult  int                                    // see Harness
+	clockError time.Duration                          // see Harness
+	ways       []way                                  // in which it applies a Change
+	puts       []put                                  // in which it stores what is absent; the first one is Swap
+	looks      []look                                 // in which a record is seen
+	claim      func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
 }
 
 // put is a way in which a store applies a Change to an operation that is absent.

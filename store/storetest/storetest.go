@@ -85,6 +85,9 @@ type Harness[TX any] struct {
 	// fields; twice as much must be refused. 0: there is no bound below 1 MiB.
 	MaxResult int
 
+	// ClockError is how far behind the store's clock may be, of a store that knows the time of its database roughly.
+	ClockError time.Duration
+
 	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second one after it.
 	Brief bool
 }
@@ -143,7 +146,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "ClaimsByCommit", "MaxResult", "Brief":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "ClaimsByCommit", "MaxResult", "ClockError", "Brief":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue

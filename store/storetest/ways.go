@@ -12,7 +12,7 @@ import (
 // add to that: what Swap does is done by a commit, too.
 func operationsOf[TX any](u *suite[TX]) *operations {
 	h := u.Harness
-	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims, maxResult: h.MaxResult}
+	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims, maxResult: h.MaxResult, clockError: h.ClockError}
 	o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, u.s, d) }
 	o.effects = func(tb testing.TB, key string) int { tb.Helper(); return h.Effects(tb, u.s, key) }
 	o.ways = []way{o.bySwap(), {name: "Commit", apply: u.byCommit(store.BeginOptions{})}, {name: "Commit of a batch", apply: u.byCommit(store.BeginOptions{Batch: true})}}

@@ -11,7 +11,7 @@ import (
 const MaxBacklog = 100_000
 
 // Backlogger counts operations that are unfinished or expired. That is cheap enough for a metric: it reads
-// no operation that is done and kept (on MySQL it does read those that are kept for ever).
+// no operation that is done and kept.
 type Backlogger interface {
 	Backlog(ctx context.Context) (Backlog, error)
 }

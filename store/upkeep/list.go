@@ -14,7 +14,7 @@ import (
 type Lister interface {
 	// Unfinished returns a page of them by scope and key in the order of
 	// their bytes, without Data, Request and Result. It does not read through
-	// those that are done (on MySQL it does read those that are kept for ever). What is unfinished all the while is listed once.
+	// those that are done. What is unfinished all the while is listed once.
 	Unfinished(ctx context.Context, page Listing) ([]Entry, error)
 }
 

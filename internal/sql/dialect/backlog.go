@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	prefixes "github.com/oncelib/once/internal/base/prefix"
@@ -14,29 +15,44 @@ import (
 func Backlog(d sqlplane.Dialect) string { return backlogs[d] }
 
 var backlogs = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: backlog(sqlplane.PostgreSQL, "", "", "state = 2 and "),
-	sqlplane.SQLite:     backlog(sqlplane.SQLite, " indexed by once_operation_unfinished", " indexed by once_operation_expires_at", "state = 2 and "),
-	// The index has all rows, in the order of the primary key where expires_at is null. Only what is done has one that is not.
-	sqlplane.MySQL: backlog(sqlplane.MySQL, " force index (once_operation_expires_at)", " force index (once_operation_expires_at)", ""),
+	sqlplane.PostgreSQL: backlog(sqlplane.PostgreSQL, ""),
+	sqlplane.SQLite:     backlog(sqlplane.SQLite, " indexed by once_operation_expires_at"),
+	sqlplane.MySQL:      backlog(sqlplane.MySQL, " force index (once_operation_expires_at)"),
 }
 
 // backlog reads both indexes in their order, so that no planner reads the table instead, up to the limit.
-func backlog(d sqlplane.Dialect, unfinished, expires, done string) string {
-	limit := " limit " + strconv.Itoa(upkeep.MaxBacklog)
-	return Text(d, "select NOW, state, name, count(*), min(since)"+
-		" from (select state, coalesce(name, '') as name, since from once_operation"+unfinished+" where expires_at is null and state <> 2 order by scope, KEY"+limit+") as unfinished"+
+func backlog(d sqlplane.Dialect, expires string) string {
+	return Text(d, "select NOW, state, name, count(*), min(since) from "+unfinished(d, "state, coalesce(name, '') as name, since", "")+
 		" group by state, name union all select NOW, 2, '', count(*), min(expires_at)"+
-		" from (select expires_at from once_operation"+expires+" where "+done+"expires_at <= NOW order by expires_at"+limit+") as expired")
+		" from (select expires_at from once_operation"+expires+" where state = 2 and expires_at <= NOW order by expires_at"+limit+") as expired")
+}
+
+var limit = " limit " + strconv.Itoa(upkeep.MaxBacklog)
+
+// unfinished is a table of operations that are not done, read by the index that has no others, up to the limit. That of MySQL has those that are
+// done as well, behind the states: there each state has the limit.
+func unfinished(d sqlplane.Dialect, columns, under string) string {
+	const from = " from once_operation"
+	under += " order by scope, KEY" + limit
+	switch d {
+	case sqlplane.MySQL:
+		var states []string
+		for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateWaiting} {
+			states = append(states, "(select "+columns+from+" force index (once_operation_expires_at) where state = "+strconv.Itoa(int(state))+" and expires_at is null"+under+")")
+		}
+		return "(" + strings.Join(states, " union all ") + ") as unfinished"
+	case sqlplane.SQLite:
+		return "(select " + columns + from + " indexed by once_operation_unfinished where expires_at is null and state <> 2" + under + ") as unfinished"
+	}
+	return "(select " + columns + from + " where expires_at is null and state <> 2" + under + ") as unfinished"
 }
 
 // UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
 // have a recovery point that begins with point, and when the oldest of those was first written.
 func UnfinishedUnder(d sqlplane.Dialect, prefix, point string) string {
-	index := map[sqlplane.Dialect]string{sqlplane.SQLite: " indexed by once_operation_unfinished", sqlplane.MySQL: " force index (once_operation_expires_at)"}
 	behind := "case when point like '" + point + "%' then "
-	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end)"+
-		" from (select state, since, point from once_operation"+index[d]+" where expires_at is null and state <> 2 and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'"+
-		" order by scope, KEY limit "+strconv.Itoa(upkeep.MaxBacklog)+") as unfinished")
+	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end) from "+
+		unfinished(d, "state, since, point", " and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'"))
 }
 
 // AddBacklog adds a row of [Backlog] to b.

@@ -53,9 +53,10 @@ func Bound(d time.Duration) string {
 	return strconv.FormatInt(min(max(1, d.Milliseconds()), math.MaxInt32), 10)
 }
 
+// tighten compares as texts first: an interval is costly to parse, and most sessions have no bound.
 func tighten(setting, to string) string {
-	current := `current_setting('` + setting + `')::interval`
-	return `case when ` + to + ` <> '0' and (` + current + ` = '0' or ` + current + ` > (` + to + ` || 'ms')::interval) then set_config('` + setting + `', ` + to + `, true) end`
+	current := `current_setting('` + setting + `')`
+	return `case when ` + to + ` <> '0' and (` + current + ` = '0' or ` + current + `::interval > (` + to + ` || 'ms')::interval) then set_config('` + setting + `', ` + to + `, true) end`
 }
 
 // columns of a record, in the order in which the stores scan them. The second form is

@@ -53,7 +53,7 @@ func answered(d Dialect, err error) bool {
 		return ok && !mayHaveCommitted(code)
 	default:
 		code, _ := MySQLCode(err)
-		return slices.Contains(mysqlRefusals, code) || PacketTooLarge(err)
+		return slices.Contains(mysqlRefusals, code) || PacketTooLarge(err) || errors.As(err, new(*unsentError))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"sync/atomic"
 )
 
 // conn stands between database/sql and a driver's connection. It offers every
@@ -23,7 +22,6 @@ type conn struct {
 
 	tx       *transaction // the open one, guarded or not
 	broken   bool         // the pool must drop this connection
-	single   *atomic.Bool // the server has no compound statements: see series
 	prepared preparedStmts
 }
 
@@ -39,8 +37,8 @@ var (
 	_ driver.Validator          = (*conn)(nil)
 )
 
-func newConn(base baseConn, d Dialect, single *atomic.Bool) *conn {
-	c := &conn{base: base, dialect: d, single: single}
+func newConn(base baseConn, from *connector) *conn {
+	c := &conn{base: base, dialect: from.dialect, from: from}
 	c.execer, _ = base.(driver.ExecerContext)
 	c.queryer, _ = base.(driver.QueryerContext)
 	c.checker, _ = base.(driver.NamedValueChecker)
@@ -107,6 +105,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	if t == nil {
+		if err := c.oneStatement(ctx, t, query); err != nil {
+			return nil, err
+		}
 		return c.execer.ExecContext(ctx, query, args)
 	}
 	cmd := c.dialect.parse(query)
@@ -119,8 +120,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	var result driver.Result
-	if err = c.refused(ctx, t, cmd); err == nil {
-		result, err = c.exec(ctx, query, args)
+	if err = c.sendable(ctx, t, cmd, query, len(args)); err == nil {
+		result, err = c.exec(ctx, c.opening(query), args)
+		c.opened(err)
 	}
 	if err = k.end(err, false); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		t.skipped()
@@ -140,6 +142,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		return nil, err
 	}
 	if t == nil {
+		if err := c.oneStatement(ctx, t, query); err != nil {
+			return nil, err
+		}
 		result, s, err := c.rows(ctx, query, args)
 		if err != nil || s == nil {
 			return result, err
@@ -157,8 +162,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	}
 	var result driver.Rows
 	var s *preparedStmt
-	if err = c.refused(ctx, t, cmd); err == nil {
-		result, s, err = c.rows(within, query, args)
+	if err = c.sendable(ctx, t, cmd, query, len(args)); err == nil {
+		result, s, err = c.rows(within, c.opening(query), args)
+		c.opened(err)
 	}
 	if err = k.end(err, true); err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		t.skipped()
@@ -198,7 +204,11 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 			return nil, err
 		}
 	}
-	base, err := prepare(ctx, c.base, query)
+	err := c.open(ctx)
+	var base baseStmt
+	if err == nil {
+		base, err = prepare(ctx, c.base, query)
+	}
 	k.watch.Leave()
 	if err != nil {
 		if t != nil {

@@ -17,10 +17,17 @@ func Wrap(base driver.Connector, d Dialect) driver.Connector {
 	return &connector{base: base, dialect: d}
 }
 
+// WrapAlone is Wrap for a connector whose connections take several statements in a packet only because once asked for that: a text of
+// others that holds several is refused on them, in transactions and outside, as it would be without.
+func WrapAlone(base driver.Connector, d Dialect) driver.Connector {
+	return &connector{base: base, dialect: d, alone: true}
+}
+
 type connector struct {
 	base    driver.Connector
 	dialect Dialect
-	single  atomic.Bool // the server has no compound statements: its connections share what one has found out
+	alone   bool        // see WrapAlone
+	several atomic.Bool // the server takes several statements in a packet: connections share what one has found out
 }
 
 var (
@@ -41,9 +48,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = base.Close() // what is wrong is the driver
 		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
-	made := newConn(usable, c.dialect, &c.single)
-	made.from = c
-	return made, nil
+	return newConn(usable, c), nil
 }
 
 // baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -206,7 +205,7 @@ func TestConverterOfTooMany(t *testing.T) {
 	f.convert, f.inputs = noConverter{}, 1
 	base, err := f.Connect(t.Context())
 	must(t, err)
-	c := newConn(base.(baseConn), SQLite, new(atomic.Bool))
+	c := newConn(base.(baseConn), &connector{dialect: SQLite})
 	guarded, err := c.BeginTx(new(Txn).Context(t.Context()), driver.TxOptions{})
 	must(t, err)
 	s, err := c.PrepareContext(t.Context(), "UPDATE t")

@@ -10,34 +10,29 @@ import (
 )
 
 // mark is a savepoint that is gone when the transaction was ended underneath: MySQL itself
-// takes COMMIT and ROLLBACK outside of transactions for successes. On MariaDB every guarded
-// transaction begins with it; for MySQL see markBefore.
+// takes COMMIT and ROLLBACK outside of transactions for successes. See markBefore.
 const (
 	mark        = "once_begun"
 	setMark     = "SAVEPOINT " + mark
 	releaseMark = "RELEASE SAVEPOINT " + mark
 )
 
-// Begun is the statement that a transaction must have run which is to be adopted.
-const Begun = setMark
-
-type adoptKey struct{}
-
-// Adopt is Context for a MySQL transaction that its owner has begun already, by
-// statements on the connection, the last of which is [Begun]: BeginTx sends nothing.
-func (t *Txn) Adopt(ctx context.Context) context.Context {
-	return context.WithValue(t.Context(ctx), adoptKey{}, true)
+// Statement is one with its arguments.
+type Statement struct {
+	Text string
+	Args []any
 }
 
-func adopts(ctx context.Context) bool { return ctx.Value(adoptKey{}) != nil }
+// Opening sets statements to run right before BEGIN, in its round trip, for which the server must take several in a packet. If one fails,
+// nothing behind it is run. If nothing of the transaction is sent before its rollback, they are not run, nor what [Txn.DoAfter] has set.
+func (t *Txn) Opening(statements ...string) { t.opening = statements }
 
-// Last sets a statement to run right before COMMIT, in its round trip where the server
-// is a MariaDB. Its error is one of COMMIT.
-func (t *Txn) Last(statement string) { t.last = statement }
+// Last adds statements to run right before COMMIT, in its round trip if the server takes several in a packet. Their errors are those of COMMIT.
+func (t *Txn) Last(statements ...Statement) { t.last = append(t.last, statements...) }
 
 // beginMySQL returns the statements that open a guarded transaction. An isolation level
 // needs one of its own.
-func (c *conn) beginMySQL(opts driver.TxOptions) (statements []string, err error) {
+func beginMySQL(opts driver.TxOptions) (statements []string, err error) {
 	switch level := sql.IsolationLevel(opts.Isolation); level {
 	case sql.LevelDefault:
 	case sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable:
@@ -49,43 +44,16 @@ func (c *conn) beginMySQL(opts driver.TxOptions) (statements []string, err error
 	if opts.ReadOnly {
 		start += " READ ONLY"
 	}
-	statements = append(statements, start)
-	if c.single.Load() {
-		return statements, nil
-	}
-	return append(statements, setMark), nil
-}
-
-// series runs statements until one fails. A MariaDB gets them in one compound
-// statement; MySQL has such things in procedures only.
-func (c *conn) series(ctx context.Context, statements ...string) error {
-	if !c.single.Load() {
-		err := c.run(ctx, compound(statements...))
-		if code, _ := MySQLCode(err); code != mysqlSyntax {
-			return err
-		}
-		c.single.Store(true)
-	}
-	for _, statement := range statements {
-		if err := c.run(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return append(statements, start), nil
 }
 
 // HasCompounds reports whether the server has compound statements outside of procedures, as MariaDB has.
 func (s Session) HasCompounds(ctx context.Context) (bool, error) {
-	err := s.conn.run(ctx, compound("DO 0"))
+	err := s.conn.run(ctx, "BEGIN NOT ATOMIC DO 0; END")
 	if code, _ := MySQLCode(err); code == mysqlSyntax {
-		s.conn.single.Store(true)
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func compound(statements ...string) string {
-	return "BEGIN NOT ATOMIC " + strings.Join(statements, "; ") + "; END"
 }
 
 // Numbers of MySQL's errors.
@@ -120,6 +88,7 @@ var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1451, // a parent row is referenced
 	1452, // a child row has no parent
 	1644, // SIGNAL
+	1690, // out of range, as an assertion of a packet that fails
 	1792, // transaction is read only
 	1836, // server is in read-only mode
 }

@@ -2,13 +2,13 @@ package sqlguard
 
 import (
 	"context"
+	"slices"
 	"strings"
 )
 
 // A guarded transaction of MySQL that is ended underneath, by a procedure for example, is found
-// out by a savepoint, the mark, that is gone then. On MariaDB it costs nothing to set it when the
-// transaction begins. On MySQL it would cost two round trips. So there it is set before the first
-// statement that may end a transaction: most transactions have none. If a savepoint that is older
+// out by a savepoint, the mark, that is gone then. It is set before the first statement that may end
+// a transaction: most transactions have none. If a savepoint that is older
 // is released or rolled back to, the mark is gone; that this could be done proves that the transaction
 // has not ended.
 
@@ -33,10 +33,7 @@ func (t *Txn) DoAfter(expression string) {
 	t = t.real()
 	t.ending.Lock()
 	defer t.ending.Unlock()
-	if t.after != "" {
-		expression = t.after + ", " + expression
-	}
-	t.after = expression
+	t.after = append(t.after, expression)
 }
 
 // DoNotAfter undoes the last [Txn.DoAfter], of the same expression.
@@ -44,26 +41,48 @@ func (t *Txn) DoNotAfter(expression string) {
 	t = t.real()
 	t.ending.Lock()
 	defer t.ending.Unlock()
-	t.after = strings.TrimSuffix(strings.TrimSuffix(t.after, expression), ", ")
+	if n := len(t.after); n > 0 && t.after[n-1] == expression {
+		t.after = t.after[:n-1]
+	}
 }
 
-// doesAfter returns what is to be evaluated.
-func (t *Txn) doesAfter() string {
+// doesAfter returns what is to be evaluated, within a condition if there is one. "": nothing.
+func (t *Txn) doesAfter(condition string) string {
 	t = t.real()
 	t.ending.Lock()
 	defer t.ending.Unlock()
-	return t.after
+	if len(t.after) == 0 {
+		return ""
+	}
+	expressions := slices.Clone(t.after)
+	for i, e := range expressions {
+		if condition != "" {
+			expressions[i] = "IF(" + condition + ", " + e + ", 0)"
+		}
+	}
+	return "DO " + strings.Join(expressions, ", ")
+}
+
+// isDoneAfter says that it was evaluated.
+func (t *Txn) isDoneAfter() {
+	t = t.real()
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	t.after = nil
 }
 
 // DoesAfter reports whether an expression was set, see [Txn.DoAfter].
-func (t *Txn) DoesAfter() bool { return t.doesAfter() != "" }
+func (t *Txn) DoesAfter() bool { return t.doesAfter("") != "" }
 
-// markBefore writes what is to be there, and sets the mark, if query may end the transaction. On MariaDB the mark is set.
+// markBefore writes what is to be there, and sets the mark, if query may end the transaction.
 func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
 	writes := t.beforeMark != nil && !t.wroteBeforeMark
-	marks := c.dialect == MySQL && c.single.Load() && t.find(mark) < 0
+	marks := c.dialect == MySQL && t.find(mark) < 0
 	if !writes && !marks || isPlain(query) {
 		return nil
+	}
+	if err := c.open(ctx); err != nil {
+		return err
 	}
 	if writes {
 		if err := t.beforeMark(ctx, Session{c}); err != nil {
@@ -119,13 +138,13 @@ func (tx *transaction) doAfter() {
 	if t == nil || c.broken {
 		return
 	}
-	after := t.doesAfter()
+	after := t.doesAfter("")
 	if after == "" {
 		return
 	}
 	ctx, cancel := c.dialect.tail(tx.ctx)
 	defer cancel()
-	if err := c.run(ctx, "DO "+after); err != nil {
+	if err := c.run(ctx, after); err != nil {
 		c.broken = true
 	}
 }

@@ -71,9 +71,6 @@ func (c *conn) record(ctx context.Context, t *Txn) {
 // mysqlIncomplete is the warning by which ROLLBACK says so.
 const mysqlIncomplete = 1196
 
-// undoing has the compound statement that rolls back fail with the warning's number.
-var undoing = fmt.Sprintf("DECLARE EXIT HANDLER FOR %[1]d SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %[1]d", mysqlIncomplete)
-
 // HasNotTransactional is a query for whether there are tables that ROLLBACK does not roll back, temporary ones aside.
 const HasNotTransactional = "SELECT EXISTS (SELECT 1 FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine" +
 	" WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(e.transactions, 'NO') <> 'YES'" +
@@ -98,35 +95,28 @@ func (c *conn) onlyTemporary(ctx context.Context, t *Txn) bool {
 	return rows.Next(row) == nil && len(row) == 1 && number(row[0]) == "0"
 }
 
-// undoMySQL rolls back, and reports whether something of the transaction stands. On MariaDB what was written before
-// the mark is committed then: a claim, which says "unknown". So no other transaction has it in between.
+// undoMySQL rolls back, and reports whether something of the transaction stands.
 func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err error) {
 	c := tx.conn
 	switch {
+	case len(tx.pending) > 0: // nothing was sent
+		if tx.pending = nil; len(tx.txn.opening) > 0 {
+			tx.txn.isDoneAfter()
+		}
+		return false, nil
 	case tx.base != nil:
 		err = tx.base.Rollback()
-		return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
-	case c.single.Load():
+	case c.takesSeveral() && c.queryer != nil:
+		return tx.rollbackPacket(ctx)
+	default:
 		if tx.hasMark() {
 			err = c.run(ctx, releaseMark)
 		}
 		if err == nil {
 			err = c.run(ctx, "ROLLBACK")
 		}
-		return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 	}
-	err = c.run(ctx, compound(undoing, "ROLLBACK TO "+setMark, "ROLLBACK"))
-	switch code, _ := MySQLCode(err); code {
-	case mysqlIncomplete:
-		if c.onlyTemporary(ctx, tx.txn) {
-			return false, c.run(ctx, "ROLLBACK")
-		}
-		return true, c.run(ctx, "COMMIT")
-	case mysqlSyntax:
-		c.single.Store(true)
-		return tx.undoMySQL(ctx)
-	}
-	return false, err
+	return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 }
 
 // warned reports whether the last statement has rolled back incompletely: a deadlock rolls
@@ -140,13 +130,19 @@ func (c *conn) warned(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = warnings.Close() }()
-	found := false
+	incomplete, _ := incompletely(warnings)
+	return incomplete
+}
+
+// incompletely reads warnings: whether there are any, and whether one is of an incomplete rollback.
+func incompletely(warnings driver.Rows) (incomplete, some bool) {
 	for row := make([]driver.Value, len(warnings.Columns())); warnings.Next(row) == nil; { // level, code, message
+		some = true
 		if len(row) > 1 {
-			found = found || number(row[1]) == strconv.Itoa(mysqlIncomplete)
+			incomplete = incomplete || number(row[1]) == strconv.Itoa(mysqlIncomplete)
 		}
 	}
-	return found
+	return incomplete, some
 }
 
 // number is an integer that a driver may return as text.

@@ -68,7 +68,7 @@ func changesSession(text string) bool {
 
 // releasesClaims reports whether a text gives away the locks by which once holds its claims on MySQL.
 func (c *conn) releasesClaims(t *Txn, query string) bool {
-	return c.dialect == MySQL && c.single.Load() && t.DoesAfter() && releasesAllLocks(query)
+	return c.dialect == MySQL && t.DoesAfter() && releasesAllLocks(query)
 }
 
 // releasesAllLocks reports whether a text of MySQL calls RELEASE_ALL_LOCKS. That a procedure or

@@ -24,6 +24,9 @@ func (c *conn) refused(ctx context.Context, t *Txn, cmd command) error {
 	case !t.refusal():
 		return nil
 	}
+	if err := c.open(ctx); err != nil {
+		return err
+	}
 	return c.run(ctx, failing[c.dialect])
 }
 

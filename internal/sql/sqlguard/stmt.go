@@ -72,7 +72,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 		return nil, err
 	}
 	var result driver.Result
-	if err = s.conn.refused(ctx, t, s.cmd); err == nil {
+	if err = s.conn.ready(ctx, t, s.cmd); err == nil {
 		result, err = s.base.ExecContext(ctx, args)
 	}
 	err = k.end(err, false)
@@ -95,7 +95,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		return nil, err
 	}
 	var result driver.Rows
-	if err = s.conn.refused(ctx, t, s.cmd); err == nil {
+	if err = s.conn.ready(ctx, t, s.cmd); err == nil {
 		result, err = s.base.QueryContext(within, args)
 	}
 	err = k.end(err, true)

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // transaction is one open transaction of a connection.
@@ -16,6 +17,8 @@ type transaction struct {
 	ctx   context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
 	group GroupTx         // nil if it is committed by itself
 	done  bool
+
+	pending []string // what begins it, until the first statement
 
 	isolation sql.IsolationLevel // that was asked for
 }
@@ -42,50 +45,48 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if err := t.claim(); err != nil {
 		return nil, err
 	}
-	var base driver.Tx
-	if !adopts(ctx) {
-		var err error
-		if base, err = c.beginGuarded(ctx, opts); err != nil {
-			t.release() // database/sql may try again on another connection
-			return nil, err
-		}
+	base, pending, err := c.beginGuarded(ctx, opts)
+	if err != nil {
+		t.release() // database/sql may try again on another connection
+		return nil, err
 	}
 	t.isolation = sql.IsolationLevel(opts.Isolation)
-	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, group: groupTxOf(ctx), isolation: t.isolation}
+	c.tx = &transaction{conn: c, base: base, txn: t, ctx: ctx, group: groupTxOf(ctx), isolation: t.isolation, pending: pending}
 	return c.tx, nil
 }
 
-// beginGuarded returns no driver.Tx if it sent BEGIN itself.
-func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+// beginGuarded returns no driver.Tx if it sent BEGIN itself, or is to send what is pending.
+func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base driver.Tx, pending []string, err error) {
 	if c.dialect == MySQL {
-		statements, err := c.beginMySQL(opts)
-		if err != nil {
-			return nil, err
+		statements, err := beginMySQL(opts)
+		if err != nil || c.takesSeveral() {
+			return nil, slices.Concat(txnOf(ctx).opening, statements), err
 		}
 		if err = c.series(ctx, statements...); err != nil {
 			c.abandon(ctx) // the first of them may have succeeded
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	if p := groupTxOf(ctx); p != nil {
 		if begun, err := p.Begin(ctx, Session{c}); begun || err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ctx = Own(ctx)
 	}
 	text, err := c.dialect.begins(opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if text == "" {
-		return c.base.BeginTx(ctx, opts)
+		base, err = c.base.BeginTx(ctx, opts)
+		return base, nil, err
 	}
 	err = c.run(ctx, text)
 	if err != nil && !answered(c.dialect, err) {
 		// The caller gave up, or the connection broke, but the server may have run BEGIN.
 		c.abandon(ctx)
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // join arms the guard for a transaction that was begun without it, after making
@@ -120,11 +121,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	case PostgreSQL:
 		return marked(c.dialect, c.run(ctx, "SAVEPOINT once_join; RELEASE SAVEPOINT once_join"))
 	default: // a savepoint outside a transaction is forgotten at once
-		statements := []string{setMark, releaseMark, setMark}
-		if c.single.Load() {
-			statements = statements[:2]
-		}
-		return marked(c.dialect, c.series(ctx, statements...))
+		return marked(c.dialect, c.series(ctx, setMark, releaseMark))
 	}
 }
 
@@ -185,7 +182,7 @@ func (tx *transaction) commit() error {
 	case tx.group != nil:
 		return tx.group.Commit(Session{c})
 	case tx.base == nil && c.dialect == MySQL:
-		return c.series(ctx, tx.closing()...)
+		return tx.commitMySQL(ctx)
 	case tx.base == nil:
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
@@ -205,19 +202,8 @@ func (tx *transaction) commit() error {
 	return tx.base.Commit()
 }
 
-// closing are the statements by which a transaction of MySQL that the guard has begun is committed.
-func (tx *transaction) closing() (statements []string) {
-	if tx.hasMark() {
-		statements = append(statements, releaseMark)
-	}
-	if last := tx.txn.last; last != "" {
-		statements = append(statements, last)
-	}
-	return append(statements, "COMMIT")
-}
-
 // hasMark reports whether the mark has been set.
-func (tx *transaction) hasMark() bool { return tx.txn.find(mark) >= 0 || !tx.conn.single.Load() }
+func (tx *transaction) hasMark() bool { return tx.txn.find(mark) >= 0 }
 
 // Rollback rolls the transaction back.
 func (tx *transaction) Rollback() error {

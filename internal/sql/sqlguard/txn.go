@@ -26,12 +26,13 @@ type Txn struct {
 	view            atomic.Pointer[Txn]           // the guard that was there already, of a Txn that has joined it
 
 	ending       sync.Mutex // guards the next two: the end of a context can end the transaction at any time
-	after        string     // see DoAfter
+	after        []string   // see DoAfter
 	ifIncomplete []string   // see IfIncomplete
 
 	// The rest is touched only by the goroutine that holds the connection.
 
-	last       string                               // see Last
+	opening    []string                             // see Opening
+	last       []Statement                          // see Last
 	beforeMark func(context.Context, Session) error // see BeforeMark
 	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
 	noted      bool                                 // MySQL: what the server has said of that
@@ -41,6 +42,7 @@ type Txn struct {
 	refusal    func() bool // see Refuse
 	asked      bool        // of the statement that comes next
 
+	openingFailed   error
 	wroteBeforeMark bool // see WroteBeforeMark
 	beforeMarkAt    int  // the clock at that time
 }

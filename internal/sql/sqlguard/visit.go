@@ -69,6 +69,12 @@ func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
 	})
 }
 
+// OpenTx sends what begins tx, if that was put off until its first statement.
+func OpenTx(ctx context.Context, tx *sql.Tx) error {
+	_, err := visitTx(ctx, tx, func(c *conn) error { return c.open(ctx) })
+	return err
+}
+
 // PingTx asks the database of tx whether it is still there.
 func PingTx(ctx context.Context, tx *sql.Tx) error {
 	guarded, err := visitTx(ctx, tx, func(c *conn) error { return c.Ping(ctx) })

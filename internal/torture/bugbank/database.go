@@ -57,18 +57,13 @@ if i`}},
 		Tests: in("internal/sql/sqlguard", "TestSavepoints"),
 	},
 	{
-		Name:  "MariaDB is not told the isolation",
-		Edits: []Edit{{In: "(*Store).mysqlCompound", Old: "mysqlLevels[opts.Isolation] +", New: ""}},
-		Tests: isolation("InnoDB$/^MariaDB"),
-	},
-	{
 		Name:  "PostgreSQL is not told the isolation by database/sql",
 		Edits: []Edit{{In: "(*Store).open", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
 		Tests: isolation("$/^PostgreSQL,_sqlstore"),
 	},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
-		Edits: []Edit{{In: "mysqlLevels", Old: "isolation level serializable;", New: "isolation level repeatable read;"}},
+		Edits: []Edit{{In: "sqlguard.beginMySQL", Old: `strings.ToUpper(level.String())`, New: `"REPEATABLE READ"`}},
 		Tests: isolation("InnoDB$/^MariaDB"),
 	},
 	{

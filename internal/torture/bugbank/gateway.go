@@ -38,7 +38,7 @@ var gatewayMutants = []Mutant{
 	{
 		Name: "the body of a forward can be had again",
 		Edits: []Edit{{
-			In: "gateway.sendOnce", Old: "out.Body, out.GetBody = body, nil",
+			In: "onward.SendOnce", Old: "out.Body, out.GetBody = body, nil",
 			New: "out.Body, out.GetBody = body, func() (io.ReadCloser, error) { return body, nil }",
 		}},
 		Tests: in("gateway", "TestNeverSentTwiceByNetHTTP"),
@@ -55,7 +55,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a client speaks for the gateway with an underscore",
-		Edits: []Edit{{In: "gateway.isOwn", Old: `strings.ReplaceAll(name[:len(prefix)], "_", "-")`, New: "name[:len(prefix)]"}},
+		Edits: []Edit{{In: "gateway.isOwn", Old: "!isAlphanumeric(name[len(prefix)])", New: "name[len(prefix)] == '-'"}},
 		Tests: in("gateway", "TestClientsCannotSpeakForTheGateway"),
 	},
 	{
@@ -65,7 +65,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "a body that ends with its connection is stored as whole",
-		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "(a.cut || isCloseDelimited(resp))", New: "a.cut"}},
+		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "(a.cut || onward.IsCloseDelimited(resp))", New: "a.cut"}},
 		Tests: in("gateway", "TestClassesHTTP1"),
 	},
 	{
@@ -87,6 +87,11 @@ var gatewayMutants = []Mutant{
 		Name:  "without a store, the receipt of another request is the answer",
 		Edits: []Edit{{In: "gateway.(*forward).isOfAnother", Old: "r.Fingerprint != f.fingerprint", New: "f.fingerprint == \"\""}},
 		Tests: in("gateway", "TestReceiptsAlone"),
+	},
+	{
+		Name:  "services that share a store share their keys",
+		Edits: []Edit{{In: "gateway.(*Gateway).named", Old: `g.cfg.Name + " " + pattern`, New: `pattern`}},
+		Tests: in("gateway", "TestServicesShareAStore"),
 	},
 	{
 		Name:  "a path that the service cleans is a way around the key",
@@ -132,6 +137,11 @@ var gatewayMutants = []Mutant{
 		Tests: in("lease", "TestLateOwnerIsToldToAskAgain"),
 	},
 	{
+		Name:  "a duplicate is told that nothing tells the outcome, while the late owner may store it",
+		Edits: []Edit{{In: "once.(*call).found", Old: "rec.CallStarted && !c.e.irrevocable", New: "rec.CallStarted"}},
+		Tests: in("lease", "TestLateOwnerAnswersItsDuplicate"),
+	},
+	{
 		Name:  "an answer of gRPC that is cut off before its status is a success",
 		Edits: []Edit{{In: "gateway.statusOfGRPC", Old: "err != nil { return http.StatusBadGateway", New: "err != nil { return http.StatusOK"}},
 		Tests: in("gateway", "TestCutAtEveryByteHTTP2"),
@@ -158,7 +168,7 @@ var gatewayMutants = []Mutant{
 	},
 	{
 		Name:  "what is unknown on a route without a method is never asked about",
-		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[routeOf(&http.Request{Method: method, Pattern: r.Pattern})] = ask", New: "handlers[r.Pattern] = ask\n_ = method"}},
+		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[g.named(method, rt.Pattern)] = ask", New: "handlers[rt.Pattern] = ask\n_ = method"}},
 		Tests: in("gateway", "TestHandlersOfEachMethod"),
 	},
 	{
@@ -199,6 +209,101 @@ var gatewayMutants = []Mutant{
 		Name:  "what the breaker refuses has claimed its key and asks the service",
 		Edits: []Edit{{In: "gateway.(*guard).Enter", Old: "refused != nil || g.breaker == nil", New: "true || g.breaker == nil"}, {In: "gateway.(*guard).Begin", Old: "g.breaker != nil", New: "false"}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestSickRouteClosesNoOther"}},
+	},
+	{
+		Name:  "a route whose transactions hold their receipts takes those of the others",
+		Edits: []Edit{{In: "gateway.(*Gateway).newRoute", Old: "g.cfg.ReceiptsAtOnce/len(g.cfg.Routes)", New: "g.cfg.ReceiptsAtOnce"}},
+		Tests: in("gateway", "TestSickRouteTakesNoReceipts"),
+	},
+	{
+		Name:  "an answer that was too large to be stored is not looked for in its receipt",
+		Edits: []Edit{{In: "gateway.(*forward).finish", Old: "f.omitted(rec)", New: "f.x.Finish(rec, replayed, nil)"}},
+		Tests: in("gateway", "TestOmittedAnswerIsInTheReceipt"),
+	},
+	{
+		Name:  "a client that sends a part of its body keeps its place",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "time.Now().Add(rt.BodyTimeout)", New: "time.Time{}"}},
+		Tests: []Killer{{Package: "gateway", Test: "TestSlowClientsLeaveTheirPlace", Hangs: true}},
+	},
+	{
+		Name:  "a client that reads nothing keeps its place",
+		Edits: []Edit{{In: "gateway.(*client).Write", Old: "time.Now().Add(c.timeout)", New: "time.Time{}"}},
+		Tests: []Killer{{Package: "gateway", Test: "TestSlowClientsLeaveTheirPlace", Hangs: true}},
+	},
+	{
+		Name:  "a stream whose service is silent is cut",
+		Edits: []Edit{{In: "gateway.(*client).FlushError", Old: "defer c.end()", New: ""}},
+		Tests: in("gateway", "TestSilentStreamGoesOn"),
+	},
+	{
+		Name:  "a client that has gone from a stream keeps its place",
+		Edits: []Edit{{In: "gateway.(*forward).stream", Old: "f.cancel(nil)", New: ""}},
+		Tests: []Killer{{Package: "gateway", Test: "TestSlowClientsLeaveTheirPlace", Hangs: true}},
+	},
+	{
+		Name:  "a dead connection of HTTP/2 is used as long as TCP does not notice",
+		Edits: []Edit{{In: "gateway.newTransport", Old: "SendPingTimeout: pingTime, PingTimeout: pingTime", New: ""}},
+		Tests: in("gateway", "TestDeadConnectionIsNoticed"),
+	},
+	{
+		Name:  "a store that cannot be written is told as a failure of the handler",
+		Edits: []Edit{{In: "gateway.(*forward).finish", Old: "f.last == nil && once.CodeOf(err) == once.CodeFailed", New: "f.last == nil && once.CodeOf(err) == once.CodeStale"}},
+		Tests: in("gateway", "TestStoreThatCannotBeWritten"),
+	},
+	{
+		Name:  "a forward reads its record before it writes it",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "x.Operation.Attempt.Number == 0", New: "x.Operation.Attempt.Number < 0"}},
+		Tests: in("gateway", "TestForwardIsTwoWrites"),
+	},
+	{
+		Name:  "a client opens a tunnel to the service",
+		Edits: []Edit{{In: "gateway.New", Old: `!strings.EqualFold(up[0], "websocket")`, New: `up[0] == ""`}},
+		Tests: in("gateway", "TestNoTunnelToTheService"),
+	},
+	{
+		Name:  "clients read receipts and write tombstones at the endpoint of the service",
+		Edits: []Edit{{In: "gateway.(*Gateway).hides", Old: "strings.ToLower(cleanPath(p))", New: "p"}},
+		Tests: in("gateway", "TestHiddenPaths"),
+	},
+	{
+		Name:  "a query that passes through loses what package url cannot read",
+		Edits: []Edit{{In: "gateway.New", Old: "p.Out.URL.RawQuery = p.In.URL.RawQuery", New: ""}},
+		Tests: in("gateway", "TestQueryPassesAsItIs"),
+	},
+	{
+		Name:  "a target without a path is a way around the key",
+		Edits: []Edit{{In: "gateway.(*Gateway).ServeHTTP", Old: `r.URL.Opaque != ""`, New: "false"}},
+		Tests: in("gateway", "TestTargetWithoutAPath"),
+	},
+	{
+		Name:  "a host with capitals is a way around the key",
+		Edits: []Edit{{In: "gateway.(*Gateway).routeFor", Old: `strings.ToLower(strings.TrimSuffix(host, "."))`, New: `strings.TrimSuffix(host, ".")`}},
+		Tests: in("gateway", "TestHostsHaveNoCase"),
+	},
+	{
+		Name:  "any client says by which scheme and host it has come",
+		Edits: []Edit{{In: "gateway.(*Gateway).address", Old: "trusted && len(said) > 0", New: "len(said) > 0"}},
+		Tests: in("gateway", "TestForwardedOfATrustedProxy"),
+	},
+	{
+		Name:  "a retry that cannot be sent tells that its earlier forward was not applied",
+		Edits: []Edit{{In: "gateway.(*forward).withReceipts", Old: "f.problem(notKnown)", New: "f.problem(notApplied)"}},
+		Tests: in("gateway", "TestNothingIsSaidOfEarlierForwards"),
+	},
+	{
+		Name:  "a slow client keeps a route closed that is well again",
+		Edits: []Edit{{In: "gateway.(*guard).probes", Old: "now-before < int64(openFor)", New: "before != 0"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestSlowProbeKeepsNoRouteClosed"}},
+	},
+	{
+		Name:  "all requests come in when a breaker is half open",
+		Edits: []Edit{{In: "gateway.(*guard).probes", Old: "now-before < int64(openFor)", New: "now-before < 0"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestHalfOpenBreaker"}},
+	},
+	{
+		Name:  "without a store nothing is answered while a breaker is open",
+		Edits: []Edit{{In: "gateway.(receiptStore).Read", Old: "rec.State = store.StateDone", New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestReceiptsAnswerWhileABreakerIsOpen"}},
 	},
 	{
 		Name:  "what is unknown is asked about by its clients alone",

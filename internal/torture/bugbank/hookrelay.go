@@ -172,4 +172,37 @@ var hookrelayMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.(*board).disable", Old: "true, health{}, -1", New: "true, health{}, t.version"}},
 		Tests: in("webhook", "TestEnabledMeanwhile"),
 	},
+	{
+		Name: "an outcome is written down before the request is made",
+		Edits: []Edit{{In: "webhook.(*Relay).deliver", Old: "d.answer = r.traced(ctx, d, &q)", New: `d.answer.Status, d.answer.At = 200, time.Now()
+	_ = r.settleRows(ctx, []*delivery{d}, r.rows(ctx, []*delivery{d}))
+	d.answer = r.traced(ctx, d, &q)`}},
+		Tests: onHookrelay("TestKilledAtEachWrite$/^pgxstore$"),
+	},
+	{
+		Name: "an outcome and its attempt are two transactions",
+		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: `return r.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, tx sqlplane.Runner) error {
+	return r.settleIn(ctx, tx, list, rows, held)
+})`, New: "return r.settleIn(ctx, r.db.Pool(), list, rows, held)"}},
+		Tests: onHookrelay("TestKilledAtEachPoint$/^SQLite$"),
+	},
+	{
+		Name:  "a relay that was stopped begins what it has claimed before",
+		Edits: []Edit{{In: "webhook.(*Relay).begin", Old: "held, done := r.holder.Use([]int{d.target.part})", New: "held, done := []hold.Part{{Number: d.target.part, Fence: 1}}, func() {}"}},
+		Tests: onHookrelay("TestStoppedAtEachPoint$/^pgxstore$"),
+	},
+	{
+		Name: "a relay that was stopped while it sends keeps an attempt of what another one has delivered",
+		Edits: []Edit{{
+			In:  "webhook.(*Relay).settleArrays",
+			Old: "`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed`, append(dialect.Arrays(rows), more...)...",
+			New: "`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed union all select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from ` + strings.Split(from, \" where \")[0] + ` where not exists (select 1 from once_webhook_delivery d where d.endpoint = x.endpoint and d.event = x.event)`, append(append(dialect.Arrays(rows), more...), dialect.Arrays(rows)...)...",
+		}},
+		Tests: onHookrelay("TestStoppedAtEachWrite$/^pgxstore$"),
+	},
+	{
+		Name:  "an endpoint is disabled for a failure of long ago, although it was delivered to since",
+		Edits: []Edit{{In: "webhook.(*Relay).hasSucceeded", Old: "yes = true", New: "yes = false"}},
+		Tests: onHookrelay("TestFailedLongAgo$/^SQLite$"),
+	},
 }

@@ -137,4 +137,14 @@ var hooksMutants = []Mutant{
 	var got int64`}},
 		Tests: hooksOn("TestReplayBesideSettle$/^pgxstore"),
 	},
+	{
+		Name:  "a period of events begins after the last one that looks older, although a clock has jumped",
+		Edits: []Edit{{In: "webhook.(*Endpoints).begin", Old: `events+">= ? order by id limit 1"`, New: `events+"< ? order by id desc limit 1"`}},
+		Tests: hooksOn("TestReplayAfterClockJump$/^SQLite$"),
+	},
+	{
+		Name:  "a period of events ends with the first one that looks later, although a clock has jumped",
+		Edits: []Edit{{In: "webhook.(*Endpoints).begin", Old: `events+"< ? order by id desc limit 1"`, New: `events+">= ? order by id limit 1"`}},
+		Tests: hooksOn("TestReplayAfterClockJump$/^SQLite$"),
+	},
 }

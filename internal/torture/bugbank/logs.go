@@ -39,7 +39,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "headers with a one-time password are exported",
-		Edits: []Edit{{In: "recorded.isSecret", Old: "return slices.Contains(secretWords, word)", New: "return word == secrets[0]"}},
+		Edits: []Edit{{In: "recorded.IsSecret", Old: "return slices.Contains(secretWords, word)", New: "return word == secrets[0]"}},
 		Tests: in("operate/recorded", "TestSecretsAreLeftOut"),
 	},
 	{
@@ -54,7 +54,7 @@ var logMutants = []Mutant{
 	},
 	{
 		Name:  "secrets are exported",
-		Edits: []Edit{{In: "recorded.FromCapture", Old: "isSecret(name) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
+		Edits: []Edit{{In: "recorded.FromCapture", Old: "IsSecret(name) || slices.ContainsFunc(redact, same)", New: "slices.ContainsFunc(redact, same)"}},
 		Tests: in("operate/recorded", "TestFileKeepsTheExactRequest"),
 	},
 	{

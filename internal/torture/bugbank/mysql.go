@@ -5,8 +5,8 @@ package bugbank
 var mysqlMutants = []Mutant{
 	{
 		Name:  "MySQL is not told the isolation",
-		Edits: []Edit{{In: "(*txn).claimByLock", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("InnoDB$/^MySQL"),
+		Edits: []Edit{{In: "(*txn).claimMySQL", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
+		Tests: isolation("InnoDB$"),
 	},
 	{
 		Name:  "who does not get MySQL's lock executes",
@@ -25,7 +25,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "timeouts have a type that MySQL refuses",
-		Edits: []Edit{{In: "(*txn).setTimeouts", Old: `limit = "cast(" + limit + " as unsigned)"`, New: `limit += ""`}},
+		Edits: []Edit{{In: "(*txn).timeoutsMySQL", Old: `limit = "cast(" + limit + " as unsigned)"`, New: `limit += ""`}},
 		Tests: mariadbTorture("TestTimeouts$/^MySQL$/^lock"),
 	},
 	{
@@ -83,12 +83,42 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a join of MySQL believes what its transaction sees",
-		Edits: []Edit{{In: "(*joined).claimByLock", Old: `+" for share nowait"`, New: ``}},
-		Tests: mariadbSQL("TestJoinAnOldTransaction$/^MySQL"),
+		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `mysqlRead+mysqlShare`, New: `mysqlRead`}},
+		Tests: mariadbSQL("TestJoinAnOldTransaction"),
 	},
 	{
 		Name:  "what a group refuses is not settled",
 		Edits: []Edit{{In: "sqlguard.answered", Old: `slices.Contains(mysqlRefusals, code) ||`, New: `slices.Contains(mysqlRefusals, code) || code == 3100 || code == 3101 ||`}},
 		Tests: mariadbSQL("TestAGroupRefusesACommit"),
+	},
+	{
+		Name:  "the lock is the last gatekeeper on MySQL and MariaDB",
+		Edits: []Edit{{In: "sqlstore.mysqlInsert", Old: `"insert into once_operation set "`, New: `"replace into once_operation set "`}},
+		Tests: mariadbSQL("TestTheKeyDecidesWithoutLocks"),
+	},
+	{
+		Name:  "several statements of the user travel in one packet",
+		Edits: []Edit{{In: "(*conn).oneStatement", Old: `ctx.Value(ownTextKey{}) != nil`, New: `true`}},
+		Tests: mariadbSQL("TestATextOfSeveralStatementsIsRefused"),
+	},
+	{
+		Name:  "the comment behind a statement of a batch takes COMMIT along",
+		Edits: []Edit{{In: "(*txn).lastMySQL", Old: `strings.Contains(w.SQL, "--")`, New: `false`}},
+		Tests: mariadbSQL("TestATextOfSeveralStatementsIsRefused"),
+	},
+	{
+		Name:  "a lost packet with a claim proves that nothing was applied",
+		Edits: []Edit{{In: "sqlstore.(*txn).ClaimsByCommit", Old: `|| t.batch`, New: ``}},
+		Tests: mariadbTorture("TestConformanceInnoDB$/^MariaDB$/^Faults$/^Loop"),
+	},
+	{
+		Name:  "a batch does not count the rows of its writes on MySQL and MariaDB",
+		Edits: []Edit{{In: "(*txn).lastMySQL", Old: `if w.Rows != 0 {`, New: `if w.Rows < 0 {`}},
+		Tests: mariadbTorture("TestConformanceInnoDB$/^MariaDB$/^Swap"),
+	},
+	{
+		Name:  "what is done and kept for ever is read by each look at what is unfinished",
+		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `"where state = ? and expires_at is null`, New: `"where state + 0 = ? and expires_at is null`}},
+		Tests: mariadbSQL("TestUnfinishedReadsNoTable"),
 	},
 }

@@ -7,6 +7,26 @@ func relayTest(test string) []Killer {
 // relayMutants are bugs of the relay of an outbox.
 var relayMutants = []Mutant{
 	{
+		Name:  "a transaction that has locked messages of some topics holds all others up",
+		Edits: []Edit{{In: "outbox.(*Relay).write", Old: "case over:", New: "case over && most > time.Hour:"}},
+		Tests: relayTest("TestRelayLockedRows$/^pgxstore"),
+	},
+	{
+		Name:  "an error of a publisher that cannot be read is read",
+		Edits: []Edit{{In: "outbox.(*Relay).answer", Old: "errs[i] = readable(err)", New: "errs[i] = err"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPublisherReturnsNilPointers"}},
+	},
+	{
+		Name:  "a destination puts a message off for years",
+		Edits: []Edit{{In: "outbox.(*Relay).next", Old: "After: min(after, maxAfterOfKey)", New: "After: after"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestDestinationAsksForYears"}},
+	},
+	{
+		Name:  "a commit behind that of another transaction wakes no relay",
+		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "added == r.wokenFor.Load() && now-r.wokenAt.Load() < int64(wakeAgain)", New: "added == r.wokenFor.Load()"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
+	},
+	{
 		Name:  "a message is delivered before the one that committed late",
 		Edits: []Edit{{In: "outbox.(*board).sort", Old: "unsure = append(unsure, it)", New: ""}},
 		Tests: relayTest("TestRelayLatePredecessor$/^pgxstore"),
@@ -38,7 +58,7 @@ var relayMutants = []Mutant{
 	},
 	{
 		Name:  "a message is removed before its delivery is confirmed",
-		Edits: []Edit{{In: "outbox.(*finisher).finish", Old: "case outcomeLeft, outcomeWaits:", New: "case outcomeWaits:"}, {In: "outbox.(*finisher).finish", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeLeft:"}},
+		Edits: []Edit{{In: "outbox.(*finisher).writeDown", Old: "case outcomeLeft, outcomeWaits:", New: "case outcomeWaits:"}, {In: "outbox.(*finisher).writeDown", Old: "case outcomeDelivered:", New: "case outcomeDelivered, outcomeLeft:"}},
 		Tests: relayTest("TestRelayUnavailable$/^SQLite$"),
 	},
 	{

@@ -176,8 +176,13 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a runner looks for sagas of the oldest tenant only",
-		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "list = append(list, fair...)", New: "_ = fair"}},
+		Edits: []Edit{{In: "saga.(*dueTable).look", Old: "for _, id := range oldest {", New: "list = nil\nfor _, id := range oldest {"}},
 		Tests: onSagas("TestTenantsInTurn$/^SQLite$"),
+	},
+	{
+		Name:  "a full node comes to the sagas of one definition only",
+		Edits: []Edit{{In: "saga.(*dueTable).fair", Old: "(t.first + 1) % len(t.names)", New: "0"}},
+		Tests: onSagas("TestDefinitionsInTurn$/^SQLite$"),
 	},
 	{
 		Name:  "a wake while a node works on the saga is lost",
@@ -202,7 +207,7 @@ var sagaMutants = []Mutant{
 	{
 		Name: "a saga that is woken while it runs takes the room of another one",
 		Edits: []Edit{
-			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, cap(w.free))", New: "w.r.due.look(ctx, free)"},
+			{In: "saga.(*watch).look", Old: "w.r.due.look(ctx, cap(w.free), free)", New: "w.r.due.look(ctx, free, free)"},
 			{In: "saga.(*watch).apart", Old: "err := w.r.due.push(ctx, id); err != nil", New: "err != nil"},
 		},
 		Tests: onSagas("TestWokenSagaKeepsNoOtherWaiting$/^SQLite$"),
@@ -334,7 +339,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a saga that has ended is behind its pivot for ever",
-		Edits: []Edit{{In: "dialect.UnfinishedUnder", Old: "expires_at is null and state <> 2 and scope >=", New: "scope >="}, {In: "saga.(*run).change", Old: "s.point(e.state == store.StateDone)", New: "s.point(false)"}},
+		Edits: []Edit{{In: "dialect.unfinished", Old: `" indexed by once_operation_unfinished where expires_at is null and state <> 2"`, New: `" where 1 = 1"`}, {In: "saga.(*run).change", Old: "s.point(e.state == store.StateDone)", New: "s.point(false)"}},
 		Tests: onSagas("TestGauges$/^SQLite$"),
 	},
 	{

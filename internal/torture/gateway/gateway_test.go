@@ -130,7 +130,7 @@ func (u unlocked[TX]) Swap(ctx context.Context, c store.Change) (store.Record, e
 // newGateway returns a gateway in front of a service. It has no store if ops is nil.
 func newGateway(s serving, db *sql.DB, ops store.Operations, policy gateway.Policy, at func(string)) (*gateway.Gateway, error) {
 	cfg := gateway.Config{
-		Upstream: &url.URL{Scheme: "http", Host: "service"}, Principal: oncehttp.SharedPrincipal(),
+		Name: "service", Upstream: &url.URL{Scheme: "http", Host: "service"}, Principal: oncehttp.SharedPrincipal(),
 		Receipts: unstruck{receipts{db}}, Engine: once.Config{Observer: once.Discard},
 		Routes: []gateway.Route{{Pattern: "POST /pay", OnUnknown: policy, Timeout: 300 * time.Millisecond}},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

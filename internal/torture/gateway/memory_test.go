@@ -83,7 +83,7 @@ func TestMemoryIsFlat(t *testing.T) { // by itself: it counts what the process h
 	u, err := url.Parse(service.URL)
 	must(t, err)
 	g, err := gateway.New(gateway.Config{
-		Upstream: u, Principal: oncehttp.SharedPrincipal(), Engine: once.Config{Observer: once.Discard},
+		Name: "service", Upstream: u, Principal: oncehttp.SharedPrincipal(), Engine: once.Config{Observer: once.Discard},
 		Store:  lease.New(memstore.New(), lease.Config{Log: slog.New(slog.DiscardHandler)}),
 		Routes: []gateway.Route{{Pattern: "POST /pay", MaxRequest: 2 * upload, Timeout: time.Hour}},
 	})

@@ -21,8 +21,9 @@ type plan struct {
 	Database harness.Database
 	URL      string
 	TTL      time.Duration
-	At       int64 // it is killed at this point, see strikes, or stopped; 0: never
+	At       int64 // it is killed at this point, see walk, or stopped; 0: never
 	Stop     bool
+	Sockets  bool // points are those of its connections to endpoints, and not of its statements
 	NoFiles  bool // from the moment at which it holds its parts until SIGUSR1; then it prints a line for each request that it could not make
 }
 
@@ -33,12 +34,16 @@ func (p plan) CarryOut(opening context.Context) error {
 	if p.NoFiles {
 		cfg.Observer = newStarved()
 	}
+	w := &walk{plan: p}
+	if p.At > 0 {
+		cfg.Tracer = w
+	}
 	return p.Database.Use(opening,
 		func(s harness.Store[pgx.Tx]) error {
-			return webhook.New[pgx.Tx](watched[pgx.Tx]{s, strikes(p.At, p.Stop)}, config(p.URL)).Relay(cfg).Run(ctx)
+			return w.run(ctx, webhook.New[pgx.Tx](watched[pgx.Tx]{s, w.watch()}, config(p.URL)).Relay(cfg))
 		},
 		func(s harness.Store[*sql.Tx]) error {
-			return webhook.New[*sql.Tx](watched[*sql.Tx]{s, strikes(p.At, p.Stop)}, config(p.URL)).Relay(cfg).Run(ctx)
+			return w.run(ctx, webhook.New[*sql.Tx](watched[*sql.Tx]{s, w.watch()}, config(p.URL)).Relay(cfg))
 		})
 }
 

@@ -1,16 +1,16 @@
 package hookrelay
 
 import (
+	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/webhook"
-
-	"context"
 )
 
 // TestLockedEndpoint: while the row of an endpoint that is to be disabled is locked by another transaction, the outcomes of others are written down, and others
@@ -47,5 +47,36 @@ func TestLockedEndpoint(t *testing.T) {
 			return nil
 		}))
 		seen.wait(t, webhook.EventDisabled, "ep_locked", 1)
+	})
+}
+
+// TestFailedLongAgo: an endpoint that has failed long ago, and was delivered to since, is not disabled when it fails again, although the relay that had delivered was killed before it
+// wrote down how the endpoint is doing. Its owner hears nothing.
+func TestFailedLongAgo(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const day = 24 * time.Hour
+		g := newGround(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
+		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
+			return map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[n <= 2]
+		})
+		g.exec(t, "insert into once_webhook_state (endpoint, part, failures, failing_since, told) values (1, 1, 1, AGO(?), 0)", (6 * day).Microseconds())
+		g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause) values (1, 1000, AGO(?), 1, 200, '', 0, ?, false, '')", (5 * day).Microseconds(), []byte{})
+		g.send(t, "a", "e", 1)
+		seen := newEvents()
+		stop := g.start(t, nil, webhook.RelayConfig{Observer: seen, Schedule: soon(10)})
+		seen.wait(t, webhook.EventDelivered, "ep_1", 1)
+		stop()
+		if n := g.count(t, "select count(*) from once_webhook_endpoint where disabled_at is not null"); n > 0 || seen.count(webhook.EventDisabled) > 0 {
+			t.Error("it is disabled")
+		}
+		if n := g.count(t, "select count(*) from once_webhook_event where uid <> 'e-0'"); n > 0 {
+			t.Error("its owner was told")
+		}
+		if n := g.count(t, "select count(*) from once_webhook_state"); n > 0 {
+			t.Error("it still counts as failing")
+		}
 	})
 }

@@ -5,15 +5,18 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 func names(list []operate.Operation) (all []string) {
@@ -172,4 +175,65 @@ func TestAuditPages(t *testing.T) {
 			t.Errorf("%+v %+v", first, rest)
 		}
 	})
+}
+
+// TestListMost: a list that reads a few rows at a time, to find some of them, lists each key once and says where it was cut; and a search
+// that looks in a few scopes at a time finds a key in each.
+func TestListMost(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, func(t *testing.T, g *testDB) {
+		const scopes, keys = 7, 5
+		for s := range scopes {
+			for k := range keys {
+				state, expires := []store.State{store.StateDone, store.StateUnknown, store.StateRunning}[(s+k)%3], "null"
+				if state == store.StateDone {
+					expires = g.later()
+				}
+				g.exec(t, "insert into once_operation (scope, key, state, claim, since, expires_at, name) values ($1, $2, $3, $4, "+g.now()+", "+expires+", $5)",
+					"t"+strconv.Itoa(s%2)+" route "+strconv.Itoa(s), "k"+strconv.Itoa(k), int64(state), []byte{1}, strconv.Itoa(k))
+			}
+		}
+		for _, f := range []operate.KeyFilter{{}, {State: "unknown"}, {State: "running"}, {State: "done"}, {Name: "3"}, {ScopePrefix: "t1 "}, {ScopePrefix: "t1 ", State: "unknown"}} {
+			want := g.pages(t, f, 100)
+			for _, f.Most = range []int{1, 4, 1000} {
+				for _, limit := range []int{1, 3, 100} {
+					if got := g.pages(t, f, limit); !slices.Equal(got, want) || len(want) == 0 {
+						t.Errorf("%+v, %d at once: %q, want %q", f, limit, got, want)
+					}
+				}
+			}
+			f.Most, f.Limit = 1, 100
+			if p, err := g.keys.List(t.Context(), f); err != nil || !p.Cut || len(p.Items) > 2 {
+				t.Errorf("%+v: %d items, cut: %t, %v", f, len(p.Items), p.Cut, err)
+			}
+		}
+		for _, prefix := range []string{"", "t1 ", "t2 "} {
+			for _, most := range []int{0, 1, 3} {
+				f, n := operate.KeyFilter{ScopePrefix: prefix, Most: most}, 0
+				for pages := 0; ; pages++ {
+					p, err := g.keys.Search(t.Context(), "k2", f)
+					must(t, err)
+					for _, op := range p.Items {
+						if n++; op.Key != "k2" || !strings.HasPrefix(op.Scope, prefix) {
+							t.Errorf("%q is found in %q", op.Key, op.Scope)
+						}
+					}
+					if f.After = p.Next; p.Next == "" || pages > scopes {
+						break
+					}
+				}
+				if want := map[string]int{"": scopes, "t1 ": scopes / 2}[prefix]; n != want {
+					t.Errorf("%q by %d: %d found, want %d", prefix, most, n, want)
+				}
+			}
+		}
+	})
+}
+
+// now and later are times as the database stores them.
+func (g *testDB) now() string { return dialect.Text(g.dialect, "NOW") }
+
+func (g *testDB) later() string {
+	return strings.ReplaceAll(dialect.Text(g.dialect, "AGO(?)"), map[bool]string{true: "$1", false: "?"}[g.dialect == sqlplane.PostgreSQL], "-3600000000")
 }

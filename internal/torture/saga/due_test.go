@@ -186,10 +186,30 @@ func woken[TX any](t *testing.T, s system[TX]) {
 // TestTenantsInTurn: a tenant with many sagas that are due does not keep those of another one waiting.
 func TestTenantsInTurn(t *testing.T) {
 	testenv.Both(t)
-	on(t, tenantsInTurn[pgx.Tx], tenantsInTurn[*sql.Tx])
+	const many = 40
+	wanted := []started{{"first", "large", many}, {"first", "small", 2}}
+	on(t, func(t *testing.T, s system[pgx.Tx]) { comesSoon(t, s, "small", wanted...) }, func(t *testing.T, s system[*sql.Tx]) { comesSoon(t, s, "small", wanted...) })
 }
 
-func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
+// TestDefinitionsInTurn: neither does a definition with many tenants those of another definition.
+func TestDefinitionsInTurn(t *testing.T) {
+	testenv.Both(t)
+	var wanted []started
+	for i := range 10 {
+		wanted = append(wanted, started{"first", fmt.Sprint("large ", i), 3})
+	}
+	wanted = append(wanted, started{"second", "small", 2})
+	on(t, func(t *testing.T, s system[pgx.Tx]) { comesSoon(t, s, "small", wanted...) }, func(t *testing.T, s system[*sql.Tx]) { comesSoon(t, s, "small", wanted...) })
+}
+
+// started are so many sagas of a definition and a tenant.
+type started struct {
+	name, tenant string
+	n            int
+}
+
+// comesSoon starts sagas, runs them on a node with little room, and wants those of a tenant to be among the first half.
+func comesSoon[TX any](t *testing.T, s system[TX], small string, wanted ...started) {
 	var mu sync.Mutex
 	var order []string
 	note := saga.Call("note", func(_ context.Context, _, tenant string) (string, error) {
@@ -198,31 +218,31 @@ func tenantsInTurn[TX any](t *testing.T, s system[TX]) {
 		order = append(order, tenant)
 		return "", nil
 	}).SafeToRepeat()
-	d := saga.New("fair", func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }, note)
-	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, d)
-	start := func(tenant string, n int) {
-		for i := range n {
+	flow := func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }
+	defs := map[string]*saga.Definition[string, string]{"first": saga.New("first", flow, note), "second": saga.New("second", flow, note)}
+	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, defs["first"], defs["second"])
+	all := 0
+	for _, w := range wanted {
+		for i := range w.n {
 			tx, commit, err := s.begin(t.Context())
 			must(t, err)
-			_, err = saga.Start(t.Context(), r, tx, d, saga.ID{Tenant: tenant, Key: fmt.Sprint(i)}, tenant)
+			_, err = saga.Start(t.Context(), r, tx, defs[w.name], saga.ID{Tenant: w.tenant, Key: fmt.Sprint(i)}, w.tenant)
 			must(t, errors.Join(err, commit()))
 		}
+		all += w.n
 	}
-	const many = 40
-	start("large", many)
-	start("small", 2)
 	stop := runs(t, r)
 	harness.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(order) < many+2 {
+		if len(order) < all {
 			return fmt.Errorf("%d sagas have run", len(order))
 		}
 		return nil
 	})
 	stop()
-	if last := len(order) - 1 - slices.Index(reversed(order), "small"); last > many/2 {
-		t.Errorf("the small tenant was the %dth of %d: %s", last, len(order), strings.Join(order, " "))
+	if last := len(order) - 1 - slices.Index(reversed(order), small); last > all/2 {
+		t.Errorf("the small tenant was the %dth of %d: %s", last, len(order), strings.Join(order, ", "))
 	}
 }
 

@@ -59,7 +59,7 @@ type innodb struct {
 }
 
 var (
-	onMariaDB = innodb{false, testenv.SharedMariaDB, testenv.NewMariaDB, "COMMIT; END", "SET STATEMENT max_statement_time = 0.02 FOR SELECT SLEEP(2)"}
+	onMariaDB = innodb{false, testenv.SharedMariaDB, testenv.NewMariaDB, "\x03COMMIT", "SET STATEMENT max_statement_time = 0.02 FOR SELECT SLEEP(2)"}
 	onMySQL   = innodb{true, testenv.SharedMySQL, testenv.NewMySQL, "\x03COMMIT",
 		"SELECT /*+ MAX_EXECUTION_TIME(20) */ count(*) FROM " + sequence(1000) + ", " + sequence(999) + "2, " + sequence(998) + "3"} // SLEEP ends without an error
 )

@@ -16,15 +16,12 @@ import (
 
 // beside is a store and a lock that another transaction of its database has.
 type beside struct {
-	db       *sql.DB
-	s        *sqlstore.Store
-	observer func(once.Event)
+	db *sql.DB
+	s  *sqlstore.Store
 }
 
-func (b beside) Observe(_ context.Context, e once.Event) { b.observer(e) }
-
 func (b beside) do(ctx context.Context, op once.Operation) error {
-	e := once.New(b.s, once.Config{Observer: b}) // a new engine has seen nothing
+	e := once.New(b.s, once.Config{}) // a new engine has seen nothing
 	_, err := once.Do(ctx, e, op, func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, effect(ctx, tx, op.Key) })
 	return err
 }
@@ -70,41 +67,39 @@ func TestALockIsNoOutage(t *testing.T) {
 		entry   = "select expires_at from once_operation force index (once_operation_expires_at) where expires_at = 1000 lock in share mode"
 		table   = "lock tables once_operation write, effect write"
 
-		inFlight = "in_flight"
-		busy     = "busy"
-		left     = "left"
+		busy = "busy"
+		left = "left"
 	)
 	op := func(key string) once.Operation { return once.Operation{Scope: "s", Key: key} }
 	cases := map[string]struct {
-		lock                 string
-		do                   func(ctx context.Context, b beside) error
-		onMariaDB, onMySQL   string
-		waits, waitsOnlyHere bool // an Operation.Wait is waited for; on MariaDB only
+		lock string
+		do   func(ctx context.Context, b beside) error
+		want string
 	}{
-		"a claim, its gap":   {lock: gap, onMariaDB: inFlight, onMySQL: busy, waits: true, waitsOnlyHere: true, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("new")) }},
-		"a claim, the row":   {lock: row, onMariaDB: inFlight, onMySQL: inFlight, waits: true, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("expired")) }},
-		"a claim, its index": {lock: place, onMariaDB: inFlight, onMySQL: inFlight, waits: true, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("expired")) }},
-		"a claim, the table": {lock: table, onMariaDB: busy, onMySQL: busy, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("new")) }},
-		"a join, its gap":    {lock: gap, onMariaDB: inFlight, onMySQL: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("new")) }},
-		"a join, the row":    {lock: row, onMariaDB: inFlight, onMySQL: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("expired")) }},
-		"a join, its index":  {lock: place, onMariaDB: inFlight, onMySQL: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("expired")) }},
-		"a look-up, the table": {lock: table, onMariaDB: busy, onMySQL: busy, do: func(ctx context.Context, b beside) error {
+		"a claim, its gap":   {lock: gap, want: busy, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("new")) }},
+		"a claim, the row":   {lock: row, want: busy, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("expired")) }},
+		"a claim, its index": {lock: place, want: busy, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("expired")) }},
+		"a claim, the table": {lock: table, want: busy, do: func(ctx context.Context, b beside) error { return b.do(ctx, op("new")) }},
+		"a join, its gap":    {lock: gap, want: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("new")) }},
+		"a join, the row":    {lock: row, want: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("expired")) }},
+		"a join, its index":  {lock: place, want: busy, do: func(ctx context.Context, b beside) error { return b.join(ctx, op("expired")) }},
+		"a look-up, the table": {lock: table, want: busy, do: func(ctx context.Context, b beside) error {
 			_, err := b.s.Read(ctx, store.ID{Scope: "s", Key: "done"})
 			return err
 		}},
-		"a swap, its gap": {lock: gap, onMariaDB: "taken", onMySQL: busy, do: func(ctx context.Context, b beside) error {
+		"a swap, its gap": {lock: gap, want: busy, do: func(ctx context.Context, b beside) error {
 			return b.swap(ctx, store.Expect{}, store.ID{Scope: "s", Key: "new"})
 		}},
-		"a swap, its index": {lock: place, onMariaDB: "taken", onMySQL: "taken", do: func(ctx context.Context, b beside) error {
+		"a swap, its index": {lock: place, want: busy, do: func(ctx context.Context, b beside) error {
 			return b.swap(ctx, store.Expect{}, store.ID{Scope: "s", Key: "expired"})
 		}},
-		"a resolution, the row": {lock: heldRow, onMariaDB: busy, onMySQL: busy, do: func(ctx context.Context, b beside) error {
+		"a resolution, the row": {lock: heldRow, want: busy, do: func(ctx context.Context, b beside) error {
 			return b.swap(ctx, store.Expect{Fence: 1}, store.ID{Scope: "s", Key: "held"})
 		}},
-		"a renewal, the row": {lock: heldRow, onMariaDB: busy, onMySQL: busy, do: renewHeld},
-		"a sweep, the row":   {lock: row, onMariaDB: left, onMySQL: left, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
-		"a sweep, its index": {lock: entry, onMariaDB: left, onMySQL: left, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
-		"a sweep, the table": {lock: table, onMariaDB: busy, onMySQL: busy, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
+		"a renewal, the row": {lock: heldRow, want: busy, do: renewHeld},
+		"a sweep, the row":   {lock: row, want: left, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
+		"a sweep, its index": {lock: entry, want: left, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
+		"a sweep, the table": {lock: table, want: busy, do: func(ctx context.Context, b beside) error { return b.sweep(ctx, nil) }},
 		"a replay, the row":  {lock: "select 1 from once_operation where `key` = 'done' for update", do: func(ctx context.Context, b beside) error { return b.do(ctx, op("done")) }},
 	}
 	onInnoDB(t, func(t *testing.T, on innodb) {
@@ -114,43 +109,23 @@ func TestALockIsNoOutage(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // nothing waits for that long
 				defer cancel()
 				db, s := on.open(t, "?innodb_lock_wait_timeout=1&lock_wait_timeout=1", nil)
-				b := beside{db, s, func(once.Event) {}}
+				b := beside{db, s}
 				prepareBeside(ctx, t, b)
 				run(t, db, "insert into once_operation (scope, `key`, state, claim, since, expires_at) values ('s', 'expired', 2, 'x', 0, 1000)")
 				other := lockBeside(ctx, t, b, c.lock)
-				want := c.onMariaDB
-				if on.mysql {
-					want = c.onMySQL
-				}
 				err := c.do(ctx, b)
 				got := ""
 				switch {
 				case errors.Is(err, errNothingSwept):
 					got = left
-				case once.CodeOf(err) == once.CodeInFlight:
-					got = inFlight
 				case err != nil:
 					got = store.KindOf(err).String()
 				}
-				if got != want || once.CodeOf(err) != "" && once.EffectOf(err) != once.EffectNotApplied {
-					t.Errorf("%v, want %q", err, want)
-				}
-				if c.waits && (!on.mysql || !c.waitsOnlyHere) {
-					// The lock is let go while the call waits.
-					met := false
-					b.observer = func(e once.Event) {
-						if e.Type == once.EventWaiting {
-							met = true
-							run(t, other, "rollback")
-						}
-					}
-					if err := b.do(ctx, once.Operation{Scope: "s", Key: map[bool]string{true: "new", false: "expired"}[c.lock == gap], Wait: time.Minute}); err != nil || !met {
-						t.Errorf("with time to wait: %v; it has waited: %t", err, met)
-					}
-					return
+				if got != c.want || once.CodeOf(err) != "" && once.EffectOf(err) != once.EffectNotApplied {
+					t.Errorf("%v, want %q", err, c.want)
 				}
 				run(t, other, "rollback", "unlock tables")
-				if want == "" {
+				if c.want == "" {
 					return
 				}
 				if err := c.do(ctx, b); err != nil {

@@ -86,7 +86,7 @@ func openBeside(ctx context.Context, t *testing.T, src source) beside {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := beside{db, s, func(once.Event) {}}
+	b := beside{db, s}
 	if rec, err := s.Read(ctx, store.ID{Scope: "s", Key: "held"}); err != nil || rec.State == store.StateAbsent {
 		prepareBeside(ctx, t, b)
 	}

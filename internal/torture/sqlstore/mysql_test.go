@@ -296,7 +296,12 @@ func TestMySQLPrimaryKeys(t *testing.T) {
 // TestMySQLClaimsKnowTheLastHolder: which transaction gets the claim sees what its last holder has committed,
 // although it has asked for both at once. Here it is made to wait, in place of being refused.
 func TestMySQLClaimsKnowTheLastHolder(t *testing.T) {
-	db, s := onMySQL.open(t, "", nil)
+	testenv.Both(t)
+	onInnoDB(t, knowTheLastHolder)
+}
+
+func knowTheLastHolder(t *testing.T, on innodb) {
+	db, s := on.open(t, "", nil)
 	ctx := t.Context()
 	id := store.ID{Scope: "s", Key: "k"}
 	holder, _, err := s.Begin(ctx, store.BeginOptions{ID: id})

@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -16,7 +17,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// TestLibrariesOfNPM: the libraries of Standard Webhooks and of GitHub for Node verify what is signed here and nothing else, and what they sign is verified here.
+// TestLibrariesOfNPM: the libraries of Standard Webhooks, GitHub and Shopify for Node verify what is signed here and nothing else, and what the first two sign is verified here.
 func TestLibrariesOfNPM(t *testing.T) {
 	testenv.Prove(t)
 	testenv.Need(t, "node", "npm")
@@ -25,6 +26,7 @@ func TestLibrariesOfNPM(t *testing.T) {
 		ID      string            `json:"id"`
 		Headers map[string]string `json:"headers"`
 		GitHub  string            `json:"github"`
+		Shopify string            `json:"shopify"`
 		Body    string            `json:"body"`
 	}
 	var requests []request
@@ -39,7 +41,7 @@ func TestLibrariesOfNPM(t *testing.T) {
 			mac.Write([]byte(body))
 			r := request{
 				secret, "msg_1", map[string]string{"webhook-id": "msg_1", "webhook-timestamp": h.Get(webhook.HeaderTimestamp), "webhook-signature": h.Get(webhook.HeaderSignature)},
-				"sha256=" + hex.EncodeToString(mac.Sum(nil)), body,
+				"sha256=" + hex.EncodeToString(mac.Sum(nil)), base64.StdEncoding.EncodeToString(mac.Sum(nil)), body,
 			}
 			if !good {
 				r.Body = " " + body
@@ -63,7 +65,7 @@ func TestLibrariesOfNPM(t *testing.T) {
 	}
 	run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	var answers []struct {
-		Standard, GitHub                  bool
+		Standard, GitHub, Shopify         bool
 		Stamp, Signature, GitHubSignature string
 	}
 	must(t, json.Unmarshal(run("node", "compare.mjs", "requests.json"), &answers))
@@ -72,8 +74,9 @@ func TestLibrariesOfNPM(t *testing.T) {
 	}
 	for i, a := range answers {
 		r, good := requests[i], i%2 == 0
-		if a.Standard != good || a.GitHub != good {
-			t.Errorf("%d: the libraries say %v and %v, want %v", i, a.Standard, a.GitHub, good)
+		_, err := webhook.Shopify(r.Secret).Verify(http.Header{"X-Shopify-Hmac-Sha256": {r.Shopify}}, []byte(r.Body))
+		if a.Standard != good || a.GitHub != good || a.Shopify != good || (err == nil) != good {
+			t.Errorf("%d: the libraries say %v, %v and %v, want %v; of Shopify's this one says %v", i, a.Standard, a.GitHub, a.Shopify, good, err)
 		}
 		h := http.Header{webhook.HeaderID: {r.ID}, webhook.HeaderTimestamp: {a.Stamp}, webhook.HeaderSignature: {a.Signature}, "X-Hub-Signature-256": {a.GitHubSignature}}
 		agree(t, i, webhook.Standard(r.Secret), h, []byte(r.Body))

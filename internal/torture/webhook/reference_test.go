@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 
 	dnyssrf "code.dny.dev/ssrf"
 	"github.com/google/go-github/v74/github"
+	"github.com/slack-go/slack"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	stripe "github.com/stripe/stripe-go/v85/webhook"
 
@@ -114,6 +117,39 @@ func TestGitHubLibrary(t *testing.T) {
 	}
 	if good != 2 {
 		t.Errorf("%d were good, want that of the documentation, twice", good)
+	}
+}
+
+// TestSlackLibrary: a library for Slack and this one say the same of each signature and each time.
+func TestSlackLibrary(t *testing.T) {
+	const secret = "8f742231b10e8888abcd99yyyzzz85a5"
+	good := 0
+	for i, body := range bodies() {
+		for _, at := range []time.Time{time.Now(), time.Now().Add(-10 * time.Minute)} {
+			stamp := fmt.Sprint(at.Unix())
+			mac := hmac.New(sha256.New, []byte(secret))
+			mac.Write([]byte("v0:" + stamp + ":"))
+			mac.Write(body)
+			sum := "v0=" + hex.EncodeToString(mac.Sum(nil))
+			for _, signature := range []string{sum, sum[:40], "v0=", "v0=zz", ""} {
+				h := http.Header{"X-Slack-Signature": {signature}, "X-Slack-Request-Timestamp": {stamp}}
+				theirs, err := slack.NewSecretsVerifier(h, secret)
+				if err == nil {
+					_, _ = theirs.Write(body)
+					err = theirs.Ensure()
+				}
+				_, ours := webhook.Slack("other", secret).Verify(h, body)
+				if (err == nil) != (ours == nil) {
+					t.Errorf("%d %s at %s: the library says %v, and this one %v", i, signature, stamp, err, ours)
+				}
+				if ours == nil {
+					good++
+				}
+			}
+		}
+	}
+	if good != len(bodies()) {
+		t.Errorf("%d were good", good)
 	}
 }
 

@@ -128,7 +128,7 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 		return []string{"gateway", "--config", path + ".yaml", "--upstream", "http://" + f.Shop.Address(), "--admin", "127.0.0.1:0"}
 	})
 	f.Gateway.Log = log
-	text := fmt.Sprintf(gatewayFile, killstorm.TenantHeader, src.url, lease, f.Path, policy)
+	text := fmt.Sprintf(gatewayFile, filepath.Base(path), killstorm.TenantHeader, src.url, lease, f.Path, policy)
 	if policy == gateway.PolicyCheck {
 		text += fmt.Sprintf("  receipt: %q\n", books)
 	}
@@ -139,9 +139,9 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 // has 15 s.
 const lease = "300ms"
 
-// gatewayFile is the configuration of a gateway. The gateways share a store, and each has a route of its own: another gateway with its route
-// would ask the receipts of another shop.
+// gatewayFile is the configuration of a gateway. The gateways share a store, and each has the name of its shop.
 const gatewayFile = `gateway:
+  name: %s
   principal: {header: %s, trusted_from: [127.0.0.0/8]}
   store: %q
   lease: %s

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -21,11 +22,14 @@ import (
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store/sqlplane"
 )
 
 // config is the part "gateway" of once.yaml. docs/gateway-daemon.md lists every setting with its default.
 type config struct {
+	Name           string    `yaml:"name"` // of the service
 	Upstream       string    `yaml:"upstream"`
 	Principal      principal `yaml:"principal"`
 	Anyone         bool      `yaml:"anyone"` // a short form of principal: {anyone: true}
@@ -62,6 +66,7 @@ type route struct {
 	FailAfter         duration      `yaml:"fail_after"`
 	Optional          bool          `yaml:"optional"`
 	Timeout           duration      `yaml:"timeout"`
+	BodyTimeout       duration      `yaml:"body_timeout"`
 	Wait              duration      `yaml:"wait"`
 	Retain            duration      `yaml:"retain"`
 	KeyTime           bool          `yaml:"key_time"`
@@ -82,6 +87,7 @@ type databaseWait struct {
 
 // Defaults of the file.
 const (
+	defaultName         = "service"
 	defaultStore        = "sqlite:once-gateway.db"
 	storeReceipt        = "receipt" // keep nothing: the receipts decide alone
 	defaultListen       = "127.0.0.1:8080"
@@ -116,7 +122,7 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 		}
 		src.file = file
 		if n := src.find("$.gateway"); n != nil && n.Type() != ast.NullType {
-			if err := yaml.NodeToValue(n, cfg, yaml.Strict()); err != nil {
+			if err := decode(n, cfg); err != nil {
 				return nil, nil, src.show(err)
 			}
 		}
@@ -154,10 +160,26 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 	return cfg, src, nil
 }
 
+// decode reads the settings. Package yaml panics at some tags that do not fit.
+func decode(n ast.Node, cfg *config) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = mistake(n, "something in here cannot be read. Try: leaving out tags such as !!int")
+		}
+	}()
+	return yaml.NodeToValue(n, cfg, yaml.Strict())
+}
+
+// name is that of a service, as package gateway has it. Config.Name says what it is for.
+var name = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
+
 // check returns what is wrong about settings that fit their types.
 func (c *config) check(src *source) error {
 	if _, err := c.upstream(); err != nil {
 		return src.at(err.Error(), "upstream")
+	}
+	if !name.MatchString(c.Name) {
+		return src.at("a name has at most 64 letters, digits, '-', '_' and '.'", "name")
 	}
 	p := &c.Principal
 	switch isAnyone := c.Anyone || p.Anyone; {
@@ -168,9 +190,9 @@ func (c *config) check(src *source) error {
 	case !isAnyone && len(p.TrustedFrom) == 0:
 		return src.at("a header is believed from no address. Try: trusted_from with the networks of the proxies that set it", "principal.header", "principal")
 	}
-	for name, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
+	for setting, address := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), name)
+			return src.at(fmt.Sprintf("%q is not an address such as 127.0.0.1:8080", address), setting)
 		}
 	}
 	if err := c.checkDatabases(src); err != nil {
@@ -179,8 +201,8 @@ func (c *config) check(src *source) error {
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "") {
 		return src.at("tls needs cert and key, the names of two files", "tls")
 	}
-	if ttl := time.Duration(c.Lease); ttl < 100*time.Millisecond {
-		return src.at("a lease is 100ms at least", "lease")
+	if ttl := time.Duration(c.Lease); ttl < lease.ShortestTTL || ttl > lease.DefaultMaxDuration {
+		return src.at("a lease is between 100ms and 1h", "lease")
 	}
 	if err := checkRetain(time.Duration(c.Retain)); err != nil {
 		return src.at(err.Error(), "retain")
@@ -200,8 +222,11 @@ func (c *config) checkDatabases(src *source) error {
 		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
 	}
 	if c.Store != storeReceipt {
-		if _, err := cli.ParseSource(c.Store); err != nil {
+		switch db, err := cli.ParseSource(c.Store); {
+		case err != nil:
 			return src.at("this is no database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+		case db.Dialect != sqlplane.SQLite && c.Name == "": // the address of a service changes, and is 127.0.0.1 for each sidecar
+			return src.at("other services may share this store, and would share keys with this one. Try: name with the name of the service, such as name: payments", "store")
 		}
 	}
 	if c.Receipt != "" {
@@ -260,7 +285,7 @@ func (c *config) upstream() (*url.URL, error) {
 // fixed are the settings that a reload cannot change, by their names.
 func (c *config) fixed() map[string]any {
 	return map[string]any{
-		"listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
+		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
 		"drain_wait": *c.DrainWait, "drain_timeout": c.DrainTimeout,
 	}
 }
@@ -268,7 +293,7 @@ func (c *config) fixed() map[string]any {
 // unchanged returns an error if a reload to c would need a restart.
 func (c *config) unchanged(old *config, src *source) error {
 	before := old.fixed()
-	for _, name := range []string{"listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
+	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
 		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
 			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
 		}
@@ -280,15 +305,18 @@ func (c *config) unchanged(old *config, src *source) error {
 func (c *config) gatewayConfig() gateway.Config {
 	u, _ := c.upstream() // it was checked
 	cfg := gateway.Config{
-		Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
+		Name: cmp.Or(c.Name, defaultName), Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
 	}
 	if cfg.Principal = oncehttp.SharedPrincipal(); c.Principal.Header != "" {
 		cfg.Principal = gateway.HeaderPrincipal(c.Principal.Header, prefixes(c.Principal.TrustedFrom)...)
 	}
+	if u, err := url.Parse(c.Receipt); err == nil && isEndpoint(c.Receipt) && len(u.Path) > 1 {
+		cfg.Hidden = []string{u.Path}
+	}
 	for _, r := range c.Routes {
 		cfg.Routes = append(cfg.Routes, gateway.Route{
 			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
-			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), Wait: time.Duration(r.Wait),
+			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), BodyTimeout: time.Duration(r.BodyTimeout), Wait: time.Duration(r.Wait),
 			Retain: time.Duration(r.Retain), KeyTime: r.KeyTime, MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
 		})
 	}
@@ -331,12 +359,12 @@ func (s *source) at(text string, settings ...string) error {
 
 // show is err with its place in the file.
 func (s *source) show(err error) error {
-	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}xxxxx${2}")), "\n"))
+	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}${3}xxxxx${2}")), "\n"))
 	return &fileError{s.name, text}
 }
 
 // password finds those of URLs: an error shows the lines around it, and goes to a log.
-var password = regexp.MustCompile(`(://[^\s/:@]*:|password=)[^\s@&]*(@|&|\b)`)
+var password = regexp.MustCompile(`(://[^\s/:@]*:)[^\s@]*(@)|(password=)[^\s&]*`)
 
 // fileError is a mistake in the file, with line and caret. It is one of the command line.
 type fileError struct{ name, text string }

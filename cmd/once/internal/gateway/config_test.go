@@ -39,7 +39,7 @@ func TestGatewayConfig(t *testing.T) {
 		"principal: anyone":   strings.Replace(example, principal, "principal: {anyone: true}", 1),
 		"endpoint":            strings.Replace(example, "postgres://gateway@db/app", "http://127.0.0.1:3000/once-receipt", 1),
 		"store: receipt":      example + "  store: receipt\n",
-		"store: postgres":     example + "  store: postgres://gateway@db/gateway\n",
+		"store: postgres":     example + "  store: postgres://gateway@db/gateway\n  name: payments\n",
 		"with other settings": "db: sqlite:app.db\nby: ada\n" + example,
 	} {
 		cfg, err := checked(file(t, text), flags{})
@@ -81,8 +81,12 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  retain: 1s\n", "[5:11]", "minute"},
 		{head + "  receipts_kept: 24h\n  store: receipt\n  routes:\n  - {match: POST /a, retain: 48h}\n", "[8:", "receipts for 24h"},
 		{head + "  store: none\n", "", ""}, // the path of a file
+		{head + "  store: postgres://ada:secret@db/gateway\n", "[5:10]", "share keys"},
+		{head + "  name: a b\n", "[5:9]", "64 letters"},
 		{head + "  store: user:password@db\n", "[5:10]", "no database"},
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
+		{head + "  lease: 2h\n", "[5:10]", "1h"},
+		{head + "  lease: 10ms\n", "[5:10]", "http://127.0.0.1:3000\n"},
 		{head + "  listen: 8080\n", "[5:11]", "address"},
 		{head + "  tls: {cert: a}\n", "[5:", "cert and key"},
 		{head + "  tls: {cert: a, key: b}\n", "[5:", "no such file"},
@@ -92,6 +96,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"gateway:\n  upstream: http://127.0.0.1\n  principal: {header: X-Tenant}\n", "[3:23]", "from no address"},
 		{"gateway:\n  upstream: http://127.0.0.1\n  anyone: true\n  store: receipt\n", "[4:10]", "nothing would be remembered"},
 		{"gateway:\n  upstream: http://127.0.0.1\n  anyone: true\n  routes:\n  - {match: POST /a, on_unknown: check}\n", "[5:34]", "check needs a receipt"},
+		{head + "  trusted_proxies: !!int .0\n", "[2:11]", "!!int"},
 		{"gateway: [\n", "[1:", "sequence"},
 		{"gateway: &a\n  upstream: *a\n", "[", ""},
 	} {
@@ -116,6 +121,7 @@ func FuzzGatewayConfig(f *testing.F) {
 	f.Add("gateway: {<<: {anyone: true}, upstream: http://a, routes: [{match: POST /a, limit: 1, queue: 0, breaker: false, database_wait: {server_timing: db}}]}")
 	f.Add("a: &a [1]\ngateway: *a\n")
 	f.Add("gateway:\n\t- x")
+	f.Add("gateway: {upstream: http://a, anyone: true, trusted_proxies: !!int .0}")
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, src, err := parse("once.yaml", []byte(text), flags{})
 		if err != nil {

@@ -46,7 +46,7 @@ type guard struct {
 
 	id      guarded
 	breaker *breaker.Breaker // nil: none
-	probes  atomic.Bool      // one request is on its way that shows whether the service is well again
+	probe   atomic.Int64     // when the request came in that shows whether the service is well again; 0: there is none
 	budget  *retry.Budget    // of forwards that follow a tombstone
 	waits   *limit.Pool      // nil: the service does not say how long it has waited for its database
 }
@@ -146,14 +146,26 @@ func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refus
 	if replay != nil && (replay.Cached() || replay.Stored(r.Context())) {
 		return leave, nil
 	}
-	if g.breaker.State() != gobreaker.StateOpen && g.probes.CompareAndSwap(false, true) {
-		return func() { g.probes.Store(false); leave() }, nil
+	if g.breaker.State() != gobreaker.StateOpen {
+		if end, ok := g.probes(); ok {
+			enter := leave // the named result is what is returned
+			return func() { end(); enter() }, nil
+		}
 	}
 	leave()
 	return nil, &limit.Refusal{
 		Code: limit.CodeOverloaded, Status: http.StatusServiceUnavailable, Title: "Service unavailable", After: openFor,
 		Detail: "The service has not answered lately, and this request was not begun. Send it again after Retry-After, with the same idempotency key.",
 	}
+}
+
+// probes lets one request in at a time, and another one when that has taken too long: its client may send its body slowly.
+func (g *guard) probes() (end func(), ok bool) {
+	now, before := time.Now().UnixNano(), g.probe.Load()
+	if now-before < int64(openFor) || !g.probe.CompareAndSwap(before, now) {
+		return nil, false
+	}
+	return func() { g.probe.CompareAndSwap(now, 0) }, true
 }
 
 var errBudget = errors.New("too many requests had to be forwarded again lately")

@@ -227,4 +227,4 @@ func TestTrustedNetworks(t *testing.T) {
 	}
 }
 
-func storeID(route, key string) store.ID { return store.ID{Scope: "global " + route, Key: key} }
+func storeID(route, key string) store.ID { return store.ID{Scope: "global service " + route, Key: key} }

@@ -28,6 +28,7 @@ type backing struct {
 	ops      store.Operations // nil: the receipts decide alone
 	leases   *lease.Store     // on ops
 	receipts gateway.Receipts // nil: there are none
+	atOnce   int              // questions that they answer
 	name     string           // of the store, without its password
 	isSQLite bool
 	gauges   []gauge.Source
@@ -99,7 +100,7 @@ func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, 
 func (b *backing) openReceipts(ctx context.Context, url string) error {
 	if isEndpoint(url) {
 		client, err := receipt.NewClient(url, receipt.ClientConfig{})
-		b.receipts = client
+		b.receipts, b.atOnce = client, askedAtOnce
 		return err
 	}
 	db, err := openDatabase(ctx, url, false)
@@ -114,7 +115,7 @@ func (b *backing) openReceipts(ctx context.Context, url string) error {
 	case store.Store[pgx.Tx]:
 		table = receipt.New(s, receipt.Config{})
 	}
-	b.receipts = table
+	b.receipts, b.atOnce = table, db.conns
 	if err := table.Check(ctx); err != nil {
 		if lacks := db.Lacks(err, "receipts", receipt.Migrations.Capability); lacks != nil {
 			return lacks
@@ -129,8 +130,12 @@ type database struct {
 	*cli.Database
 
 	store any
+	conns int // of its pool
 	close func()
 }
+
+// askedAtOnce is how many questions are under way at an endpoint for receipts.
+const askedAtOnce = 64
 
 // mostConns is the size of a pool, unless its URL says pool_max_conns. A connection is held for single statements, never for a forward.
 const mostConns = 16
@@ -142,7 +147,7 @@ func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err
 	if err != nil {
 		return nil, err
 	}
-	opened := &database{db, nil, func() { _ = db.Close() }}
+	opened := &database{db, nil, mostConns, func() { _ = db.Close() }}
 	defer func() {
 		if err != nil {
 			opened.close()
@@ -162,6 +167,7 @@ func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err
 		if err != nil {
 			return nil, err
 		}
+		opened.conns = int(pool.Config().MaxConns)
 		opened.store, opened.close = pgxstore.New(pool, pgxstore.Config{}), func() { pool.Close(); _ = db.Close() }
 		return opened, nil
 	case db.Dialect == sqlplane.SQLite && isOwn:

@@ -7,54 +7,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 )
-
-// meaning of a state, for a person who was woken up by it.
-func meaning(op operate.Operation, p lease.Progress) string {
-	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
-	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
-	switch op.State {
-	case "running":
-		switch {
-		case op.LeaseUntil == nil || op.LeaseUntil.After(op.Now):
-			return "a process works on it; its lease says for how long"
-		case p.CallID != "":
-			return "its lease is over in the middle of a call: no retry repeats it, " + decides + " must decide"
-		}
-		return "its lease is over: the next retry or a completer goes on with it"
-	case "waiting":
-		if p.CallID != "" {
-			return "it has stopped in the middle of a call: no retry repeats it, " + decides + " must decide"
-		}
-		return "it has stopped before its end: the next retry or a completer goes on with it"
-	case "unknown":
-		return what + " may have taken effect: no retry repeats it, " + decides + " must decide"
-	case operate.StateExpired:
-		return effect(op) + ", but its retention is over: a retry would execute again"
-	case "archived":
-		return effect(op) + ", its retention is over and its row was deleted: a retry would execute again"
-	}
-	if op.Result == "omitted" {
-		return effect(op) + "; its answer is not kept"
-	}
-	return effect(op) + "; a retry gets the stored answer"
-}
-
-// effect says what has become of what an operation that has ended has written.
-func effect(op operate.Operation) string {
-	switch op.Effect {
-	case once.EffectApplied.String():
-		return "it took effect, once"
-	case once.EffectNotApplied.String():
-		return "it was answered, once, and what it had written was rolled back"
-	}
-	return "it was refused, once; it is not recorded whether what it had written was kept"
-}
 
 // Print prints an operation, for a person.
 func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
@@ -65,7 +22,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	if op.Name != "" {
 		line("name", "%s", words.Shown(op.Name))
 	}
-	line("state", "%s: %s", op.State, meaning(op, p))
+	line("state", "%s: %s", op.State, op.Meaning(p))
 	line("since", "%s", at(op, &op.Since))
 	if op.ExpiresAt != nil {
 		line("expires", "%s", at(op, op.ExpiresAt))

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/gateway/receipt"
+	"github.com/oncelib/once/home"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
@@ -20,7 +21,7 @@ import (
 )
 
 // Capabilities are those of this release that have tables.
-var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations, receipt.Migrations}
+var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations, receipt.Migrations, home.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
 

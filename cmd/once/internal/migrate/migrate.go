@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/dynamotable"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -40,7 +41,8 @@ one is missing. With --only, the other capabilities are left out.`,
 		Name: "migrate print", Brief: "the migrations as SQL, for goose, Atlas or psql",
 		Help: `Prints the migrations as plain SQL, with --format goose as the text of one
 migration file of goose. There are forward migrations only. After an upgrade of
-once, --from prints what is new in one capability.`,
+once, --from prints what is new in one capability. With --dialect dynamodb: the
+definition of dynamostore's table, for "aws dynamodb create-table --cli-input-json".`,
 		Make: func() cli.Runner { return new(printCommand) },
 	}
 )
@@ -122,7 +124,7 @@ type printCommand struct {
 }
 
 func (c *printCommand) Flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql")
+	fs.StringVar(&c.dialect, "dialect", "", "`NAME` of the database's SQL: postgres, sqlite or mysql; or dynamodb")
 	fs.StringVar(&c.format, "format", "plain", "`NAME` of the form: plain or goose")
 	fs.IntVar(&c.from, "from", 0, "only migrations after this `VERSION` of the one capability that --only names")
 	c.selection.Flags(fs)
@@ -131,6 +133,10 @@ func (c *printCommand) Flags(fs *pflag.FlagSet) {
 func (c *printCommand) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.dialect == "" {
 		return cli.Usage("--dialect is missing", "once migrate print --dialect postgres")
+	}
+	if c.dialect == "dynamodb" {
+		fmt.Fprint(m.Stdout, dynamotable.Definition("once"))
+		return nil
 	}
 	all, err := migration.All(sqlplane.Dialect(c.dialect), c.sets()...)
 	if err != nil {

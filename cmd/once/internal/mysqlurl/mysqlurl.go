@@ -40,6 +40,6 @@ func Parse(s string) (*mysql.Config, error) {
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	cfg.InterpolateParams = true
+	cfg.InterpolateParams, cfg.MultiStatements = true, true
 	return cfg, nil
 }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// consoleOf starts once console, and returns its address, how a page of it is read, and how it is stopped.
+func consoleOf(t *testing.T, args ...string) (address string, read func(path string) string, stop func()) {
+	t.Helper()
+	cmd := program(t, append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	address = linesUntil(t, stdout, "console")["console"]
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	base, _, _ := strings.Cut(address, "?")
+	return address, func(path string) string {
+		r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}, stop
+}
+
+var (
+	twins    = regexp.MustCompile(`<code(?: class="twin")?>(once [^<]*)</code>`)
+	doLinks  = regexp.MustCompile(`href="(do\?[^"]*)"`)
+	rowLinks = regexp.MustCompile(`href="(operation\?[^"]*)"`)
+)
+
+// TestConsole: once console shows what is in a database, and acts only for who has the printed address. Each of its actions has a command, with
+// the flags that its page shows.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqliteURL(t))
+	outputData(t, db)
+	_, read, stop := consoleOf(t, "--db", db.url)
+	defer stop()
+	if page := read("operations"); strings.Count(page, "operation?id=") < 5 || strings.Contains(page, `href="do?`) {
+		t.Errorf("without --act: %s", page)
+	}
+	if page := read("do?action=pause&topic=x"); !strings.Contains(page, "only an operator") {
+		t.Errorf("without --act: %s", page)
+	}
+	address, act, stop := consoleOf(t, "--db", db.url, "--act", "--by", "ada")
+	defer stop()
+	if page := act("operations"); !strings.Contains(page, "no access") {
+		t.Errorf("without the token: %s", page)
+	}
+	_, token, _ := strings.Cut(address, "?")
+	if page := act("?" + token); !strings.Contains(page, "ada, operator") {
+		t.Fatalf("with the token: %s", page)
+	}
+	help := twins.FindAllStringSubmatch(act("help"), -1)
+	for _, m := range help {
+		isCommand(t, m[1])
+	}
+	if len(help) < 8 {
+		t.Errorf("vacuous: %q", help)
+	}
+	forms := []string{"do?action=pause&topic=x", "do?action=resume&topic=x"}
+	for _, m := range rowLinks.FindAllStringSubmatch(act("operations"), -1) {
+		for _, f := range doLinks.FindAllStringSubmatch(act(html.UnescapeString(m[1])), -1) {
+			forms = append(forms, html.UnescapeString(f[1]))
+		}
+	}
+	shown := map[string]bool{}
+	for _, path := range forms {
+		m := twins.FindStringSubmatch(act(path))
+		if m == nil {
+			t.Errorf("%s shows no command: %s", path, act(path))
+			continue
+		}
+		isCommand(t, html.UnescapeString(m[1]))
+		shown[strings.Join(strings.Fields(m[1])[:3], " ")] = true
+	}
+	for _, name := range []string{"once keys forget", "once keys resolve", "once outbox pause", "once outbox resume"} {
+		if !shown[name] {
+			t.Errorf("no form of %s in %q", name, forms)
+		}
+	}
+	o := run(t, "console", "--db", db.url, "--listen", "0.0.0.0:0").want(t, 2)
+	if !strings.Contains(o.stderr, "loopback") {
+		t.Error(o.stderr)
+	}
+}
+
+// isCommand fails the test if a line is no command, or has a flag that the command does not have.
+func isCommand(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)[1:]
+	var names []string
+	for _, w := range words {
+		if strings.HasPrefix(w, "-") {
+			break
+		}
+		names = append(names, w)
+	}
+	cmd, rest, err := newEnv().Root().Find(names)
+	if err != nil || !cmd.Runnable() || cmd.HasSubCommands() {
+		t.Errorf("%s: no command: %v, %q left", line, err, rest)
+		return
+	}
+	for _, w := range words {
+		if name, isFlag := strings.CutPrefix(w, "--"); isFlag && flagOf(cmd, name) == nil {
+			t.Errorf("%s: %s has no flag --%s", line, cmd.CommandPath(), name)
+		}
+	}
+}
+
+func flagOf(cmd *cobra.Command, name string) any {
+	if f := cmd.Flags().Lookup(name); f != nil {
+		return f
+	}
+	return nil
+}

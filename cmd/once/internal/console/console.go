@@ -1,0 +1,138 @@
+// Package console is the command once console.
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	pages "github.com/oncelib/once/console"
+	"github.com/oncelib/once/operate"
+)
+
+// Noun is once console.
+var Noun = cli.Alone(entry, cli.GroupOperate)
+
+var entry = cli.Entry{
+	Name: "console", Brief: "web pages of operations, outbox and dead letters",
+	Help: `Serves the pages of package console, beside a service in any language: how a database stands, each
+operation with its timeline, the outbox by topic, dead letters by cause, and the audit.
+
+The pages read only. With --act they also do what the commands do, with a reason that is in the
+audit: forget, resolve, pause, resume, skip, redrive and discard. The address that is printed then
+contains a token, so that only who starts the command can act.
+
+The command listens on the loopback interface alone. For more people, serve package console in a
+program that knows its users.`,
+	Make: func() cli.Runner { return new(command) },
+}
+
+type command struct {
+	db, listen, who string
+	act             bool
+	key             cli.KeyFile
+}
+
+func (c *command) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8480", "`ADDRESS` of the pages, of the loopback interface")
+	fs.BoolVar(&c.act, "act", false, "the pages also change things")
+	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	c.key.Flags(fs)
+}
+
+func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	addr, err := netip.ParseAddrPort(c.listen)
+	switch {
+	case err != nil || !addr.Addr().IsLoopback():
+		return cli.Usage(fmt.Sprintf("--listen %q is not an address of the loopback interface, and this console has no users", c.listen),
+			"--listen 127.0.0.1:8480; or package console in a program that knows its users")
+	case c.act && c.who == "":
+		return cli.Usage("--by is missing", "--act --by WHO")
+	}
+	encrypter, err := c.key.Encrypter()
+	if err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{Encrypter: encrypter})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w. Try: another --listen, such as 127.0.0.1:0", c.listen, err)
+	}
+	cfg, token := pages.Config{Operate: db.Operator}, ""
+	if c.act {
+		token = rand.Text()
+		cfg.User = func(r *http.Request) (pages.User, error) { return c.user(r, token) }
+	}
+	handler := pages.Handler(cfg)
+	server := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, handler) }),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(slog.NewTextHandler(m.Stderr, nil), slog.LevelWarn),
+	}
+	fmt.Fprintf(m.Stdout, "database  %s\n", db.Name)
+	if token == "" {
+		fmt.Fprintf(m.Stdout, "console   http://%s/\nIt reads only. Try: --act, to change things as well.\n", l.Addr())
+	} else {
+		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nIt acts as %s.\n", l.Addr(), token, c.who)
+	}
+	return serve(ctx, server, l)
+}
+
+// cookie keeps the token, which is in the printed address once.
+const cookie = "once-console"
+
+var errToken = errors.New("this is not the address that the command has printed")
+
+// user is who has opened the address that was printed.
+func (c *command) user(r *http.Request, token string) (pages.User, error) {
+	given, err := r.Cookie(cookie)
+	if err != nil || !equal(given.Value, token) {
+		return pages.User{}, errToken
+	}
+	return pages.User{Name: c.who, Role: pages.RoleOperator}, nil
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// enter moves the token of an address into a cookie.
+func enter(w http.ResponseWriter, r *http.Request, token string, handler http.Handler) {
+	given := r.URL.Query().Get("token")
+	if token == "" || r.Method != http.MethodGet || !equal(given, token) {
+		handler.ServeHTTP(w, r)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // over loopback there is no TLS
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// serve serves until ctx ends, and then until the requests in flight are answered.
+func serve(ctx context.Context, server *http.Server, l net.Listener) error {
+	down := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		defer cancel()
+		down <- server.Shutdown(ctx)
+	})
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-down
+}

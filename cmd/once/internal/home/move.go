@@ -1,0 +1,123 @@
+package home
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/home"
+	"github.com/oncelib/once/internal/base/lockedfile"
+	"github.com/oncelib/once/internal/base/words"
+)
+
+var moveEntry = cli.Entry{
+	Name: "home move", Args: "TENANT REGION", Brief: "move a tenant to another region, or give a new one its home",
+	Help: `Moves a tenant: the region where it lives lets transactions end that are committing and begins no others;
+the program of --rows moves the rows of the service; the operations go along, and in the same transaction the
+other region becomes the owner. Meanwhile requests of the tenant are answered with 503, and may be sent again with the
+same key. A move that is killed leaves the tenant with one owner or with none (503), and the same command completes it.
+
+The program of --rows is run without arguments. Its environment has ONCE_TENANT, ONCE_FROM, ONCE_TO (regions),
+ONCE_FROM_DB, ONCE_TO_DB (URLs) and ONCE_EPOCH. It must be repeatable, since a move that was killed runs it again. Its transactions should begin with
+
+  select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
+
+in the database of ONCE_TO, and give up without a row: then another run has taken over. (SQLite: without "for update".)`,
+	Make: func() cli.Runner { return new(move) },
+}
+
+type move struct {
+	regions    regions
+	rows, pins string
+}
+
+func (c *move) Flags(fs *pflag.FlagSet) {
+	c.regions.Flags(fs)
+	fs.StringVar(&c.rows, "rows", "", "the `PROGRAM` that moves the rows of the service (default: there are none)")
+	fs.StringVar(&c.pins, "pins", "", "the `FILE` that tells the services where tenants live (home.Map.ReadFile); it is made if it is not there")
+}
+
+func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
+	if len(args) < 2 {
+		return cli.Usage("which tenant, and to which region?", "once home move TENANT REGION")
+	}
+	o, err := c.regions.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	mover := home.Mover{Regions: o.databases, Publish: func(_ context.Context, tenant string, p home.Pin) error {
+		if c.pins == "" {
+			return nil
+		}
+		return publish(c.pins, tenant, p)
+	}}
+	if c.rows != "" {
+		mover.Rows = func(ctx context.Context, h home.Handover) error {
+			cmd := exec.CommandContext(ctx, c.rows) //nolint:gosec // G204: the operator names it
+			cmd.Env = append(os.Environ(), "ONCE_TENANT="+h.Tenant, "ONCE_FROM="+h.From, "ONCE_TO="+h.To,
+				"ONCE_FROM_DB="+o.urls[h.From], "ONCE_TO_DB="+o.urls[h.To], fmt.Sprint("ONCE_EPOCH=", h.Epoch))
+			cmd.Stdout, cmd.Stderr = m.Stderr, m.Stderr
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("the program of --rows: %w", err)
+			}
+			return nil
+		}
+	}
+	if err := mover.Move(ctx, args[0], args[1]); err != nil {
+		return advised(c.regions.file, err)
+	}
+	fmt.Fprintf(m.Stdout, "%s lives in %s\n", words.Shown(args[0]), words.Shown(args[1]))
+	return nil
+}
+
+// publish puts a pin into a file of pins, unless it has a later one. A reader sees the file as it was before, or as it is then.
+func publish(name, tenant string, p home.Pin) (err error) {
+	lock, err := lockedfile.Open(name + ".lock")
+	if err != nil {
+		return fmt.Errorf("%s: %w. Try: again, when the other move has ended", name, err)
+	}
+	defer func() { _ = lock.Close() }()
+	pins := map[string]home.Pin{}
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &pins)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if pins[tenant].Epoch >= p.Epoch {
+		return nil
+	}
+	pins[tenant] = p
+	if text, err = json.MarshalIndent(pins, "", "\t"); err != nil {
+		return err
+	}
+	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
+	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, name)
+}
+
+func printList(w io.Writer, list []home.Standing) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "TENANT\tREGION\tOWNED\tEPOCH\tLIVES IN\n")
+	for _, s := range list {
+		lives := words.Shown(s.Home)
+		if s.Moving != "" {
+			lives = fmt.Sprintf("is moved. To complete it: once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", words.Shown(s.Tenant), words.Shown(s.Region), words.Either(s.Owned && s.Moving == "", "yes", "no"), s.Epoch, lives)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,103 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oncelib/once/operate"
+)
+
+// Why a request is refused.
+var (
+	errOrigin   = errors.New("the request comes from another site")
+	errLoopback = errors.New("this console has no users, and so it answers only over the loopback interface, to localhost. Try: console.Config.User")
+	errAccess   = errors.New("you have no access to this console")
+	errRole     = errors.New("only an operator may do this")
+	errNotFound = errors.New("there is no such page, or nothing like this is stored")
+	errBusy     = errors.New("the console is busy. Try: again in a moment")
+)
+
+// userOf returns who sends a request.
+func (c *console) userOf(r *http.Request) (User, error) {
+	if c.User == nil {
+		if !isLocal(r) {
+			return User{}, errLoopback
+		}
+		return User{Role: RoleViewer}, nil
+	}
+	u, err := c.User(r)
+	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // the audit could not say who it was
+		return User{}, errAccess
+	}
+	return u, nil
+}
+
+// isLocal reports whether a request has come over the loopback interface, and under a name of it: a page of another site whose name
+// leads here has its own name in Host.
+func isLocal(r *http.Request) bool {
+	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if addr == nil || !isLoopback(addr.String()) || !isLoopback(r.RemoteAddr) {
+		return false
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} { // a proxy sends for others
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	host := (&url.URL{Host: r.Host}).Hostname()
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func isLoopback(addr string) bool {
+	a, err := netip.ParseAddrPort(addr)
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// operator refuses who may not change anything.
+func (q *request) operator() error {
+	if q.user.Role != RoleOperator {
+		return errRole
+	}
+	return nil
+}
+
+// scopeOf returns how the scopes of a tenant begin.
+func scopeOf(tenant string) string { return url.PathEscape(tenant) + " " }
+
+// sees reports whether the user may see operations of a scope.
+func (q *request) sees(scope string) bool {
+	return q.user.Tenants == nil || slices.ContainsFunc(q.user.Tenants, func(t string) bool { return strings.HasPrefix(scope, scopeOf(t)) })
+}
+
+// tenant returns the tenant whose operations a user with tenants has asked for, and how their scopes begin.
+func (q *request) tenant() (tenant, prefix string, err error) {
+	if q.user.Tenants == nil {
+		return "", "", nil
+	}
+	tenant = q.FormValue("tenant")
+	switch {
+	case len(q.user.Tenants) == 0:
+		return "", "", errNotFound
+	case tenant == "":
+		tenant = q.user.Tenants[0]
+	case !slices.Contains(q.user.Tenants, tenant):
+		return "", "", errNotFound
+	}
+	return tenant, scopeOf(tenant), nil
+}
+
+// looked writes to the audit what an operator is shown. What cannot be audited is not shown.
+func (q *request) looked(a operate.Access) error {
+	a.Shown = true
+	if err := q.Operate.Keys.Looked(q.ctx, operate.By{Who: q.user.Name}, a); err != nil {
+		return fmt.Errorf("it is not shown, because the audit cannot be written: %w", err)
+	}
+	return nil
+}

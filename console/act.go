@@ -1,0 +1,253 @@
+package console
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"strings"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
+)
+
+// action is something that an operator does. It is done twice: first it says what it would do, then a form of that page does it.
+type action struct {
+	Name  string
+	Title string
+	Twin  string // the command that does the same
+	About string
+
+	prepare func(*request) (plan, error)
+	do      func(*request, operate.By) (to string, err error)
+}
+
+// plan is what an action would do, for its form.
+type plan struct {
+	What   string   // it would do
+	Button string   // says how many
+	Flags  []string // of the command that does the same
+	Values [][2]string
+	Fields string // of the form, beside the reason: "redrive" or "resolve"
+	Call   string // that is decided
+	Back   string
+}
+
+// actions are all of them.
+func actions() []action {
+	return []action{
+		{"forget", "Forget what is stored", "once keys forget", "Erases the stored answer and request of an operation that has ended. A retry still does not execute.", (*request).planForget, (*request).forget},
+		{"resolve", "Decide an unknown outcome", "once keys resolve", "Says what became of a call whose answer was lost. The operation then goes on, or ends.", (*request).planResolve, (*request).resolve},
+		{"pause", "Pause", "once outbox pause", "Keeps the messages of a topic back, or of one of its keys.", (*request).planPause, (*request).pause},
+		{"resume", "Resume", "once outbox resume", "Ends a pause, and has failed messages tried again at once.", (*request).planResume, (*request).resume},
+		{"skip", "Skip a message", "once outbox skip", "Gives a message up that fails. A marker takes its place, and later messages of its key follow.", (*request).planSkip, (*request).skip},
+		{"redrive", "Redrive dead letters", "once deadletter redrive", "Has dead letters tried again, at a rate, with one of them first.", (*request).planRedrive, (*request).redrive},
+		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: what was not tried yet waits for a person again.", (*request).planCancel, (*request).cancel},
+		{"discard", "Discard dead letters", "once deadletter discard", "Gives dead letters up and erases their payloads.", (*request).planDiscard, (*request).discard},
+	}
+}
+
+func actionOf(name string) (action, bool) {
+	for _, a := range actions() {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return action{}, false
+}
+
+// confirmBody is the page that asks before something is done.
+type confirmBody struct {
+	action
+	plan
+
+	Command string
+	Of      string // the values of the plan, as one that has no control characters
+}
+
+func (q *request) confirm() error {
+	a, ok := actionOf(q.FormValue("action"))
+	if !ok {
+		return errNotFound
+	}
+	if err := q.operator(); err != nil {
+		return err
+	}
+	p, err := a.prepare(q)
+	if err != nil {
+		return refused(err)
+	}
+	of := url.Values{}
+	for _, v := range p.Values {
+		of.Set(v[0], v[1])
+	}
+	command := strings.Join(append([]string{a.Twin}, p.Flags...), " ") + " --reason WHY --yes"
+	return q.render("confirm", a.Title, confirmBody{a, p, command, of.Encode()})
+}
+
+func (q *request) do() error {
+	if err := q.ParseForm(); err != nil {
+		return &refusal{"the form cannot be read, or has more than a megabyte"}
+	}
+	a, ok := actionOf(q.PostForm.Get("action"))
+	if !ok {
+		return errNotFound
+	}
+	if err := q.operator(); err != nil {
+		return err
+	}
+	of, err := url.ParseQuery(q.PostForm.Get("of"))
+	if err != nil {
+		return errNotFound
+	}
+	q.Form = q.PostForm // nothing is taken from the address
+	maps.Copy(q.Form, of)
+	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
+	if by.Reason == "" {
+		return &refusal{"the reason is missing: whoever looks later needs to know why"}
+	}
+	to, err := a.do(q, by)
+	if err != nil {
+		return refused(err)
+	}
+	sep := words.Either(strings.Contains(to, "?"), "&", "?")
+	redirect(q.w, to+sep+"done="+a.Name)
+	return nil
+}
+
+// refused is err as the refusal that it is, unless it comes from the database.
+func refused(err error) error {
+	var of *store.Error
+	kind := store.KindOf(err)
+	switch {
+	case errors.Is(err, errNotFound), errors.Is(err, errRole), errors.As(err, new(*refusal)):
+		return err
+	case errors.Is(err, operate.ErrNothing), errors.Is(err, outbox.ErrNotFound), errors.Is(err, deadletter.ErrNoRun), errors.Is(err, deadletter.ErrNotFound):
+		return errNotFound
+	case kind == store.KindTaken, kind == store.KindMisused, !errors.As(err, &of) && kind == store.KindOther:
+		return &refusal{err.Error()}
+	}
+	return err
+}
+
+// quoted is a word of the command that a page shows.
+func quoted(s string) string {
+	if !printable.Is(s) || words.Shown(s) != s {
+		return words.Shown(s) // to read it: a shell would need more
+	}
+	return words.Quoted(s)
+}
+
+// stored returns the operation that the form names.
+func (q *request) stored() (operate.KeyView, error) {
+	id, ok := q.seal.openOperation(q.FormValue("id"))
+	if !ok || !q.sees(id.Scope) {
+		return operate.KeyView{}, errNotFound
+	}
+	v, err := q.Operate.Keys.Show(q.ctx, operate.KeyQuery{Key: id.Key, Scope: id.Scope, Only: true, Attempts: 1})
+	if err == nil && !v.Found {
+		err = errNotFound
+	}
+	return v, err
+}
+
+func (q *request) planForget() (plan, error) {
+	v, err := q.stored()
+	if err != nil {
+		return plan{}, err
+	}
+	what, err := q.Operate.Keys.Forget(q.ctx, operate.By{Who: q.user.Name, Reason: "preview"}, operate.ForgetRequest{Scope: v.Scope, Key: v.Key, Preview: true})
+	id := q.FormValue("id")
+	return plan{
+		What: what, Button: "Forget what is stored of 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope)},
+		Values: [][2]string{{"id", id}}, Back: link("operation", "id", id),
+	}, err
+}
+
+func (q *request) forget(by operate.By) (string, error) {
+	v, err := q.stored()
+	if err != nil {
+		return "", err
+	}
+	_, err = q.Operate.Keys.Forget(q.ctx, by, operate.ForgetRequest{Scope: v.Scope, Key: v.Key})
+	return link("operation", "id", q.FormValue("id")), err
+}
+
+// paused returns the topic that the form names, and the key of a message of it, if that is meant.
+func (q *request) paused() (topic, key string, about plan, err error) {
+	topic, id := q.FormValue("topic"), q.FormValue("id")
+	about = plan{Values: [][2]string{{"topic", topic}, {"id", id}}, Back: "outbox"}
+	if id != "" {
+		m, err := q.Operate.Outbox.Show(q.ctx, id)
+		if m.ID == "" {
+			return "", "", about, err
+		}
+		topic, key, about.Back = m.Topic, m.Key, link("message", "id", id)
+	}
+	if err := everything(func(*request) error { return nil })(q); err != nil || topic == "" || id != "" && key == "" {
+		return "", "", about, errNotFound
+	}
+	about.What = operate.Pause{Topic: topic, Key: words.Either(key == "", "", "of message "+id)}.String()
+	about.Flags = []string{"--topic", quoted(topic)}
+	if key != "" {
+		about.Flags = append(about.Flags, "--key", "KEY")
+	}
+	return topic, key, about, nil
+}
+
+func (q *request) planPause() (plan, error) {
+	_, _, p, err := q.paused()
+	p.What, p.Button = "Messages of "+p.What+" wait until it is resumed.", "Pause "+p.What
+	return p, err
+}
+
+func (q *request) pause(by operate.By) (string, error) {
+	topic, key, about, err := q.paused()
+	if err != nil {
+		return "", err
+	}
+	return about.Back, q.Operate.Outbox.Pause(q.ctx, by, topic, key)
+}
+
+func (q *request) planResume() (plan, error) {
+	_, _, p, err := q.paused()
+	p.What, p.Button = "A pause of "+p.What+" ends, and its failed messages are tried at once.", "Resume "+p.What
+	return p, err
+}
+
+func (q *request) resume(by operate.By) (string, error) {
+	topic, key, about, err := q.paused()
+	if err != nil {
+		return "", err
+	}
+	_, err = q.Operate.Outbox.Resume(q.ctx, by, topic, key)
+	return about.Back, err
+}
+
+func (q *request) planSkip() (plan, error) {
+	id := q.FormValue("id")
+	if err := everything(func(*request) error { return nil })(q); err != nil {
+		return plan{}, err
+	}
+	m, err := q.Operate.Outbox.Show(q.ctx, id)
+	if m.ID == "" {
+		return plan{}, err
+	}
+	return plan{
+		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is given up, and never delivered. Its receivers get a marker in its place.", Button: "Skip 1 message",
+		Flags: []string{m.ID}, Values: [][2]string{{"id", id}}, Back: link("message", "id", id),
+	}, nil
+}
+
+func (q *request) skip(by operate.By) (string, error) {
+	p, err := q.planSkip()
+	if err != nil {
+		return "", err
+	}
+	return p.Back, q.Operate.Outbox.Skip(q.ctx, by, q.FormValue("id"))
+}
+
+func (q *request) help() error { return q.render("help", "What the words mean", actions()) }

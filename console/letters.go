@@ -1,0 +1,144 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
+)
+
+// mostLetters is how many letters are grouped by cause, the oldest.
+const mostLetters = 5000
+
+// causeRow is letters that died of the same.
+type causeRow struct {
+	operate.LetterCause
+
+	Filter string // of these letters, as the query of a link
+}
+
+// causesBody is the dead letters by cause, and what is tried again.
+type causesBody struct {
+	Rows     []causeRow
+	Redrives []operate.Redrive
+	Cut      bool
+	Most     int
+}
+
+func (q *request) causes() error {
+	list, err := q.Operate.Letters.Causes(q.ctx, operate.LetterFilter{Filter: deadletter.Filter{Most: mostLetters}})
+	if err != nil {
+		return err
+	}
+	body := causesBody{Most: mostLetters}
+	read := int64(0)
+	for _, c := range list {
+		read += c.Letters
+		body.Rows = append(body.Rows, causeRow{c, link("", "origin", c.Origin, "consumer", c.Consumer, "topic", c.Topic, "class", c.Class, "cause", c.Cause)})
+	}
+	body.Cut = read >= mostLetters || len(list) >= operate.DefaultLimit
+	running, err := q.Operate.Letters.Redrives(q.ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range running[:min(len(running), mostRedrives)] {
+		if r, err = q.Operate.Letters.Progress(q.ctx, r.UID); err != nil {
+			return err
+		}
+		body.Redrives = append(body.Redrives, r)
+	}
+	return q.render("causes", "Dead letters", body)
+}
+
+// mostRedrives is how many redrives that still choose letters are shown.
+const mostRedrives = 10
+
+// progress shows how far a redrive is, also when it has chosen all of its letters.
+func (q *request) progress() error {
+	r, err := q.Operate.Letters.Progress(q.ctx, q.FormValue("uid"))
+	if errors.Is(err, deadletter.ErrNoRun) {
+		return errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return q.render("redrive", "Redrive", r)
+}
+
+// letterFilter is the filter of a link.
+func letterFilter(form url.Values) operate.LetterFilter {
+	return operate.LetterFilter{Filter: deadletter.Filter{
+		UID: form.Get("uid"), Origin: form.Get("origin"), Consumer: form.Get("consumer"), Topic: form.Get("topic"), Class: form.Get("class"), Cause: form.Get("cause"),
+	}}
+}
+
+var letterStates = []deadletter.State{deadletter.StateDead, deadletter.StateApplied, deadletter.StateStale, deadletter.StateDiscarded}
+
+// lettersBody is a page of letters.
+type lettersBody struct {
+	Rows   []operate.Letter
+	Filter deadletter.Filter
+	States []letterState
+	Next   string
+}
+
+// letterState leads to the letters of the same filter in another state.
+type letterState struct {
+	Name, Link string
+	Current    bool
+}
+
+func (q *request) letters() error {
+	form := q.URL.Query()
+	f := letterFilter(form)
+	f.State, f.Window.After = deadletter.State(form.Get("state")), form.Get("after")
+	if f.State == "" {
+		f.State = deadletter.StateDead
+	}
+	if !slices.Contains(letterStates, f.State) {
+		return errNotFound
+	}
+	p, err := q.Operate.Letters.List(q.ctx, f)
+	if err != nil {
+		return err
+	}
+	body := lettersBody{Rows: p.Items, Filter: f.Filter}
+	in := func(state deadletter.State, after string) string {
+		return link("letters", "state", string(state), "after", after, "uid", f.UID, "origin", f.Origin, "consumer", f.Consumer, "topic", f.Topic, "class", f.Class, "cause", f.Cause)
+	}
+	for _, state := range letterStates {
+		body.States = append(body.States, letterState{string(state), in(state, ""), state == f.State})
+	}
+	if p.Next != "" {
+		body.Next = in(f.State, p.Next)
+	}
+	return q.render("letters", "Letters", body)
+}
+
+// letterBody is one letter.
+type letterBody struct {
+	operate.Letter
+
+	Unreadable string
+	IsDead     bool
+}
+
+func (q *request) letter() error {
+	l, err := q.Operate.Letters.Show(q.ctx, q.FormValue("id"))
+	switch {
+	case errors.Is(err, deadletter.ErrNotFound):
+		return errNotFound
+	case err != nil && l.UID == "":
+		return err
+	}
+	body := letterBody{Letter: l, IsDead: l.State == deadletter.StateDead}
+	if err != nil {
+		body.Unreadable = err.Error()
+	}
+	if !q.seen {
+		body.Letter = l.WithoutBody()
+	}
+	return q.render("letter", "Letter", body)
+}

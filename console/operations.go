@@ -1,0 +1,146 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/operate"
+)
+
+// mostRead is how many operations a page of a list reads to fill itself.
+const mostRead = 2000
+
+// overviewBody is what the overview shows.
+type overviewBody struct {
+	operate.Overview
+
+	Topics []topicRow // that do not go
+}
+
+func (q *request) overview() error {
+	if q.user.Tenants != nil { // what they may see has no total
+		redirect(q.w, "operations")
+		return nil
+	}
+	v, err := q.Operate.Overview(q.ctx)
+	if err != nil {
+		return err
+	}
+	body := overviewBody{Overview: v}
+	if v.Outbox != nil {
+		topics, err := q.topicRows()
+		if err != nil {
+			return err
+		}
+		body.Topics = slices.DeleteFunc(topics, func(t topicRow) bool { return len(t.Waits) == 0 })
+	}
+	return q.render("overview", "Overview", body)
+}
+
+// operationRow is a line of the list.
+type operationRow struct {
+	operate.Operation
+
+	Link string
+}
+
+// operationsBody is a page of operations.
+type operationsBody struct {
+	Rows    []operationRow
+	Filter  url.Values // as the form has it
+	States  []string
+	Tenants []string
+	Tenant  string
+	Found   bool // it is what has a key, and not a list
+	Cut     bool
+	Most    int
+	Next    string
+}
+
+var hashed = regexp.MustCompile("^[0-9a-f]{16}$")
+
+// operations lists them by the filters of the URL, or looks for a key.
+func (q *request) operations() error {
+	form := q.URL.Query()
+	tenant, prefix, err := q.tenant()
+	if err != nil {
+		return err
+	}
+	after, ok := q.seal.open(sealedCursor, form.Get("after"))
+	key, known := q.seal.open(sealedKey, form.Get("key"))
+	if !ok || !known {
+		return errNotFound
+	}
+	f := operate.KeyFilter{State: form.Get("state"), Name: form.Get("name"), ScopePrefix: prefix + form.Get("scope"), Most: mostRead, Window: operate.Window{After: after}}
+	if !slices.Contains(states, f.State) {
+		return errNotFound
+	}
+	if since := form.Get("since"); since != "" {
+		ago, err := time.ParseDuration(since)
+		if err != nil || ago < 0 {
+			return &refusal{"since is a duration, such as 24h"}
+		}
+		now, err := q.Operate.Keys.Now(q.ctx)
+		if err != nil {
+			return err
+		}
+		f.Since = now.Add(-ago)
+	}
+	p, err := q.list(f, key, form.Get("hash"))
+	if err != nil {
+		return err
+	}
+	body := operationsBody{Filter: form, States: states, Tenants: q.user.Tenants, Tenant: tenant, Found: key != "", Cut: p.Cut, Most: mostRead}
+	for _, op := range p.Items {
+		if q.sees(op.Scope) {
+			body.Rows = append(body.Rows, operationRow{op, link("operation", "id", q.seal.operation(op.ID()))})
+		}
+	}
+	if p.Next != "" {
+		next := url.Values{}
+		maps.Copy(next, form)
+		next.Set("after", q.seal.seal(sealedCursor, p.Next))
+		body.Next = "operations?" + next.Encode()
+	}
+	return q.render("operations", "Operations", body)
+}
+
+// states are those to choose from; "" is all.
+var states = []string{"", "running", "waiting", "unknown", "done", operate.StateExpired}
+
+// list reads a page: under a key, with a hash, or all.
+func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[operate.Operation], err error) {
+	switch {
+	case key != "":
+		f.Most = 0
+		return q.Operate.Keys.Search(q.ctx, key, f)
+	case hash == "":
+		return q.Operate.Keys.List(q.ctx, f)
+	}
+	f.Limit = f.Most
+	p, err = q.Operate.Keys.List(q.ctx, f)
+	p.Items = slices.DeleteFunc(p.Items, func(op operate.Operation) bool { return !slices.Contains(keyname.Hashes(op.Key), hash) })
+	p.Cut = p.Next != ""
+	return p, err
+}
+
+// find turns a key that a user has entered into a link that does not tell it.
+func (q *request) find() error {
+	key, tenant := q.PostFormValue("key"), q.PostFormValue("tenant")
+	switch {
+	case key == "":
+		redirect(q.w, link("operations", "tenant", tenant))
+	case hashed.MatchString(key):
+		redirect(q.w, link("operations", "tenant", tenant, "hash", key))
+	default:
+		if bare, quoted := keyname.Unquoted(key); quoted { // as in the log of a proxy
+			key = bare
+		}
+		redirect(q.w, link("operations", "tenant", tenant, "key", q.seal.seal(sealedKey, key)))
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package console
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/operate"
+)
+
+// matching is the dead letters of a form. They are those of the moment in which the form was made: what dies later is not among them.
+func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
+	if err := everything(func(*request) error { return nil })(q); err != nil {
+		return f, p, err
+	}
+	f = letterFilter(q.Form)
+	f.Window.Limit = 1
+	at := q.FormValue("before")
+	if at == "" {
+		if f.Before, err = q.Operate.Keys.Now(q.ctx); err != nil {
+			return f, p, err
+		}
+		at = f.Before.Format(time.RFC3339Nano)
+	} else if f.Before, err = time.Parse(time.RFC3339Nano, at); err != nil {
+		return f, p, errNotFound
+	}
+	p.Values = [][2]string{{"before", at}}
+	for _, c := range [][2]string{{"uid", f.UID}, {"origin", f.Origin}, {"consumer", f.Consumer}, {"topic", f.Topic}, {"class", f.Class}, {"cause", f.Cause}} {
+		switch {
+		case c[1] == "":
+			continue
+		case c[0] == "uid":
+			p.Flags = append(p.Flags, quoted(c[1]))
+		default:
+			p.Flags = append(p.Flags, "--"+c[0], quoted(c[1]))
+		}
+		p.Values = append(p.Values, c)
+	}
+	p.Flags = append(p.Flags, "--before", at)
+	p.Back = "deadletters"
+	return f, p, nil
+}
+
+func (q *request) planRedrive() (plan, error) {
+	f, p, err := q.matching()
+	if err != nil {
+		return p, err
+	}
+	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
+	if err == nil && r.Total == 0 {
+		err = &refusal{"no dead letter is left that matches and waits for a person"}
+	}
+	p.What = matches(r.Total) + " tried again by the processes that handle them."
+	if r.Left > 0 {
+		p.What += " " + matches(r.Left) + " left out, because they have failed first so long ago that a receiver may have forgotten their IDs."
+	}
+	p.Button, p.Fields = "Redrive "+many(r.Total)+" matching", "redrive"
+	return p, err
+}
+
+// matches says how many letters are meant.
+func matches(n int64) string {
+	if n == 1 {
+		return "1 dead letter matches and is"
+	}
+	return many(n) + " dead letters match and are"
+}
+
+func (q *request) redrive(by operate.By) (string, error) {
+	if _, err := q.planRedrive(); err != nil { // another operator may have done it
+		return "", err
+	}
+	f, _, err := q.matching()
+	if err != nil {
+		return "", err
+	}
+	o := deadletter.RedriveOptions{Canary: q.FormValue("canary") != ""}
+	if rate := q.FormValue("rate"); rate != "" {
+		if o.Rate, err = strconv.ParseFloat(rate, 64); err != nil {
+			return "", &refusal{"the rate is not a number of letters per second"}
+		}
+	}
+	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
+}
+
+// begin has a redrive go on when the answer is sent: its first letter may take long, and the others are chosen after that one. If the process
+// ends, the command resumes it.
+func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
+	type outcome struct {
+		r   operate.Redrive
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), canaryTime)
+		defer cancel()
+		r, err := redrive(ctx)
+		done <- outcome{r, err}
+	}()
+	enough := time.NewTimer(readTime)
+	defer enough.Stop()
+	select {
+	case o := <-done:
+		return link("redrive", "uid", o.r.UID), o.err
+	case <-enough.C:
+		return "deadletters", nil
+	}
+}
+
+// canaryTime is how long the first letter of a redrive is waited for.
+const canaryTime = time.Hour
+
+func (q *request) planDiscard() (plan, error) {
+	f, p, err := q.matching()
+	if err != nil {
+		return p, err
+	}
+	if len(p.Values) == 1 { // a link that has lost its filter does not mean all
+		return p, &refusal{"which dead letters? Choose a cause, or one letter"}
+	}
+	n, err := q.Operate.Letters.Count(q.ctx, f)
+	if err == nil && n == 0 {
+		err = &refusal{"no dead letter is left that matches"}
+	}
+	p.What, p.Button = matches(n)+" given up: never handled, and their payloads are erased.", "Discard "+many(n)+" matching"
+	return p, err
+}
+
+func (q *request) discard(by operate.By) (string, error) {
+	if _, err := q.planDiscard(); err != nil {
+		return "", err
+	}
+	f, _, err := q.matching()
+	if err != nil {
+		return "", err
+	}
+	_, err = q.Operate.Letters.Discard(q.ctx, by, f)
+	return "deadletters", err
+}
+
+func (q *request) planCancel() (plan, error) {
+	if err := everything(func(*request) error { return nil })(q); err != nil {
+		return plan{}, err
+	}
+	uid := q.FormValue("uid")
+	r, err := q.Operate.Letters.Progress(q.ctx, uid)
+	return plan{
+		What: many(r.Waiting) + " letters that were not tried yet wait for a person again.", Button: "Cancel this redrive",
+		Flags: []string{uid}, Values: [][2]string{{"uid", uid}}, Back: link("redrive", "uid", uid),
+	}, err
+}
+
+func (q *request) cancel(by operate.By) (string, error) {
+	p, err := q.planCancel()
+	if err != nil {
+		return "", err
+	}
+	_, err = q.Operate.Letters.Cancel(q.ctx, by, q.FormValue("uid"))
+	return p.Back, err
+}

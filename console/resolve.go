@@ -1,0 +1,96 @@
+package console
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+)
+
+func (q *request) planResolve() (plan, error) {
+	v, err := q.stored()
+	if err != nil {
+		return plan{}, err
+	}
+	if v.CallID == "" {
+		return plan{}, &refusal{"nothing of this operation is unknown, or it goes on without a person"}
+	}
+	id := q.FormValue("id")
+	p := plan{
+		What: v.Operation.Meaning(v.Progress) + ".", Button: "Decide 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope), "--call", v.CallID, "--yes"},
+		Values: [][2]string{{"id", id}, {"call", v.CallID}}, Fields: "resolve", Back: link("operation", "id", id),
+	}
+	if v.Call != nil {
+		p.Call = v.Call.Phase
+	}
+	return p, nil
+}
+
+func (q *request) resolve(by operate.By) (string, error) {
+	v, err := q.stored()
+	if err != nil {
+		return "", err
+	}
+	how, err := q.resolution(v)
+	if err != nil {
+		return "", err
+	}
+	to := link("operation", "id", q.FormValue("id"))
+	if v.Operation.RecoveryPoint == "" && how.RunAgain { // its key is new again, and there is no page of it
+		to = "operations"
+	}
+	return to, q.Operate.Keys.Decide(q.ctx, by, v.Operation.ID(), how)
+}
+
+// resolution is the decision of the form.
+func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error) {
+	how.CallID = q.FormValue("call")
+	value, status := strings.TrimSpace(q.FormValue("value")), 0
+	if s := q.FormValue("status"); s != "" {
+		if status, err = strconv.Atoi(s); err != nil || status < 200 || status > 599 {
+			return how, &refusal{"the status is not that of an answer, such as 201"}
+		}
+	}
+	way := q.FormValue("way")
+	if (way == "call-result" || way == "result") && !json.Valid([]byte(value)) {
+		return how, &refusal{"the value is not JSON"}
+	}
+	switch way {
+	case "call-result":
+		how.CallValue = json.RawMessage(value)
+	case "result":
+		if how.Result = json.RawMessage(value); status != 0 {
+			how.Result, how.Answer = nil, answerOf(status, "application/json", []byte(value))
+		}
+	case "failed":
+		const notApplied = "OPERATION.not_applied"
+		if how.Failure = (&once.Failure{Code: notApplied, Message: value}); status == 0 {
+			break
+		}
+		if status < 400 {
+			return how, &refusal{"the status is not that of a failure, such as 422"}
+		}
+		body, err := json.Marshal(oncehttp.Problem{
+			Title: "Not executed", Status: status, Detail: value, Code: notApplied,
+			SafeNewKey: v.Operation.RecoveryPoint == "", // what an earlier phase has written stands
+		})
+		if err != nil {
+			return how, err
+		}
+		how.Failure, how.Answer = nil, answerOf(status, "application/problem+json", body)
+	case "run-again":
+		how.RunAgain, how.KeyVoided = true, q.FormValue("voided") != ""
+	default:
+		return how, &refusal{"what has become of the call? Choose one of the four"}
+	}
+	return how, nil
+}
+
+func answerOf(status int, mediaType string, body []byte) *store.Result {
+	return &store.Result{Status: status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
+}

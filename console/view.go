@@ -1,0 +1,226 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store"
+)
+
+// pages are the templates, by name.
+type pages map[string]*template.Template
+
+func parsePages() pages {
+	names, err := fs.Glob(files, "page/*.html")
+	if err != nil {
+		panic(err)
+	}
+	layout := template.Must(template.New("layout.html").Funcs(functions).ParseFS(files, "page/layout.html"))
+	all := pages{}
+	for _, name := range names {
+		all[strings.TrimSuffix(strings.TrimPrefix(name, "page/"), ".html")] = template.Must(template.Must(layout.Clone()).ParseFS(files, name))
+	}
+	return all
+}
+
+var functions = template.FuncMap{
+	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "bytes": func(n int64) string { return many(n) + " bytes" },
+}
+
+// many is a number with commas.
+func many(n any) string {
+	var s string
+	switch n := n.(type) {
+	case int:
+		s = strconv.Itoa(n)
+	case int64:
+		s = strconv.FormatInt(n, 10)
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// mostShown is how much of a payload or answer a page shows.
+const mostShown = 64 << 10
+
+// printed is a payload as text: JSON with line breaks and every digit that it has, other text as it is, without what moves a cursor.
+func printed(b []byte) string {
+	cut := ""
+	var indented bytes.Buffer
+	if len(b) <= mostShown && json.Indent(&indented, b, "", "  ") == nil {
+		b = indented.Bytes()
+	}
+	if len(b) > mostShown {
+		cut = "\n(the first " + many(mostShown) + " of " + many(len(b)) + " bytes)"
+		b = b[:mostShown]
+		for len(b) > 0 && !utf8.Valid(b[max(0, len(b)-utf8.UTFMax):]) && !utf8.RuneStart(b[len(b)-1]) {
+			b = b[:len(b)-1]
+		}
+	}
+	if !utf8.Valid(b) {
+		return strconv.QuoteToASCII(string(b)) + cut
+	}
+	lines := strings.Split(string(b), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Map(func(r rune) rune {
+			if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+				return '\uFFFD' // control characters, also those that reverse the order of what follows
+			}
+			return r
+		}, strings.TrimSuffix(line, "\r"))
+	}
+	return strings.Join(lines, "\n") + cut
+}
+
+// page is what a template gets.
+type page struct {
+	Title, Nav string
+	User       User
+	Operator   bool
+	All        bool // the user sees what has no tenant
+	Seen       bool
+	Now        time.Time // of the database
+	Live       bool      // it is read again while it is looked at
+	Done       string    // what was done before this page
+	Body       any
+}
+
+// moment is a time, and how far it is from now.
+type moment struct{ ISO, Far string }
+
+// At returns a time for the template "time".
+func (p page) At(t any) moment {
+	var at time.Time
+	switch t := t.(type) {
+	case time.Time:
+		at = t
+	case *time.Time:
+		if t != nil {
+			at = *t
+		}
+	}
+	if at.IsZero() {
+		return moment{}
+	}
+	far := p.Now.Sub(at)
+	if far < 0 {
+		return moment{at.UTC().Format(time.RFC3339Nano), "in " + words.Span(-far)}
+	}
+	return moment{at.UTC().Format(time.RFC3339Nano), words.Span(far) + " ago"}
+}
+
+// Age is how old something is, for people.
+func (page) Age(d time.Duration) string {
+	if d <= 0 {
+		return "none"
+	}
+	return words.Span(d)
+}
+
+// render answers with a page.
+func (q *request) render(name, title string, body any) error {
+	now, err := q.Operate.Keys.Now(q.ctx)
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true}
+	nav := name
+	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "causes": "letters", "letter": "letters", "redrive": "letters"}[name]; ok {
+		nav = parent
+	}
+	done, _ := actionOf(q.URL.Query().Get("done"))
+	return q.write(http.StatusOK, name, page{
+		Done:  done.Title,
+		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name], Body: body,
+	})
+}
+
+func (q *request) write(status int, name string, p page) error {
+	var b bytes.Buffer
+	if err := q.pages[name].ExecuteTemplate(&b, "layout.html", p); err != nil {
+		return err
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.WriteHeader(status)
+	_, _ = b.WriteTo(q.w) // the browser is gone
+	return nil
+}
+
+// problem is what the page of an error says.
+type problem struct {
+	What, Try string
+	Again     bool // it may go away by itself
+}
+
+// fail answers with an error.
+func (q *request) fail(err error) {
+	status, p := http.StatusInternalServerError, problem{}
+	missing := sqlguard.IsMissing(err)
+	switch kind := store.KindOf(err); {
+	case errors.Is(err, errNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, errRole), errors.Is(err, errAccess), errors.Is(err, errLoopback), errors.Is(err, errOrigin):
+		status = http.StatusForbidden
+	case errors.As(err, new(*refusal)):
+		status = http.StatusConflict
+	case errors.Is(err, errBusy), errors.Is(err, context.DeadlineExceeded), kind == store.KindUnavailable, kind == store.KindLost, kind == store.KindRetry:
+		status, p.Again = http.StatusServiceUnavailable, q.Method != http.MethodPost
+	}
+	p.What, p.Try = words.Advice(sqlguard.Said(err).Error())
+	switch {
+	case missing:
+		p = problem{What: "The database has no tables for this page.", Try: "once migrate up"}
+	case errors.Is(err, context.DeadlineExceeded):
+		p.What = "The database has not answered within the time that a page has."
+	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // an error may quote rows of others
+		p.What, p.Try = "The database has answered with an error.", ""
+	}
+	if err := q.write(status, "error", page{Title: http.StatusText(status), User: q.user, All: q.user.Tenants == nil, Body: p}); err != nil {
+		http.Error(q.w, http.StatusText(status), status)
+	}
+}
+
+// refuse answers a request of nobody who is known.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	(&request{console: c, Request: r, w: w, user: User{Tenants: []string{}}}).fail(err)
+}
+
+// refusal says why an action is not done.
+type refusal struct{ why string }
+
+func (r *refusal) Error() string { return r.why }
+
+// redirect sends the browser to another page of the console, by a path that is relative, and so right behind any proxy.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// link is a path of the console with its values.
+func link(path string, values ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(values); i += 2 {
+		if values[i+1] != "" {
+			q.Set(values[i], values[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}

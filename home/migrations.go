@@ -1,0 +1,15 @@
+package home
+
+import (
+	"embed"
+
+	"github.com/oncelib/once/store/migration"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// Migrations are those of the tables of this package, for the Migrate function of a store:
+//
+//	err := pgxstore.Migrate(ctx, pool, home.Migrations)
+var Migrations = migration.Set{Capability: "home", Files: migrations}

@@ -1,0 +1,245 @@
+package home
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Mover moves tenants between regions.
+type Mover struct {
+	// Regions are the databases of all regions, with [Migrations]; their dialects must be the same.
+	Regions map[string]sqlplane.Database
+
+	// Rows moves the rows of the service, and of an outbox or inbox if their messages are to go along, while nothing of the tenant is executed anywhere. After a move that has
+	// not come to its end it is called again, so it must be repeatable. nil: there are none.
+	Rows func(context.Context, Handover) error
+
+	// Publish tells the maps of all regions: see [Map.Pin]. It is called again with the same pin by a move that has nothing
+	// else to do. nil: they learn of it when a request meets the old home.
+	Publish func(ctx context.Context, tenant string, p Pin) error
+}
+
+// Handover is what Mover.Rows is to move.
+type Handover struct {
+	Tenant, From, To string
+
+	// Epoch is of this run of the move. A transaction that moves rows should begin with
+	//
+	//	select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
+	//
+	// in the database of To, and give up without a row: then another run has taken over.
+	Epoch int64
+}
+
+// Standing is what the database of a region knows of a tenant.
+type Standing struct {
+	Tenant string `json:"tenant"`
+	Region string `json:"region"` // whose database it is
+	Owned  bool   `json:"owned"`
+	Epoch  int64  `json:"epoch"`
+	Home   string `json:"home"`             // where the tenant lives, as far as this database knows
+	Moving string `json:"moving,omitempty"` // the tenant is being moved there from here
+}
+
+// Show returns what the databases know of a tenant, or of all tenants if it is "". An error is of the databases that cannot be read; list has what the
+// others know.
+func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
+	var errs []error
+	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
+		err := m.pool(region).query(ctx, "select h.tenant, h.owned, h.epoch, h.region, coalesce(m.target, '') from once_home h "+
+			"left join once_home_move m on m.tenant = h.tenant where ? = '' or h.tenant = ? order by h.tenant", []any{tenant, tenant}, func(row sqlplane.Row) error {
+			s := Standing{Region: region}
+			err := row.Scan(&s.Tenant, &s.Owned, &s.Epoch, &s.Home, &s.Moving)
+			list = append(list, s)
+			return err
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("home: region %s: %w", region, err))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Standing) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	return list, errors.Join(errs...)
+}
+
+// Move moves a tenant to a region. Killed at any point, or after any error, the tenant lives in one region or in none, where nothing of it is executed
+// and callers are told to come again; the same Move then completes it. A tenant that is new gets its first row.
+//
+// It drains: it waits for transactions that are committing, and no others follow. It calls Rows. It takes the tenant's operations along, and the times at
+// which its sagas go on, and raises the ownership in the same transaction. Then it deletes them at the old home and publishes.
+func (m Mover) Move(ctx context.Context, tenant, to string) error {
+	if err := m.check(tenant, to); err != nil {
+		return err
+	}
+	list, failed := m.Show(ctx, tenant)
+	from := slices.IndexFunc(list, func(s Standing) bool { return s.Owned })
+	for i, s := range list {
+		if from >= 0 && i != from && s.Moving != "" { // a move that has all but ended
+			if err := m.end(ctx, s, list[from]); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case from >= 0:
+	case failed != nil: // it may be the owner
+		return failed
+	case len(list) == 0: // a new tenant begins in the first region, where all that begin at the same time meet
+		first := slices.Min(slices.Collect(maps.Keys(m.Regions)))
+		err := m.pool(first).exec(ctx, 0, "insert into once_home (tenant, owned, epoch, region) values (?, true, 1, ?) KEEP(tenant)", tenant, first)
+		if err != nil {
+			return err
+		}
+		return m.Move(ctx, tenant, to)
+	default: // of those that have given the tenant away, the last one has its data
+		for i, s := range list {
+			if s.Moving != "" && (from < 0 || s.Epoch > list[from].Epoch) {
+				from = i
+			}
+		}
+	}
+	switch {
+	case from < 0:
+		return fmt.Errorf("home: no region owns %s, and none is moving it. Try: set owned of one row of once_home by hand, in the region that has its data", tenant)
+	case list[from].Moving == to:
+	case list[from].Moving != "":
+		return fmt.Errorf("home: the move of %s to %s has not ended. Try: once home move %s %s", tenant, list[from].Moving, tenant, list[from].Moving)
+	case list[from].Region == to:
+		return m.publish(ctx, tenant, Pin{to, list[from].Epoch})
+	}
+	return m.run(ctx, list[from], to, highest(list)+1)
+}
+
+// check refuses what cannot be moved.
+func (m Mover) check(tenant, to string) error {
+	switch {
+	case m.Regions[to] == nil:
+		return fmt.Errorf("home: the region %q has no database here. Try: one of %q", to, slices.Sorted(maps.Keys(m.Regions)))
+	case TenantOf(url.PathEscape(tenant)) != tenant || tenant == "" || owner.Of(tenant+"/") != "" || len(tenant) > 255:
+		return fmt.Errorf("home: %q cannot be a tenant. Try: a name without blanks and slashes that no package has reserved", tenant)
+	}
+	for _, db := range m.Regions {
+		if d := db.Dialect(); d != m.Regions[to].Dialect() || owned[d] == "" {
+			return errors.New("home: tenants move between databases of one kind, PostgreSQL or SQLite")
+		}
+	}
+	return nil
+}
+
+func highest(list []Standing) (epoch int64) {
+	for _, s := range list {
+		epoch = max(epoch, s.Epoch)
+	}
+	return epoch
+}
+
+// run moves a tenant. Each run has an epoch of its own, which the target has first: so a region that owns has the highest one, and what an earlier
+// run still does is refused.
+func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) error {
+	err := m.prepare(ctx, from.Tenant, to, epoch) // the tenant stays where it is while the target cannot be reached
+	if err == nil && from.Moving == "" {
+		err = m.mark(ctx, from, to)
+	}
+	from.Moving = to
+	if err == nil {
+		err = m.drain(ctx, from, epoch)
+	}
+	if err == nil && m.Rows != nil {
+		err = m.Rows(ctx, Handover{from.Tenant, from.Region, to, epoch})
+	}
+	if err == nil {
+		err = m.raise(ctx, from, epoch)
+	}
+	if err == nil {
+		err = m.clean(ctx, from, epoch)
+	}
+	if err != nil {
+		return err
+	}
+	return m.publish(ctx, from.Tenant, Pin{to, epoch})
+}
+
+// prepare gives the target the epoch of a run. It ends what is left there of an earlier move.
+func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) error {
+	return m.within(ctx, to, func(t tx) error {
+		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
+			"where not once_home.owned and once_home.epoch < NEW(epoch)", tenant, epoch, to)
+		if err == nil {
+			err = t.exec(ctx, 0, "delete from once_home_move where tenant = ?", tenant)
+		}
+		return err
+	})
+}
+
+// mark begins a move: from here on the region refuses the tenant, which it still owns.
+func (m Mover) mark(ctx context.Context, from Standing, to string) error {
+	return m.within(ctx, from.Region, func(t tx) error {
+		if err := t.mustFind(ctx, "select 1 from once_home where tenant = ? and owned FOR SHARE", from.Tenant); err != nil {
+			return err
+		}
+		return t.exec(ctx, 0, "insert into once_home_move (tenant, target) values (?, ?) KEEP(tenant)", from.Tenant, to)
+	})
+}
+
+// drain ends the ownership of the region that a tenant leaves. It waits until no transaction of the tenant is committing.
+func (m Mover) drain(ctx context.Context, from Standing, epoch int64) error {
+	return m.within(ctx, from.Region, func(t tx) error {
+		if err := t.exec(ctx, 1, "update once_home_move set target = target where tenant = ? and target = ?", from.Tenant, from.Moving); err != nil {
+			return err
+		}
+		return t.exec(ctx, 1, "update once_home set owned = false, region = ?, epoch = ? where tenant = ? and epoch < ?", from.Moving, epoch, from.Tenant, epoch)
+	})
+}
+
+// raise makes a region the owner, in one transaction with the operations that it takes along.
+func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
+	return m.within(ctx, from.Moving, func(t tx) error {
+		if err := t.exec(ctx, 1, "update once_home set owned = true where tenant = ? and epoch = ? and not owned", from.Tenant, epoch); err != nil {
+			return err
+		}
+		return m.each(ctx, from, func(of table) error {
+			if err := of.remove(ctx, t, from.Tenant); err != nil { // what was left here when the tenant was here before
+				return err
+			}
+			return of.copy(ctx, m.pool(from.Region), t, from.Tenant)
+		})
+	})
+}
+
+// clean ends a move in the region that the tenant has left.
+func (m Mover) clean(ctx context.Context, from Standing, epoch int64) error {
+	return m.within(ctx, from.Region, func(t tx) error {
+		err := t.exec(ctx, 1, "update once_home set owned = false where tenant = ? and epoch = ? and not owned", from.Tenant, epoch)
+		if err == nil {
+			err = m.each(ctx, from, func(of table) error { return of.remove(ctx, t, from.Tenant) })
+		}
+		if err == nil {
+			err = t.exec(ctx, 1, "delete from once_home_move where tenant = ?", from.Tenant)
+		}
+		return err
+	})
+}
+
+// end ends a move that was killed when another region was the owner already. The owner is asked once more: if it has the same epoch, it was the owner when
+// the other region was read.
+func (m Mover) end(ctx context.Context, left, owner Standing) error {
+	err := m.pool(owner.Region).mustFind(ctx, "select 1 from once_home where tenant = ? and owned and epoch = ?", owner.Tenant, owner.Epoch)
+	if err != nil {
+		return err
+	}
+	return m.clean(ctx, left, left.Epoch)
+}
+
+func (m Mover) publish(ctx context.Context, tenant string, p Pin) error {
+	if m.Publish == nil {
+		return nil
+	}
+	return m.Publish(ctx, tenant, p)
+}

@@ -1,0 +1,45 @@
+package home
+
+import (
+	"net/url"
+	"strings"
+
+	prefixes "github.com/oncelib/once/internal/base/prefix"
+	"github.com/oncelib/once/internal/owner"
+)
+
+// owners are what scopes may begin with in front of their tenant.
+var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
+
+// ends are what may follow the tenant in a scope. The last one is an escaped slash.
+var ends = []string{" ", "/", "%2F"}
+
+// TenantOf returns the tenant of a scope, which the scope begins with, up to the first blank or slash. So it is in the scopes of
+// package oncehttp if the principal is the tenant, or begins with the tenant and a slash. In a scope of yours write the tenant
+// as [url.PathEscape] does. A scope that does not begin so has no tenant: "". A saga has the tenant of its ID.
+func TenantOf(scope string) string {
+	scope = strings.TrimPrefix(scope, string(owner.Of(scope)))
+	for _, end := range ends {
+		scope, _, _ = strings.Cut(scope, end)
+	}
+	tenant, err := url.PathUnescape(scope)
+	if err != nil || url.PathEscape(tenant) != scope {
+		return ""
+	}
+	return tenant
+}
+
+// span is the scopes from the first one on, and before the last one, in the order of their bytes.
+type span struct{ from, before string }
+
+// spansOf returns the scopes of a tenant.
+func spansOf(tenant string) (list []span) {
+	for _, o := range owners {
+		alone := o + url.PathEscape(tenant)
+		list = append(list, span{alone, alone + "\x01"})
+		for _, end := range ends {
+			list = append(list, span{alone + end, prefixes.After(alone + end)})
+		}
+	}
+	return list
+}

@@ -1,0 +1,188 @@
+package sqlguard
+
+import (
+	"context"
+	"database/sql/driver"
+	"io"
+	"strings"
+)
+
+// Several statements in one packet are one round trip, and the server stops at the first that fails. So BEGIN travels with the first
+// statement of a transaction, and COMMIT with what is to be run before and after it. A text of the user is never one of several by accident:
+// what may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
+
+// TakesSeveral reports whether the server takes several statements in a packet on the connections of this pool, and has them used from now on.
+func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
+	err := s.conn.run(ctx, "DO 0; DO 0")
+	if code, _ := MySQLCode(err); code == mysqlSyntax {
+		return false, nil
+	}
+	if err == nil {
+		s.conn.from.several.Store(true)
+	}
+	return err == nil, err
+}
+
+// takesSeveral reports whether packets are used on the connection.
+func (c *conn) takesSeveral() bool { return c.dialect == MySQL && c.from.several.Load() }
+
+// series runs statements until one fails.
+func (c *conn) series(ctx context.Context, statements ...string) error {
+	if c.takesSeveral() {
+		statements = []string{strings.Join(statements, "; ")}
+	}
+	for _, statement := range statements {
+		if err := c.run(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open begins the transaction if that was put off until its first statement.
+func (c *conn) open(ctx context.Context) error {
+	if c.tx == nil || len(c.tx.pending) == 0 {
+		return nil
+	}
+	begin := c.tx.pending
+	c.tx.pending = nil
+	err := c.series(ctx, begin...)
+	if err == nil {
+		return nil
+	}
+	c.tx.txn.openingFailed = err
+	return c.tx.txn.failed(begin[0], err)
+}
+
+// opening is query, behind what begins the transaction if that was put off.
+func (c *conn) opening(query string) string {
+	if c.tx == nil || len(c.tx.pending) == 0 {
+		return query
+	}
+	return strings.Join(c.tx.pending, "; ") + "; " + query
+}
+
+// opened notes that what opening returns was sent, unless the driver wants it prepared.
+func (c *conn) opened(err error) {
+	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		return
+	}
+	c.tx.pending = nil
+	c.tx.txn.openingFailed = err
+}
+
+type ownTextKey struct{}
+
+// OwnText returns a context for texts of once's own that hold several statements.
+func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
+
+// OpeningFailed returns the error of the packet by which the transaction was opened, whichever of its statements that is of.
+func (t *Txn) OpeningFailed() error { return t.real().openingFailed }
+
+// sendable returns an error unless a statement of a guarded transaction may be sent as a text.
+func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, args int) error {
+	if err := c.refused(ctx, t, cmd); err != nil {
+		return err
+	}
+	if args > 0 && c.broken && c.takesSeveral() { // the session was changed, perhaps to a charset in which the driver cannot quote
+		return driver.ErrSkip
+	}
+	return c.oneStatement(ctx, t, query)
+}
+
+// ready is sendable for a statement that is prepared.
+func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
+	if err := c.refused(ctx, t, cmd); err != nil {
+		return err
+	}
+	return c.open(ctx)
+}
+
+// mysqlUnpreparable says that a statement, and it is one, cannot be prepared.
+const mysqlUnpreparable = 1295
+
+// oneStatement returns the server's error if a text holds several statements.
+func (c *conn) oneStatement(ctx context.Context, t *Txn, query string) error {
+	if c.dialect != MySQL || !c.from.alone && (t == nil || !c.takesSeveral()) || ctx.Value(ownTextKey{}) != nil ||
+		strings.IndexByte(strings.TrimRight(query, "; \t\r\n"), ';') < 0 {
+		return nil
+	}
+	s, err := prepare(ctx, c.base, query)
+	if code, _ := MySQLCode(err); code == mysqlUnpreparable {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// commitMySQL commits a transaction that the guard has begun.
+func (tx *transaction) commitMySQL(ctx context.Context) error {
+	c, t := tx.conn, tx.txn
+	statements := tx.pending
+	if tx.hasMark() {
+		statements = append(statements, releaseMark)
+	}
+	tx.pending = nil
+	if !c.takesSeveral() {
+		return c.series(ctx, append(statements, "COMMIT")...)
+	}
+	var args []driver.NamedValue
+	for _, last := range t.last {
+		statements = append(statements, last.Text)
+		for _, value := range last.Args {
+			arg := driver.NamedValue{Ordinal: len(args) + 1, Value: value}
+			if err := c.convert(&arg); err != nil {
+				return &unsentError{err}
+			}
+			args = append(args, arg)
+		}
+	}
+	statements = append(statements, "COMMIT")
+	if after := t.doesAfter(""); after != "" {
+		statements = append(statements, after)
+	}
+	_, err := c.exec(ctx, strings.Join(statements, "; "), args)
+	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		return &unsentError{err}
+	}
+	if err == nil {
+		t.isDoneAfter()
+	}
+	return err
+}
+
+// unsentError says that the driver takes no such arguments in a packet: nothing was sent.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// rollbackPacket rolls back, and does what is to be done after. It reports whether something stands.
+func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err error) {
+	c, t := tx.conn, tx.txn
+	statements := []string{"ROLLBACK", "SHOW WARNINGS"}
+	if tx.hasMark() {
+		statements = append([]string{releaseMark}, statements...)
+	}
+	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while something stands that is yet to be recorded
+		statements = append(statements, after)
+	}
+	rows, err := c.queryer.QueryContext(ctx, strings.Join(statements, "; "), nil)
+	if err != nil {
+		return false, err
+	}
+	incomplete, warnings := incompletely(rows)
+	if next, ok := rows.(driver.RowsNextResultSet); ok && next.HasNextResultSet() {
+		if err = next.NextResultSet(); err == io.EOF { //nolint:errorlint // the end of results, as drivers say it
+			err = nil
+		}
+	}
+	if closed := rows.Close(); err == nil {
+		err = closed
+	}
+	if err == nil && !warnings {
+		t.isDoneAfter()
+	}
+	return err == nil && incomplete && !c.onlyTemporary(ctx, t), err
+}

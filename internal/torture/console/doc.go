@@ -1,0 +1,2 @@
+// Package console tests package console on real databases.
+package console

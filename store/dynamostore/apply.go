@@ -1,0 +1,177 @@
+package dynamostore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/oncelib/once/store"
+)
+
+var errKeep = errors.New("dynamostore: a change that keeps a part of a record must expect a fence")
+
+// Swap implements [store.Operations].
+func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) {
+	rec, err := s.apply(ctx, c, nil)
+	if err != nil {
+		return rec, err
+	}
+	return c.Next, nil
+}
+
+// apply writes the record that c asks for, the items of the handler and those of c, if what c expects holds, or nothing: one request.
+func (s *Store) apply(ctx context.Context, c store.Change, items []types.TransactWriteItem) (inTheWay store.Record, err error) {
+	if err := ctx.Err(); err != nil {
+		return inTheWay, failedRead(err)
+	}
+	if c.KeepRequest && c.Expect.Fence == 0 {
+		return inTheWay, &store.Error{Kind: store.KindMisused, Err: errKeep}
+	}
+	w, err := s.writes(ctx, &c, items)
+	if err != nil || len(w.items) == 0 {
+		return inTheWay, err
+	}
+	d := &delivery{}
+	if w.record && c.Expect.Fence == 0 {
+		d.staleAfter = c.StaleAfter
+	}
+	switch sending := d.in(ctx); {
+	case len(w.items) > 1 || !w.record:
+		_, err = s.client.TransactWriteItems(sending, &dynamodb.TransactWriteItemsInput{TransactItems: w.items, ClientRequestToken: token(c.Next.Nonce)})
+	default:
+		err = s.single(sending, w.items[0])
+	}
+	if err == nil {
+		return inTheWay, nil
+	}
+	return s.notApplied(ctx, &c, &w, d, err)
+}
+
+// writes is what one request sends: the record, if there is one, the handler's items, and what must be held.
+type writes struct {
+	items  []types.TransactWriteItem
+	record bool
+	held   int // the first one that is a check of what must be held
+}
+
+func (s *Store) writes(ctx context.Context, c *store.Change, items []types.TransactWriteItem) (w writes, err error) {
+	if !c.ID.IsZero() {
+		id, err := idOf(c.ID)
+		if err != nil {
+			return w, err
+		}
+		now, err := s.now(ctx)
+		if err != nil {
+			return w, err
+		}
+		w.record = true
+		w.items = append(w.items, s.record(c, id, now))
+	}
+	w.items = append(w.items, items...)
+	for _, st := range c.Writes {
+		i, err := writeOf(st)
+		if err != nil {
+			return w, &store.Error{Kind: store.KindOther, Err: err}
+		}
+		w.items = append(w.items, i)
+	}
+	w.held = len(w.items)
+	checks, err := s.checks(c.Held)
+	if err != nil {
+		return w, err
+	}
+	w.items = append(w.items, checks...)
+	return w, withinLimits(w)
+}
+
+// token returns the one by which the service recognises a request that the client sends again. It begins with the nonce of the record, so that
+// CloudTrail tells whose it was. The rest tells two requests of one nonce apart, which are not the same request.
+func token(nonce []byte) *string {
+	var own [4]byte
+	rand.Read(own[:])
+	if len(nonce) < 12 { // a release has none
+		nonce = make([]byte, 12)
+		rand.Read(nonce)
+	}
+	t := hex.EncodeToString(nonce[:12]) + hex.EncodeToString(own[:])
+	return &t
+}
+
+// single sends a record alone, for half the price of a transaction.
+func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err error) {
+	switch {
+	case w.Put != nil:
+		_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: w.Put.TableName, Item: w.Put.Item, ConditionExpression: w.Put.ConditionExpression,
+			ExpressionAttributeNames: w.Put.ExpressionAttributeNames, ExpressionAttributeValues: w.Put.ExpressionAttributeValues,
+			ReturnValuesOnConditionCheckFailure: w.Put.ReturnValuesOnConditionCheckFailure,
+		})
+	case w.Update != nil:
+		_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: w.Update.TableName, Key: w.Update.Key, ConditionExpression: w.Update.ConditionExpression, UpdateExpression: w.Update.UpdateExpression,
+			ExpressionAttributeNames: w.Update.ExpressionAttributeNames, ExpressionAttributeValues: w.Update.ExpressionAttributeValues,
+			ReturnValuesOnConditionCheckFailure: w.Update.ReturnValuesOnConditionCheckFailure,
+		})
+	default:
+		_, err = s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: w.Delete.TableName, Key: w.Delete.Key, ConditionExpression: w.Delete.ConditionExpression,
+			ExpressionAttributeNames: w.Delete.ExpressionAttributeNames, ExpressionAttributeValues: w.Delete.ExpressionAttributeValues,
+			ReturnValuesOnConditionCheckFailure: w.Delete.ReturnValuesOnConditionCheckFailure,
+		})
+	}
+	return err
+}
+
+// notApplied says what an error of a write means. It is nil if the write was applied after all: the client had sent it again.
+func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *delivery, err error) (store.Record, error) {
+	r := refusalOf(err, w)
+	switch {
+	case d.late && !d.uncertain():
+		return s.late(ctx, c, err)
+	case r.kind == store.KindTaken && r.record:
+		return s.refused(ctx, c, d, r.item, err)
+	case d.uncertain(): // the last answer is not that of the first request
+		return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
+	}
+	return store.Record{}, &store.Error{Kind: r.kind, Err: r.explain(err)}
+}
+
+// late says why a change that was too late is not sent: because the operation is known, or because it is not.
+func (s *Store) late(ctx context.Context, c *store.Change, err error) (store.Record, error) {
+	rec, failed := s.Read(ctx, c.ID)
+	switch {
+	case failed != nil:
+		return store.Record{}, failed
+	case rec.State != store.StateAbsent:
+		return rec, &store.Error{Kind: store.KindTaken, Err: err}
+	}
+	return rec, &store.Error{Kind: store.KindStale, Err: errLate}
+}
+
+// refused says what is in the way of a record.
+func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found item, err error) (store.Record, error) {
+	rec, failed := store.Record{}, error(nil)
+	if found == nil { // it is absent, or the service does not return it
+		rec, failed = s.Read(ctx, c.ID)
+	} else if now, e := s.heard(); e == nil {
+		rec, failed = recordOf(found, now)
+	}
+	if failed != nil {
+		return store.Record{}, failed
+	}
+	if d.uncertain() {
+		switch own := len(c.Next.Nonce) > 0 && string(rec.Nonce) == string(c.Next.Nonce); {
+		case own && rec.State == c.Next.State && rec.Fence == c.Next.Fence:
+			return rec, nil // the client has sent it again, and meets its own write
+		case c.Expect.Fence == 0 && rec.State == store.StateDone: // which stays as it is: ours was never there
+		default:
+			return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
+		}
+	}
+	return rec, &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d: %w", rec.State, rec.Fence, err)}
+}

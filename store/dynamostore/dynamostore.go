@@ -1,0 +1,104 @@
+// Package dynamostore keeps operations in a table of DynamoDB: the record of an operation, the items that its handler writes
+// and its result are one TransactWriteItems.
+//
+//	shop := once.New(dynamostore.New(client, "once"), once.Config{})
+//	r, err := once.Do(ctx, shop, op, func(ctx context.Context, tx *dynamostore.Tx) (Order, error) {
+//		err := tx.Put(types.Put{TableName: &orders, Item: item, ConditionExpression: aws.String("attribute_not_exists(id)")})
+//		return order, err
+//	})
+//
+// DynamoDB has no lock that others can try, so only the commit claims, see [store.CommitClaimer]: two calls of one
+// operation may both run their handlers, and one of them commits. The other one replays.
+//
+// Times are those of the service, as its answers tell them: see docs/dynamodb.md for what that is worth.
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Store is a [store.Store] in a table. Its methods can be called concurrently.
+type Store struct {
+	client *dynamodb.Client
+	table  string
+	home   string // see InHomeRegion
+	clock  *clock
+}
+
+var (
+	_ store.Store[*Tx]    = (*Store)(nil)
+	_ store.Checker       = (*Store)(nil)
+	_ store.Renewer       = (*Store)(nil)
+	_ upkeep.Lister       = (*Store)(nil)
+	_ upkeep.Backlogger   = (*Store)(nil)
+	_ upkeep.Sweeper      = (*Store)(nil)
+	_ store.CommitClaimer = (*txn)(nil)
+)
+
+// New returns a store in a table, which must exist: see [Store.Migrate]. It uses a copy of the client, with its retries,
+// which have one effect.
+func New(client *dynamodb.Client, table string) *Store {
+	s := &Store{table: table, clock: &clock{}}
+	s.client = dynamodb.New(client.Options(), func(o *dynamodb.Options) {
+		o.HTTPClient = &wire{inner: o.HTTPClient, clock: s.clock}
+	})
+	return s
+}
+
+// InHomeRegion returns s for a table that is replicated to other regions, and says that all processes write to the replica of
+// this one. Conditions and transactions hold within one region: two regions that execute one operation have two effects.
+func (s *Store) InHomeRegion(region string) *Store {
+	named := *s
+	named.home = region
+	return &named
+}
+
+// Check implements [store.Checker]. It also fails if the table cannot keep what this package promises: because it has no index, or
+// because it is replicated and the home region is not named.
+func (s *Store) Check(ctx context.Context) error {
+	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
+	if err != nil {
+		return failedRead(err)
+	}
+	if problem := s.problem(out.Table); problem != nil {
+		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("dynamostore: table %q %w", s.table, problem)}
+	}
+	return nil
+}
+
+// problem returns why the table does not do.
+func (s *Store) problem(t *types.TableDescription) error {
+	region := s.client.Options().Region
+	key := t.KeySchema
+	switch {
+	case t.TableStatus != types.TableStatusActive && t.TableStatus != types.TableStatusUpdating:
+		return fmt.Errorf("is %s: %w", t.TableStatus, store.ErrNotMigrated)
+	case len(key) != 1 || aws.ToString(key[0].AttributeName) != "id" || !s.indexed(t):
+		return errors.New("is not one of once. Try: Store.Migrate, or the definition that \"once migrate print --dialect dynamodb\" prints")
+	case t.MultiRegionConsistency == types.MultiRegionConsistencyStrong:
+		return errors.New("is a global table with strong consistency between regions, which knows no transactions. Try: a table in one region")
+	case s.home != "" && s.home != region:
+		return fmt.Errorf("has its home in %s, and this process writes in %s: each region would execute an operation by itself, because conditions hold within one region. Try: package home, which sends requests to the home region", s.home, region)
+	case len(t.Replicas) > 0 && s.home == "":
+		return fmt.Errorf("is replicated to other regions. Conditions and transactions hold within one region; between regions the last writer wins, and an operation could take effect once in each. Try: Store.InHomeRegion(%q), if no process executes in another region", region)
+	}
+	return nil
+}
+
+func (s *Store) indexed(t *types.TableDescription) bool {
+	for _, x := range t.GlobalSecondaryIndexes {
+		if aws.ToString(x.IndexName) == index && x.IndexStatus == types.IndexStatusActive {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,157 @@
+package dynamostore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/oncelib/once/internal/base/toolarge"
+	"github.com/oncelib/once/store"
+)
+
+// Limits of the service.
+const (
+	maxItems       = 100
+	maxItem        = 400 << 10
+	maxTransaction = 4 << 20
+)
+
+var errNotHeld = errors.New("an operation is no longer held")
+
+// kinds are those of the service's errors that are answers: a write was not applied. Others are [store.KindOther].
+var kinds = map[string]store.Kind{
+	"TransactionConflictException":           store.KindRetry,
+	"TransactionConflict":                    store.KindRetry,
+	"ProvisionedThroughputExceededException": store.KindUnavailable,
+	"ProvisionedThroughputExceeded":          store.KindUnavailable,
+	"RequestLimitExceeded":                   store.KindUnavailable,
+	"ThrottlingException":                    store.KindUnavailable,
+	"ThrottlingError":                        store.KindUnavailable,
+	"LimitExceededException":                 store.KindUnavailable,
+	"ResourceNotFoundException":              store.KindUnavailable,
+	"InternalServerError":                    store.KindUnavailable,
+	"ServiceUnavailable":                     store.KindUnavailable,
+	"TransactionInProgressException":         store.KindLost,
+}
+
+func kindOf(err error) store.Kind {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return store.KindUnavailable
+	}
+	return kinds[api.ErrorCode()]
+}
+
+// failedRead is the error of a request that has written nothing.
+func failedRead(err error) error {
+	if missing(err) {
+		err = fmt.Errorf("%w: %w", store.ErrNotMigrated, err)
+	}
+	return &store.Error{Kind: kindOf(err), Err: err}
+}
+
+// refusal is why the service has not applied a write.
+type refusal struct {
+	kind   store.Kind
+	record bool // because of the record: item is what it is, nil if it is absent or not known
+	item   item
+	rows   bool // because of a condition of the handler
+}
+
+// refusalOf reads an error. Of a transaction, the record comes first: if the operation was done before, so were the handler's items, and that
+// is why their conditions do not hold. A conflict comes next: its winner may be what they do not hold for.
+func refusalOf(err error, w *writes) refusal {
+	var condition *types.ConditionalCheckFailedException
+	if errors.As(err, &condition) {
+		return refusal{kind: store.KindTaken, record: true, item: condition.Item}
+	}
+	var canceled *types.TransactionCanceledException
+	if !errors.As(err, &canceled) {
+		return refusal{kind: kindOf(err)}
+	}
+	r, found := refusal{}, false
+	for i, reason := range canceled.CancellationReasons {
+		code := aws.ToString(reason.Code)
+		failed := code == "ConditionalCheckFailed"
+		switch {
+		case failed && w.record && i == 0:
+			return refusal{kind: store.KindTaken, record: true, item: reason.Item}
+		case code == "TransactionConflict":
+			r, found = refusal{kind: store.KindRetry}, true
+		case found || code == "None" || code == "":
+		case failed && i >= w.held:
+			r, found = refusal{kind: store.KindTaken}, true
+		case failed:
+			r = refusal{kind: store.KindOther, rows: true}
+		case !r.rows:
+			r = refusal{kind: kinds[code]}
+		}
+	}
+	return r
+}
+
+func (r refusal) explain(err error) error {
+	switch {
+	case r.rows:
+		return fmt.Errorf("%w: the condition of an item does not hold: %w", store.ErrRows, err)
+	case r.kind == store.KindTaken:
+		return fmt.Errorf("%w: %w", errNotHeld, err)
+	case missing(err):
+		return fmt.Errorf("%w, or a table of the handler: %w", store.ErrNotMigrated, err)
+	case strings.Contains(err.Error(), "size has exceeded"):
+		return &toolarge.Error{Max: maxItem, Try: tryItem, Err: err}
+	}
+	return err
+}
+
+const (
+	tryItem        = "an item or an object in S3 of your own for what is large, and its key as the result"
+	tryTransaction = "fewer or smaller items in one operation, and further operations for the rest"
+)
+
+// withinLimits returns an error if the service takes no such transaction.
+func withinLimits(w writes) error {
+	if len(w.items) > maxItems {
+		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and what must be held; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
+		return &store.Error{Kind: store.KindOther, Err: err}
+	}
+	all := 0
+	for _, i := range w.items {
+		n := sizeOf(i)
+		if n > maxItem {
+			return &store.Error{Kind: store.KindOther, Err: &toolarge.Error{Bytes: int64(n), Max: maxItem, Try: tryItem}}
+		}
+		all += n
+	}
+	if all > maxTransaction {
+		return &store.Error{Kind: store.KindOther, Err: &toolarge.Error{Bytes: int64(all), Max: maxTransaction, Try: tryTransaction}}
+	}
+	return nil
+}
+
+// sizeOf returns about how large an item is by the rules of the service, at least.
+func sizeOf(w types.TransactWriteItem) (n int) {
+	var values item
+	switch {
+	case w.Put != nil:
+		values = w.Put.Item
+	case w.Update != nil:
+		values = w.Update.ExpressionAttributeValues
+	}
+	for name, v := range values {
+		if !strings.HasPrefix(name, ":") {
+			n += len(name)
+		}
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			n += len(v.Value)
+		case *types.AttributeValueMemberB:
+			n += len(v.Value)
+		}
+	}
+	return n
+}

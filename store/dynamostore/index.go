@@ -1,0 +1,168 @@
+package dynamostore
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// part calls visit for the entries of one part of the index, in order, from after on, and up to before if that is set. It ends after
+// limit of them. The index is behind the table by a moment.
+func (s *Store) part(ctx context.Context, name string, after, before []byte, limit int, visit func(item)) error {
+	e := newExpression()
+	key := e.compare("part", "=", text(name)) + " AND "
+	low := &types.AttributeValueMemberB{Value: append(slices.Clone(after), 0)} // the first one behind it
+	if key += e.compare("due", ">=", low); before != nil {
+		key = e.compare("part", "=", text(name)) + " AND " + e.name("due") + " BETWEEN " + e.value(low) + " AND " + e.value(&types.AttributeValueMemberB{Value: before})
+	}
+	in := &dynamodb.QueryInput{
+		TableName: &s.table, IndexName: &[]string{index}[0], KeyConditionExpression: &key,
+		ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+	}
+	for limit > 0 {
+		most := int32(min(limit, 1000))
+		in.Limit = &most
+		out, err := s.client.Query(ctx, in)
+		if err != nil {
+			return failedRead(err)
+		}
+		for _, it := range out.Items {
+			visit(it)
+		}
+		limit -= len(out.Items)
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// first returns the first entries of a kind, in order, from all parts of the index.
+func (s *Store) first(ctx context.Context, kind string, after, before []byte, limit int) ([]item, error) {
+	var found [parts][]item
+	err := each(parts, func(i int) error {
+		return s.part(ctx, kind+strconv.Itoa(i), after, before, limit, func(it item) { found[i] = append(found[i], it) })
+	})
+	all := slices.Concat(found[:]...)
+	slices.SortFunc(all, func(a, b item) int { return bytes.Compare(bytesOf(a, "due"), bytesOf(b, "due")) })
+	return all[:min(len(all), limit)], err
+}
+
+// items reads those of entries that are there, by id.
+func (s *Store) items(ctx context.Context, entries []item, attributes ...string) (map[string]item, error) {
+	found := map[string]item{}
+	for some := range slices.Chunk(entries, 100) {
+		e, consistent := newExpression(), true
+		ask := types.KeysAndAttributes{ConsistentRead: &consistent}
+		for _, it := range some {
+			ask.Keys = append(ask.Keys, item{"id": it["id"]})
+		}
+		if len(attributes) > 0 {
+			names := []string{e.name("id")}
+			for _, a := range attributes {
+				names = append(names, e.name(a))
+			}
+			list := strings.Join(names, ", ")
+			ask.ProjectionExpression, ask.ExpressionAttributeNames = &list, e.names
+		}
+		for todo := map[string]types.KeysAndAttributes{s.table: ask}; len(todo) > 0; {
+			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: todo})
+			if err != nil {
+				return nil, failedRead(err)
+			}
+			for _, it := range out.Responses[s.table] {
+				found[textOf(it, "id")] = it
+			}
+			if todo = out.UnprocessedKeys; len(todo) > 0 && !sleep.For(ctx, 20*time.Millisecond) {
+				return nil, failedRead(ctx.Err())
+			}
+		}
+	}
+	return found, nil
+}
+
+// Unfinished implements [upkeep.Lister]. What has changed a moment ago may be missing; what is listed is as it is in the table.
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
+	after := orderOf(page.After)
+	var before []byte
+	if page.Before != "" {
+		before = []byte(page.Before)
+	}
+	for len(list) < page.Limit {
+		want := page.Limit - len(list)
+		entries, err := s.first(ctx, unfinished, after, before, want)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.items(ctx, entries, "state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling")
+		if err != nil {
+			return nil, err
+		}
+		now, err := s.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			after = bytesOf(entry, "due")
+			id, err := operationOf(entry)
+			if err != nil {
+				return nil, err
+			}
+			rec, err := recordOf(found[textOf(entry, "id")], now)
+			if err != nil {
+				return nil, err
+			}
+			if listed(&page, &rec) {
+				list = append(list, upkeep.Entry{ID: id, Record: rec})
+			}
+		}
+		if len(entries) < want {
+			break
+		}
+	}
+	return list, nil
+}
+
+func listed(page *upkeep.Listing, rec *store.Record) bool {
+	switch {
+	case rec.State == store.StateAbsent || rec.State == store.StateDone: // since the index was written
+		return false
+	case page.Due && rec.State == store.StateRunning && !rec.LeaseExpired:
+		return false
+	}
+	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
+}
+
+// Backlog implements [upkeep.Backlogger]. It reads the index alone.
+func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return b, err
+	}
+	for i := range parts {
+		count := func(it item) {
+			state, since := store.State(numberOf(it, "state")), timeOf(it, "since")
+			if state == store.StateDone {
+				since = timeOf(it, "until")
+			}
+			b.Add(state, textOf(it, "name"), 1, now.Sub(since))
+		}
+		if err := s.part(ctx, unfinished+strconv.Itoa(i), nil, nil, upkeep.MaxBacklog, count); err != nil {
+			return b, err
+		}
+		if err := s.part(ctx, finite+strconv.Itoa(i), nil, orderOfTime(now), upkeep.MaxBacklog-b.Expired.Number, count); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}

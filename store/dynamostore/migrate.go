@@ -1,0 +1,45 @@
+package dynamostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/dynamotable"
+	"github.com/oncelib/once/store"
+)
+
+// Definition returns the definition of a table for [New] as JSON, as "aws dynamodb create-table --cli-input-json" takes it.
+func Definition(table string) string { return dynamotable.Definition(table) }
+
+// Migrate creates the table if it does not exist, and returns when it can be used. Nodes that start together may all call it.
+func (s *Store) Migrate(ctx context.Context) error {
+	var in dynamodb.CreateTableInput
+	if err := json.Unmarshal([]byte(Definition(s.table)), &in); err != nil {
+		return err
+	}
+	for {
+		err := s.Check(ctx)
+		switch {
+		case !errors.Is(err, store.ErrNotMigrated):
+			return err
+		case missing(err):
+			var exists *types.ResourceInUseException // another node has created it
+			if _, err := s.client.CreateTable(ctx, &in); err != nil && !errors.As(err, &exists) {
+				return failedRead(err)
+			}
+		case !sleep.For(ctx, 500*time.Millisecond):
+			return err
+		}
+	}
+}
+
+func missing(err error) bool {
+	var none *types.ResourceNotFoundException
+	return errors.As(err, &none)
+}

@@ -1,0 +1,15 @@
+// Command minidyn serves github.com/truora/minidyn. It is a module of its own, because that needs a newer Go than once does: TestServers
+// makes go.mod and go.sum of the files with .txt.
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/truora/minidyn/server"
+)
+
+func main() {
+	fmt.Println(httptest.NewServer(server.NewServer()).URL)
+	select {}
+}

@@ -1,0 +1,128 @@
+package dynamostore
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/oncelib/once/store"
+)
+
+// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so no method waits. If one of them
+// fails, so do those after it, and nothing is committed.
+//
+// It has no reads: what a handler reads with a client of its own is isolated from nothing, and may have changed when the operation commits.
+// A write that depends on what was read says so in its condition; if that does not hold, nothing is committed, and the operation fails with
+// a cause that is [store.ErrRows].
+type Tx struct {
+	mu     sync.Mutex
+	items  []types.TransactWriteItem
+	err    error
+	over   bool
+	refuse func() bool // store.BeginOptions.Refuse
+}
+
+var (
+	errOver    = errors.New("dynamostore: the handler has returned, and its items were sent")
+	errNoTable = errors.New("dynamostore: a write without a table, or without an item or key. Try: TableName, and Item or Key")
+	errRefused = errors.New("dynamostore: refused by a test")
+)
+
+// Put writes an item with the commit.
+func (t *Tx) Put(p types.Put) error {
+	return t.add(types.TransactWriteItem{Put: &p})
+}
+
+// Update changes an item with the commit.
+func (t *Tx) Update(u types.Update) error {
+	return t.add(types.TransactWriteItem{Update: &u})
+}
+
+// Delete deletes an item with the commit.
+func (t *Tx) Delete(d types.Delete) error {
+	return t.add(types.TransactWriteItem{Delete: &d})
+}
+
+// Check makes the commit depend on an item that it does not write.
+func (t *Tx) Check(c types.ConditionCheck) error {
+	return t.add(types.TransactWriteItem{ConditionCheck: &c})
+}
+
+func (t *Tx) add(w types.TransactWriteItem) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.over:
+		return errOver
+	case t.err != nil:
+		return fmt.Errorf("dynamostore: refused, an earlier write has failed: %w", t.err)
+	case t.refuse != nil && t.refuse():
+		t.err = errRefused
+	default:
+		t.err = valid(w)
+	}
+	t.items = append(t.items, w)
+	return t.err
+}
+
+// end returns what was collected. No more is taken.
+func (t *Tx) end() ([]types.TransactWriteItem, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	return t.items, t.err
+}
+
+func (t *Tx) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.items)
+}
+
+// valid returns why the client would not send w.
+func valid(w types.TransactWriteItem) error {
+	var table *string
+	var key item
+	switch {
+	case w.Put != nil:
+		table, key = w.Put.TableName, w.Put.Item
+	case w.Update != nil:
+		table, key = w.Update.TableName, w.Update.Key
+	case w.Delete != nil:
+		table, key = w.Delete.TableName, w.Delete.Key
+	case w.ConditionCheck != nil:
+		table, key = w.ConditionCheck.TableName, w.ConditionCheck.Key
+	}
+	if aws.ToString(table) == "" || len(key) == 0 {
+		return errNoTable
+	}
+	return nil
+}
+
+// writeOf reads a write that travels with a commit, as once.Batch declares it: b.Exec("item", types.TransactWriteItem{...}).
+func writeOf(st store.Statement) (w types.TransactWriteItem, err error) {
+	if st.SQL == "item" && len(st.Args) == 1 {
+		switch a := st.Args[0].(type) {
+		case types.TransactWriteItem:
+			w = a
+		case types.Put:
+			w.Put = &a
+		case types.Update:
+			w.Update = &a
+		case types.Delete:
+			w.Delete = &a
+		case types.ConditionCheck:
+			w.ConditionCheck = &a
+		}
+	}
+	if err := valid(w); err != nil {
+		return w, fmt.Errorf(`dynamostore: %q is not a write of an item. Try: b.Exec("item", types.Put{...}): %w`, st.SQL, err)
+	}
+	if st.Rows > 1 {
+		return w, fmt.Errorf("%w: dynamostore: one write has one item, not %d", store.ErrRows, st.Rows)
+	}
+	return w, nil
+}

@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// A first attempt and a batch are not looked up where the server takes several statements in a packet: the claim travels with the first
+// statement, and the primary key finds a record that is there. A batch is one packet: it is claimed by its COMMIT. A key that is there, whichever
+// it is of, has the next try look up before it runs statement by statement.
+
+// mysqlFail is a number beyond the largest if a condition is true, so that its statement fails and the server ends the packet. DO would not fail.
+const mysqlFail = "set @once_failed = ~0 + (?)"
+
+const mysqlOutOfRange = 1690
+
+// claimOrFail asks for the lock of an operation, and fails unless it is granted.
+func (s *Store) claimOrFail(opts store.BeginOptions) string {
+	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
+}
+
+// lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes.
+func (t *txn) lastMySQL(writes []store.Statement) bool {
+	var size int64 = mysqlRest
+	var last []sqlguard.Statement
+	for _, w := range sqlplane.InLockOrder(writes) {
+		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") {
+			return false
+		}
+		if size += int64(len(w.SQL)); len(w.Args) > 0 {
+			size += 2*largestValue(w.Args)*int64(len(w.Args)) + mysqlRest
+		}
+		last = append(last, sqlguard.Statement{Text: w.SQL, Args: w.Args})
+		if w.Rows != 0 {
+			last = append(last, sqlguard.Statement{Text: fill(mysqlFail, raw("row_count() <> "+strconv.Itoa(w.Rows)))})
+		}
+	}
+	if size > t.s.packet.Load()/2 { // the record has its own check
+		return false
+	}
+	t.guard.Last(last...)
+	return true
+}
+
+// notOpened is the error of a blind claim that has failed with the first statement.
+func (t *txn) notOpened() error {
+	err := t.guard.OpeningFailed()
+	if err == nil || !t.blind {
+		return nil
+	}
+	code, answered := sqlguard.MySQLCode(err)
+	switch {
+	case code == mysqlOutOfRange && strings.Contains(err.Error(), "get_lock"):
+		return &store.Error{Kind: store.KindTaken, Err: err}
+	case !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // the connection was broken while it was idle, perhaps, and Begin knows what to do then
+		return &store.Error{Kind: store.KindRetry, Err: err}
+	}
+	return nil
+}
+
+// openBlind sends the claim of a first attempt whose handler has run nothing. It must not travel with COMMIT: if the answer to that were lost, a
+// look-up that finds nothing would prove nothing.
+func (t *txn) openBlind(ctx context.Context) error {
+	if !t.blind || t.batch {
+		return nil
+	}
+	return sqlguard.OpenTx(ctx, t.tx)
+}
+
+// blindly is the error of a COMMIT with which a claim or writes have travelled.
+func (t *txn) blindly(err error) error {
+	code, _ := sqlguard.MySQLCode(err)
+	switch {
+	case !t.blind, code != mysqlOutOfRange:
+	case strings.Contains(err.Error(), "get_lock"):
+		return &store.Error{Kind: store.KindTaken, Err: err}
+	case strings.Contains(err.Error(), "row_count"):
+		return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("%w: %w", store.ErrRows, err)}
+	}
+	return err
+}
