@@ -136,9 +136,10 @@ var sumOf = map[sqlplane.Dialect]string{
 
 // readTable adds the effects in a table to e.
 func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) error {
-	query := "select count(*)"
+	var query strings.Builder
+	query.WriteString("select count(*)")
 	for _, c := range t.numbers {
-		query += ", " + strings.ReplaceAll(sumOf[db.Dialect()], "COLUMN", quoted(db.Dialect(), c.name))
+		query.WriteString(", " + strings.ReplaceAll(sumOf[db.Dialect()], "COLUMN", quoted(db.Dialect(), c.name)))
 	}
 	var rows int64
 	sums := make([]string, len(t.numbers))
@@ -146,7 +147,7 @@ func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) e
 	for i := range sums {
 		into = append(into, &sums[i])
 	}
-	err := db.Pool().Query(ctx, store.Statement{SQL: query + " from " + t.name}, func(row sqlplane.Row) error { return row.Scan(into...) })
+	err := db.Pool().Query(ctx, store.Statement{SQL: query.String() + " from " + t.name}, func(row sqlplane.Row) error { return row.Scan(into...) })
 	e.add(t.shown, big.NewRat(rows, 1))
 	for i, c := range t.numbers {
 		for text := range strings.FieldsSeq(sums[i]) {

@@ -125,7 +125,7 @@ var oncetestMutants = []Mutant{
 	{
 		Name:  "effects are counted without a time limit",
 		Edits: []Edit{{In: "oncetest.(*suite).count", Old: "s.countTables(ctx)", New: "s.countTables(s.tb.Context())"}},
-		Tests: inOncetest("TestAConnectionThatIsKept"),
+		Tests: onStrangers("TestAConnectionThatIsKept"),
 	},
 	{
 		Name:  "a request that is never taken counts as a mismatch that was noticed",
@@ -145,11 +145,13 @@ var oncetestMutants = []Mutant{
 	{
 		Name:  "a count that fails ends the test around its subtest",
 		Edits: []Edit{{In: "oncetest.(*suite).subtest", Old: "s.now = t", New: ""}},
-		Tests: inOncetest("TestACountThatFailsEndsItsSubtest"),
+		Tests: onStrangers("TestACountThatFailsEndsItsSubtest"),
 	},
 }
 
-func inOncetest(test string) []Killer { return []Killer{{Module: ".", Package: "oncetest", Test: test}} }
+func inOncetest(test string) []Killer {
+	return []Killer{{Module: ".", Package: "oncetest", Test: test}}
+}
 
 func onStrangers(test string) []Killer {
 	return []Killer{{Module: "internal/torture", Package: "oncetest", Test: test}}
