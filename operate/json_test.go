@@ -35,8 +35,8 @@ func TestFieldNames(t *testing.T) {
 		"rows took_ms error":                                                                      operate.Pass{},
 		"id to sent executed replayed refused unanswered bodies_equal answers":                    recorded.Report{},
 		"round status outcome body_sha256 same_body error":                                        recorded.Answer{},
-		"items next cut": operate.Page[int]{},
-		"attempts attempts_total attempts_dropped audit": operate.Timeline{},
+		"items next cut":                                                                          operate.Page[int]{},
+		"attempts attempts_total attempts_dropped audit":                                          operate.Timeline{},
 		"found ambiguous key scope operation scopes_with_key phases call call_id attempts attempts_total attempts_dropped audit":                                          operate.KeyView{},
 		"scope key name state since expires_at lease_until fence fingerprint result effect status result_bytes request_captured recovery_point external_call_begun trace": operate.Operation{},
 	} {

@@ -238,6 +238,6 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 			t.Errorf("without the attempt log: %v", err)
 		}
 		g.exec(t, "insert into once_schema (capability, version, name) values ('operation', 9, 'later')")
-		refused("a later version of the store", "version 9 of operation, this program knows 4")
+		refused("a later version of the store", "version 9 of operation, this program knows 5")
 	})
 }

@@ -109,6 +109,9 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 	if err != nil {
 		return ownError{err}
 	}
+	if e.space == nil { // a value of it that is empty would be null
+		e.space = make([]byte, 0, 256)
+	}
 	values, space := e.values[:0], e.space[:0]
 	for i, arg := range st.args {
 		var value []byte
