@@ -30,11 +30,6 @@ var dynamoMutants = []Mutant{
 		Tests: dynamoTest("TestEachRequestFails"),
 	},
 	{
-		Name:  "DynamoDB: an item's condition comes before that of the record",
-		Edits: []Edit{{In: "dynamostore.refusalOf", Old: "case failed && w.record && i == 0:", New: "case failed && w.record && i == 0 && len(w.items) == 1:"}},
-		Tests: dynamoTest("TestAConditionOfTheHandler"),
-	},
-	{
 		Name:  "DynamoDB: an expired record is swept at once",
 		Edits: []Edit{{In: "dynamostore.(*Store).Sweep", Old: "now.Add(-grace)", New: "now"}},
 		Tests: dynamoTest("TestAWriteThatArrivesLate"),
