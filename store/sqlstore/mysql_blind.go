@@ -26,12 +26,13 @@ func (s *Store) claimOrFail(opts store.BeginOptions) string {
 	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
 }
 
-// lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes.
+// lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes, or may take
+// the arguments of another one.
 func (t *txn) lastMySQL(writes []store.Statement) bool {
 	var size int64 = mysqlRest
 	var last []sqlguard.Statement
 	for _, w := range sqlplane.InLockOrder(writes) {
-		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") {
+		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
 		if size += int64(len(w.SQL)); len(w.Args) > 0 {

@@ -128,32 +128,79 @@ func (tx *transaction) commitMySQL(ctx context.Context) error {
 	if !c.takesSeveral() {
 		return c.series(ctx, append(statements, "COMMIT")...)
 	}
-	var args []driver.NamedValue
+	list := make([]textArgs, 0, len(statements)+len(t.last)+2)
+	for _, statement := range statements {
+		list = append(list, textArgs{text: statement})
+	}
 	for _, last := range t.last {
-		statements = append(statements, last.Text)
-		for _, value := range last.Args {
-			arg := driver.NamedValue{Ordinal: len(args) + 1, Value: value}
+		statement := textArgs{text: last.Text}
+		for i, value := range last.Args {
+			arg := driver.NamedValue{Ordinal: i + 1, Value: value}
 			if err := c.convert(&arg); err != nil {
 				return &unsentError{err}
 			}
-			args = append(args, arg)
+			statement.args = append(statement.args, arg)
 		}
+		list = append(list, statement)
 	}
-	statements = append(statements, "COMMIT")
+	list = append(list, textArgs{text: "COMMIT"})
 	if after := t.doesAfter(""); after != "" {
-		statements = append(statements, after)
+		list = append(list, textArgs{text: after})
 	}
-	_, err := c.exec(ctx, strings.Join(statements, "; "), args)
-	if err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
-		return &unsentError{err}
-	}
+	err := c.packet(ctx, list)
 	if err == nil {
 		t.isDoneAfter()
 	}
 	return err
 }
 
-// unsentError says that the driver takes no such arguments in a packet: nothing was sent.
+// textArgs is a statement.
+type textArgs struct {
+	text string
+	args []driver.NamedValue
+}
+
+// packet runs statements in one packet. What the driver does not fill in, because it is too large for that or because arguments are missing, is
+// prepared: then each statement is a packet of its own.
+func (c *conn) packet(ctx context.Context, list []textArgs) error {
+	var texts []string
+	var args []driver.NamedValue
+	for _, statement := range list {
+		texts = append(texts, statement.text)
+		for _, arg := range statement.args {
+			arg.Ordinal = len(args) + 1
+			args = append(args, arg)
+		}
+	}
+	_, err := c.exec(ctx, strings.Join(texts, "; "), args)
+	if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+		return err
+	}
+	for _, statement := range list {
+		if err := c.runArgs(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runArgs is run with arguments, prepared.
+func (c *conn) runArgs(ctx context.Context, statement textArgs) error {
+	if len(statement.args) == 0 {
+		return c.run(ctx, statement.text)
+	}
+	base, err := prepare(ctx, c.base, statement.text)
+	if err != nil {
+		return err
+	}
+	_, err = base.ExecContext(ctx, statement.args)
+	if closed := base.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// unsentError says that the driver takes no such arguments: nothing was sent.
 type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
