@@ -63,7 +63,7 @@ func (c *move) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}}
 	if c.rows != "" {
 		mover.Rows = func(ctx context.Context, h home.Handover) error {
-			cmd := exec.CommandContext(ctx, c.rows) //nolint:gosec // G204: the operator names it
+			cmd := exec.CommandContext(ctx, c.rows)
 			cmd.Env = append(os.Environ(), "ONCE_TENANT="+h.Tenant, "ONCE_FROM="+h.From, "ONCE_TO="+h.To,
 				"ONCE_FROM_DB="+o.urls[h.From], "ONCE_TO_DB="+o.urls[h.To], fmt.Sprint("ONCE_EPOCH=", h.Epoch))
 			cmd.Stdout, cmd.Stderr = m.Stderr, m.Stderr
