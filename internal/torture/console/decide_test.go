@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"maps"
 	"html"
 	"net/http"
 	"net/url"
@@ -35,9 +36,7 @@ func TestDecide(t *testing.T) {
 		const unknown = "select count(*) from once_operation where state = 3"
 		form := g.formOf(t, "resolve", url.Values{"id": {g.operationLink(t, "operations?state=unknown&scope=acme")}})
 		for _, wrong := range []url.Values{{}, {"way": {"result"}, "value": {"{"}}, {"way": {"result"}, "value": {"1"}, "status": {"99"}}, {"way": {"failed"}, "value": {"no"}, "status": {"201"}}, {"way": {"call-result"}}} {
-			for name, values := range form {
-				wrong[name] = values
-			}
+			maps.Copy(wrong, form)
 			if p := g.post(t, "ada", "do", wrong); p.status != http.StatusConflict || g.count(t, unknown) != 2 {
 				t.Errorf("%v: %d: %s", wrong, p.status, p.body)
 			}
