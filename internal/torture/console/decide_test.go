@@ -1,8 +1,8 @@
 package console_test
 
 import (
-	"maps"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
