@@ -102,11 +102,6 @@ var mysqlMutants = []Mutant{
 		Tests: mariadbSQL("TestATextOfSeveralStatementsIsRefused"),
 	},
 	{
-		Name:  "the comment behind a statement of a batch takes COMMIT along",
-		Edits: []Edit{{In: "(*txn).lastMySQL", Old: `strings.Contains(w.SQL, "--")`, New: `false`}},
-		Tests: mariadbSQL("TestATextOfSeveralStatementsIsRefused"),
-	},
-	{
 		Name:  "a lost packet with a claim proves that nothing was applied",
 		Edits: []Edit{{In: "sqlstore.(*txn).ClaimsByCommit", Old: `|| t.batch`, New: ``}},
 		Tests: mariadbTorture("TestConformanceInnoDB$/^MariaDB$/^Faults$/^Loop"),

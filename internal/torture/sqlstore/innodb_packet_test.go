@@ -78,13 +78,15 @@ func TestATextOfSeveralStatementsIsRefused(t *testing.T) {
 						t.Fatalf("%s %q: %d rows, want %d", mode, text, n, rows)
 					}
 				}
-				_, err = once.DoBatch(ctx, once.New(s, once.Config{}), once.Operation{Scope: "several", Key: "batch"}, func(b *once.Batch) (int, error) {
-					b.ExecRows(1, "insert into effect values (?)", evil)
-					b.Exec("insert into effect values (?) -- to the end of the line", evil)
-					return 1, nil
-				})
-				if n := count(t, db, fmt.Sprintf("select count(*) from effect where name = x'%x'", evil)); n != 2 || err != nil {
-					t.Errorf("%s: %d rows of an argument, %v", mode, n, err)
+				for _, replayed := range []bool{false, true} { // the second time, the record must be there
+					r, err := once.DoBatch(ctx, once.New(s, once.Config{}), once.Operation{Scope: "several", Key: "batch"}, func(b *once.Batch) (int, error) {
+						b.ExecRows(1, "insert into effect values (?)", evil)
+						b.Exec("insert into effect values (?) -- to the end of the line", evil)
+						return 1, nil
+					})
+					if n := count(t, db, fmt.Sprintf("select count(*) from effect where name = x'%x'", evil)); n != 2 || err != nil || r.Replayed != replayed {
+						t.Errorf("%s: %d rows of an argument, replayed %t, %v", mode, n, r.Replayed, err)
+					}
 				}
 			}
 		}
