@@ -12,7 +12,7 @@ var dynamoMutants = []Mutant{
 	{
 		Name:  "DynamoDB: a record that is sent again is taken for another one's",
 		Edits: []Edit{{In: "dynamostore.(*Store).refused", Old: "case own && rec.State == c.Next.State", New: "case false && own && rec.State == c.Next.State"}},
-		Tests: dynamoTest("TestSentAgain$"),
+		Tests: dynamoTest("TestSentAgain"),
 	},
 	{
 		Name:  "DynamoDB: what has the same nonce is one's own, also if nothing was sent again",
@@ -52,7 +52,7 @@ var dynamoMutants = []Mutant{
 	{
 		Name:  "DynamoDB: a first attempt is looked up",
 		Edits: []Edit{{In: "dynamostore.(*Store).Begin", Old: "opts.Batch || opts.First && opts.StaleAfter.IsZero()", New: "opts.Batch"}},
-		Tests: dynamoTest("TestRequests$"),
+		Tests: dynamoTest("TestRequests"),
 	},
 	{
 		Name:  "DynamoDB: a commit that is too late is sent",

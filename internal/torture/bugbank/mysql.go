@@ -6,7 +6,7 @@ var mysqlMutants = []Mutant{
 	{
 		Name:  "MySQL is not told the isolation",
 		Edits: []Edit{{In: "(*txn).claimMySQL", Old: "&sql.TxOptions{Isolation: levels[opts.Isolation]}", New: "&sql.TxOptions{}"}},
-		Tests: isolation("InnoDB$"),
+		Tests: isolation("InnoDB$/^MySQL"),
 	},
 	{
 		Name:  "who does not get MySQL's lock executes",
