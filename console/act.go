@@ -107,7 +107,7 @@ func (q *request) do() error {
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
-		return &refusal{"the reason is missing: whoever looks later needs to know why"}
+		return &refusal{"the reason is missing. Try: say why, for those who read the audit log"}
 	}
 	to, err := a.do(q, by)
 	if err != nil {

@@ -195,7 +195,7 @@ func (q *request) fail(err error) {
 	}
 }
 
-// refuse answers a request of nobody who is known.
+// refuse answers a request whose user is not known.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	(&request{console: c, Request: r, w: w, user: User{Tenants: []string{}}}).fail(err)
 }

@@ -91,7 +91,7 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	} else {
 		fmt.Fprintf(m.Stdout, "console   http://%s/?token=%s\nIt acts as %s.\n", l.Addr(), token, c.who)
 	}
-	return serve(ctx, server, l)
+	return cli.Serve(ctx, server, l)
 }
 
 // cookie keeps the token, which is in the printed address once.
@@ -120,19 +120,4 @@ func enter(w http.ResponseWriter, r *http.Request, token string, handler http.Ha
 	http.SetCookie(w, &http.Cookie{Name: cookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // over loopback there is no TLS
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, "/", http.StatusSeeOther)
-}
-
-// serve serves until ctx ends, and then until the requests in flight are answered.
-func serve(ctx context.Context, server *http.Server, l net.Listener) error {
-	down := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		defer cancel()
-		down <- server.Shutdown(ctx)
-	})
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return <-down
 }

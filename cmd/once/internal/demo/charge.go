@@ -53,7 +53,7 @@ func serveAt(ctx context.Context, address string, h http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
 	}
-	return serveUntil(ctx, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}, l)
+	return cli.Serve(ctx, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}, l)
 }
 
 var chargeEntry = cli.Entry{

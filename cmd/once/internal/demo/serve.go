@@ -139,7 +139,7 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.unsafe {
 		fmt.Fprintln(m.Stdout, "UNSAFE    keys are not looked at: a retry takes effect again")
 	}
-	return serveUntil(ctx, server, l)
+	return cli.Serve(ctx, server, l)
 }
 
 // gaugesEvery is how often the database is asked: often, because a demo is short.
@@ -184,21 +184,6 @@ func (c *serve) open(ctx context.Context) (database, *payments.DB, error) {
 		return src, nil, cli.Unreachable(fmt.Errorf("%w. Try: %s", err, why))
 	}
 	return src, db, nil
-}
-
-// serveUntil serves until ctx ends, and then until the requests in flight are answered.
-func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error {
-	down := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		defer cancel()
-		down <- server.Shutdown(ctx)
-	})
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return <-down
 }
 
 // database is that of a demo.
