@@ -208,6 +208,7 @@ func TestListMost(t *testing.T) {
 				t.Errorf("%+v: %d items, cut: %t, %v", f, len(p.Items), p.Cut, err)
 			}
 		}
+		found := map[string]int{"": scopes, "t1 ": scopes / 2}
 		for _, prefix := range []string{"", "t1 ", "t2 "} {
 			for _, most := range []int{0, 1, 3} {
 				f, n := operate.KeyFilter{ScopePrefix: prefix, Most: most}, 0
@@ -223,11 +224,7 @@ func TestListMost(t *testing.T) {
 						break
 					}
 				}
-				want := scopes
-				if prefix != "" {
-					want = scopes / 2
-				}
-				if n != want {
+				if want := found[prefix]; n != want {
 					t.Errorf("%q by %d: %d found, want %d", prefix, most, n, want)
 				}
 			}
