@@ -1,6 +1,9 @@
 package redisstore
 
-import "github.com/redis/go-redis/v9"
+import (
+	"crypto/sha1" //nolint:gosec // see newScript
+	"encoding/hex"
+)
 
 // The scripts. The server runs each of them alone, by its own clock; times are microseconds. Fences are compared as text, because a number of Lua has 53 bits.
 //
@@ -12,12 +15,20 @@ const (
 )
 
 var (
-	claimScript  = redis.NewScript(refusedWhenFull + swapText)
-	changeScript = redis.NewScript(allowedWhenFull + swapText)
-	readScript   = redis.NewScript(allowedWhenFull + readText)
-	renewScript  = redis.NewScript(allowedWhenFull + renewText)
-	listScript   = redis.NewScript(allowedWhenFull + listText)
+	claimScript  = newScript(refusedWhenFull + swapText)
+	changeScript = newScript(allowedWhenFull + swapText)
+	readScript   = newScript(allowedWhenFull + readText)
+	renewScript  = newScript(allowedWhenFull + renewText)
+	listScript   = newScript(allowedWhenFull + listText)
 )
+
+// script is a text, and the name by which a server knows it. (A redis.Script that is loaded in a pipeline forgets its own.)
+type script struct{ text, sum string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is a name
+	return script{text, hex.EncodeToString(sum[:])}
+}
 
 // swapText makes a record what it is to be, if it is what is expected.
 //

@@ -21,7 +21,7 @@ type call struct {
 var errBehind = errors.New("redisstore: too few replicas have confirmed it in time. Try: look whether they are connected and follow")
 
 // run runs a script that returns a list.
-func (s *Store) run(ctx context.Context, script *redis.Script, writes bool, c call) (answer []any, confirmed bool, err error) {
+func (s *Store) run(ctx context.Context, script script, writes bool, c call) (answer []any, confirmed bool, err error) {
 	answers, confirmed, err := s.send(ctx, script, writes, []call{c})
 	if err != nil {
 		return nil, false, err
@@ -32,18 +32,18 @@ func (s *Store) run(ctx context.Context, script *redis.Script, writes bool, c ca
 
 // send runs a script for each of calls, in one pipeline. confirmed says that the replicas that are waited for have all that the calls have written or seen: WAIT
 // is about the writes of its connection, so it is in the same pipeline. An error is that of the first call which has one.
-func (s *Store) send(ctx context.Context, script *redis.Script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
+func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, failed(err, false)
 	}
 	for load := false; ; load = true {
 		pipe := s.rdb.Pipeline()
 		if load {
-			script.Load(ctx, pipe)
+			pipe.ScriptLoad(ctx, script.text)
 		}
 		answers, err = nil, nil
 		for _, c := range calls {
-			answers = append(answers, script.EvalSha(ctx, pipe, c.keys, c.args...))
+			answers = append(answers, pipe.EvalSha(ctx, script.sum, c.keys, c.args...))
 		}
 		wait := redis.NewCmdResult(int64(0), nil)
 		if s.cfg.Replicas > 0 {
