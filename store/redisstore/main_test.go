@@ -12,7 +12,14 @@ import (
 	"github.com/oncelib/once/store/redisstore"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // it tells standard error of each server that is down
+	testenv.Main(m)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // durable are the lines of a server that keeps what Redis can keep.
 const durable = "appendonly yes\nappendfsync always\n"
