@@ -169,7 +169,7 @@ func TestNothingUnfinishedExpires(t *testing.T) {
 // TestVolatile: what the store may lose is said through what stands on it.
 func TestVolatile(t *testing.T) {
 	s := redisstore.New(redis.NewClient(&redis.Options{MaxRetries: -1}), redisstore.Config{VolatileRecord: true, Replicas: 2})
-	v, is := store.As[store.Volatile](lease.New(s, lease.Config{}))
+	v, is := store.As[upkeep.Volatile](lease.New(s, lease.Config{}))
 	if !is || !strings.Contains(v.Volatile(), "one of the 2 which have confirmed") {
 		t.Error(is)
 	}
