@@ -73,10 +73,7 @@ if state == '0' then return {'applied'} end
 
 local set = {'state', state}
 for i = 11, #ARGV do set[#set + 1] = ARGV[i] end
-local function at(field, time)
-	set[#set + 1] = field
-	set[#set + 1] = string.format('%.0f', time)
-end
+local function at(field, time) set[#set + 1], set[#set + 2] = field, string.format('%.0f', time) end
 if absent then at('since', now) end
 if state == running and lease ~= '' then at('lease', now + lease) end
 if state == done and retain ~= '' then at('until', now + retain) end
@@ -117,8 +114,11 @@ const listText = `
 local time = redis.call('TIME')
 local list = {time[1] .. string.format('%06d', time[2])}
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])) do
-	list[#list + 1] = name
-	list[#list + 1] = redis.call('HMGET', ARGV[4] .. name, unpack(ARGV, 5))
+	local record, values = {}, redis.call('HMGET', ARGV[4] .. name, unpack(ARGV, 5))
+	for i, value in ipairs(values) do
+		record[2 * i - 1], record[2 * i] = ARGV[4 + i], value or ''
+	end
+	list[#list + 1], list[#list + 2] = name, record
 end
 return list
 `

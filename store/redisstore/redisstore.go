@@ -53,10 +53,7 @@ type Store struct {
 }
 
 var (
-	_ store.Operations  = (*Store)(nil)
-	_ store.Checker     = (*Store)(nil)
 	_ store.Renewer     = (*Store)(nil)
-	_ upkeep.Volatile    = (*Store)(nil)
 	_ upkeep.Lister     = (*Store)(nil)
 	_ upkeep.Backlogger = (*Store)(nil)
 )

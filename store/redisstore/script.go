@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -73,11 +74,8 @@ func failed(err error, writes bool) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &answer):
-		kind = store.KindOther
-		for _, prefix := range unavailable {
-			if redis.HasErrorPrefix(err, prefix) {
-				kind = store.KindUnavailable
-			}
+		if !slices.ContainsFunc(unavailable, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }) {
+			kind = store.KindOther
 		}
 		if redis.HasErrorPrefix(err, "OOM") {
 			err = fmt.Errorf("redisstore: the memory of the server is full. Try: a larger maxmemory, or a shorter retention: %w", err)
