@@ -217,7 +217,7 @@ func TestTheIndexIsEmpty(t *testing.T) {
 
 // TestManyUnfinished: lists and counts go on behind the first five hundred.
 func TestManyUnfinished(t *testing.T) {
-	s := open(t, start(t, durable).Addr())
+	s := open(t, start(t, "").Addr())
 	const n = 1203
 	for i := range n {
 		c := store.Change{ID: store.ID{Scope: "s", Key: fmt.Sprintf("%06d", i)}, Next: store.Record{State: store.StateUnknown, Fence: 1, Nonce: []byte("n"), Name: fmt.Sprint(i % 2)}}
