@@ -18,7 +18,7 @@ import (
 // TestCheck: a server that cannot keep what the store promises is refused, and the error says why and what helps.
 func TestCheck(t *testing.T) {
 	good := start(t, durable)
-	replica := startReplica(t, "127.0.0.1", good.Port())
+	replica := startReplica(t, good.Port(), false)
 	for _, c := range []struct {
 		name string
 		addr string
@@ -80,7 +80,7 @@ func TestNew(t *testing.T) {
 // TestAStandbyIsDown: a replica is asked for nothing: it may be behind.
 func TestAStandbyIsDown(t *testing.T) {
 	primary := start(t, durable)
-	s := open(t, startReplica(t, "127.0.0.1", primary.Port()).Addr())
+	s := open(t, startReplica(t, primary.Port(), false).Addr())
 	id := store.ID{Scope: "s", Key: "k"}
 	if rec, err := s.Read(t.Context(), id); store.KindOf(err) != store.KindUnavailable {
 		t.Errorf("Read: %+v, %v", rec, err)
