@@ -15,7 +15,9 @@ require (
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
+	github.com/oncelib/once/store/redisstore v0.0.0
 	github.com/prometheus/client_golang v1.24.1
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -41,6 +43,7 @@ require (
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260819154853-08b0e4226688 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260819154853-08b0e4226688 // indirect
@@ -91,4 +94,5 @@ replace (
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore
+	github.com/oncelib/once/store/redisstore => ../../store/redisstore
 )
