@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -192,8 +193,8 @@ func over(tb testing.TB, rdb *redis.Client, prefix string) {
 	}
 }
 
-// pipelines counts what a client sends together.
-type pipelines struct{ n atomic.Int64 }
+// pipelines counts what a client sends together, and what of that has no answer.
+type pipelines struct{ n, lost atomic.Int64 }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -201,7 +202,14 @@ func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { p.n.Add(1); return next(ctx, cmds) }
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.n.Add(1)
+		err := next(ctx, cmds)
+		if answer := redis.Error(nil); err != nil && !errors.As(err, &answer) {
+			p.lost.Add(1)
+		}
+		return err
+	}
 }
 
 // TestCommands counts what a call under a lease sends.
