@@ -95,6 +95,13 @@ func (p *plan) next(string) fault {
 	return none
 }
 
+// met reports whether there was an nth command.
+func (p *plan) met() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen >= p.nth
+}
+
 // TestEachCommandFails: whichever command of leased work fails, in whatever way, what the caller is told is true, the work is taken over, and the mail is
 // sent once. A call of which nothing is said is sent once at most.
 func TestEachCommandFails(t *testing.T) {
@@ -173,7 +180,7 @@ func struck(t *testing.T, server *testenv.Redis, p *plan, dedupes bool) (said st
 	case err2 != nil || err3 != nil || again.Value != last.Value || !last.Replayed || sent != 1:
 		t.Errorf("command %d: %s; %q, %v, and then %q, %v; %d were sent", p.nth, said, again.Value, err2, last.Value, err3, sent)
 	}
-	return said, p.seen >= p.nth
+	return said, p.met()
 }
 
 // over ends the leases of all records under a prefix.
