@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/internal/engine/replay"
+	enginereplay "github.com/oncelib/once/internal/engine/replay"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
 )
@@ -157,6 +157,7 @@ func (n nodes) want(what string, e *once.Engine[tx], op once.Operation, value st
 func TestSharedReplay(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		onNodes(t, once.Config{Synced: synced}, func(n nodes) {
+			t := n.T
 			op := once.Operation{Scope: "s", Key: "k", Fingerprint: once.FingerprintOf([]byte("a")), Attempt: once.Attempt{Number: 1}}
 			first, _, gets := n.ask(n.here, op)
 			if gets != 0 {
@@ -201,6 +202,7 @@ func TestSharedIsNotAskedInAFirstAttempt(t *testing.T) {
 		n.want("second attempt", n.there, once.Operation{Key: "k", Attempt: once.Attempt{Number: 2}}, first.Value, false, 1)
 	})
 	onNodes(t, once.Config{}, func(n nodes) {
+		t := n.T
 		txn, _, err := n.s.Begin(t.Context(), store.BeginOptions{ID: store.ID{Scope: "s", Key: "k"}})
 		must(t, err)
 		go func() {
@@ -217,6 +219,7 @@ func TestSharedIsNotAskedInAFirstAttempt(t *testing.T) {
 // TestSharedIsAskedOnceForAFlight: one look-up for all duplicates of a node, each of which is a hit.
 func TestSharedIsAskedOnceForAFlight(t *testing.T) {
 	onNodes(t, once.Config{}, func(n nodes) {
+		t := n.T
 		first, _, _ := n.ask(n.here, once.Operation{Key: "k"})
 		n.seen.take()
 		all := make(chan struct{})
@@ -254,14 +257,14 @@ func TestSharedIsAskedOnceForAFlight(t *testing.T) {
 func TestSharedIsBelievedOnlyOfWhatIsDone(t *testing.T) {
 	encrypter, err := once.NewEncrypter(make([]byte, 32))
 	must(t, err)
-	forged := func(state store.State, until time.Duration) func([]byte) []byte {
-		return func([]byte) []byte {
-			return replay.Encode(&store.Record{State: state, Result: store.Result{Body: []byte(`"forged"`)}}, time.Now().Add(until))
+	forged := func(state store.State, until time.Duration) func(*testing.T, []byte) []byte {
+		return func(*testing.T, []byte) []byte {
+			return enginereplay.Encode(&store.Record{State: state, Result: store.Result{Body: []byte(`"forged"`)}}, time.Now().Add(until))
 		}
 	}
 	for name, tt := range map[string]struct {
 		encrypter once.Encrypter
-		value     func(value []byte) []byte
+		value     func(t *testing.T, value []byte) []byte
 		hit       bool // the test would see what is believed
 	}{
 		"done":          {nil, forged(store.StateDone, time.Minute), true},
@@ -269,11 +272,12 @@ func TestSharedIsBelievedOnlyOfWhatIsDone(t *testing.T) {
 		"unknown":       {nil, forged(store.StateUnknown, time.Minute), false},
 		"absent":        {nil, forged(store.StateAbsent, time.Minute), false},
 		"over":          {nil, forged(store.StateDone, -time.Millisecond), false},
-		"damaged":       {nil, func([]byte) []byte { return []byte("damaged") }, false},
-		"encrypted":     {encrypter, func(v []byte) []byte { return v }, true},
+		"damaged":       {nil, func(*testing.T, []byte) []byte { return []byte("damaged") }, false},
+		"encrypted":     {encrypter, func(_ *testing.T, v []byte) []byte { return v }, true},
 		"not encrypted": {encrypter, forged(store.StateDone, time.Minute), false},
-		"cut":           {encrypter, func(v []byte) []byte { return v[:len(v)-1] }, false},
-		"of another operation": {encrypter, func([]byte) []byte {
+		"cut":           {encrypter, func(_ *testing.T, v []byte) []byte { return v[:len(v)-1] }, false},
+		"of another operation": {encrypter, func(t *testing.T, _ []byte) []byte {
+			t.Helper()
 			m := newMemory()
 			other := once.New(memstore.New(), once.Config{Shared: m, Encrypter: encrypter})
 			_, err := once.Do(t.Context(), other, once.Operation{Scope: "s", Key: "other"}, charge("k"))
@@ -289,7 +293,7 @@ func TestSharedIsBelievedOnlyOfWhatIsDone(t *testing.T) {
 				if bytes.Contains(e.Value, []byte(first.Value)) != (tt.encrypter == nil) || strings.Contains(e.Key, "k") && len(e.Key) < 20 {
 					n.Errorf("%q is kept under %q", e.Value, e.Key)
 				}
-				e.Value = tt.value(e.Value)
+				e.Value = tt.value(n.T, e.Value)
 				must(n.T, n.m.Replace(n.Context(), e))
 				r, asked, gets := n.ask(n.there, once.Operation{Key: "k"})
 				if tt.hit != (asked == 0) || gets != 1 || !r.Replayed || !tt.hit && r.Value != first.Value {
@@ -332,7 +336,7 @@ func TestSharedIsGivenOnlyWhatWasAnswered(t *testing.T) {
 			t.Error("no error")
 		}
 		given("a failure", 0)
-		_, err = once.Do(t.Context(), e, once.Operation{}, charge("unkeyed"))
+		_, _, err = e.Exec(t.Context(), once.Operation{}, func(context.Context, tx) (once.Answer, error) { return once.Answer{}, nil })
 		must(t, err)
 		given("work without a key", 0)
 		mem, _ := s.Store.(*memstore.Store)
@@ -367,6 +371,7 @@ func TestSharedResultEnds(t *testing.T) {
 func TestSharedForgets(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		onNodes(t, once.Config{HashKeys: hashed}, func(n nodes) {
+			t := n.T
 			first, _, _ := n.ask(n.here, once.Operation{Key: "k"})
 			n.want("there", n.there, once.Operation{Key: "k"}, first.Value, false, 1)
 			must(t, n.there.InvalidateCache(t.Context(), "s", "k"))
@@ -387,6 +392,7 @@ func TestSharedForgets(t *testing.T) {
 		})
 	}
 	onNodes(t, once.Config{}, func(n nodes) {
+		t := n.T
 		n.m.failed = 1
 		if err := n.here.InvalidateCache(t.Context(), "s", "k"); !errors.Is(err, errDown) || !strings.Contains(err.Error(), "Try:") {
 			t.Errorf("a cache that is down: %v", err)
