@@ -138,6 +138,7 @@ func All() []Mutant {
 		identityMutants,
 		metricsMutants,
 		dynamoMutants,
+		redisMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,
