@@ -27,13 +27,13 @@ type Config struct {
 
 // Cache is a [once.SharedCache].
 type Cache struct {
-	client redis.Cmdable
+	client redis.UniversalClient
 	prefix string
 }
 
-// New returns a cache on client, which may be a [redis.Client], a [redis.ClusterClient] or a [redis.Ring]. It may send commands again by itself: that is harmless here.
-// New panics if cfg is invalid.
-func New(client redis.Cmdable, cfg Config) *Cache {
+// New returns a cache on client. The client may send commands again by itself: that is harmless here. New panics if cfg is
+// invalid.
+func New(client redis.UniversalClient, cfg Config) *Cache {
 	if client == nil || cfg.Prefix == "" {
 		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
 	}

@@ -35,7 +35,7 @@ func start(tb testing.TB, config testenv.RedisConfig) (*testenv.Redis, *redis.Cl
 	if err != nil {
 		tb.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	tb.Cleanup(func() {
 		_ = client.Close()
 		if err := server.Close(); err != nil {
