@@ -38,11 +38,16 @@ func flush(t *testing.T, _ *testenv.Redis, client *redis.Client) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// conform runs the whole suite of stores with a shared cache.
-func conform[TX any](t *testing.T, harness func() storetest.Harness[TX]) {
+// conform runs the whole suite of stores with a shared cache. Where look-ups hang it takes long.
+func conform[TX any](t *testing.T, harness func() storetest.Harness[TX], tier testenv.Tier) {
 	t.Helper()
 	for _, ill := range illnesses {
 		t.Run(ill.name, func(t *testing.T) {
+			if tier == testenv.InTest && ill.name == "hung" {
+				testenv.Cell(t, testenv.InProve)
+			} else {
+				testenv.Cell(t, tier)
+			}
 			t.Parallel()
 			server, client := start(t)
 			w := watch(client)
@@ -68,11 +73,12 @@ func conform[TX any](t *testing.T, harness func() storetest.Harness[TX]) {
 
 // TestConformance is the suite of all stores on memstore, with a shared cache whose Redis is up, refuses, hangs, and is flushed in a loop. It is the same in all.
 func TestConformance(t *testing.T) {
-	conform(t, onMemory)
+	testenv.Both(t)
+	conform(t, onMemory, testenv.InTest)
 }
 
 // TestConformancePgx is the same on pgxstore.
 func TestConformancePgx(t *testing.T) {
 	testenv.Prove(t)
-	conform(t, onPgx)
+	conform(t, onPgx, testenv.InProve)
 }

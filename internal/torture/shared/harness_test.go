@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
@@ -78,7 +79,7 @@ func poolOf(tb testing.TB) *pgxpool.Pool {
 	p, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	must(tb, err)
 	tb.Cleanup(p.Close)
-	must(tb, pgxstore.Migrate(context.Background(), p, operate.Migrations))
+	must(tb, pgxstore.Migrate(context.Background(), p, operate.Migrations, attemptlog.Migrations))
 	return p
 }
 

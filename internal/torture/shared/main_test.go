@@ -44,7 +44,7 @@ func start(tb testing.TB) (*testenv.Redis, *redis.Client) {
 	defer cancel()
 	server, err := testenv.StartRedis(ctx, testenv.RedisConfig{})
 	must(tb, err)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	tb.Cleanup(func() {
 		_ = client.Close()
 		if err := server.Close(); err != nil {
