@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncelib/once/internal/base/seal"
 	"github.com/oncelib/once/internal/engine/replay"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 )
 
@@ -20,22 +21,17 @@ import (
 // costs look-ups. It must not return under one key what was put under another one. Its methods are called by
 // many goroutines at once.
 type SharedCache interface {
-	// Get returns what is kept under key. Empty is nothing.
+	// Get returns what is kept under key, which has letters, digits, "-" and "_", and does not tell the key of the
+	// operation. Empty is nothing.
 	Get(ctx context.Context, key string) ([]byte, error)
 
-	// Add keeps each of entries until its time, unless something is kept under its key, if only an empty value.
-	// The time is absolute, so that an entry which arrives late is not kept.
-	Add(ctx context.Context, entries []SharedEntry) error
+	// Add keeps value under key until then, unless something is kept there, if only an empty value. The time is
+	// absolute, so that a value which arrives late is not kept.
+	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
-	// Replace keeps entry until its time, whatever is kept under its key.
-	Replace(ctx context.Context, entry SharedEntry) error
-}
-
-// SharedEntry is what a [SharedCache] keeps under a key.
-type SharedEntry struct {
-	Key   string // letters, digits, "-" and "_"; it does not tell the key of the operation
-	Value []byte // empty: the result was forgotten, and is not to be added by a call that is on its way
-	Until time.Time
+	// Replace keeps value under key until then, whatever is kept there. An empty value says that a result was
+	// forgotten: calls that are on their way must not add it again.
+	Replace(ctx context.Context, key string, value []byte, until time.Time) error
 }
 
 const (
@@ -45,7 +41,8 @@ const (
 	sharedPause    = time.Second            // for so long; then one look-up tries
 	sharedQueue    = 1000                   // results on their way
 	sharedBytes    = 8 << 20                // of them together
-	sharedBatch    = 1 << 20                // bytes that are added at once, and of the largest result
+	sharedLargest  = 1 << 20                // of one
+	sharedWriters  = 4                      // goroutines that empty the queue, at most
 )
 
 // shared is what an engine knows of Config.Shared.
@@ -58,8 +55,8 @@ type shared struct {
 	failures int       // in a row
 	resumes  time.Time // when the cache is asked again, after too many of them
 	queue    []sharedResult
-	bytes    int  // in queue
-	adding   bool // a goroutine empties queue
+	bytes    int // in queue
+	writers  int
 
 	hits, misses, skipped, errors uint64
 }
@@ -83,7 +80,7 @@ func newShared(cfg Config) *shared {
 // get returns the result of id, if it is in the cache. What does not say that it is done, or is over by the clock of this
 // process, is not believed.
 func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok bool) {
-	if !s.admits(1) {
+	if !s.admits() {
 		return rec, false
 	}
 	timeout := sharedTimeout
@@ -115,64 +112,57 @@ func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok boo
 
 // put has the result of id added, whose COMMIT was sent then and was answered. It does not wait.
 func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent time.Time) {
-	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body)}
-	for _, f := range rec.Result.Header {
-		r.size += len(f.Name) + len(f.Value)
-	}
+	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.size > sharedBatch || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
+	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
 		return
 	}
 	s.queue, s.bytes = append(s.queue, r), s.bytes+r.size
-	if !s.adding {
-		s.adding = true
-		go s.add()
+	if s.writers < sharedWriters {
+		s.writers++
+		go s.write()
 	}
 }
 
-// add adds what is in the queue, and ends when that is empty.
-func (s *shared) add() {
-	for batch := s.next(); len(batch) > 0; batch = s.next() {
-		if !s.admits(len(batch)) {
+// write adds what is in the queue, and ends when that is empty.
+func (s *shared) write() {
+	for r, ok := s.next(); ok; r, ok = s.next() {
+		if !s.admits() {
 			continue
 		}
 		_ = s.ask(context.Background(), sharedTimeout, func(ctx context.Context) (err error) {
-			entries := make([]SharedEntry, len(batch))
-			for i, r := range batch {
-				entries[i] = SharedEntry{Key: sharedKey(r.id), Value: replay.Encode(&r.rec, r.until), Until: r.until}
-				if s.encrypter != nil && err == nil {
-					entries[i].Value, err = s.encrypter.Encrypt(entries[i].Value, sharedLabel(r.id))
-				}
+			value := replay.Encode(&r.rec, r.until)
+			if s.encrypter != nil {
+				value, err = s.encrypter.Encrypt(value, sharedLabel(r.id))
 			}
 			if err != nil {
-				return err
+				return err //nolint:wrapcheck // it is only counted
 			}
-			return s.cache.Add(ctx, entries)
+			return s.cache.Add(ctx, sharedKey(r.id), value, r.until) //nolint:wrapcheck // likewise
 		})
 	}
 }
 
-// next takes from the queue what is added at once.
-func (s *shared) next() (batch []sharedResult) {
+// next takes a result from the queue.
+func (s *shared) next() (r sharedResult, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, size := 0, 0
-	for ; n < len(s.queue) && size+s.queue[n].size <= sharedBatch; n++ {
-		size += s.queue[n].size
-	}
-	batch, s.queue, s.bytes = s.queue[:n:n], s.queue[n:], s.bytes-size
-	if s.adding = n > 0; !s.adding {
+	if len(s.queue) == 0 {
 		s.queue = nil // what was taken from it stays in its memory
+		s.writers--
+		return r, false
 	}
-	return batch
+	r, s.queue = s.queue[0], s.queue[1:]
+	s.bytes -= r.size
+	return r, true
 }
 
 // drop has the result of id forgotten, and kept out if it is on its way.
 func (s *shared) drop(ctx context.Context, id store.ID) error {
 	err := s.ask(ctx, sharedDrop, func(ctx context.Context) error {
-		return s.cache.Replace(ctx, SharedEntry{Key: sharedKey(id), Until: time.Now().Add(s.hold)})
+		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})
 	if err != nil {
 		return fmt.Errorf("once: Config.Shared was not told that a result is forgotten, and may return it for up to %v: %w. Try: the same again", s.life, err)
@@ -180,9 +170,9 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 	return nil
 }
 
-// admits reports whether the cache is asked, about n results. After too many failures it is left alone for a while. Then one
+// admits reports whether the cache is asked. After too many failures it is left alone for a while. Then one
 // call asks, and the others go on without until it is answered.
-func (s *shared) admits(n int) bool {
+func (s *shared) admits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failures < sharedFailures {
@@ -190,7 +180,7 @@ func (s *shared) admits(n int) bool {
 	}
 	now := time.Now()
 	if now.Before(s.resumes) {
-		s.skipped += uint64(n) //nolint:gosec // a length
+		s.skipped++
 		return false
 	}
 	s.resumes = now.Add(sharedPause)

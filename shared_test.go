@@ -20,14 +20,19 @@ import (
 
 // memory is a SharedCache in memory.
 type memory struct {
-	mu               sync.Mutex
-	kept             map[string]once.SharedEntry
-	gets, adds       int
-	onGet, onAdd     func(context.Context) error
-	replaced, failed int
+	mu           sync.Mutex
+	kept         map[string]entry
+	gets, adds   int
+	onGet, onAdd func(context.Context) error
+	failed       int // how often Replace is to fail
 }
 
-func newMemory() *memory { return &memory{kept: map[string]once.SharedEntry{}} }
+type entry struct {
+	value []byte
+	until time.Time
+}
+
+func newMemory() *memory { return &memory{kept: map[string]entry{}} }
 
 func (m *memory) Get(ctx context.Context, key string) ([]byte, error) {
 	m.mu.Lock()
@@ -41,13 +46,13 @@ func (m *memory) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.kept[key]; time.Now().Before(e.Until) {
-		return bytes.Clone(e.Value), nil
+	if e := m.kept[key]; time.Now().Before(e.until) {
+		return bytes.Clone(e.value), nil
 	}
 	return nil, nil
 }
 
-func (m *memory) Add(ctx context.Context, entries []once.SharedEntry) error {
+func (m *memory) Add(ctx context.Context, key string, value []byte, until time.Time) error {
 	m.mu.Lock()
 	m.adds++
 	on := m.onAdd
@@ -59,22 +64,20 @@ func (m *memory) Add(ctx context.Context, entries []once.SharedEntry) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range entries {
-		if now := time.Now(); !now.Before(m.kept[e.Key].Until) && now.Before(e.Until) {
-			m.kept[e.Key] = e
-		}
+	if now := time.Now(); !now.Before(m.kept[key].until) && now.Before(until) {
+		m.kept[key] = entry{value, until}
 	}
 	return nil
 }
 
-func (m *memory) Replace(_ context.Context, e once.SharedEntry) error {
+func (m *memory) Replace(_ context.Context, key string, value []byte, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.replaced++; m.failed > 0 {
+	if m.failed > 0 {
 		m.failed--
 		return errDown
 	}
-	m.kept[e.Key] = e
+	m.kept[key] = entry{value, until}
 	return nil
 }
 
@@ -94,15 +97,15 @@ func (m *memory) took() (gets, adds int) {
 }
 
 // only returns the one value that is kept.
-func (m *memory) only(t *testing.T) once.SharedEntry {
+func (m *memory) only(t *testing.T) (string, entry) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.kept) != 1 {
 		t.Fatalf("%d values are kept, want one", len(m.kept))
 	}
-	for _, e := range m.kept {
-		return e
+	for key, e := range m.kept {
+		return key, e
 	}
 	panic("not reached")
 }
@@ -283,18 +286,18 @@ func TestSharedIsBelievedOnlyOfWhatIsDone(t *testing.T) {
 			_, err := once.Do(t.Context(), other, once.Operation{Scope: "s", Key: "other"}, charge("k"))
 			must(t, err)
 			synctest.Wait()
-			return m.only(t).Value
+			_, e := m.only(t)
+			return e.value
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onNodes(t, once.Config{Encrypter: tt.encrypter}, func(n nodes) {
 				first, _, _ := n.ask(n.here, once.Operation{Key: "k"})
-				e := n.m.only(n.T)
-				if bytes.Contains(e.Value, []byte(first.Value)) != (tt.encrypter == nil) || strings.Contains(e.Key, "k") && len(e.Key) < 20 {
-					n.Errorf("%q is kept under %q", e.Value, e.Key)
+				key, e := n.m.only(n.T)
+				if bytes.Contains(e.value, []byte(first.Value)) != (tt.encrypter == nil) || len(key) < 40 {
+					n.Errorf("%q is kept under %q", e.value, key)
 				}
-				e.Value = tt.value(n.T, e.Value)
-				must(n.T, n.m.Replace(n.Context(), e))
+				must(n.T, n.m.Replace(n.Context(), key, tt.value(n.T, e.value), e.until))
 				r, asked, gets := n.ask(n.there, once.Operation{Key: "k"})
 				if tt.hit != (asked == 0) || gets != 1 || !r.Replayed || !tt.hit && r.Value != first.Value {
 					n.Errorf("%+v, the database was asked %d times", r, asked)

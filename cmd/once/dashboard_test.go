@@ -240,9 +240,9 @@ func noBreakerOpen(context.Context) ([]gauge.Value, error) {
 // emptyCache is a shared cache that keeps nothing.
 type emptyCache struct{}
 
-func (emptyCache) Get(context.Context, string) ([]byte, error)     { return nil, nil }
-func (emptyCache) Add(context.Context, []once.SharedEntry) error   { return nil }
-func (emptyCache) Replace(context.Context, once.SharedEntry) error { return nil }
+func (emptyCache) Get(context.Context, string) ([]byte, error)              { return nil, nil }
+func (emptyCache) Add(context.Context, string, []byte, time.Time) error     { return nil }
+func (emptyCache) Replace(context.Context, string, []byte, time.Time) error { return nil }
 
 // losing is a network that loses one answer in five.
 type losing struct{}

@@ -58,7 +58,7 @@ until := c.start.Add(c.op.Wait)`}},
 	{
 		Name: "shared cache: what is kept is not encrypted",
 		Edits: []Edit{
-			{In: "(*shared).add", Old: "s.encrypter != nil && err == nil", New: "false"},
+			{In: "(*shared).write", Old: "s.encrypter != nil", New: "false"},
 			{In: "(*shared).open", Old: "s.encrypter != nil && len(value) > 0", New: "false"},
 		},
 		Tests: in("", "TestSharedIsBelievedOnlyOfWhatIsDone"),
@@ -120,25 +120,20 @@ until := c.start.Add(c.op.Wait)`}},
 	},
 	{
 		Name:  "Redis as a cache: what is on its way takes the place of what is there",
-		Edits: []Edit{{In: "rediscache.(*Cache).Add", Old: `"nx", `, New: ""}},
+		Edits: []Edit{{In: "rediscache.(*Cache).Add", Old: `"nx",`, New: ""}},
 		Tests: redisCacheTest("TestArrivesLate"),
 	},
 	{
 		Name:  "Redis as a cache: the time of a result is relative",
-		Edits: []Edit{{In: "rediscache.(*Cache).Add", Old: `"pxat", e.Until.UnixMilli()`, New: `"px", 30000`}},
+		Edits: []Edit{{In: "rediscache.(*Cache).Add", Old: `"pxat", until.UnixMilli()`, New: `"px", 30000`}},
 		Tests: redisCacheTest("TestArrivesLate"),
-	},
-	{
-		Name:  "Redis as a cache: the first refusal hides the others",
-		Edits: []Edit{{In: "rediscache.(*Cache).Add", Old: "!errors.Is(err, redis.Nil)", New: "false"}},
-		Tests: redisCacheTest("TestErrors"),
 	},
 	{
 		Name: "Redis as a cache: databases meet",
 		Edits: []Edit{
 			{In: "rediscache.(*Cache).Get", Old: "c.prefix+key", New: "key"},
-			{In: "rediscache.(*Cache).Add", Old: "c.prefix+e.Key", New: "e.Key"},
-			{In: "rediscache.(*Cache).Replace", Old: "c.prefix+e.Key", New: "e.Key"},
+			{In: "rediscache.(*Cache).Add", Old: "c.prefix+key", New: "key"},
+			{In: "rediscache.(*Cache).Replace", Old: "c.prefix+key", New: "key"},
 		},
 		Tests: redisCacheTest("TestPrefix"),
 	},

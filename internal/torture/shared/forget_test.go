@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,8 @@ func TestForget(t *testing.T) {
 
 	arrives, sent := make(chan struct{}), make(chan struct{}, 1)
 	hold := func() { sent <- struct{}{}; <-arrives }
+	var added atomic.Bool
+	w.added = func() { added.Store(true) }
 	w.onAdd.Store(&hold)
 	_, err = ask(here, "late")
 	must(t, err)
@@ -60,7 +63,7 @@ func TestForget(t *testing.T) {
 	must(t, forget("late"))
 	close(arrives)
 	w.onAdd.Store(nil)
-	must(t, w.Add(t.Context(), []once.SharedEntry{})) // it has the lock of the one before
+	until(t, func() bool { return added.Load() })
 	gone("forgotten on its way", "late")
 
 	_, err = ask(here, "unreached")

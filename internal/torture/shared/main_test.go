@@ -62,6 +62,7 @@ type watched struct {
 
 	hits, misses atomic.Int64
 	onAdd        atomic.Pointer[func()]
+	added        func() // after each Add; may be nil
 
 	mu    sync.RWMutex
 	moved time.Time
@@ -97,22 +98,20 @@ func until(tb testing.TB, is func() bool) {
 
 const cacheFor = 30 * time.Second // the default
 
-func (w *watched) Add(ctx context.Context, entries []once.SharedEntry) error {
+func (w *watched) Add(ctx context.Context, key string, value []byte, until time.Time) error {
 	if on := w.onAdd.Load(); on != nil {
 		(*on)()
 	}
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	var live []once.SharedEntry
-	for _, e := range entries {
-		if e.Until.Add(-cacheFor).After(w.moved) {
-			live = append(live, e)
-		}
-	}
-	if len(live) == 0 {
+	if !until.Add(-cacheFor).After(w.moved) {
 		return nil
 	}
-	return w.SharedCache.Add(ctx, live)
+	err := w.SharedCache.Add(ctx, key, value, until)
+	if w.added != nil {
+		w.added()
+	}
+	return err
 }
 
 // advance ends what the cache holds, and what is on its way there.

@@ -12,10 +12,9 @@ package rediscache
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/oncelib/once"
 )
 
 // Config of a [Cache].
@@ -25,7 +24,7 @@ type Config struct {
 	Prefix string
 }
 
-// Cache is a [once.SharedCache].
+// Cache is a once.SharedCache.
 type Cache struct {
 	client redis.UniversalClient
 	prefix string
@@ -40,7 +39,7 @@ func New(client redis.UniversalClient, cfg Config) *Cache {
 	return &Cache{client, cfg.Prefix}
 }
 
-// Get implements [once.SharedCache].
+// Get implements once.SharedCache.
 func (c *Cache) Get(ctx context.Context, key string) ([]byte, error) {
 	value, err := c.client.Get(ctx, c.prefix+key).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -49,24 +48,16 @@ func (c *Cache) Get(ctx context.Context, key string) ([]byte, error) {
 	return value, err //nolint:wrapcheck // the engine only counts it
 }
 
-// Add implements [once.SharedCache].
-func (c *Cache) Add(ctx context.Context, entries []once.SharedEntry) error {
-	results, err := c.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, e := range entries {
-			p.Do(ctx, "set", c.prefix+e.Key, e.Value, "nx", "pxat", e.Until.UnixMilli())
-		}
+// Add implements once.SharedCache.
+func (c *Cache) Add(ctx context.Context, key string, value []byte, until time.Time) error {
+	err := c.client.Do(ctx, "set", c.prefix+key, value, "nx", "pxat", until.UnixMilli()).Err()
+	if errors.Is(err, redis.Nil) { // something is there
 		return nil
-	})
-	for _, r := range results {
-		if err = r.Err(); err != nil && !errors.Is(err, redis.Nil) { // nil: something was there
-			return err //nolint:wrapcheck // the engine only counts it
-		}
-		err = nil
 	}
-	return err //nolint:wrapcheck // likewise
+	return err //nolint:wrapcheck // the engine only counts it
 }
 
-// Replace implements [once.SharedCache].
-func (c *Cache) Replace(ctx context.Context, e once.SharedEntry) error {
-	return c.client.Do(ctx, "set", c.prefix+e.Key, e.Value, "pxat", e.Until.UnixMilli()).Err() //nolint:wrapcheck // the engine wraps it
+// Replace implements once.SharedCache.
+func (c *Cache) Replace(ctx context.Context, key string, value []byte, until time.Time) error {
+	return c.client.Do(ctx, "set", c.prefix+key, value, "pxat", until.UnixMilli()).Err() //nolint:wrapcheck // the engine wraps it
 }

@@ -143,7 +143,7 @@ func TestArrivesLate(t *testing.T) {
 	c := rediscache.New(client, rediscache.Config{Prefix: "test:"})
 	add := func(key, value string, life time.Duration) {
 		t.Helper()
-		must(t, c.Add(t.Context(), []once.SharedEntry{{Key: key, Value: []byte(value), Until: time.Now().Add(life)}}))
+		must(t, c.Add(t.Context(), key, []byte(value), time.Now().Add(life)))
 	}
 	want := func(what, key, want string) {
 		t.Helper()
@@ -160,22 +160,13 @@ func TestArrivesLate(t *testing.T) {
 	if life := client.PTTL(t.Context(), "test:a").Val(); life > time.Minute || life < 50*time.Second {
 		t.Errorf("it lives for %v, want the minute of the first", life)
 	}
-	must(t, c.Replace(t.Context(), once.SharedEntry{Key: "a", Until: time.Now().Add(time.Hour)}))
+	must(t, c.Replace(t.Context(), "a", nil, time.Now().Add(time.Hour)))
 	want("forgotten", "a", "")
 	add("a", "third", 2*time.Hour)
 	want("on its way", "a", "")
 	if life := client.PTTL(t.Context(), "test:a").Val(); life > time.Hour {
 		t.Errorf("the note lives for %v, want an hour", life)
 	}
-	many := make([]once.SharedEntry, 100)
-	for i := range many {
-		many[i] = once.SharedEntry{Key: "many" + strconv.Itoa(i), Value: []byte{byte(i)}, Until: time.Now().Add(time.Minute)}
-	}
-	many[50].Key = "a" // is kept out, and the others are not
-	must(t, c.Add(t.Context(), many))
-	want("first of many", "many0", "\x00")
-	want("last of many", "many99", "c")
-	want("kept out", "a", "")
 }
 
 // TestPrefix: databases that share a server do not meet.
@@ -184,9 +175,9 @@ func TestPrefix(t *testing.T) {
 	_, client := start(t, testenv.RedisConfig{})
 	a, b := rediscache.New(client, rediscache.Config{Prefix: "prod:"}), rediscache.New(client, rediscache.Config{Prefix: "staging:"})
 	until := time.Now().Add(time.Minute)
-	must(t, a.Add(t.Context(), []once.SharedEntry{{Key: "k", Value: []byte("of prod"), Until: until}}))
-	must(t, b.Replace(t.Context(), once.SharedEntry{Key: "k", Until: until}))
-	must(t, b.Add(t.Context(), []once.SharedEntry{{Key: "other", Value: []byte("of staging"), Until: until}}))
+	must(t, a.Add(t.Context(), "k", []byte("of prod"), until))
+	must(t, b.Replace(t.Context(), "k", nil, until))
+	must(t, b.Add(t.Context(), "other", []byte("of staging"), until))
 	for key, want := range map[string]string{"k": "of prod", "other": ""} {
 		if got, err := a.Get(t.Context(), key); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", key, got, err, want)
@@ -199,21 +190,22 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	server, client := start(t, testenv.RedisConfig{Lines: "maxmemory 1\nmaxmemory-policy noeviction"})
 	c := rediscache.New(client, rediscache.Config{Prefix: "test:"})
-	one := once.SharedEntry{Key: "k", Value: []byte("v"), Until: time.Now().Add(time.Minute)}
-	if err := c.Add(t.Context(), []once.SharedEntry{one, one}); err == nil || !strings.Contains(err.Error(), "OOM") {
+	add := func() error { return c.Add(t.Context(), "k", []byte("v"), time.Now().Add(time.Minute)) }
+	replace := func() error { return c.Replace(t.Context(), "k", nil, time.Now().Add(time.Minute)) }
+	if err := add(); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("without memory: %v", err)
 	}
-	if err := c.Replace(t.Context(), one); err == nil || !strings.Contains(err.Error(), "OOM") {
+	if err := replace(); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("without memory: %v", err)
 	}
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	must(t, client.SlaveOf(t.Context(), "127.0.0.1", strconv.Itoa(server.Port())).Err())
-	if err := c.Add(t.Context(), []once.SharedEntry{one}); err == nil || !strings.Contains(err.Error(), "READONLY") {
+	if err := add(); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("a replica: %v", err)
 	}
 	must(t, server.Kill())
 	_, err := c.Get(t.Context(), "k")
-	if err == nil || errors.Is(err, redis.Nil) || c.Add(t.Context(), []once.SharedEntry{one}) == nil || c.Replace(t.Context(), one) == nil {
+	if err == nil || errors.Is(err, redis.Nil) || add() == nil || replace() == nil {
 		t.Errorf("a server that is down: %v", err)
 	}
 }
