@@ -467,9 +467,10 @@ func TestSharedLeavesTimeForTheDatabase(t *testing.T) {
 		n.m.on(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, nil)
 		ctx, cancel := context.WithTimeout(n.Context(), 20*time.Millisecond)
 		defer cancel()
+		began := time.Now()
 		r, err := once.Do(ctx, n.there, once.Operation{Scope: "s", Key: "k"}, charge("k"))
-		if err != nil || r.Replayed {
-			n.Errorf("%+v, %v", r, err)
+		if took := time.Since(began); err != nil || r.Replayed || took != 10*time.Millisecond {
+			n.Errorf("%+v, %v after %v", r, err, took)
 		}
 	})
 }

@@ -32,7 +32,7 @@ until := c.start.Add(c.op.Wait)`}},
 	},
 	{
 		Name:  "shared cache: duplicates that wait for a hit are counted as look-ups of the database",
-		Edits: []Edit{{In: "(*call).follow", Old: "c.report.cached = f.Cached()", New: ""}},
+		Edits: []Edit{{In: "once.(*call).follow", Old: "c.report.cached = f.Cached()", New: ""}},
 		Tests: in("", "TestSharedIsAskedOnceForAFlight"),
 	},
 	{

@@ -48,6 +48,9 @@ func conform[TX any](t *testing.T, harness func() storetest.Harness[TX], tier te
 			} else {
 				testenv.Cell(t, tier)
 			}
+			if tier == testenv.InProve {
+				testenv.Sample(t, 2)
+			}
 			t.Parallel()
 			server, client := start(t)
 			w := watch(client)
