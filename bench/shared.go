@@ -39,12 +39,14 @@ var sharedComparisons = []comparison{
 	{nameUnknownShared, nameUnknownAlone, 0},
 }
 
-// retries asks a second time for work that is done.
-func (c *candidate) retries(ctx context.Context) error {
-	k := c.known[rand.N(len(c.known))]
-	op := newOperation(k.key, k.order)
-	op.Attempt.Number = 2
-	return c.replay(ctx, op)
+// retries asks a second time for work that is done. What is asked for is made before.
+func (c *candidate) retries() func(ctx context.Context) error {
+	ops := make([]once.Operation, len(c.known))
+	for i, k := range c.known {
+		ops[i] = newOperation(k.key, k.order)
+		ops[i].Attempt.Number = 2
+	}
+	return func(ctx context.Context) error { return c.replay(ctx, ops[rand.N(len(ops))]) }
 }
 
 func (b *bench) shared(ctx context.Context) (*throughput, error) {
@@ -91,7 +93,7 @@ func (b *bench) shared(ctx context.Context) (*throughput, error) {
 	read.known, there.known = here.known, here.known
 	writer, hung := node(once.Config{Shared: caches[0]}), node(once.Config{Shared: caches[1]})
 	r := race{s.clients, b.rounds, b.slice, used, []*contestant{
-		{name: nameReplayRead, run: read.retries}, {name: nameReplayShared, run: there.retries}, {name: nameReplayCache, run: here.retries},
+		{name: nameReplayRead, run: read.retries()}, {name: nameReplayShared, run: there.retries()}, {name: nameReplayCache, run: here.retries()},
 		{name: nameFirstAlone, run: alone.first}, {name: nameFirstShared, run: writer.first}, {name: nameFirstHung, run: hung.first},
 		{name: nameUnknownAlone, run: alone.executions}, {name: nameUnknownShared, run: writer.executions},
 	}}
