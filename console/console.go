@@ -30,7 +30,7 @@ type Config struct {
 	Operate *operate.Operator
 
 	// Stores are other stores of the service, such as a redisstore, by their names. The overview says what those of them may lose that are
-	// [store.Volatile].
+	// [upkeep.Volatile].
 	Stores map[string]any
 
 	// Prefix is how the paths of the pages begin. Default: "/". A proxy may remove it from the path.

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // mostRead is how many operations a page of a list reads to fill itself.
@@ -28,7 +29,7 @@ type volatileRow struct{ Name, Says string }
 
 func (c *console) volatile() (rows []volatileRow) {
 	for _, name := range slices.Sorted(maps.Keys(c.Stores)) {
-		if v, ok := store.As[store.Volatile](c.Stores[name]); ok {
+		if v, ok := store.As[upkeep.Volatile](c.Stores[name]); ok {
 			rows = append(rows, volatileRow{name, v.Volatile()})
 		}
 	}

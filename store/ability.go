@@ -46,12 +46,6 @@ type (
 		Check(ctx context.Context) error
 	}
 
-	// Volatile is a store that may lose what it has confirmed. A store without it loses nothing that its database has committed.
-	Volatile interface {
-		// Volatile says when, and what follows, in a sentence for people: doctor, console and documents of routes show it.
-		Volatile() string
-	}
-
 	// Renewer extends leases without writing anything else: no data, no request, no index.
 	Renewer interface {
 		// Renew lets the leases of holds lapse at the store's clock + lease, also those that are

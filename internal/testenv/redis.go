@@ -159,7 +159,7 @@ func (r *Redis) program() string {
 }
 
 func (r *Redis) config() string {
-	return fmt.Sprintf("bind %s\nport %d\ndir %q\npidfile %q\nsave \"\"\nappendonly no\n%s\n",
+	return fmt.Sprintf("bind %s\nport %d\ndir %q\npidfile %q\nsave \"\"\nappendonly no\nrepl-diskless-sync-delay 0\n%s\n",
 		loopback, r.port, r.dataDir(), filepath.Join(r.dataDir(), "redis.pid"), r.lines)
 }
 

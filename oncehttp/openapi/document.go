@@ -13,6 +13,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Document is what clients have to know of routes that are protected by a key: an OpenAPI
@@ -43,14 +44,14 @@ type object = map[string]any
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of
 // each status (x-problems), and an x-idempotency object that says what makes two requests the same,
-// which answers are stored, and for how long, and what the store may lose (may_be_lost), if it is a [store.Volatile].
+// which answers are stored, and for how long, and what the store may lose (may_be_lost), if it is a [upkeep.Volatile].
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
 	names := map[string]string{} // of paths, by what remains of them without the names of parameters
 	for _, pattern := range bySpecificity(routes) {
 		p := describe(oncehttp.NewRoute(e, routes[pattern]))
-		if v, ok := store.As[store.Volatile](e.Store()); ok {
+		if v, ok := store.As[upkeep.Volatile](e.Store()); ok {
 			p.volatile = v.Volatile()
 		}
 		method, path := splitPattern(pattern)
@@ -136,7 +137,7 @@ type route struct {
 	*oncehttp.Route
 	oncehttp.Config
 
-	volatile string // what the store may lose: see store.Volatile
+	volatile string // what the store may lose: see upkeep.Volatile
 }
 
 func describe(r *oncehttp.Route) *route { return &route{Route: r, Config: r.Config()} }

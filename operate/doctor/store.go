@@ -5,15 +5,16 @@ import (
 
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // storeChecks are those of a store without SQL.
 var storeChecks = []check{
-	{"store", askStore, ""},
+	{"store", askUsable, ""},
 	{"volatile", askVolatile, ""},
 }
 
-func askStore(ctx context.Context, p *examination) (Finding, error) {
+func askUsable(ctx context.Context, p *examination) (Finding, error) {
 	checker, ok := store.As[store.Checker](p.Store)
 	if !ok {
 		return Finding{}, nil
@@ -26,7 +27,7 @@ func askStore(ctx context.Context, p *examination) (Finding, error) {
 }
 
 func askVolatile(_ context.Context, p *examination) (Finding, error) {
-	v, ok := store.As[store.Volatile](p.Store)
+	v, ok := store.As[upkeep.Volatile](p.Store)
 	if !ok {
 		return Finding{}, nil
 	}

@@ -22,7 +22,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (rec store.Record, err er
 	if err != nil {
 		return rec, err
 	}
-	c := call{[]string{s.recordKey(name), s.syncKey()}, []any{flag(s.cfg.Replicas > 0)}}
+	c := call{[]string{s.cfg.Prefix + recordKey + name, s.cfg.Prefix + syncKey}, []any{flag(s.cfg.Replicas > 0)}}
 	answer, confirmed, err := s.run(ctx, readScript, false, c)
 	if err != nil {
 		return rec, err
@@ -43,10 +43,10 @@ func flag(is bool) string {
 
 // micros is a duration for a script; "" if it does not end.
 func micros(d time.Duration) string {
-	if d <= 0 || d == store.Forever {
+	if d == store.Forever {
 		return ""
 	}
-	return strconv.FormatInt(d.Microseconds(), 10)
+	return number(d.Microseconds())
 }
 
 // Swap implements [store.Operations].
@@ -63,18 +63,15 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 	if err != nil {
 		return rec, err
 	}
-	script, stale := changeScript, ""
+	script := changeScript
 	if c.Expect.Fence == 0 {
 		script = claimScript
-		if !c.StaleAfter.IsZero() {
-			stale = strconv.FormatInt(c.StaleAfter.UnixMicro(), 10)
-		}
 	}
 	args := []any{
-		strconv.FormatInt(c.Expect.Fence, 10), string(c.Expect.Nonce), flag(c.Expect.LeaseExpired), stale, micros(c.Lease), micros(c.Retain),
+		strconv.FormatInt(c.Expect.Fence, 10), string(c.Expect.Nonce), flag(c.Expect.LeaseExpired), number(max(0, c.StaleAfter.UnixMicro())), micros(c.Lease), micros(c.Retain),
 		flag(c.KeepRequest), flag(s.cfg.Replicas > 0), name, strconv.Itoa(int(c.Next.State)),
 	}
-	answer, confirmed, err := s.run(ctx, script, true, call{[]string{s.recordKey(name), s.syncKey(), s.unfinishedKey()}, append(args, fieldsOf(&c)...)})
+	answer, confirmed, err := s.run(ctx, script, true, call{[]string{s.cfg.Prefix + recordKey + name, s.cfg.Prefix + syncKey, s.cfg.Prefix + unfinishedKey}, append(args, fieldsOf(&c)...)})
 	switch {
 	case err != nil:
 		return rec, err
@@ -91,4 +88,32 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		err = &store.Error{Kind: store.KindTaken, Err: fmt.Errorf("the operation is %s, fence %d", rec.State, rec.Fence)}
 	}
 	return rec, err
+}
+
+// Renew implements [store.Renewer]. It sends one pipeline.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	calls := make([]call, len(holds))
+	for i, h := range holds {
+		name, err := member(h.ID)
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = call{[]string{s.cfg.Prefix + recordKey + name}, []any{strconv.FormatInt(h.Fence, 10), string(h.Nonce), micros(lease)}}
+	}
+	answers, confirmed, err := s.send(ctx, renewScript, false, calls)
+	if err == nil && !confirmed {
+		err = &store.Error{Kind: store.KindUnavailable, Err: errBehind}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range answers {
+		if n, err := a.Int(); err == nil && n == 1 {
+			renewed = append(renewed, holds[i])
+		}
+	}
+	return renewed, nil
 }

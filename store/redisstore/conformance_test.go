@@ -71,7 +71,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithReplicas(t *testing.T) {
 	testenv.Prove(t)
 	server := start(t, durable)
-	startReplica(t, "127.0.0.1", server.Port())
+	startReplica(t, server.Port(), false)
 	storetest.RunOperations(t, harnessOf(server, redisstore.Config{VolatileRecord: true, Replicas: 1}))
 }
 

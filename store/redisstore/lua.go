@@ -1,6 +1,9 @@
 package redisstore
 
-import "github.com/redis/go-redis/v9"
+import (
+	"crypto/sha1" //nolint:gosec // see newScript
+	"encoding/hex"
+)
 
 // The scripts. The server runs each of them alone, by its own clock; times are microseconds. Fences are compared as text, because a number of Lua has 53 bits.
 //
@@ -12,12 +15,20 @@ const (
 )
 
 var (
-	claimScript  = redis.NewScript(refusedWhenFull + swapText)
-	changeScript = redis.NewScript(allowedWhenFull + swapText)
-	readScript   = redis.NewScript(allowedWhenFull + readText)
-	renewScript  = redis.NewScript(allowedWhenFull + renewText)
-	listScript   = redis.NewScript(allowedWhenFull + listText)
+	claimScript  = newScript(refusedWhenFull + swapText)
+	changeScript = newScript(allowedWhenFull + swapText)
+	readScript   = newScript(allowedWhenFull + readText)
+	renewScript  = newScript(allowedWhenFull + renewText)
+	listScript   = newScript(allowedWhenFull + listText)
 )
+
+// script is a text, and the name by which a server knows it. (A redis.Script that is loaded in a pipeline forgets its own.)
+type script struct{ text, sum string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is a name
+	return script{text, hex.EncodeToString(sum[:])}
+}
 
 // swapText makes a record what it is to be, if it is what is expected.
 //
@@ -62,10 +73,7 @@ if state == '0' then return {'applied'} end
 
 local set = {'state', state}
 for i = 11, #ARGV do set[#set + 1] = ARGV[i] end
-local function at(field, time)
-	set[#set + 1] = field
-	set[#set + 1] = string.format('%.0f', time)
-end
+local function at(field, time) set[#set + 1], set[#set + 2] = field, string.format('%.0f', time) end
 if absent then at('since', now) end
 if state == running and lease ~= '' then at('lease', now + lease) end
 if state == done and retain ~= '' then at('until', now + retain) end
@@ -106,8 +114,11 @@ const listText = `
 local time = redis.call('TIME')
 local list = {time[1] .. string.format('%06d', time[2])}
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])) do
-	list[#list + 1] = name
-	list[#list + 1] = redis.call('HMGET', ARGV[4] .. name, unpack(ARGV, 5))
+	local record, values = {}, redis.call('HMGET', ARGV[4] .. name, unpack(ARGV, 5))
+	for i, value in ipairs(values) do
+		record[2 * i - 1], record[2 * i] = ARGV[4 + i], value or ''
+	end
+	list[#list + 1], list[#list + 2] = name, record
 end
 return list
 `

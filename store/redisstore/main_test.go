@@ -12,7 +12,14 @@ import (
 	"github.com/oncelib/once/store/redisstore"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // it tells standard error of each server that is down
+	testenv.Main(m)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // durable are the lines of a server that keeps what Redis can keep.
 const durable = "appendonly yes\nappendfsync always\n"
@@ -41,9 +48,9 @@ func startOf(tb testing.TB, config testenv.RedisConfig) *testenv.Redis {
 }
 
 // startReplica starts one of a server, and returns when it follows.
-func startReplica(tb testing.TB, host string, port int) *testenv.Redis {
+func startReplica(tb testing.TB, port int, valkey bool) *testenv.Redis {
 	tb.Helper()
-	replica := start(tb, fmt.Sprintf("replicaof %s %d\nrepl-timeout 60\n", host, port))
+	replica := startOf(tb, testenv.RedisConfig{Lines: fmt.Sprintf("replicaof 127.0.0.1 %d\n", port), Valkey: valkey})
 	rdb := clientOf(tb, replica.Addr())
 	until(tb, func() bool { return field(tb, rdb, "master_link_status") == "up" })
 	return replica

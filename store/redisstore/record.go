@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,15 +22,8 @@ func member(id store.ID) (string, error) {
 	return id.Scope + "\x00" + id.Key, nil
 }
 
-// operationOf is the inverse of member.
-func operationOf(member string) (id store.ID) {
-	id.Scope, id.Key, _ = strings.Cut(member, "\x00")
-	return id
-}
-
-func (s *Store) recordKey(member string) string { return s.cfg.Prefix + "op:" + member }
-func (s *Store) unfinishedKey() string          { return s.cfg.Prefix + "unfinished" }
-func (s *Store) syncKey() string                { return s.cfg.Prefix + "sync" }
+// Keys, behind the prefix.
+const recordKey, unfinishedKey, syncKey = "op:", "unfinished", "sync"
 
 // fieldsOf returns the fields of a record and their values. What is empty has none, and state, since and times are those of the script.
 func fieldsOf(c *store.Change) (fields []any) {
@@ -64,34 +58,20 @@ func recordOf(f map[string]string, at any) (r store.Record, err error) {
 		}
 		return n
 	}
-	bytes := func(name string) []byte {
-		if f[name] == "" {
-			return nil
-		}
-		return []byte(f[name])
+	now := number(fmt.Sprint(at))
+	r.Nonce = []byte(f["nonce"])
+	if f["state"] != "" && (f["until"] == "" || now < number(f["until"])) {
+		r.State, r.Fence, r.Since = store.State(number(f["state"])), number(f["fence"]), time.UnixMicro(number(f["since"]))
+		r.Fingerprint, r.Request, r.Data = []byte(f["fingerprint"]), []byte(f["request"]), []byte(f["data"])
+		r.Trace, r.Name, r.RecoveryPoint, r.CallStarted = f["trace"], f["name"], f["point"], f["calling"] != ""
+		r.LeaseExpired = f["lease"] != "" && r.State == store.StateRunning && now >= number(f["lease"])
+		r.Result = store.Result{Kind: store.ResultKind(number(f["kind"])), Status: int(number(f["status"])), Body: []byte(f["body"])}
+		err = cmp.Or(err, head.Decode([]byte(f["header"]), &r.Result))
 	}
-	text, _ := at.(string)
-	now := number(text)
-	r.Nonce = bytes("nonce")
-	if f["state"] == "" || f["until"] != "" && now >= number(f["until"]) {
-		return r, damaged(err)
+	if err != nil {
+		err = &store.Error{Kind: store.KindOther, Err: fmt.Errorf("redisstore: a record is damaged: %w", err)}
 	}
-	r.State, r.Fence, r.Since = store.State(number(f["state"])), number(f["fence"]), time.UnixMicro(number(f["since"]))
-	r.Fingerprint, r.Request, r.Data = bytes("fingerprint"), bytes("request"), bytes("data")
-	r.Trace, r.Name, r.RecoveryPoint, r.CallStarted = f["trace"], f["name"], f["point"], f["calling"] != ""
-	r.LeaseExpired = f["lease"] != "" && r.State == store.StateRunning && now >= number(f["lease"])
-	r.Result = store.Result{Kind: store.ResultKind(number(f["kind"])), Status: int(number(f["status"])), Body: bytes("body")}
-	if err == nil {
-		err = head.Decode(bytes("header"), &r.Result)
-	}
-	return r, damaged(err)
-}
-
-func damaged(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &store.Error{Kind: store.KindOther, Err: fmt.Errorf("redisstore: a record is damaged: %w", err)}
+	return r, err
 }
 
 // pairsOf reads names and values that take turns, as HGETALL returns them.

@@ -53,10 +53,7 @@ type Store struct {
 }
 
 var (
-	_ store.Operations  = (*Store)(nil)
-	_ store.Checker     = (*Store)(nil)
 	_ store.Renewer     = (*Store)(nil)
-	_ store.Volatile    = (*Store)(nil)
 	_ upkeep.Lister     = (*Store)(nil)
 	_ upkeep.Backlogger = (*Store)(nil)
 )
@@ -78,7 +75,7 @@ func New(rdb *redis.Client, cfg Config) *Store {
 	return &Store{rdb: rdb, cfg: cfg}
 }
 
-// Volatile implements [store.Volatile].
+// Volatile implements [upkeep.Volatile].
 func (s *Store) Volatile() string {
 	failover := "fails over to a replica that is behind"
 	if s.cfg.Replicas > 0 {

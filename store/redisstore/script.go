@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,7 +22,7 @@ type call struct {
 var errBehind = errors.New("redisstore: too few replicas have confirmed it in time. Try: look whether they are connected and follow")
 
 // run runs a script that returns a list.
-func (s *Store) run(ctx context.Context, script *redis.Script, writes bool, c call) (answer []any, confirmed bool, err error) {
+func (s *Store) run(ctx context.Context, script script, writes bool, c call) (answer []any, confirmed bool, err error) {
 	answers, confirmed, err := s.send(ctx, script, writes, []call{c})
 	if err != nil {
 		return nil, false, err
@@ -32,18 +33,18 @@ func (s *Store) run(ctx context.Context, script *redis.Script, writes bool, c ca
 
 // send runs a script for each of calls, in one pipeline. confirmed says that the replicas that are waited for have all that the calls have written or seen: WAIT
 // is about the writes of its connection, so it is in the same pipeline. An error is that of the first call which has one.
-func (s *Store) send(ctx context.Context, script *redis.Script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
+func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, failed(err, false)
 	}
 	for load := false; ; load = true {
 		pipe := s.rdb.Pipeline()
 		if load {
-			script.Load(ctx, pipe)
+			pipe.ScriptLoad(ctx, script.text)
 		}
 		answers, err = nil, nil
 		for _, c := range calls {
-			answers = append(answers, script.EvalSha(ctx, pipe, c.keys, c.args...))
+			answers = append(answers, pipe.EvalSha(ctx, script.sum, c.keys, c.args...))
 		}
 		wait := redis.NewCmdResult(int64(0), nil)
 		if s.cfg.Replicas > 0 {
@@ -73,11 +74,8 @@ func failed(err error, writes bool) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &answer):
-		kind = store.KindOther
-		for _, prefix := range unavailable {
-			if redis.HasErrorPrefix(err, prefix) {
-				kind = store.KindUnavailable
-			}
+		if !slices.ContainsFunc(unavailable, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }) {
+			kind = store.KindOther
 		}
 		if redis.HasErrorPrefix(err, "OOM") {
 			err = fmt.Errorf("redisstore: the memory of the server is full. Try: a larger maxmemory, or a shorter retention: %w", err)

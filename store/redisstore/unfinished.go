@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -57,7 +58,7 @@ func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 // walk calls visit for the unfinished operations between two names, in order, until it returns false.
 func (s *Store) walk(ctx context.Context, first, end string, visit func(e upkeep.Entry, now time.Time) bool) error {
 	for {
-		c := call{[]string{s.unfinishedKey()}, append([]any{first, end, atOnce, s.recordKey("")}, listed...)}
+		c := call{[]string{s.cfg.Prefix + unfinishedKey}, append([]any{first, end, atOnce, s.cfg.Prefix + recordKey}, listed...)}
 		answer, _, err := s.run(ctx, listScript, false, c)
 		if err != nil {
 			return err
@@ -65,11 +66,12 @@ func (s *Store) walk(ctx context.Context, first, end string, visit func(e upkeep
 		now, _ := strconv.ParseInt(fmt.Sprint(answer[0]), 10, 64)
 		for pair := range slices.Chunk(answer[1:], 2) {
 			name, _ := pair[0].(string)
-			rec, err := recordOf(valuesOf(pair[1]), answer[0])
+			rec, err := recordOf(pairsOf(pair[1]), answer[0])
 			if err != nil {
 				return err
 			}
-			if rec.State != store.StateAbsent && !visit(upkeep.Entry{ID: operationOf(name), Record: rec}, time.UnixMicro(now)) {
+			scope, key, _ := strings.Cut(name, "\x00")
+			if rec.State != store.StateAbsent && !visit(upkeep.Entry{ID: store.ID{Scope: scope, Key: key}, Record: rec}, time.UnixMicro(now)) {
 				return nil
 			}
 			first = "(" + name
@@ -78,16 +80,4 @@ func (s *Store) walk(ctx context.Context, first, end string, visit func(e upkeep
 			return nil
 		}
 	}
-}
-
-// valuesOf reads the values of the listed fields.
-func valuesOf(answer any) map[string]string {
-	list, _ := answer.([]any)
-	f := map[string]string{}
-	for i, v := range list {
-		if text, is := v.(string); is {
-			f[listed[i].(string)] = text //nolint:forcetypeassert // see listed
-		}
-	}
-	return f
 }

@@ -102,28 +102,29 @@ func TestEachCommandFails(t *testing.T) {
 	faults := map[string]fault{"cut before": cutBefore, "cut after": cutAfter, "answer cut": cutAnswer, "later": later, "refused": refused}
 	var mu sync.Mutex
 	told := map[string]int{}
-	t.Run("all", func(t *testing.T) {
-		db := 0
-		for name, fault := range faults {
-			for _, dedupes := range []bool{true, false} {
-				for _, outage := range []bool{false, true} {
-					db++
-					t.Run(fmt.Sprintf("%s, deduped %t, outage %t", name, dedupes, outage), func(t *testing.T) {
-						t.Parallel() // a lease settles for some seconds
-						for n := 1; ; n++ {
-							said, met := struck(t, server, db%16, &plan{fault: fault, nth: n, outage: outage}, dedupes)
-							if !met {
-								break
-							}
-							mu.Lock()
-							told[said]++
-							mu.Unlock()
-						}
-					})
-				}
+	walk := func(t *testing.T, fault fault, dedupes, outage bool) {
+		t.Helper()
+		for n := 1; ; n++ {
+			said, met := struck(t, server, &plan{fault: fault, nth: n, outage: outage}, dedupes)
+			if !met {
+				break
+			}
+			mu.Lock()
+			told[said]++
+			mu.Unlock()
+		}
+	}
+	var all sync.WaitGroup // together: a lease settles for some seconds
+	for name, fault := range faults {
+		for _, dedupes := range []bool{true, false} {
+			for _, outage := range []bool{false, true} {
+				all.Go(func() {
+					t.Run(fmt.Sprintf("%s, deduped %t, outage %t", name, dedupes, outage), func(t *testing.T) { walk(t, fault, dedupes, outage) })
+				})
 			}
 		}
-	})
+	}
+	all.Wait()
 	testenv.Reportf(t, "leased work on Redis, each command failing: %v", told)
 	for _, said := range []string{"answered", "not applied", "in doubt"} {
 		if told[said] == 0 {
@@ -133,7 +134,7 @@ func TestEachCommandFails(t *testing.T) {
 }
 
 // struck has a mail sent under a plan, and again when the lease is over.
-func struck(t *testing.T, server *testenv.Redis, _ int, p *plan, dedupes bool) (said string, met bool) {
+func struck(t *testing.T, server *testenv.Redis, p *plan, dedupes bool) (said string, met bool) {
 	t.Helper()
 	through := newProxy(t, server.Addr())
 	rdb := clientOf(t, server.Addr())
