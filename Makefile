@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
-MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once examples internal/torture bench
+MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once cmd/once/full examples internal/torture bench
 
 # The rivals of the benchmarks choose the versions of no module but their own: it is not in
 # go.work, and is built and tested as if the others were not there.
@@ -120,6 +120,14 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 .PHONY: release
 release: ## tag all modules at VERSION (v0.1.0), in a commit without replace directives
 	@go run ./internal/release tag $(VERSION)
+
+# The newest version that builds with every Go version that the modules support.
+GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.12.7
+
+.PHONY: release-check
+release-check: ## make the files of a release, for all platforms, into .cache/dist, and publish nothing
+	GOWORK=off GOFLAGS= $(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=publish
 
 .PHONY: fmt
 fmt: ## format the code

@@ -187,7 +187,7 @@ func checks(d sqlplane.Dialect) []check {
 		own = sqliteChecks
 	case sqlplane.MySQL:
 	}
-	return slices.Concat(own, operationChecks, sagaChecks, outboxChecks, inboxChecks, letterChecks, webhookChecks)
+	return slices.Concat(own, operationChecks, sagaChecks, outboxChecks, inboxChecks, letterChecks, webhookChecks, homeChecks)
 }
 
 func fine(format string, args ...any) Finding {
