@@ -150,6 +150,41 @@ func (c *tripConn) QueryContext(ctx context.Context, query string, args []driver
 	return r, err
 }
 
+// PrepareContext is not tripped, since the guard runs what cannot be prepared all the same; what is prepared is, each time that it runs.
+func (c *tripConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	base, err := c.sqliteConn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return &tripStmt{base.(sqliteStmt), c}, nil
+}
+
+// sqliteStmt is what a statement of the driver can do.
+type sqliteStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type tripStmt struct {
+	sqliteStmt
+	conn *tripConn
+}
+
+func (s *tripStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (r driver.Result, err error) {
+	err = s.conn.trip(func() (err error) { r, err = s.sqliteStmt.ExecContext(ctx, args); return err })
+	return r, err
+}
+
+func (s *tripStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (r driver.Rows, err error) {
+	err = s.conn.trip(func() (err error) { r, err = s.sqliteStmt.QueryContext(ctx, args); return err })
+	if err != nil && r != nil {
+		_ = r.Close()
+		r = nil
+	}
+	return r, err
+}
+
 // sqliteError has a result code as its first word.
 type sqliteError string
 

@@ -328,3 +328,20 @@ func TestWaitsOfBegin(t *testing.T) {
 		}
 	}
 }
+
+// TestASwapWithAWriteThatCommits: such a write fails, and nothing of the swap is applied.
+func TestASwapWithAWriteThatCommits(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	if _, err := pool.Exec(t.Context(), "create procedure commits_by_itself() language plpgsql as 'begin insert into charge values (''by itself'', 1); commit; end'"); err != nil {
+		t.Fatal(err)
+	}
+	c := running("k")
+	c.Writes = []store.Statement{{SQL: "call commits_by_itself()"}, {SQL: "update charge set amount = 1 / (amount - 1) where id = 'by itself'"}}
+	if _, err := pgxstore.New(pool, pgxstore.Config{}).Swap(t.Context(), c); err == nil || store.KindOf(err) == store.KindLost {
+		t.Errorf("%v, want an error that says what is wrong", err)
+	}
+	if n := count(t, pool, "select (select count(*) from once_operation) + (select count(*) from charge where id = 'by itself')"); n != 0 {
+		t.Errorf("%d rows are written", n)
+	}
+}
