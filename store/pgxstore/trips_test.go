@@ -62,7 +62,7 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		{"Do, executed", 4, func() error { return do(op()) }},
 		{"Do, executed, first attempt", 3, func() error { o := op(); o.Attempt.Number = 1; return do(o) }},
 		{"Do, executed, optimistic", 3, func() error { o := op(); o.Optimistic = true; return do(o) }},
-		{"Do, optimistic, replayed in another process", 5, func() error {
+		{"Do, optimistic, replayed in another process", 4, func() error {
 			o := same
 			o.Optimistic = true
 			_, err := once.Do(ctx, once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{}), o, insertCharge(same.Key))

@@ -24,7 +24,7 @@ const (
 
 	// SwapInsertSame is SameTransaction and SwapInsert in one statement: see SwapKeepSame. The start of the transaction is $20.
 	SwapInsertSame = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at)
- values ($1, $2, case when now() <> $20 then 2147483647 + (1 + pg_try_advisory_xact_lock_shared($3)::int) else $4 / pg_try_advisory_xact_lock_shared($3)::int end,
+ values ($1, $2, case when now() <> $20 then 2147483647 + (now() <> $20)::int else $4 / pg_try_advisory_xact_lock_shared($3)::int end,
  $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
  clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
 
