@@ -21,6 +21,9 @@ const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, bod
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
 const (
+	// A read of no row takes its time by its columns.
+	sqliteThere = `select 1 from once_operation where scope = ?1 and key = ?2`
+
 	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
 	// What a change expects follows these: fence, whether the lease must be over, nonce.
@@ -48,7 +51,11 @@ var sqlite = database{
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
-		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
+		var there int
+		err = tx.QueryRowContext(ctx, sqliteThere, opts.ID.Scope, opts.ID.Key).Scan(&there)
+		if err == nil {
+			c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
+		}
 		if errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}

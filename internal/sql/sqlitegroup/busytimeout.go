@@ -20,7 +20,7 @@ const pollEvery = time.Millisecond
 // that caller was cancelled. The transaction lasts as long as own. Before it waits, it asks whether it need not begin: an error of waits is
 // returned.
 func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time, waits func() error) (*sql.Tx, error) {
-	if _, err := conn.ExecContext(own, busyTimeout(0)); err != nil {
+	if _, err := conn.ExecContext(context.WithoutCancel(own), busyTimeout(0)); err != nil { // it waits for nothing, and to watch a context takes as long
 		return nil, err
 	}
 	for first := true; ; first = false {
