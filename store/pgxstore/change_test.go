@@ -84,7 +84,10 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			pool := openPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level })
+			pool := openPool(t, func(c *pgxpool.Config) {
+				c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				c.MaxConns = 8
+			})
 			s := pgxstore.New(pool, pgxstore.Config{})
 			claimed := running("k")
 			swap(t, s, claimed)
@@ -98,14 +101,17 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 			}
 			c := running("k")
 			c.Expect.Fence, c.Next.Fence = 1, 2
-			lost, hold := make(chan error, 1), make(chan error, 1)
+			begins := c // it has a BEGIN, since it might commit by itself
+			begins.Writes = []store.Statement{{SQL: "do 'begin end'"}}
+			lost, hold, late := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 			go func() { _, err := s.Swap(ctx, c); lost <- err }()
 			go func() { _, err := s.Swap(ctx, store.Change{Held: []store.Hold{holdOf(claimed)}}); hold <- err }()
-			waiting(t, pool, 2)
+			go func() { _, err := s.Swap(ctx, begins); late <- err }()
+			waiting(t, pool, 3)
 			if err := winner.Commit(ctx); err != nil {
 				t.Fatal(err)
 			}
-			for _, err := range []error{<-lost, <-hold} {
+			for _, err := range []error{<-lost, <-hold, <-late} {
 				if store.KindOf(err) != store.KindTaken || err == nil {
 					t.Errorf("%v, want %s", err, store.KindTaken)
 				}
