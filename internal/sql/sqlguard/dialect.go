@@ -98,7 +98,7 @@ const tailBound = 10 * time.Second
 func (d Dialect) tail(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if d == SQLite { // in this process: its own busy timeout is the bound
-		return Own(ctx), func() {}
+		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, tailBound)
 }

@@ -71,8 +71,6 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base dr
 		if begun, err := p.Begin(ctx, Session{c}); begun || err != nil {
 			return nil, nil, err
 		}
-	}
-	if c.dialect == SQLite {
 		ctx = Own(ctx)
 	}
 	text, err := c.dialect.begins(opts)

@@ -24,7 +24,7 @@ func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlgu
 		return nil, err
 	}
 	for first := true; ; first = false {
-		tx, err := conn.BeginTx(guard.Context(own), nil)
+		tx, err := conn.BeginTx(guard.Context(sqlguard.Own(own)), nil)
 		if err == nil || !isBusy(err) || time.Now().After(until) {
 			return tx, errors.Join(err, f.restoreBusyTimeout(conn, tx))
 		}
