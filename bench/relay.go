@@ -111,7 +111,7 @@ func (f *relayField) relayBy(keep time.Duration, calls int, seen func(), made fu
 				seen()
 			case e.Type == outbox.EventTaken && e.Parts == all:
 				began()
-			case e.Err != nil:
+			case e.Err != nil && ctx.Err() == nil: // what its end has cut short says nothing
 				fault.CompareAndSwap(nil, &e.Err)
 			}
 		})}
