@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/base/traceparent"
@@ -251,7 +252,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	if v, done := c.readFirst(ctx); done {
 		return v
 	}
-	txn, rec, err := c.claim(ctx, h.batch != nil)
+	txn, rec, err := c.claim(ctx, f, h.batch != nil)
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -264,6 +265,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	case f == nil:
 	case txn.blind:
 		f.SetMaybeRunning()
+	case txn.optimistic: // its first statement says so
 	default:
 		if txn.expiring != nil {
 			f.SetLost(txn.expiring.Ended())
@@ -324,6 +326,7 @@ type transaction[TX any] struct {
 	expiring              ability.Expiring // nil: the store does not end it
 	byCommit              bool             // nothing is claimed before its Commit
 	blind                 bool             // nor was it looked up
+	optimistic            bool             // claim and look-up come with the handler's first statement
 	joined                bool             // it is a part of the caller's transaction, which decides
 }
 
@@ -339,8 +342,9 @@ func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
 }
 
 // claim asks the store for a transaction. The first one of a batch is asked for nothing
-// but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], store.Record, error) {
+// but that: if there is something in the way it fails, and the next one finds it. So does an optimistic one, at the handler's first
+// statement.
+func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (transaction[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(&c.op),
@@ -350,6 +354,9 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], stor
 		if err := c.describe(&opts); err != nil {
 			return transaction[TX]{}, store.Record{}, err
 		}
+	}
+	if c.isOptimistic(&opts) {
+		opts.Optimistic = f.SetRunning
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
 	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
@@ -363,6 +370,10 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], stor
 	}
 	cl := transactionOf(txn)
 	cl.blind = opts.Batch && cl.byCommit
+	if opts.Optimistic != nil {
+		o, ok := store.As[ability.Optimist](txn)
+		cl.optimistic = ok && o.IsOptimistic()
+	}
 	return cl, rec, nil
 }
 
@@ -380,6 +391,21 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
+}
+
+// youngKey is how old a key is at most, as it tells itself, if it is probably new: clients retry after a second or more.
+const youngKey = 2 * time.Second
+
+// isOptimistic reports whether the look-up may come with the handler's first statement.
+func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
+	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
+		return false
+	}
+	if c.op.Attempt.Number != 0 || c.lookUp.done || !opts.StaleAfter.IsZero() || c.op.Isolation == store.Serializable {
+		return false
+	}
+	made, known := keyname.Time(c.op.Key)
+	return !known || c.start.Sub(made) <= youngKey
 }
 
 // timeouts are those of the next Begin. It has what the look-up has left of the time for a

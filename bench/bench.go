@@ -61,6 +61,7 @@ func (b *bench) steps(r *report) []step {
 	}
 	return append(list,
 		step{"serializable", "SERIALIZABLE", into(&r.Serializable, b.serializable)},
+		step{"optimistic", "look-up with the first statement", into(&r.Optimistic, b.optimistic)},
 		step{"batch", "batch form", into(&r.Batch, b.batch)},
 		step{"growth", "growth", into(&r.Growth, b.growth)},
 		step{"memory", "middleware over memstore", into(&r.Middleware, func(context.Context) (*middleware, error) { return b.middleware() })},

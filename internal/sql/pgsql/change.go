@@ -22,6 +22,12 @@ const (
  values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
  clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
 
+	// SwapInsertSame is SameTransaction and SwapInsert in one statement: see SwapKeepSame. The start of the transaction is $20.
+	SwapInsertSame = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at)
+ values ($1, $2, case when now() <> $20 then 2147483647 + (now() <> $20)::int else $4 / pg_try_advisory_xact_lock_shared($3)::int end,
+ $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
+ clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
+
 	// SwapUpdate has the record in $3 to $16, its times in $17 and $18, and what is expected in $19 to
 	// $21: the fence, whether the lease must be over, and the nonce.
 	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
