@@ -20,7 +20,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 	testenv.Both(t)
 	page := func(t *testing.T, s *sqlstore.Store) {
 		t.Helper()
-		list, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
+		list, _, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
 		if err != nil || len(list) != 2 || list[0].Key != "running 4" || list[1].Key != "running 5" {
 			t.Errorf("%+v, %v", list, err)
 		}
