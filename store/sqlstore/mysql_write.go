@@ -186,18 +186,14 @@ func (s *Store) checkMySQL(ctx context.Context) error {
 	if err := checkMode(ctx, db); err != nil {
 		return err
 	}
-	var autocommit, ends bool
+	var autocommit bool
 	var packet int64
-	if err := db.QueryRowContext(ctx, "select @@autocommit, concat(@@completion_type) in ('0', 'NO_CHAIN'), @@max_allowed_packet, coalesce(database(), '')").
-		Scan(&autocommit, &ends, &packet, &s.schema); err != nil {
+	if err := db.QueryRowContext(ctx, "select @@autocommit, @@max_allowed_packet, coalesce(database(), '')").Scan(&autocommit, &packet, &s.schema); err != nil {
 		return err
 	}
 	s.packet.Store(packet)
 	if !autocommit {
 		return errors.New("autocommit is off, so that every look would leave a transaction open. Try: no autocommit in the data source name, or autocommit=1")
-	}
-	if !ends {
-		return errors.New("completion_type is not NO_CHAIN, so that a COMMIT begins another transaction or ends the connection. Try: completion_type=0 in the data source name")
 	}
 	var name, level string
 	if err := db.QueryRowContext(ctx, "show variables where variable_name in ('tx_isolation', 'transaction_isolation')").Scan(&name, &level); err != nil {

@@ -35,7 +35,9 @@ func Expired(d sqlplane.Dialect, columns string, n int) string {
 func limit(n int) string { return " limit " + strconv.Itoa(n) }
 
 // Unfinished is a table of operations that are not done: the first n by scope and key, on MySQL of each state. It reads no others.
-func Unfinished(d sqlplane.Dialect, columns string, n int) string { return unfinished(d, columns, "", n) }
+func Unfinished(d sqlplane.Dialect, columns string, n int) string {
+	return unfinished(d, columns, "", n)
+}
 
 // unfinished is a table of operations that are not done, read by the index that has no others, up to the limit. That of MySQL has those that are
 // done as well, behind the states: there each state has the limit.

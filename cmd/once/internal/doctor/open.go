@@ -51,7 +51,16 @@ func Open(ctx context.Context, dsn string) (*Database, error) {
 }
 
 func open(ctx context.Context, src cli.Source, asService bool) (*Database, error) {
-	db, err := src.Plain()
+	plain := src
+	if src.Dialect == sqlplane.MySQL && !strings.Contains(src.Name, "multiStatements=") { // as sqlstore.Open sets it
+		cfg, err := mysql.ParseDSN(src.DSN)
+		if err != nil {
+			return nil, src.Failed("open", err)
+		}
+		cfg.MultiStatements, cfg.InterpolateParams = true, true
+		plain.DSN = cfg.FormatDSN()
+	}
+	db, err := plain.Plain()
 	if err != nil {
 		return nil, src.Failed("open", err)
 	}
