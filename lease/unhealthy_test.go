@@ -59,6 +59,7 @@ func TestCompleterPassesOverTheUnhealthy(t *testing.T) {
 			}.Run(ctx)
 		}()
 		pass(time.Minute)
+		synctest.Wait()
 		if s.listings != 10 {
 			t.Errorf("the first look has read %d pages, want 10", s.listings)
 		}

@@ -116,4 +116,49 @@ var mysqlMutants = []Mutant{
 		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `"where state = ? and expires_at is null`, New: `"where state + 0 = ? and expires_at is null`}},
 		Tests: mariadbSQL("TestUnfinishedReadsNoTable"),
 	},
+	{
+		Name:  "the driver puts arguments into texts in any charset",
+		Edits: []Edit{{In: "(*conn).prepares", Old: `(c.unquotable || `, New: `(`}},
+		Tests: mariadbSQL("TestArgumentsStayArguments"),
+	},
+	{
+		Name:  "the driver puts arguments behind backslashes",
+		Edits: []Edit{{In: "(*conn).prepares", Old: `strings.IndexByte(query, '\\') >= 0`, New: `false`}},
+		Tests: mariadbSQL("TestArgumentsBehindBackslashes"),
+	},
+	{
+		Name:  "a large statement travels with the beginning of its transaction",
+		Edits: []Edit{{In: "(*conn).sendable", Old: `size(query, args) > maxOpening`, New: `size(query, args) < 0`}},
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
+	},
+	{
+		Name:  "a batch does not count its record when it fills a packet",
+		Edits: []Edit{{In: "(*txn).lastMySQL", Old: `size := sizeMySQL(c)`, New: `var size int64`}},
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
+	},
+	{
+		Name:  "bounds that were never set are given back",
+		Edits: []Edit{{In: "(*txn).restoreTimeouts", Old: `|| t.guard.Unopened()`, New: ``}},
+		Tests: mariadbSQL("TestAFirstAttemptLeavesItsSession"),
+	},
+	{
+		Name:  "a page of what is unfinished reads more than its limit on MariaDB",
+		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: "order by scope, `key` limit ?)", New: "order by scope, `key` limit ?00)"}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
+	},
+	{
+		Name:  "a page of what is unfinished reads more than its limit on PostgreSQL",
+		Edits: []Edit{{In: "pgsql.inOrder", Old: "order by scope, key limit $3) as page)", New: "order by scope, key limit $3 * 100) as page)"}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
+	},
+	{
+		Name:  "a page of what is unfinished ends with what it lists",
+		Edits: []Edit{{In: "sqliteInOrder", Old: "where listed or n = ?3", New: "where listed"}},
+		Tests: onSQLite("Lease$/^Unfinished"),
+	},
+	{
+		Name:  "the doctor asks for no arguments in packets",
+		Edits: []Edit{{In: "doctor.askPackets", Old: `"do 0; do ?"`, New: `"do ?"`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
 }
