@@ -41,7 +41,7 @@ const (
  from (select scope, key, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since
  from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)`
 	sqliteBefore  = ` and scope < ?7`
-	sqliteInOrder = ` order by scope, key limit ?3)) where listed or n = ?3 order by n`
+	sqliteInOrder = ` order by scope, key limit ?3)) where listed or n = ?3 order by scope, key`
 )
 
 var sqlite = database{

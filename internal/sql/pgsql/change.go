@@ -89,7 +89,7 @@ const unfinished = `select scope, key, listed, n, state, fence, claim, fingerpri
  from (select scope, key, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since
  from once_operation where state <> 2 and (scope, key) > ($1, $2)`
 
-const inOrder = ` order by scope, key limit $3) as page) as page where listed or n = $3 order by n`
+const inOrder = ` order by scope, key limit $3) as page) as page where listed or n = $3 order by scope, key`
 
 // Holds is the argument of Held and Renew.
 func Holds(holds []store.Hold) string {

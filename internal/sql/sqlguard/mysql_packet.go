@@ -135,7 +135,9 @@ func (c *conn) checkCharset(ctx context.Context) error {
 		return err
 	}
 	row := make([]driver.Value, 1)
-	err = rows.Next(row)
+	if err = rows.Next(row); err == io.EOF { //nolint:errorlint // the end of rows, as drivers say it
+		err = nil
+	}
 	charset := strings.ToLower(number(row[0]))
 	c.unquotable = !slices.ContainsFunc(quotable, func(family string) bool { return strings.HasPrefix(charset, family) })
 	if closed := rows.Close(); err == nil {

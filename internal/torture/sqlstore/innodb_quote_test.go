@@ -34,8 +34,8 @@ func (on innodb) opened(t *testing.T, parameters string, tables ...string) (*sql
 	return db, once.New(s, once.Config{Timeouts: store.Timeouts{Lock: 7 * time.Second, Statement: 9 * time.Second, Idle: 11 * time.Second}})
 }
 
-// attempts are operations of a scope: one of which nothing is known, and a first attempt.
-func attempts(scope string) (list []once.Operation) {
+// tries are operations of a scope: one of which nothing is known, and a first attempt.
+func tries(scope string) (list []once.Operation) {
 	for n := range 2 {
 		list = append(list, once.Operation{Scope: scope, Key: fmt.Sprint("attempt ", n), Attempt: once.Attempt{Number: n}})
 	}
@@ -79,17 +79,21 @@ func TestArgumentsStayArguments(t *testing.T) {
 					return err
 				},
 			}
-			for _, op := range attempts("quote") {
+			for _, op := range tries("quote") {
 				ways[op.Key] = func() error {
 					_, err := once.Do(ctx, e, op, executes("insert into effect values (?)", evil))
 					return err
 				}
 			}
+			converts := strings.HasPrefix(parameters, "?character_set_client") // into the charset of the connection, which has no such character
 			for way, insert := range ways {
-				if err := insert(); err != nil {
+				if err := insert(); err != nil && !converts {
 					t.Errorf("%s, %s: %v", parameters, way, err)
 				}
-				if all, same := count(t, db, "select count(*) from effect"), count(t, db, fmt.Sprintf("select count(*) from effect where name = x'%x'", evil)); all != 1 || same != 1 {
+				if n := count(t, db, "select count(*) from effect where name = 'injected'"); n != 0 {
+					t.Errorf("%s, %s: an argument has ended its text", parameters, way)
+				}
+				if all, same := count(t, db, "select count(*) from effect"), count(t, db, fmt.Sprintf("select count(*) from effect where name = x'%x'", evil)); !converts && (all != 1 || same != 1) {
 					t.Errorf("%s, %s: %d rows, %d of them are the argument", parameters, way, all, same)
 				}
 				run(t, db, "delete from effect")
@@ -103,7 +107,7 @@ func TestArgumentsBehindBackslashes(t *testing.T) {
 	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, e := on.opened(t, "?sql_mode=%27ANSI_QUOTES%27", "create table odd (`a\\` varchar(100), b varchar(100))")
-		for _, op := range attempts("odd") {
+		for _, op := range tries("odd") {
 			if _, err := once.Do(t.Context(), e, op, executes(`insert into odd ("a\", "b") values (?, '?')`, "it's")); err != nil {
 				t.Error(err)
 			}
@@ -140,7 +144,7 @@ func TestSecondStatementsAreRefused(t *testing.T) {
 			"lock tables effect write; delete from effect",
 			"handler effect open; delete from effect",
 		} {
-			for _, op := range attempts(text) {
+			for _, op := range tries(text) {
 				if _, err := once.Do(ctx, e, op, executes(text)); err == nil {
 					t.Errorf("%q is run in a handler", text)
 				}
@@ -209,7 +213,7 @@ func TestASessionEndsBehindTheClaim(t *testing.T) {
 		if err := db.QueryRowContext(ctx, "select database()").Scan(&name); err != nil {
 			t.Fatal(err)
 		}
-		for _, op := range attempts("killed") {
+		for _, op := range tries("killed") {
 			runs := 0
 			handler := func(ctx context.Context, tx *sql.Tx) (int, error) {
 				if runs++; runs == 1 {

@@ -171,7 +171,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 			return err
 		}
 		limit(32 << 20)
-		db, e := open("")
+		db, e = open("")
 		limit(64 << 10)
 		const key = "the limit was lowered" // the connection is closed while the record is being sent
 		err = do(db, e, key, 6_000_000)

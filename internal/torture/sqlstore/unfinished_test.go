@@ -135,7 +135,7 @@ func TestAPageReadsNoMore(t *testing.T) {
 			"MySQL":      "select 'held', concat('k', 1000 + a.d * 70 + b.d), 1, 1, '', 0, 4102444800000",
 		}
 		many["MariaDB"] = many["MySQL"]
-		run(t, db, spelled(db, "insert into once_operation (scope, key, state, fence, claim, since, lease_until) "+many[path(t)]+" from "+digits+" a cross join "+digits+" b"))
+		run(t, db, spelled(db, "insert into once_operation (scope, key , state, fence, claim, since, lease_until) "+many[path(t)]+" from "+digits+" a cross join "+digits+" b"))
 		due := store.Change{ID: store.ID{Scope: "waits", Key: "k"}, Next: store.Record{State: store.StateWaiting, Fence: 1, Nonce: []byte("0123456789abcdef"), Name: "order"}}
 		swap(t, s, due)
 		if path(t) == "PostgreSQL" {
