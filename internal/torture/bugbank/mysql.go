@@ -53,7 +53,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a replay keeps the lock",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `fill(mysqlLock, replica, name, name,`, New: `fill(mysqlLock, replica, name[1:], name,`}},
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `fill(mysqlLock, replica, name, name,`, New: `fill(mysqlLock, replica, s.lockName(store.ID{}), name,`}},
 		Tests: mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"),
 	},
 	{
@@ -93,7 +93,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "the lock is the last gatekeeper on MySQL and MariaDB",
-		Edits: []Edit{{In: "sqlstore.mysqlInsert", Old: `"insert into once_operation set "`, New: `"replace into once_operation set "`}},
+		Edits: []Edit{{In: "sqlstore.mysqlInsert", Old: `"insert into once_operation set`, New: `"replace into once_operation set`}},
 		Tests: mariadbSQL("TestTheKeyDecidesWithoutLocks"),
 	},
 	{

@@ -47,20 +47,20 @@ func Open(ctx context.Context, dsn string) (*Database, error) {
 		return nil, err
 	}
 	_ = db.Close()
-	return open(ctx, db.Source, db.Dialect != sqlplane.SQLite)
-}
-
-func open(ctx context.Context, src cli.Source, asService bool) (*Database, error) {
-	plain := src
-	if src.Dialect == sqlplane.MySQL && !strings.Contains(src.Name, "multiStatements=") { // as sqlstore.Open sets it
+	src := db.Source
+	if src.Dialect == sqlplane.MySQL && !strings.Contains(dsn, "multiStatements=") { // as sqlstore.Open sets it
 		cfg, err := mysql.ParseDSN(src.DSN)
 		if err != nil {
 			return nil, src.Failed("open", err)
 		}
 		cfg.MultiStatements, cfg.InterpolateParams = true, true
-		plain.DSN = cfg.FormatDSN()
+		src.DSN = cfg.FormatDSN()
 	}
-	db, err := plain.Plain()
+	return open(ctx, src, src.Dialect != sqlplane.SQLite)
+}
+
+func open(ctx context.Context, src cli.Source, asService bool) (*Database, error) {
+	db, err := src.Plain()
 	if err != nil {
 		return nil, src.Failed("open", err)
 	}
