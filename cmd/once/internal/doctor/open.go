@@ -47,16 +47,7 @@ func Open(ctx context.Context, dsn string) (*Database, error) {
 		return nil, err
 	}
 	_ = db.Close()
-	src := db.Source
-	if src.Dialect == sqlplane.MySQL && !strings.Contains(dsn, "multiStatements=") { // as sqlstore.Open sets it
-		cfg, err := mysql.ParseDSN(src.DSN)
-		if err != nil {
-			return nil, src.Failed("open", err)
-		}
-		cfg.MultiStatements, cfg.InterpolateParams = true, true
-		src.DSN = cfg.FormatDSN()
-	}
-	return open(ctx, src, src.Dialect != sqlplane.SQLite)
+	return open(ctx, db.Source, db.Dialect != sqlplane.SQLite)
 }
 
 func open(ctx context.Context, src cli.Source, asService bool) (*Database, error) {
