@@ -9,7 +9,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "the backlog counts what is done and kept",
-		Edits: []Edit{{In: "dialect.backlog", Old: `" where state = 2 and expires_at <= NOW order by expires_at"`, New: `" where state = 2 and expires_at <> NOW order by expires_at"`}},
+		Edits: []Edit{{In: "dialect.Expired", Old: `" where state = 2 and expires_at <= NOW order by expires_at"`, New: `" where state = 2 and expires_at <> NOW order by expires_at"`}},
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{

@@ -10,7 +10,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "who does not get MySQL's lock executes",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
 		Tests: mariadbTorture("TestNoDeadlocks$/^MySQL$"),
 	},
 	{
@@ -43,7 +43,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a join executes on a MySQL that is read_only",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && ctx == nil:`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && err != nil:`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MySQL"),
 	},
 	{
@@ -113,7 +113,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "what is done and kept for ever is read by each look at what is unfinished",
-		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `"where state = ? and expires_at is null`, New: `"where state + 0 = ? and expires_at is null`}},
+		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `where state = ? and expires_at is null`, New: `where state + 0 = ? and expires_at is null`}},
 		Tests: mariadbSQL("TestUnfinishedReadsNoTable"),
 	},
 	{
