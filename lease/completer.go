@@ -54,7 +54,7 @@ type Completer struct {
 	// have it. So are the operations of other packages of once, whose scopes are reserved. Required.
 	Handlers Handlers
 
-	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
+	// Every is the time between two looks for what is due. A look reads 5,000 unfinished operations at most, and the next one goes on behind them. After a look that has taken long it is longer, up to the TTL of the
 	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
 	// 500 ms, or the TTL if that is shorter.
 	Every time.Duration

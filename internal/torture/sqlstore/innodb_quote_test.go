@@ -274,3 +274,58 @@ func TestACancelledFirstAttemptLeavesNoLock(t *testing.T) {
 		}
 	})
 }
+
+// TestReadOnlySessionsApplyNothing: transactions of a session that is read only are refused before anything is applied, in one packet and in several.
+func TestReadOnlySessionsApplyNothing(t *testing.T) {
+	testenv.Both(t)
+	onInnoDB(t, func(t *testing.T, on innodb) {
+		ctx := t.Context()
+		dsn := on.created(t)
+		db, err := sqlstore.Open("mysql", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		if err := sqlstore.Migrate(ctx, db); err != nil {
+			t.Fatal(err)
+		}
+		run(t, db, "create table effect (name varchar(100) not null)")
+		variable := "tx_read_only"
+		if on.mysql {
+			variable = "transaction_read_only"
+		}
+		reader, err := sqlstore.Open("mysql", dsn+"?"+variable+"=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = reader.Close() }()
+		s, err := sqlstore.New(ctx, reader, sqlstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := once.New(s, once.Config{})
+		ways := map[string]func() error{"batch": func() error {
+			_, err := once.DoBatch(ctx, e, once.Operation{Scope: "reader", Key: "batch"}, func(b *once.Batch) (int, error) {
+				b.Exec("insert into effect values (?)", "a")
+				return 1, nil
+			})
+			return err
+		}}
+		for _, op := range tries("reader") {
+			ways[op.Key] = func() error { _, err := once.Do(ctx, e, op, executes("insert into effect values ('a')")); return err }
+			op.Key += ", nothing"
+			ways[op.Key] = func() error {
+				_, err := once.Do(ctx, e, op, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+				return err
+			}
+		}
+		for way, ask := range ways {
+			if err := ask(); err == nil || once.EffectOf(err) != once.EffectNotApplied {
+				t.Errorf("%s: %v, %v", way, err, once.EffectOf(err))
+			}
+		}
+		if effects, records := count(t, db, "select count(*) from effect"), count(t, db, "select count(*) from once_operation"); effects != 0 || records != 0 {
+			t.Errorf("%d effects, %d records", effects, records)
+		}
+	})
+}
