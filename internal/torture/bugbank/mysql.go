@@ -161,4 +161,9 @@ var mysqlMutants = []Mutant{
 		Edits: []Edit{{In: "doctor.askPackets", Old: `"do 0; do ?"`, New: `"do ?"`}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
 	},
+	{
+		Name:  "a list of MariaDB and MySQL reads what is unfinished in any state",
+		Edits: []Edit{{In: "operate.(*Keys).within", Old: `c.text = "expires_at is null and " + states[f.State]`, New: `c.text += ""`}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
+	},
 }
