@@ -18,14 +18,12 @@ import (
 // lockName is what the lock of an operation is called, as a literal. The locks of all databases of a server have one
 // space of names.
 func (s *Store) lockName(id store.ID) raw {
-	h := sha256.New()
+	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		h.Write([]byte(part))
+		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
 	}
-	return raw("'once_" + hex.EncodeToString(h.Sum(nil)[:24]) + "'")
+	h := sha256.Sum256(text)
+	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
 // mysqlLock asks for a lock and then looks the operation up, in this order: which of them has the
