@@ -108,11 +108,11 @@ func TestArgumentsBehindBackslashes(t *testing.T) {
 	onInnoDB(t, func(t *testing.T, on innodb) {
 		db, e := on.opened(t, "?sql_mode=%27ANSI_QUOTES%27", "create table odd (`a\\` varchar(100), b varchar(100))")
 		for _, op := range tries("odd") {
-			if _, err := once.Do(t.Context(), e, op, executes(`insert into odd ("a\", "b") values (?, '?')`, "it's")); err != nil {
+			if _, err := once.Do(t.Context(), e, op, executes(`insert into odd ("a\", "b") values (?, '"?')`, "it's")); err != nil {
 				t.Error(err)
 			}
 		}
-		if n := count(t, db, "select count(*) from odd where `a\\` = 'it''s' and b = '?'"); n != 2 {
+		if n := count(t, db, "select count(*) from odd where `a\\` = 'it''s' and b = '\"?'"); n != 2 {
 			t.Errorf("%d rows, want 2", n)
 		}
 	})
@@ -178,25 +178,28 @@ func TestAFirstAttemptLeavesItsSession(t *testing.T) {
 			return is
 		}
 		was, failed := session(), errors.New("failed")
-		for key, handler := range map[string]func(ctx context.Context, tx *sql.Tx) (int, error){
-			"before":  func(context.Context, *sql.Tx) (int, error) { return 0, failed },
-			"with it": executes("insert into nothing values (1)"),
-			"after": func(ctx context.Context, tx *sql.Tx) (int, error) {
+		for _, c := range []struct {
+			key     string
+			handler func(ctx context.Context, tx *sql.Tx) (int, error)
+		}{ // the session has no variables yet when the first one ends
+			{"before", func(context.Context, *sql.Tx) (int, error) { return 0, failed }},
+			{"with it", executes("insert into nothing values (1)")},
+			{"after", func(ctx context.Context, tx *sql.Tx) (int, error) {
 				return 0, errors.Join(effect(ctx, tx, "a"), failed)
-			},
-			"a failure": func(ctx context.Context, tx *sql.Tx) (int, error) {
+			}},
+			{"a failure", func(ctx context.Context, tx *sql.Tx) (int, error) {
 				return 0, errors.Join(effect(ctx, tx, "a"), &once.Failure{Code: "no"})
-			},
-			"nothing to do":  func(context.Context, *sql.Tx) (int, error) { return 1, nil },
-			"a result":       executes("insert into effect values ('b')"),
-			"a failure only": func(context.Context, *sql.Tx) (int, error) { return 0, &once.Failure{Code: "no"} },
+			}},
+			{"nothing to do", func(context.Context, *sql.Tx) (int, error) { return 1, nil }},
+			{"a result", executes("insert into effect values ('b')")},
+			{"a failure only", func(context.Context, *sql.Tx) (int, error) { return 0, &once.Failure{Code: "no"} }},
 		} {
-			_, _ = once.Do(ctx, e, once.Operation{Scope: "session", Key: key, Attempt: once.Attempt{Number: 1}}, handler)
+			_, _ = once.Do(ctx, e, once.Operation{Scope: "session", Key: c.key, Attempt: once.Attempt{Number: 1}}, c.handler)
 			if is := session(); is != was {
-				t.Errorf("%s: the session is %s, and was %s", key, is, was)
+				t.Errorf("%s: the session is %s, and was %s", c.key, is, was)
 			}
 			if n := count(t, db, "select release_all_locks()"); n != 0 {
-				t.Errorf("%s: %d locks are left", key, n)
+				t.Errorf("%s: %d locks are left", c.key, n)
 			}
 		}
 	})
