@@ -40,6 +40,7 @@ type call[TX any] struct {
 
 	seen      replay.Mark   // set when the operation was seen done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
+	sent      time.Time     // that COMMIT, if its answer is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
@@ -51,10 +52,11 @@ type handler[TX any] struct {
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
 }
 
-// lookUp is the read before Begin, which a call does at most once.
+// lookUp is what a call reads before Begin, each at most once.
 type lookUp struct {
-	done bool
-	took time.Duration // of the time for a connection, until the next Begin
+	done   bool
+	shared bool          // Config.Shared was asked
+	took   time.Duration // of the time for a connection, until the next Begin
 }
 
 // lostClaim is what is known of the commit of an earlier try, which was to claim the operation
@@ -144,6 +146,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndFull:
 		return verdict{err: c.fail(CodeInFlight, EffectNotApplied, err)}, true
 	case flight.EndLearnt:
+		c.report.cached = f.Cached()
 		return c.found(*rec), true
 	case flight.EndRefused, flight.EndCanceled:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, err)}, true
@@ -242,6 +245,9 @@ func (c *call[TX]) terms() flight.Terms {
 // execute. Work without an operation has no flight.
 func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
 	c.report.from = ""
+	if v, done := c.askShared(ctx, f); done {
+		return v
+	}
 	if v, done := c.readFirst(ctx); done {
 		return v
 	}
@@ -268,6 +274,23 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.execute(ctx, txn, h)
+}
+
+// askShared asks Config.Shared, for all of the flight. A first attempt is in no cache.
+func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, done bool) {
+	if c.e.shared == nil || c.lookUp.shared || c.id.IsZero() || c.op.Attempt.Number == 1 {
+		return v, false
+	}
+	c.lookUp.shared = true
+	began := c.e.clock()
+	rec, ok := c.e.shared.get(ctx, c.id)
+	c.report.lookUp += c.e.since(began)
+	if !ok {
+		return v, false
+	}
+	f.SetCached()
+	c.report.cached = true
+	return c.found(rec), true
 }
 
 // readFirst reads an operation that is probably done, because this process has seen it so
@@ -387,6 +410,9 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 		c.seen.Set()
 		if !v.replayed && !v.superseded {
 			c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
+			if c.e.shared != nil && !c.sent.IsZero() {
+				c.e.shared.put(c.id, v.rec, c.e.retain(&c.op), c.sent)
+			}
 		}
 	}
 	if c.e.cfg.Observer != nil {
