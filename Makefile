@@ -126,14 +126,6 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 release: ## tag all modules at VERSION (v0.1.0), in a commit without replace directives
 	@go run ./internal/release tag $(VERSION)
 
-# The newest version that builds with every Go version that the modules support.
-GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.12.7
-
-.PHONY: release-check
-release-check: ## make the files of a release, for all platforms, into .cache/dist, and publish nothing
-	GOWORK=off GOFLAGS= $(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=publish
-
 .PHONY: fmt
 fmt: ## format the code
 	gofmt -w .
