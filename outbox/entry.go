@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
@@ -34,6 +35,8 @@ type Entry struct {
 	Paused       bool // the topic or the key: see Box.Pause
 	Encrypted    bool
 	PayloadBytes int64 // as it is stored: encryption makes it longer
+
+	OpScope, OpKey string // of the operation that has added it, as its record has them; "": none is known
 
 	Attempts int       // that have failed, since the last Resume
 	FailedAt time.Time // the first of them; the last Resume, if there was one
@@ -117,8 +120,8 @@ func byPart(table, query string) string {
 }
 
 // Show returns the message with an ID, also if it was delivered and is kept. If it cannot be
-// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads through
-// the table, which has no index by ID.
+// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads by
+// an index.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -136,7 +139,7 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
 	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
-		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? order by o.id limit 1", id)
+		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // an order would have MySQL read all of them by number
 		if err != nil {
 			return Entry{}, stored{}, err
 		}
@@ -145,6 +148,31 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 		}
 	}
 	return Entry{}, stored{}, notFound(id)
+}
+
+// MostByID is how many messages [Box.ByID] returns.
+const MostByID = current.MaxEvents
+
+// ByID returns the messages with some IDs that are there, also those that were delivered and are kept, without their payloads and headers. It
+// looks each up by an index, and at most [MostByID] of them. A message that is not there was delivered, or its transaction has not committed.
+func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
+	var args []any
+	for _, id := range ids[:min(len(ids), MostByID)] {
+		if id = strings.ToLower(id); isUUID(id) {
+			args = append(args, id)
+		}
+	}
+	if len(args) == 0 {
+		return nil, nil
+	}
+	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
+		some, _, err := b.entries(ctx, listed, table, "o.event_id in (?"+strings.Repeat(", ?", len(args)-1)+")", args...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
 }
 
 // What entries reads of headers and payload.
@@ -163,7 +191,7 @@ func (b *Box[TX]) entries(ctx context.Context, body, table, where string, args .
 		sentAt = "o.sent_at"
 	}
 	query := "select o.part, o.id, o.topic, o.KEY, o.seq, o.event_id, o.event_type, o.source, " + body + `, o.encrypted, o.trace, o.created_at,
-  length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
+  o.op_scope, o.op_key, length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
   exists (select 1 from once_outbox_paused p where p.topic = o.topic and p.KEY in ('', o.KEY)), ` + blocked + `
  from ` + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where " + where
 	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(row sqlplane.Row) error {
@@ -178,7 +206,7 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	var attempts *int64
 	var failure *string
 	var blocked bool
-	s, err = scanStored(wider{row, []any{&e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
+	s, err = scanStored(wider{row, []any{&e.OpScope, &e.OpKey, &e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
 	e.Message, e.State, e.Encrypted = s.message, StateWaiting, s.encrypted
 	e.Payload = nil // not decrypted
 	if attempts != nil && failure != nil {
