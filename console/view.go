@@ -38,7 +38,7 @@ func parsePages() pages {
 }
 
 var functions = template.FuncMap{
-	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "words": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") }, "bytes": func(n int64) string { return many(n) + " bytes" },
+	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "harmless": harmless, "words": func(s any) string { return words.Shown(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) }, "bytes": func(n int64) string { return many(n) + " bytes" },
 }
 
 // many is a number with commas.
@@ -78,14 +78,19 @@ func printed(b []byte) string {
 	}
 	lines := strings.Split(string(b), "\n")
 	for i, line := range lines {
-		lines[i] = strings.Map(func(r rune) rune {
-			if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-				return '\uFFFD' // control characters, also those that reverse the order of what follows
-			}
-			return r
-		}, strings.TrimSuffix(line, "\r"))
+		lines[i] = harmless(strings.TrimSuffix(line, "\r"))
 	}
 	return strings.Join(lines, "\n") + cut
+}
+
+// harmless is a text without control characters, also those that reverse the order of what follows.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
 }
 
 // page is what a template gets.

@@ -13,7 +13,7 @@ import (
 // TestFieldNames: the names of the fields in JSON are a contract with scripts. A name may be added, and none may change.
 func TestFieldNames(t *testing.T) {
 	for want, v := range map[string]any{
-		"id topic key seq type source state paused attempts next_at failed_at error created_at sent_at trace encrypted payload_bytes headers payload": operate.Message{},
+		"id topic key seq type source state paused attempts next_at failed_at error created_at sent_at trace operation encrypted payload_bytes headers payload": operate.Message{},
 		"topic key reason since": operate.Pause{},
 		"topic key waits_for since oldest reason node messages stopped": operate.TopicWait{},
 		"uid origin consumer source event_id topic key type seq state class error cause attempts created_at first_failed_at dead_at redrive redrive_at resolved_at " +
@@ -35,6 +35,11 @@ func TestFieldNames(t *testing.T) {
 		"rows took_ms error":                                                                      operate.Pass{},
 		"id to sent executed replayed refused unanswered bodies_equal answers":                    recorded.Report{},
 		"round status outcome body_sha256 same_body error":                                        recorded.Answer{},
+		"id step state topic key seq type paused created_at sent_at attempts error letter inbox operation":       operate.Event{},
+		"scope key key_hash": operate.OperationName{},
+		"event_id consumer source state received_at applied_at by_number letter": operate.InboxEvent{},
+		"events events_cut steps": operate.Trail{},
+		"step state failure key input result events": operate.SagaStep{},
 		"items next cut":                                                                          operate.Page[int]{},
 		"attempts attempts_total attempts_dropped audit":                                          operate.Timeline{},
 		"found ambiguous key scope operation scopes_with_key phases call call_id attempts attempts_total attempts_dropped audit":                                          operate.KeyView{},

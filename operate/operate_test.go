@@ -113,6 +113,9 @@ func (b listBox) List(_ context.Context, f outbox.Filter) (list []outbox.Entry, 
 // Show implements readBox.
 func (listBox) Show(context.Context, string) (outbox.Entry, error) { return outbox.Entry{}, nil }
 
+// ByID implements readBox.
+func (listBox) ByID(context.Context, ...string) ([]outbox.Entry, error) { return nil, nil }
+
 // Paused implements readBox.
 func (listBox) Paused(context.Context) ([]outbox.Pause, error) { return nil, nil }
 

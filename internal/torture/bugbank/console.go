@@ -63,6 +63,36 @@ var consoleMutants = []Mutant{
 		Tests: console("TestHowMany"),
 	},
 	{
+		Name:  "a message does not name its operation",
+		Edits: []Edit{{In: "outbox.(*Box[TX]).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the record of an operation does not name its events",
+		Edits: []Edit{{In: "(*call[TX]).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a consumer does not name the key",
+		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a relay does not name the key",
+		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "it.message.Headers = m.Headers", New: "_ = m.Headers"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "what is sent again stays among what was delivered",
+		Edits: []Edit{{In: "outbox.(*Box[TX]).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
+		Tests: console("TestActions"),
+	},
+	{
+		Name:  "what was erased is sent again",
+		Edits: []Edit{{In: "outbox.(*Box[TX]).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestFollowCommands"}},
+	},
+	{
 		Name:  "a bounded list of keys leaves out what is behind its bound",
 		Edits: []Edit{{In: "operate.(*Keys).List", Old: "p.Next, p.Cut = end.String(), true", New: "p.Cut = true"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestListMost"}},
