@@ -168,10 +168,23 @@ func (f *finding) parked(ctx context.Context, events []message.Message) error {
 		if err := row.Scan(&p.consumer, &p.source, &id, &at); err != nil {
 			return err
 		}
+		if only := sourceOf(events, id); only != "" && only != p.source {
+			return nil
+		}
 		s := f.of(p, id)
 		s.ReceivedAt, s.State = time.Time(at), StateParked
 		return nil
 	})
+}
+
+// sourceOf is the source of the event with an ID, "" if it is not known.
+func sourceOf(events []message.Message, id string) string {
+	for _, m := range events {
+		if m.ID == id {
+			return m.Source
+		}
+	}
+	return ""
 }
 
 // letters finds the dead letters. A database without their tables has none.
