@@ -32,6 +32,11 @@ func (q *request) topicRows() ([]topicRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	return rowsOf(topics, pauses), nil
+}
+
+// rowsOf are the lines of topics.
+func rowsOf(topics []outbox.Topic, pauses []operate.Pause) []topicRow {
 	rows := make([]topicRow, 0, len(topics))
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
@@ -49,7 +54,7 @@ func (q *request) topicRows() ([]topicRow, error) {
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows
 }
 
 func (q *request) topics() error {

@@ -122,6 +122,9 @@ func (listBox) Paused(context.Context) ([]outbox.Pause, error) { return nil, nil
 // Topics implements readBox.
 func (listBox) Topics(context.Context) ([]outbox.Topic, error) { return nil, nil }
 
+// TopicsAtAGlance implements readBox.
+func (listBox) TopicsAtAGlance(context.Context) ([]outbox.Topic, error) { return nil, nil }
+
 // Known implements readBox.
 func (listBox) Known(context.Context, string, string) (bool, error) { return false, nil }
 

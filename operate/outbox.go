@@ -22,6 +22,7 @@ type readBox interface {
 	Backlog(ctx context.Context) (outbox.Backlog, error)
 	BacklogUpTo(ctx context.Context, most int) (outbox.Backlog, error)
 	Topics(ctx context.Context) ([]outbox.Topic, error)
+	TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error)
 	Known(ctx context.Context, topic, key string) (bool, error)
 }
 
@@ -82,6 +83,11 @@ func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 // Topics returns how each topic stands: its oldest message, and what its messages wait for.
 func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
+}
+
+// TopicsAtAGlance is Topics for a summary, which reads a bounded number of rows.
+func (o *Outbox) TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error) {
+	return o.box.TopicsAtAGlance(ctx) //nolint:wrapcheck // likewise
 }
 
 // Waits returns what messages of a topic wait for, except for pauses, which [Outbox.Pauses] returns. Topic "" is all topics.

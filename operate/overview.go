@@ -14,10 +14,10 @@ import (
 
 // Bounds of what Overview reads: together fewer than 2,000 rows.
 const (
-	mostUnfinished = 500
+	mostUnfinished = 400
 	mostWaiting    = 250
 	mostDead       = 250
-	mostAttempts   = 200
+	mostAttempts   = 100
 	mostEndpoints  = 100 // and as many states of them
 )
 
@@ -97,8 +97,8 @@ func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 // tally counts the first endpoints by what keeps them from getting anything, nil if there are none.
 func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	var n Endpoints
-	query := statement(w.db, `select count(*), coalesce(sum(case when e.disabled_at is not null then 1 else 0 end), 0), coalesce(sum(case when e.disabled_at is null and s.circuit_until > NOW then 1 else 0 end), 0)
- from (select id, disabled_at from once_webhook_endpoint where deleted_at is null order by id limit ?) e left join once_webhook_state s on s.endpoint = e.id`, int64(mostEndpoints))
+	query := statement(w.db, `select count(*), coalesce(sum(case when e.disabled_at is not null then 1 else 0 end), 0), coalesce(sum(case when e.disabled_at is null and e.circuit_until > NOW then 1 else 0 end), 0)
+ from (select w.id, w.disabled_at, (select s.circuit_until from once_webhook_state s where s.endpoint = w.id) as circuit_until from once_webhook_endpoint w where w.deleted_at is null order by w.id limit ?) e`, int64(mostEndpoints))
 	err := w.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&n.Number, &n.Disabled, &n.Open) })
 	if sqlguard.IsMissing(err) || err == nil && n.Number == 0 {
 		return nil, nil //nolint:nilnil // no webhooks are sent
@@ -148,7 +148,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return err
 	}
 	query := a.statement("select state, count(*), min(since) from (select state, since from once_operation"+unfinished[a.db.Dialect()]+
-		" where expires_at is null and state <> 2 order by scope, KEY limit ?) u group by state", int64(mostUnfinished))
+		" where "+isUnfinished[a.db.Dialect()]+" order by scope, KEY limit ?) u group by state", int64(mostUnfinished))
 	read := 0
 	of := map[store.State]*Tally{store.StateRunning: &v.Running, store.StateWaiting: &v.Waiting, store.StateUnknown: &v.Unknown}
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {

@@ -63,7 +63,7 @@ func notFound(id string) error {
 
 // List returns messages, the oldest first, and how to ask for those that follow: 0 if there are
 // none. It needs no Encrypter. On PostgreSQL it reads the first messages of each part, unless they
-// are of one key, or have failed.
+// are of one key. To find what is blocked it reads all messages of the keys that have failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -101,9 +101,8 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	if f.Key != "" && table == "once_outbox_sent" {
 		and("o.part in (?, ?)", int64(partOf(f.Topic, f.Key)), int64(earlierPartOf(f.Topic, f.Key)))
 	}
-	if failed := f.State == StateFailing || f.State == StateStopped; f.Key == "" && !failed && b.db.Dialect() == sqlplane.PostgreSQL {
-		query, args = byPart(table, query), append(args, f.Limit+1)
-		args = append(args, f.Limit+1)
+	if f.Key == "" && b.db.Dialect() == sqlplane.PostgreSQL {
+		query, args = byPart(table, query, f.State), append(args, f.Limit+1, f.Limit+1)
 	}
 	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
 	if err == nil && len(list) > f.Limit {
@@ -113,9 +112,16 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 }
 
 // byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first of each
-// part: PostgreSQL has no index of all by age.
-func byPart(table, query string) string {
+// part: PostgreSQL has no index of all by age. What has failed, or is behind such a one, is found from the failures, which are few.
+func byPart(table, query string, state State) string {
 	first := "select o.part, o.id from " + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
+	switch state { //nolint:exhaustive // the others are in the table
+	case StateFailing, StateStopped:
+		first = "select o.part, o.id from once_outbox_failed f cross join lateral (select * from " + table + " o where o.part = f.part and o.id = f.id limit 1) o where f.part = p.part and " + query + " order by f.id limit ?"
+	case StateBlocked:
+		first = "select o.part, o.id from (select distinct topic, key from once_outbox_failed where part = p.part and key <> '') k cross join lateral (select * from " + table +
+			" o where o.topic = k.topic and o.key = k.key and o.seq is not null offset 0) o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
+	}
 	return "(o.part, o.id) in (select h.part, h.id from generate_series(0, " + strconv.Itoa(parts-1) + ") p(part) cross join lateral (" + first + ") h order by h.id limit ?)"
 }
 
