@@ -66,14 +66,11 @@ type InboxEvent struct {
 	Letter     string    `json:"letter,omitempty"`    // UID of its dead letter
 }
 
-// SagaStep is a step of a saga, without what it was given and has returned.
-type SagaStep = saga.StepStatus
-
 // Trail is what an operation has caused.
 type Trail struct {
 	Events []Event    `json:"events"`
 	Cut    bool       `json:"events_cut,omitempty"` // it may have added more: the record names the first 64
-	Steps  []SagaStep `json:"steps,omitempty"`      // of a saga
+	Steps  []saga.StepStatus `json:"steps,omitempty"` // of a saga, without what they were given and have returned
 }
 
 // Trail returns what an operation has caused: its events, what has become of each in the outbox and the inboxes of this database, and the
@@ -119,7 +116,7 @@ func note(step map[string]string, name string, events []string) []string {
 }
 
 // steps are those of a saga.
-func (a *Keys) steps(ctx context.Context, id store.ID) ([]SagaStep, error) {
+func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error) {
 	ops, err := a.operations()
 	if owner.Of(id.Scope) != owner.Saga || err != nil {
 		return nil, nil //nolint:nilerr // the store keeps none
@@ -128,7 +125,7 @@ func (a *Keys) steps(ctx context.Context, id store.ID) ([]SagaStep, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is of package saga
 	}
-	return convert(s.Steps, func(s SagaStep) SagaStep { s.Input, s.Result = nil, nil; return s }), nil
+	return convert(s.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s }), nil
 }
 
 // EventsByID returns what this database knows of events: in its outbox, and in its inboxes.

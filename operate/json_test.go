@@ -8,6 +8,7 @@ import (
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/operate/doctor"
 	"github.com/oncelib/once/operate/recorded"
+	"github.com/oncelib/once/saga"
 )
 
 // TestFieldNames: the names of the fields in JSON are a contract with scripts. A name may be added, and none may change.
@@ -39,7 +40,7 @@ func TestFieldNames(t *testing.T) {
 		"scope key key_hash": operate.OperationName{},
 		"event_id consumer source state received_at applied_at by_number letter": operate.InboxEvent{},
 		"events events_cut steps": operate.Trail{},
-		"step state failure key input result events": operate.SagaStep{},
+		"step state failure key input result events": saga.StepStatus{},
 		"items next cut":                                                                          operate.Page[int]{},
 		"attempts attempts_total attempts_dropped audit":                                          operate.Timeline{},
 		"found ambiguous key scope operation scopes_with_key phases call call_id attempts attempts_total attempts_dropped audit":                                          operate.KeyView{},

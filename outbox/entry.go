@@ -156,14 +156,14 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	return Entry{}, stored{}, notFound(id)
 }
 
-// MostByID is how many messages [Box.ByID] returns.
-const MostByID = current.MaxEvents
+// mostByID is how many messages ByID returns.
+const mostByID = current.MaxEvents
 
 // ByID returns the messages with some IDs that are there, also those that were delivered and are kept, without their payloads and headers. It
-// looks each up by an index, and at most [MostByID] of them. A message that is not there was delivered, or its transaction has not committed.
+// looks each up by an index, and at most 64 of them. A message that is not there was delivered, or its transaction has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
-	for _, id := range ids[:min(len(ids), MostByID)] {
+	for _, id := range ids[:min(len(ids), mostByID)] {
 		if id = strings.ToLower(id); isUUID(id) {
 			args = append(args, id)
 		}
