@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	appliedBefore = "operation 1, operation 2, attemptlog 1, operate 1, operate 2, journal 1"
+	appliedBefore = "operation 1, operation 2, attemptlog 1, operate 1, journal 1"
 	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, operation 5, attemptlog 1, operate 1, operate 2, journal 1"
 )
 
@@ -168,10 +168,12 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range old {
-			g.exec(t, m.SQL)
+			if m.Version == 1 { // the old program knows no others
+				g.exec(t, m.SQL)
+			}
 		}
 		g.exec(t, "insert into once_migration (version, name) values (3, 'attempt'), (4, 'intent')")
-		if got := g.applied(t, capabilities...); got != appliedAfter {
+		if got := g.applied(t, capabilities...); got != strings.Replace(appliedAfter, ", operate 2", "", 1) {
 			t.Errorf("after the old program: %s", got)
 		}
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {

@@ -156,7 +156,7 @@ func TestWithoutUsers(t *testing.T) {
 			}
 		}
 		form := url.Values{"action": {"pause"}, "topic": {"refunds"}, "reason": {"because"}}
-		if p := send(t, http.MethodPost, server.URL+"/do", "ada", form); p.status != http.StatusForbidden || g.count(t, "select count(*) from once_outbox_paused") != 0 {
+		if p := send(t, http.MethodPost, server.URL+"/do", "ada", form); p.status != http.StatusForbidden || g.count(t, "select count(*) from once_outbox_paused where topic = 'refunds'") != 0 {
 			t.Errorf("it acts: %d", p.status)
 		}
 		for _, addr := range []string{"10.0.0.1:8480", "[2001:db8::1]:8480"} {
