@@ -144,7 +144,7 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	if !isUUID(id) {
 		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
-	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
+	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // the last: a Resend may have moved it meanwhile
 		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // an order would have MySQL read all of them by number
 		if err != nil {
 			return Entry{}, stored{}, err
