@@ -32,8 +32,8 @@ type Event struct {
 	Attempts int       `json:"attempts,omitempty"` // deliveries that have failed
 	Error    string    `json:"error,omitempty"`    // of the last of them
 
-	Letter string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
-	Inbox  []InboxEvent   `json:"inbox"`            // what inboxes of this database know of it
+	Letter    string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
+	Inbox     []InboxEvent   `json:"inbox"`            // what inboxes of this database know of it
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
@@ -68,9 +68,9 @@ type InboxEvent struct {
 
 // Trail is what an operation has caused.
 type Trail struct {
-	Events []Event    `json:"events"`
-	Cut    bool       `json:"events_cut,omitempty"` // it may have added more: the record names the first 64
-	Steps  []saga.StepStatus `json:"steps,omitempty"` // of a saga, without what they were given and have returned
+	Events []Event           `json:"events"`
+	Cut    bool              `json:"events_cut,omitempty"` // it may have added more: the record names the first 64
+	Steps  []saga.StepStatus `json:"steps,omitempty"`      // of a saga, without what they were given and have returned
 }
 
 // Trail returns what an operation has caused: its events, what has become of each in the outbox and the inboxes of this database, and the

@@ -30,7 +30,7 @@ type Overview struct {
 
 	Attempts  *Attempts  // the last ones, if attempts are logged
 	Endpoints *Endpoints // of webhooks
-	Now    time.Time
+	Now       time.Time
 }
 
 // Tally is a number, and since when the oldest has been there.
@@ -87,7 +87,9 @@ func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 	var n Attempts
 	query := a.statement(`select count(*), coalesce(sum(case when outcome = 'replayed' then 1 else 0 end), 0), coalesce(sum(case when outcome in ('in_flight', 'mismatch', 'conflict') then 1 else 0 end), 0), min(at)
  from (select outcome, at from once_attempt where key_hash <> '' order by at desc limit ?) l`, int64(mostAttempts))
-	err := a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&n.Number, &n.Replayed, &n.Conflicts, (*dialect.Time)(&n.Since)) })
+	err := a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
+		return row.Scan(&n.Number, &n.Replayed, &n.Conflicts, (*dialect.Time)(&n.Since))
+	})
 	if sqlguard.IsMissing(err) || err == nil && n.Number == 0 {
 		return nil, nil //nolint:nilnil // nothing is logged
 	}

@@ -66,7 +66,9 @@ const (
 
 // Topics returns the topics of which messages wait, and those that are paused: how old their oldest message is, and what holds them up. It
 // reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
-func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) { return readTopics(ctx, b.db, allTopics) }
+func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
+	return readTopics(ctx, b.db, allTopics)
+}
 
 // TopicsAtAGlance is Topics for a summary: it reads about 700 rows, however many topics there are and fail. It may miss topics, and [Topic].Ready
 // is not known of those of which some messages are held back.

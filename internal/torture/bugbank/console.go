@@ -64,12 +64,12 @@ var consoleMutants = []Mutant{
 	},
 	{
 		Name:  "a message does not name its operation",
-		Edits: []Edit{{In: "outbox.(*Box[TX]).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
 		Tests: console("TestOneIntent"),
 	},
 	{
 		Name:  "the record of an operation does not name its events",
-		Edits: []Edit{{In: "(*call[TX]).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
+		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
 		Tests: console("TestOneIntent"),
 	},
 	{
@@ -83,13 +83,33 @@ var consoleMutants = []Mutant{
 		Tests: console("TestOneIntent"),
 	},
 	{
+		Name:  "a phase does not name its events",
+		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "the undo of a step does not name its events",
+		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.Events = slices.Concat(b.Events, own.Events())", New: "u.Events = slices.Concat(b.Events, nil)"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "what was rolled back names its events",
+		Edits: []Edit{{In: "once.(*call).run", Old: "} else {\n\t\t\ta.Result.Events = own.current.Events()\n\t\t}", New: "}\n\t\ta.Result.Events = own.current.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "a field of a form has an escape of a terminal",
+		Edits: []Edit{{In: "console.harmless", Old: "return '\\uFFFD'", New: "return r"}},
+		Tests: console("TestPages"),
+	},
+	{
 		Name:  "what is sent again stays among what was delivered",
-		Edits: []Edit{{In: "outbox.(*Box[TX]).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
 		Tests: console("TestActions"),
 	},
 	{
 		Name:  "what was erased is sent again",
-		Edits: []Edit{{In: "outbox.(*Box[TX]).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestFollowCommands"}},
 	},
 	{
