@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
-MODULES := . store/pgxstore store/dynamostore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once examples internal/torture bench
+MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once cmd/once/full examples internal/torture bench
 
 # The rivals of the benchmarks choose the versions of no module but their own: it is not in
 # go.work, and is built and tested as if the others were not there.
@@ -26,7 +26,7 @@ TIMEOUT := -timeout 60m
 
 # Modules whose tests run with the race detector: theirs are the goroutines that meet. The
 # rest is served by them, or meets in processes and databases, which it does not see.
-RACING := . store/pgxstore oncegrpc onceconnect onceotel onceprom broker/watermillbroker
+RACING := . store/pgxstore store/redisstore oncegrpc onceconnect onceotel onceprom broker/watermillbroker
 packages = $(patsubst %,./%/...,$(1))
 
 SHELL := /bin/bash

@@ -80,6 +80,7 @@ func (b *bench) steps(r *report) []step {
 		step{"webhook", "webhooks", into(&r.Webhooks, b.webhooks)},
 		step{"gateway", "gateway", into(&r.Gateway, b.gateway)},
 		step{"home", "regions", into(&r.Home, b.home)},
+		step{"redis", "leased work in Redis", into(&r.Redis, b.redis)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},

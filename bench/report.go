@@ -38,6 +38,7 @@ type report struct {
 	Webhooks     *webhooks     `json:"webhooks,omitempty"`
 	Gateway      *gateways     `json:"gateway,omitempty"`
 	Home         *throughput   `json:"home,omitempty"`
+	Redis        *throughput   `json:"redis,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -150,6 +151,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Webhooks != nil, "webhook", func(p printer) { r.Webhooks.write(p) })
 	add(r.Gateway != nil, "gateway", func(p printer) { r.Gateway.write(p) })
 	add(r.Home != nil, "home", func(p printer) { r.Home.write(p) })
+	add(r.Redis != nil, "redis", r.writeRedis)
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list

@@ -29,6 +29,10 @@ type Config struct {
 	// Operate is what the pages show, and how they change it; required.
 	Operate *operate.Operator
 
+	// Stores are other stores of the service, such as a redisstore, by their names. The overview says what those of them may lose that are
+	// [upkeep.Volatile].
+	Stores map[string]any
+
 	// Prefix is how the paths of the pages begin. Default: "/". A proxy may remove it from the path.
 	Prefix string
 

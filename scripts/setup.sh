@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, a driver for Java. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, a driver for Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -37,6 +37,7 @@ find_missing() {
 	has_mariadb || missing+=(mariadb-server-core mariadb-client-core)
 	has pgbouncer || missing+=(pgbouncer)
 	has nats-server || missing+=(nats-server)
+	has redis-server || missing+=(redis-server)
 	has aiosmtpd || missing+=(python3-aiosmtpd)
 	has prometheus && has promtool || missing+=(prometheus)
 	has strace || missing+=(strace)
@@ -57,8 +58,9 @@ explain() {
 	echo "Try: apt-get install ${missing[*]} (the names of Debian's packages)" >&2
 }
 
-# The other servers do not depend on it. It says itself what it lacks. internal/testenv looks there.
+# The other servers do not depend on them. They say themselves what they lack. internal/testenv looks there.
 "$(dirname "$0")/mysql-server.sh" /var/lib/once-testenv/mysql || true
+"$(dirname "$0")/valkey-server.sh" /var/lib/once-testenv/valkey || true
 
 find_missing
 if [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ]; then

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncelib/once/cmd/once/internal/command"
 )
 
 // consoleOf starts once console, and returns its address, how a page of it is read, and how it is stopped.
@@ -132,7 +134,7 @@ func isCommand(t *testing.T, line string) {
 		}
 		names = append(names, w)
 	}
-	cmd, rest, err := newEnv().Root().Find(names)
+	cmd, rest, err := command.New().Root().Find(names)
 	if err != nil || !cmd.Runnable() || cmd.HasSubCommands() {
 		t.Errorf("%s: no command: %v, %q left", line, err, rest)
 		return

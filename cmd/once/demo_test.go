@@ -75,6 +75,23 @@ func readCSV(tb testing.TB, path, header string) [][]string {
 	return rows[1:]
 }
 
+func checkMode(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%s: %v, %v", path, info, err)
+	}
+}
+
+func memberNames(t *testing.T, object string) []string {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal([]byte(object), &members); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(members))
+}
+
 // checkLogs holds the logs against the result: each attempt has a line, and each
 // key one result.
 func checkLogs(t *testing.T, dir string, n map[string]int) {

@@ -1,52 +1,9 @@
-// Command once shows what package once does, and looks after what it stores. Each noun of the command line is a package in
-// internal, which parses flags and prints. The frame of the command line is internal/cli, and what an operator does is package operate.
+// Command once shows what package once does, and looks after what it stores.
+//
+// It is small, so that it is built in a minute: it delivers to NATS and to webhooks. The build in cmd/once/full/once has Kafka, OpenTelemetry and
+// the NATS server of "once demo events" too, and is what a release installs.
 package main
 
-import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
+import "github.com/oncelib/once/cmd/once/internal/command"
 
-	"github.com/oncelib/once/cmd/once/internal/archive"
-	"github.com/oncelib/once/cmd/once/internal/audit"
-	"github.com/oncelib/once/cmd/once/internal/check"
-	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/cmd/once/internal/console"
-	"github.com/oncelib/once/cmd/once/internal/deadletter"
-	"github.com/oncelib/once/cmd/once/internal/demo"
-	"github.com/oncelib/once/cmd/once/internal/doctor"
-	"github.com/oncelib/once/cmd/once/internal/gateway"
-	"github.com/oncelib/once/cmd/once/internal/home"
-	"github.com/oncelib/once/cmd/once/internal/inbox"
-	"github.com/oncelib/once/cmd/once/internal/journal"
-	"github.com/oncelib/once/cmd/once/internal/keys"
-	"github.com/oncelib/once/cmd/once/internal/migrate"
-	"github.com/oncelib/once/cmd/once/internal/outbox"
-	"github.com/oncelib/once/cmd/once/internal/process"
-	"github.com/oncelib/once/cmd/once/internal/receipts"
-	"github.com/oncelib/once/cmd/once/internal/relay"
-	"github.com/oncelib/once/cmd/once/internal/saga"
-	"github.com/oncelib/once/cmd/once/internal/storm"
-	"github.com/oncelib/once/cmd/once/internal/sweep"
-	"github.com/oncelib/once/cmd/once/internal/torture"
-	"github.com/oncelib/once/cmd/once/internal/webhook"
-)
-
-func main() {
-	process.Guard()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := newEnv().Run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
-
-// newEnv is the command line on the terminal. The overview has the nouns in this order.
-func newEnv() *cli.Env {
-	return &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
-		demo.Noun, check.Noun, torture.Noun, storm.Noun,
-		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
-		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, home.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun, console.Noun,
-		gateway.Noun, relay.Noun, sweep.Noun,
-	}}
-}
+func main() { command.Main() }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/command"
 	"github.com/oncelib/once/cmd/once/internal/process"
 	"github.com/oncelib/once/internal/testenv"
 )
@@ -140,6 +141,9 @@ func TestUsage(t *testing.T) {
 		{"demo --metrics --unsafe", "--unsafe leaves out what --metrics reads", "--metrics without --unsafe"},
 		{"demo tomorrow", "tomorrow", "once demo --help"},
 		{"demo serve --db sqlite:", "sqlite:", "--db sqlite:PATH"},
+		{"demo events", "no NATS server", "go run ./cmd/once/full/once"},
+		{"demo serve --otlp http://127.0.0.1:4318", "no OpenTelemetry", "go run ./cmd/once/full/once"},
+		{"relay --db sqlite:x --to kafka://127.0.0.1:9092", "no Kafka", "go run ./cmd/once/full/once"},
 		{"help dance", `no command "dance"`, "once --help"},
 		{"demo serve --wait -1s", "--wait -1s", "--wait 2s"},
 		{"keys show", "which key?", "once keys show KEY"},
@@ -194,7 +198,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	overview := run(t).stdout
-	env := newEnv()
+	env := command.New()
 	for _, n := range env.Nouns {
 		if !strings.Contains(overview, "  "+n.Name+" ") || n.Brief == "" {
 			t.Errorf("%s is not in the overview:\n%s", n.Name, overview)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/cmd/once/internal/command"
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -128,7 +129,7 @@ func TestRunbooksNameCommandsThatExist(t *testing.T) {
 		for _, line := range lines {
 			commands++
 			args := strings.Fields(line)
-			cmd, rest, err := newEnv().Root().Find(args)
+			cmd, rest, err := command.New().Root().Find(args)
 			if err != nil || !cmd.Runnable() || cmd.HasSubCommands() && cmd.Name() != "demo" {
 				t.Errorf("%s: there is no command once %s", page, line)
 				continue

@@ -309,20 +309,13 @@ func TestDoctorAsksNATS(t *testing.T) {
 	examined(t, db.url, "--to", "nats://127.0.0.1:1")["outbox_destination"].want(t, "no server", warn, "nats://127.0.0.1:1")
 }
 
-// natsServer starts the NATS server of the demo, and returns its URL.
-func natsServer(t *testing.T) (address string) {
+// natsServer starts a NATS server, and returns its URL.
+func natsServer(t *testing.T) string {
 	t.Helper()
-	server := program(t, "demo", "nats", "--listen", "127.0.0.1:0", "--dir", t.TempDir())
-	out, err := server.StdoutPipe()
+	server, err := testenv.StartNATS(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	if _, err := fmt.Fscanf(out, "serving   %s\n", &address); err != nil {
-		t.Fatal(err)
-	}
-	return address
+	t.Cleanup(func() { _ = server.Close() })
+	return server.URL()
 }

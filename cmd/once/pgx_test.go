@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/command"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
@@ -40,7 +41,7 @@ func mainOnPgx() {
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, nativePgx) }) {
 		return
 	}
-	m := newEnv()
+	m := command.New()
 	m.OpenStore = func(ctx context.Context, db *cli.Database) (sqlplane.Database, error) {
 		pool, err := pgxpool.New(ctx, db.DSN)
 		if err != nil {

@@ -1,5 +1,6 @@
-// Command release makes a release of all modules at once, at one version.
+// Command release makes a release of all modules at once, at one version, and says how to use them without one.
 //
+//	go run ./internal/release use                        the lines by which the go.mod of another module uses this checkout
 //	go run ./internal/release proxy v0.1.0 /tmp/proxy    a module proxy in files, to try the release
 //	go run ./internal/release tag v0.1.0                 a commit without replace directives, and the tags
 //
@@ -23,6 +24,13 @@ func main() {
 }
 
 func run(ctx context.Context, w io.Writer, args []string) error {
+	if len(args) == 1 && args[0] == "use" {
+		r, err := read(ctx, "v0.0.0")
+		if err != nil {
+			return err
+		}
+		return r.use(w)
+	}
 	if len(args) == 3 && args[0] == "proxy" || len(args) == 2 && args[0] == "tag" {
 		r, err := read(ctx, args[1])
 		if err != nil {
@@ -33,5 +41,5 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return r.proxy(args[len(args)-1])
 	}
-	return fmt.Errorf("%q is no command. Try: go run ./internal/release proxy v0.1.0 DIR, or go run ./internal/release tag v0.1.0", args)
+	return fmt.Errorf("%q is no command. Try: go run ./internal/release use, go run ./internal/release proxy v0.1.0 DIR, or go run ./internal/release tag v0.1.0", args)
 }

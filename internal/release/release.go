@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -60,6 +61,20 @@ func read(ctx context.Context, version string) (*release, error) {
 // released are the folders of the modules that are released.
 func (r *release) released() []string {
 	return slices.DeleteFunc(slices.Clone(r.folders), func(f string) bool { return slices.Contains(unreleased, f) })
+}
+
+// use writes the replace directives by which another module uses this checkout.
+func (r *release) use(w io.Writer) error {
+	_, err := fmt.Fprintln(w, "replace (")
+	for _, folder := range r.released() {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "\t%s => %s\n", modulePath(folder), strconv.Quote(filepath.Join(r.tree, folder)))
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w, ")")
+	}
+	return err
 }
 
 // modulePath returns the import path of the module in a folder.

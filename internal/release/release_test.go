@@ -39,32 +39,76 @@ func TestAStrangerBuildsEachModule(t *testing.T) {
 	var program strings.Builder
 	program.WriteString("package main\n\nimport (\n")
 	for _, folder := range r.released() {
-		if folder != "cmd/once" {
+		if !isCommand(folder) {
 			fmt.Fprintf(&program, "\t_ %q\n", modulePath(folder))
 		}
 	}
 	must(t, os.WriteFile(filepath.Join(stranger, "main.go"), []byte(program.String()+")\n\nfunc main() {}\n"), 0o600))
 	output(t, stranger, env, "go", "mod", "init", "stranger.example")
 	for _, folder := range r.released() {
-		if folder != "cmd/once" {
+		if !isCommand(folder) {
 			output(t, stranger, env, "go", "get", modulePath(folder)+"@"+tried)
 		}
 	}
-	output(t, stranger, env, "go", "get", modulePath("cmd/once")+"@"+tried)
-	output(t, stranger, env, "go", "list", "-deps", "./...", modulePath("cmd/once"))
+	for _, command := range commands {
+		output(t, stranger, env, "go", "get", modulePath(command)+"@"+tried)
+	}
+	output(t, stranger, env, "go", "list", "-deps", "./...", modulePath(commands[0]), modulePath(commands[1]))
 	output(t, stranger, env, "go", "build", modulePath("."))
 	if os.Getenv("ONCE_TORTURE") != "long" {
 		return
 	}
 	output(t, stranger, env, "go", "build", "-o", os.DevNull, "./...")
-	output(t, stranger, env, "go", "install", modulePath("cmd/once")+"@"+tried)
-	once := filepath.Join(dir, "bin", "once")
-	if runtime.GOOS == "windows" {
-		once += ".exe"
+	for _, command := range commands {
+		output(t, stranger, env, "go", "install", modulePath(command)+"@"+tried)
+		once := filepath.Join(dir, "bin", "once")
+		if runtime.GOOS == "windows" {
+			once += ".exe"
+		}
+		if says := output(t, stranger, nil, once, "version"); !strings.HasPrefix(says, "once "+tried+",") {
+			t.Errorf("%s says %q", command, says)
+		}
 	}
-	if says := output(t, stranger, nil, once, "version"); !strings.HasPrefix(says, "once "+tried+",") {
-		t.Errorf("it says %q", says)
+}
+
+// commands are the two builds of the command.
+var commands = []string{"cmd/once", "cmd/once/full/once"}
+
+func isCommand(folder string) bool { return strings.HasPrefix(folder, "cmd/") }
+
+// TestUse: until there is a release, what "go run ./internal/release use" prints, at the end of a go.mod, is enough for a program that
+// uses a store.
+func TestUse(t *testing.T) {
+	testenv.Prove(t)
+	stranger := t.TempDir()
+	env := []string{"GOWORK=off", "GOFLAGS=-mod=mod"}
+	must(t, os.WriteFile(filepath.Join(stranger, "main.go"), []byte(`package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/store/pgxstore"
+)
+
+func main() {
+	pool, err := pgxpool.New(context.Background(), "")
+	if err != nil {
+		panic(err)
 	}
+	once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
+}
+`), 0o600))
+	output(t, stranger, env, "go", "mod", "init", "stranger.example")
+	mod := filepath.Join(stranger, "go.mod")
+	text, err := os.ReadFile(mod)
+	must(t, err)
+	said := bytes.NewBuffer(text)
+	must(t, run(t.Context(), said, []string{"use"}))
+	must(t, os.WriteFile(mod, said.Bytes(), 0o600))
+	output(t, stranger, env, "go", "mod", "tidy")
+	output(t, stranger, env, "go", "build", "-o", os.DevNull, ".")
 }
 
 // TestTag: one commit beside the branch, one tag a module, and no replace directive in it.

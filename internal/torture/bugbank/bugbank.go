@@ -137,6 +137,7 @@ func All() []Mutant {
 		identityMutants,
 		metricsMutants,
 		dynamoMutants,
+		redisMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,

@@ -59,12 +59,12 @@ var demoMutants = []Mutant{
 	},
 	{
 		Name:  "the demo's service ends before its last spans are sent",
-		Edits: []Edit{{In: "telemetry.(*OTLP).Start", Old: "tracers.Shutdown(ctx)", New: "error(nil)"}},
-		Tests: []Killer{{Module: "cmd/once", Package: ".", Test: "TestServeSendsOTLP"}},
+		Edits: []Edit{{In: "otlp.Start", Old: "tracers.Shutdown(ctx)", New: "error(nil)"}},
+		Tests: []Killer{{Module: "cmd/once/full", Package: "once", Test: "TestServeSendsOTLP"}},
 	},
 	{
 		Name:  "each failure to send telemetry is logged",
-		Edits: []Edit{{In: "telemetry.(*exportErrors).Handle", Old: "now.UnixNano() < next", New: "now.UnixNano() < 0"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/telemetry", Test: "TestExportErrorsAreLoggedOnceAMinute"}},
+		Edits: []Edit{{In: "otlp.(*exportErrors).Handle", Old: "now.UnixNano() < next", New: "now.UnixNano() < 0"}},
+		Tests: []Killer{{Module: "cmd/once/full", Package: "internal/otlp", Test: "TestExportErrorsAreLoggedOnceAMinute"}},
 	},
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -26,6 +27,19 @@ type Env struct {
 
 	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(name string) string
+}
+
+// FullBuild is what to try if this build lacks something.
+const FullBuild = "the same command with the build that has everything: go run ./cmd/once/full/once"
+
+// Has reports whether this build has a command.
+func (m *Env) Has(name string) bool {
+	for _, n := range m.Nouns {
+		if slices.ContainsFunc(n.Entries, func(e Entry) bool { return e.Name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Noun is the first word of commands, and the package that has them.

@@ -62,6 +62,9 @@ func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check(1, 500); err != nil {
 		return err
 	}
+	if !m.Has("demo nats") {
+		return cli.Usage("this build of once has no NATS server", cli.FullBuild)
+	}
 	return c.run(m, "once demo events --ops 50 --log storm, then read storm/receiver.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
 		return c.storm(ctx, src, progress)
 	})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 
@@ -164,8 +165,13 @@ func (f figures) verdict(ok bool, holds string, reasons []string) error {
 
 // self is how the user has called this program, so that the next line can be copied.
 func self() string {
-	if strings.Contains(os.Args[0], string(filepath.Separator)+"go-build") {
-		return "go run ./cmd/once"
+	info, ok := debug.ReadBuildInfo()
+	folder, isOurs := "", false
+	if ok {
+		folder, isOurs = strings.CutPrefix(info.Path, "github.com/oncelib/once/")
+	}
+	if isOurs && strings.Contains(os.Args[0], string(filepath.Separator)+"go-build") {
+		return "go run ./" + folder
 	}
 	return "once"
 }

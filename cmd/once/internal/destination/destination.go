@@ -20,28 +20,57 @@ type Destination struct {
 
 const toUsage = "--to nats://HOST:4222, --to kafka://HOST:9092, or --to https://HOST/PATH"
 
+// Opener opens the destination that a URL names.
+type Opener func(to string) (*Destination, error)
+
+// openers are those by the scheme of the URL.
+var openers = map[string]Opener{
+	"nats": openNATS, "tls": openNATS, "http": openHTTP, "https": openHTTP,
+	"kafka": missing("Kafka"),
+}
+
+// Register adds a kind of destination to this build, before any is opened.
+func Register(scheme string, open Opener) { openers[scheme] = open }
+
+// missing is a destination that this build does not have.
+func missing(what string) Opener {
+	return func(string) (*Destination, error) {
+		return nil, cli.Usage("--to: this build of once has no "+what, cli.FullBuild)
+	}
+}
+
 // Open reads a URL. It does not wait for the destination to be reached: a relay does that.
 func Open(to string) (*Destination, error) {
 	if to == "" {
 		return nil, cli.Usage("--to is missing", toUsage)
 	}
-	if strings.HasPrefix(to, kafkaScheme) {
-		return openKafka(to)
+	scheme, _, _ := strings.Cut(to, "://")
+	if open := openers[strings.ToLower(scheme)]; open != nil {
+		return open(to)
 	}
-	u, err := url.Parse(to)
-	if err != nil || u.Host == "" {
-		return nil, cli.Usage("--to is not the URL of a destination", toUsage) // it may have a password
+	if u, err := url.Parse(to); err == nil && u.Host != "" {
+		return nil, cli.Usage(fmt.Sprintf("--to: there is no destination %s://", u.Scheme), toUsage)
 	}
-	switch u.Scheme {
-	case "nats", "tls":
-		return openNATS(to, cli.Redacted(u))
-	case "http", "https":
-		return openHTTP(to, cli.Redacted(u))
-	}
-	return nil, cli.Usage(fmt.Sprintf("--to: there is no destination %s://", u.Scheme), toUsage)
+	return nil, notURL()
 }
 
-func openHTTP(to, name string) (*Destination, error) {
+// nameOf returns a URL for people, without its password.
+func nameOf(to string) (string, error) {
+	u, err := url.Parse(to)
+	if err != nil || u.Host == "" {
+		return "", notURL()
+	}
+	return cli.Redacted(u), nil
+}
+
+// notURL does not repeat what is no URL: it may have a password.
+func notURL() error { return cli.Usage("--to is not the URL of a destination", toUsage) }
+
+func openHTTP(to string) (*Destination, error) {
+	name, err := nameOf(to)
+	if err != nil {
+		return nil, err
+	}
 	name = strings.ReplaceAll(name, "%7Btopic%7D", "{topic}")
 	return &Destination{httpbroker.Publisher(to, httpbroker.Config{}), doctor.Broker{Name: name, Close: func() {}}}, nil
 }

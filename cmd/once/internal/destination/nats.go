@@ -13,7 +13,11 @@ import (
 	"github.com/oncelib/once/operate/doctor"
 )
 
-func openNATS(to, name string) (*Destination, error) {
+func openNATS(to string) (*Destination, error) {
+	name, err := nameOf(to)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := nats.Connect(to, nats.Name("once relay"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
 	if err != nil {
 		return nil, fmt.Errorf("--to %s: %w. Try: nats://HOST:4222", name, err)

@@ -103,10 +103,23 @@ func publish(name, tenant string, p home.Pin) (err error) {
 		return err
 	}
 	next := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".next")
-	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+	if err := writeSynced(next, append(text, '\n')); err != nil {
 		return err
 	}
 	return os.Rename(next, name)
+}
+
+// writeSynced writes a file that is on the disk when it returns: renamed before that, it could be found empty after a loss of power.
+func writeSynced(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 func printList(w io.Writer, list []home.Standing) error {

@@ -2,30 +2,28 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/resource"
-	"go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gauge"
-	"github.com/oncelib/once/onceotel"
 )
 
-// OTLP is the flag --otlp: it sends traces and metrics to an OpenTelemetry collector. The SDK reads its own environment variables, such as
-// OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER, too.
+// Exporter sends traces and metrics to the collector at a URL. It returns an observer of engines, and a function that sends what was not sent yet.
+type Exporter func(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ once.Observer, flush func(), err error)
+
+// exporter is that of this build, nil if it has none.
+var exporter Exporter
+
+// Register gives this build an exporter, before any is started.
+func Register(e Exporter) { exporter = e }
+
+// OTLP is the flag --otlp: it sends traces and metrics to an OpenTelemetry collector.
 type OTLP struct{ URL string }
 
 // Flags adds the flag.
@@ -33,16 +31,13 @@ func (c *OTLP) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.URL, "otlp", "", "`URL` of an OpenTelemetry collector to send traces and metrics to, such as http://127.0.0.1:4318 (default: none)")
 }
 
-const (
-	metricsEvery = 5 * time.Second // often, because a demo is short
-	flushTimeout = 5 * time.Second // a collector that does not answer does not hold up the end
-	warnEvery    = time.Minute
-)
-
 // Check refuses what is no URL, before anything is opened.
 func (c *OTLP) Check() error {
 	if c.URL == "" {
 		return nil
+	}
+	if exporter == nil {
+		return cli.Usage("--otlp: this build of once has no OpenTelemetry", cli.FullBuild)
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -53,51 +48,9 @@ func (c *OTLP) Check() error {
 }
 
 // Start returns an observer of engines, nil without a URL. flush sends what was not sent yet.
-func (c *OTLP) Start(ctx context.Context, service string, log *slog.Logger, watch *gauge.Watch) (_ *onceotel.Telemetry, flush func(), err error) {
+func (c *OTLP) Start(ctx context.Context, service string, log *slog.Logger, watch *gauge.Watch) (_ once.Observer, flush func(), err error) {
 	if c.URL == "" {
 		return nil, func() {}, nil
 	}
-	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(c.URL+"/v1/traces"))
-	if err != nil {
-		return nil, nil, err
-	}
-	points, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.URL+"/v1/metrics"))
-	if err != nil {
-		return nil, nil, err
-	}
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv())
-	if err != nil {
-		return nil, nil, err
-	}
-	otel.SetErrorHandler(&exportErrors{log: log})
-	// Spans are sent in the background, and dropped when 2048 of them wait: no request waits for the collector.
-	tracers := trace.NewTracerProvider(trace.WithBatcher(spans), trace.WithResource(about))
-	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(points, metric.WithInterval(metricsEvery))), metric.WithResource(about))
-	tel, err := onceotel.New(onceotel.Config{TracerProvider: tracers, MeterProvider: meters, Gauges: watch})
-	if err != nil {
-		return nil, nil, err
-	}
-	return tel, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-		defer cancel()
-		if err := errors.Join(tracers.Shutdown(ctx), meters.Shutdown(ctx)); err != nil {
-			otel.Handle(err)
-		}
-	}, nil
-}
-
-// exportErrors logs what the exporters could not send, once a minute at most.
-type exportErrors struct {
-	log  *slog.Logger
-	next atomic.Int64 // in Unix nanoseconds, when the next error is logged
-}
-
-// Handle implements [otel.ErrorHandler].
-func (e *exportErrors) Handle(err error) {
-	now := time.Now()
-	next := e.next.Load()
-	if now.UnixNano() < next || !e.next.CompareAndSwap(next, now.Add(warnEvery).UnixNano()) {
-		return
-	}
-	e.log.Warn("telemetry is lost; the service goes on. Try: --otlp with the URL of a collector that runs", "error", err)
+	return exporter(ctx, c.URL, service, log, watch)
 }

@@ -1,4 +1,4 @@
-package destination
+package kafka
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/oncelib/once/cmd/once/internal/destination"
 	"github.com/oncelib/once/message"
 )
 
@@ -58,7 +59,7 @@ func TestKafkaURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	open := func(password, query string) *Destination {
+	open := func(password, query string) *destination.Destination {
 		to, err := Open(kafkaScheme + url.UserPassword("relay", password).String() + "@" + strings.Join(cluster.ListenAddrs(), ",") + query)
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +79,7 @@ func TestKafkaURL(t *testing.T) {
 	}
 	refused, cancel := context.WithTimeout(ctx, 2*time.Second) // for which the client would try again
 	defer cancel()
-	for name, to := range map[string]*Destination{"a wrong password": open("wrong", "?tls=true&ca="+ca), "a certificate of an unknown authority": open(password, "?tls=true")} {
+	for name, to := range map[string]*destination.Destination{"a wrong password": open("wrong", "?tls=true&ca="+ca), "a certificate of an unknown authority": open(password, "?tls=true")} {
 		if findings, err := to.Check(refused, []string{"refunds"}); err == nil {
 			t.Errorf("%s is accepted: %v", name, findings)
 		}

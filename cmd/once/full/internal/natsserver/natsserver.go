@@ -1,4 +1,5 @@
-package demo
+// Package natsserver is the NATS server that "once demo events" starts and kills.
+package natsserver
 
 import (
 	"context"
@@ -14,7 +15,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-var natsEntry = cli.Entry{
+// Entry is once demo nats.
+var Entry = cli.Entry{
 	Hidden: true, Name: "demo nats", Brief: "be the NATS server of the demo, to be killed",
 	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
 is meant for once demo events, which starts it. In production, use a NATS server of its own.`,

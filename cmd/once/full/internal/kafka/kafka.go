@@ -1,4 +1,5 @@
-package destination
+// Package kafka lets relays deliver to Kafka, and the doctor ask it.
+package kafka
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/cmd/once/internal/destination"
 	"github.com/oncelib/once/operate/doctor"
 )
 
@@ -25,7 +27,8 @@ const (
 	kafkaUsage  = "--to 'kafka://USER:PASSWORD@HOST:9092,HOST:9092?tls=true&sasl=scram-sha-512', of which only an address is needed"
 )
 
-func openKafka(to string) (*Destination, error) {
+// Open reads the URL of a cluster.
+func Open(to string) (*destination.Destination, error) {
 	k, err := parseKafka(to)
 	if err != nil { // without the URL, which may have a password
 		return nil, cli.Usage("--to kafka://: "+err.Error(), kafkaUsage)
@@ -38,7 +41,7 @@ func openKafka(to string) (*Destination, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--to %s: %w. Try: %s", k, err, kafkaUsage)
 	}
-	return &Destination{kafkabroker.Publisher(client), doctor.Broker{
+	return &destination.Destination{Publisher: kafkabroker.Publisher(client), Broker: doctor.Broker{
 		Name: k.String(), Close: client.Close,
 		Check: func(ctx context.Context, topics []string) ([]string, error) {
 			return kafkabroker.Check(ctx, client, topics...)
@@ -66,7 +69,8 @@ func (k kafkaURL) String() string {
 
 // parseKafka reads a URL whose host is a list, which net/url does not know.
 func parseKafka(to string) (k kafkaURL, err error) {
-	rest, query, _ := strings.Cut(strings.TrimPrefix(to, kafkaScheme), "?")
+	_, rest, _ := strings.Cut(to, "://")
+	rest, query, _ := strings.Cut(rest, "?")
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		u, err := url.Parse("kafka://" + rest[:i] + "@host")
 		if err != nil || u.User == nil || u.Host != "host" {

@@ -70,24 +70,10 @@ func TestServeSendsOTLP(t *testing.T) {
 	c := new(collector)
 	receiver := httptest.NewServer(c)
 	defer receiver.Close()
-	cmd, said := serving(t, "--otlp", receiver.URL+"/")
+	cmd, said := serving(t, nil, "--otlp", receiver.URL+"/")
 	const traceID = "0af7651916cd43dd8448eb211c80319c"
 	for range 2 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, said["serving"]+"/charges", strings.NewReader(`{"amount":5000,"currency":"EUR","customer":"ada"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer acme")
-		req.Header.Set("Idempotency-Key", "charge-1")
-		req.Header.Set("Traceparent", "00-"+traceID+"-b7ad6b7169203331-01")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusCreated {
-			t.Errorf("answer %d", resp.StatusCode)
-		}
+		charge(t, said["serving"], "charge-1", "Traceparent", "00-"+traceID+"-b7ad6b7169203331-01")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -139,9 +125,9 @@ func TestServeWithoutCollector(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd, said := servingTo(t, log, "--otlp", url)
+		cmd, said := serving(t, log, "--otlp", url)
 		for range 20 {
-			ask(t, http.MethodPost, said["serving"]+"/charges", `{"amount":5000,"currency":"EUR","customer":"ada"}`, 201)
+			charge(t, said["serving"], "k")
 		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,23 @@
+// Command once shows what package once does, and looks after what it stores. This build has everything; the one in cmd/once is smaller, and built
+// in a minute.
+package main
+
+import (
+	"github.com/oncelib/once/cmd/once/full/internal/kafka"
+	"github.com/oncelib/once/cmd/once/full/internal/natsserver"
+	"github.com/oncelib/once/cmd/once/full/internal/otlp"
+	"github.com/oncelib/once/cmd/once/internal/command"
+	"github.com/oncelib/once/cmd/once/internal/destination"
+	"github.com/oncelib/once/cmd/once/internal/telemetry"
+)
+
+func main() {
+	extend()
+	command.Main(natsserver.Entry)
+}
+
+// extend registers what the small build does not have.
+func extend() {
+	destination.Register("kafka", kafka.Open)
+	telemetry.Register(otlp.Start)
+}

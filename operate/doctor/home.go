@@ -1,0 +1,24 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+)
+
+// homeChecks are the same for all dialects. A database that is of no region has nothing to say.
+var homeChecks = []check{{name: "home_moves", ask: askHomeMoves}}
+
+// askHomeMoves asks for tenants that are being moved away. Nothing tells a move that goes on from one that was killed.
+func askHomeMoves(ctx context.Context, p *examination) (Finding, error) {
+	var n int
+	var tenant, target string
+	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select (select count(*) from once_home_move), tenant, target from once_home_move order by tenant limit 1")).Scan(&n, &tenant, &target)
+	if err != nil || n == 0 {
+		return Finding{}, none(err)
+	}
+	return warn(fmt.Sprintf("%s being moved to another region, and not executed here: if none of these moves is running, it was killed", words.Either(n == 1, "1 tenant is", fmt.Sprintf("%d tenants are", n))),
+		fmt.Sprintf("once home move %s %s --regions FILE, which completes it", words.Quoted(tenant), words.Quoted(target))), nil
+}
