@@ -47,11 +47,11 @@ func (q *request) overview() error {
 	}
 	body := overviewBody{Overview: v, Volatile: q.volatile()}
 	if v.Outbox != nil {
-		topics, err := q.topicRows()
+		topics, err := q.Operate.Outbox.TopicsAtAGlance(q.ctx)
 		if err != nil {
 			return err
 		}
-		body.Topics = slices.DeleteFunc(topics, func(t topicRow) bool { return len(t.Waits) == 0 })
+		body.Topics = slices.DeleteFunc(rowsOf(topics, nil), func(t topicRow) bool { return len(t.Waits) == 0 })
 	}
 	return q.render("overview", "Overview", body)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/toolarge"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
@@ -162,9 +163,12 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 			err = errors.Join(undo, err)
 		}
 	}()
-	t.value, err = t.fn(ctx, txn.Tx())
+	own := &current.Operation{ID: t.run.id}
+	t.value, err = t.fn(current.With(ctx, own), txn.Tx())
 	if err == nil {
-		next, err = t.run.done(t.phase, t.value)
+		if next, err = t.run.done(t.phase, t.value); err == nil {
+			next.Phases[len(next.Phases)-1].Events = own.Events()
+		}
 	}
 	returned = true
 	return next, err

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a driver for Java. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, a driver for Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -42,9 +42,11 @@ find_missing() {
 	has prometheus && has promtool || missing+=(prometheus)
 	has strace || missing+=(strace)
 	has faketime || missing+=(faketime)
-	# Only for the validators of OpenAPI documents.
+	# For the validators of OpenAPI documents, and for what uses npm.
 	has node || missing+=(nodejs)
 	has npm || missing+=(npm)
+	# Only for the pages of the console.
+	has chromium || missing+=(chromium)
 	# A recipe is run with Java where that is there.
 	! has javac || [ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 	# A recipe is run with psycopg where the system has that package.

@@ -24,6 +24,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"faketime":      "faketime",
 	"node":          "nodejs",
 	"aiosmtpd":      "python3-aiosmtpd",
+	"chromium":      "chromium",
 	"valkey-server": "", // likewise
 }
 

@@ -54,7 +54,7 @@ func unfinished(d sqlplane.Dialect, columns, under string, most int) string {
 	case sqlplane.SQLite:
 		return "(select " + columns + from + " indexed by once_operation_unfinished where expires_at is null and state <> 2" + under + ") as unfinished"
 	}
-	return "(select " + columns + from + " where expires_at is null and state <> 2" + under + ") as unfinished"
+	return "(select " + columns + from + " where state <> 2" + under + ") as unfinished" // with more conditions PostgreSQL takes few rows for true, and sorts all
 }
 
 // UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
