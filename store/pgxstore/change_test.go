@@ -148,7 +148,7 @@ func TestAnOlderSchema(t *testing.T) {
 	_, _, begin := s.Begin(ctx, store.BeginOptions{ID: c.ID})
 	other := running("other")
 	_, swapped := s.Swap(ctx, other)
-	_, unfinished := s.Unfinished(ctx, upkeep.Listing{Limit: 1})
+	_, _, unfinished := s.Unfinished(ctx, upkeep.Listing{Limit: 1})
 	done := store.Change{ID: c.ID, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: c.Next.Nonce, Trace: "00-1-1-01"}}
 	commit := func() error {
 		txn, _, err := s.Begin(ctx, store.BeginOptions{ID: store.ID{Scope: "s", Key: "done"}, First: true})

@@ -38,12 +38,13 @@ const (
 
 	// Whatever the statistics of the planner say, it does not read what is done.
 	// The scopes before ?7 follow, if there is such a bound, and sqliteInOrder.
-	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null,
- coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
- from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
- and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6)`
+	sqliteUnfinished = `select scope, key, listed, n, state, fence, claim, fingerprint, 0, 0, null, null, null, trace, name, point, calling, null,
+ coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0 from (select *, row_number() over (order by scope, key) as n,
+ coalesce((not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6), 0) as listed
+ from (select scope, key, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since
+ from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)`
 	sqliteBefore  = ` and scope < ?7`
-	sqliteInOrder = ` order by scope, key limit ?3`
+	sqliteInOrder = ` order by scope, key limit ?3)) where listed or n = ?3 order by scope, key`
 )
 
 var sqlite = database{
