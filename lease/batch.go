@@ -2,11 +2,13 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/engine/declared"
+	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
 
@@ -59,6 +61,9 @@ func (r *Run) write(ctx context.Context, phase string, next saved, writes []stor
 		r.saved = next
 		return nil
 	case store.KindOf(err) == store.KindTaken:
+		if errors.Is(err, held.ErrMayApply) {
+			r.lost = err
+		}
 		r.own.Lose(true)
 		return fmt.Errorf("phase %q is not committed: %w: %w", phase, ErrLost, err)
 	default:

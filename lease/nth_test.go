@@ -158,6 +158,9 @@ func scenarios() (list []scenario) {
 	for _, policy := range slices.Concat(nthPolicies, []string{"deduped, phases are batches"}) {
 		for _, left := range []string{"", ", left before the call", ", left behind the call"} {
 			sc := scenario{name: policy + left, least: 20}
+			if strings.HasSuffix(policy, "batches") { // a call of the store less for each phase
+				sc.least = 15
+			}
 			if left != "" && policy == nthPolicies[0] { // it only learns that the outcome is unknown
 				sc.least = 5
 			}

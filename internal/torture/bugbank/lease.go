@@ -8,6 +8,11 @@ var leaseMutants = []Mutant{
 		Tests: in("lease", "TestPhaseThatIsABatch"),
 	},
 	{
+		Name:  "a batch that may yet be applied is told as not applied",
+		Edits: []Edit{{In: "held.(*Owner).Swap", Old: "c.Expect.Fence == 0:", New: "c.Expect.Fence < 0:"}},
+		Tests: in("lease", "TestEveryTwoPointsFail"),
+	},
+	{
 		Name:  "an owner that was taken over goes on behind a batch",
 		Edits: []Edit{{In: "lease.(*Run).write", Old: "case store.KindOf(err) == store.KindTaken:", New: "case store.KindOf(err) == store.KindTaken && phase == \"\":"}},
 		Tests: in("lease", "TestBatchOfAnOwnerThatWasTakenOver"),
