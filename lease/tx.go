@@ -35,8 +35,8 @@ func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase strin
 	if p, ok := r.saved.find(phase); ok {
 		return earlier[T](r, p)
 	}
-	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) { // of the same name
-		return value, fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
+	if err := r.mayWrite(phase); err != nil {
+		return value, err
 	}
 	if !isSame(s, r.s.ops) {
 		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)

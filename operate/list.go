@@ -211,6 +211,9 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	switch f.State {
 	case "running", "waiting", "unknown":
 		c = conditions{text: isUnfinished[a.db.Dialect()], index: unfinished[a.db.Dialect()]}
+		if a.db.Dialect() == sqlplane.MySQL { // whose index has each state in order, and not all of them
+			c.text = "expires_at is null and " + states[f.State]
+		}
 	}
 	if f.Scope != "" {
 		c.and("scope = ?", f.Scope)

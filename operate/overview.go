@@ -149,8 +149,11 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 	if v.Now, err = a.Now(ctx); err != nil {
 		return err
 	}
-	query := a.statement("select state, count(*), min(since) from (select state, since from once_operation"+unfinished[a.db.Dialect()]+
-		" where "+isUnfinished[a.db.Dialect()]+" order by scope, KEY limit ?) u group by state", int64(mostUnfinished))
+	most := mostUnfinished
+	if a.db.Dialect() == sqlplane.MySQL { // which reads as many of each state
+		most /= 3
+	}
+	query := a.statement("select state, count(*), min(since) from " + dialect.Unfinished(a.db.Dialect(), "state, since", most) + " group by state")
 	read := 0
 	of := map[store.State]*Tally{store.StateRunning: &v.Running, store.StateWaiting: &v.Waiting, store.StateUnknown: &v.Unknown}
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
@@ -167,7 +170,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return nil
 	})
 	for _, t := range of {
-		t.More = read == mostUnfinished
+		t.More = read >= most
 	}
 	return err
 }

@@ -59,9 +59,7 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
-	github.com/oncelib/once/broker/kafkabroker => ../../broker/kafkabroker
 	github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
-	github.com/oncelib/once/onceotel => ../../onceotel
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

@@ -229,8 +229,8 @@ func TestManyUnfinished(t *testing.T) {
 	if err != nil || b.Unknown.Number != n || b.Names["1"].Unknown != n/2 {
 		t.Errorf("%+v, %v", b, err)
 	}
-	list, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 550, Name: "1"})
-	if err != nil || len(list) != 550 || list[549].Key != "001099" {
-		t.Errorf("%d listed, %v", len(list), err)
+	list, next, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 1100, Name: "1"})
+	if err != nil || len(list) != 550 || list[549].Key != "001099" || next.Key != "001099" {
+		t.Errorf("%d listed, the next page begins behind %v, %v", len(list), next, err)
 	}
 }

@@ -18,8 +18,11 @@ const atOnce = 500
 // listed are the fields of a record in a list.
 var listed = []any{"state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling"}
 
-// Unfinished implements [upkeep.Lister].
-func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
+// Unfinished implements [upkeep.Lister]. One command reads up to 500 records, whatever the limit is.
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
+	if page.Limit <= 0 {
+		return nil, next, nil
+	}
 	first, end := "-", "+"
 	if !page.After.IsZero() {
 		first = "(" + page.After.Scope + "\x00" + page.After.Key
@@ -27,13 +30,20 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 	if page.Before != "" {
 		end = "(" + page.Before
 	}
+	read := 0
 	err = s.walk(ctx, first, end, func(e upkeep.Entry, _ time.Time) bool {
 		if asked(&page, &e.Record) {
 			list = append(list, e)
 		}
-		return len(list) < page.Limit
+		if read++; read == page.Limit {
+			next = e.ID
+		}
+		return read < page.Limit
 	})
-	return list, err
+	if err != nil {
+		return nil, store.ID{}, err
+	}
+	return list, next, nil
 }
 
 // asked reports whether a record is one of those that a page asks for.

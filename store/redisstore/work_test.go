@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,13 @@ func (p *plan) next(string) fault {
 	return none
 }
 
+// met reports whether there was an nth command.
+func (p *plan) met() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen >= p.nth
+}
+
 // TestEachCommandFails: whichever command of leased work fails, in whatever way, what the caller is told is true, the work is taken over, and the mail is
 // sent once. A call of which nothing is said is sent once at most.
 func TestEachCommandFails(t *testing.T) {
@@ -172,7 +180,7 @@ func struck(t *testing.T, server *testenv.Redis, p *plan, dedupes bool) (said st
 	case err2 != nil || err3 != nil || again.Value != last.Value || !last.Replayed || sent != 1:
 		t.Errorf("command %d: %s; %q, %v, and then %q, %v; %d were sent", p.nth, said, again.Value, err2, last.Value, err3, sent)
 	}
-	return said, p.seen >= p.nth
+	return said, p.met()
 }
 
 // over ends the leases of all records under a prefix.
@@ -192,8 +200,8 @@ func over(tb testing.TB, rdb *redis.Client, prefix string) {
 	}
 }
 
-// pipelines counts what a client sends together.
-type pipelines struct{ n atomic.Int64 }
+// pipelines counts what a client sends together, and what of that has no answer.
+type pipelines struct{ n, lost atomic.Int64 }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -201,7 +209,14 @@ func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { p.n.Add(1); return next(ctx, cmds) }
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.n.Add(1)
+		err := next(ctx, cmds)
+		if answer := redis.Error(nil); err != nil && !errors.As(err, &answer) {
+			p.lost.Add(1)
+		}
+		return err
+	}
 }
 
 // TestCommands counts what a call under a lease sends.

@@ -93,6 +93,7 @@ func All() []Mutant {
 		groupMutants,
 		lineMutants,
 		cacheMutants,
+		sharedMutants,
 		dialectMutants,
 		journalMutants,
 		rpcMutants,

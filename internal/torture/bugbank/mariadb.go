@@ -4,7 +4,7 @@ package bugbank
 var mariadbMutants = []Mutant{
 	{
 		Name:  "a server that is read_only executes what it can",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && opts.Durable:`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && err != nil:`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{

@@ -49,7 +49,7 @@ var sqlChangeMutants = []Mutant{
 	},
 	{
 		Name:  "the wait for the turn to write is not reported",
-		Edits: []Edit{{In: "(*Store).openSQLite", Old: `addLockWait(opts.Waits, came)`, New: `addLockWait(nil, came)`}},
+		Edits: []Edit{{In: "(*Store).openSQLite", Old: `addLockWait(opts.Waits, waiting)`, New: `addLockWait(nil, waiting)`}},
 		Tests: mariadbSQL("TestWaits$/^line"),
 	},
 }

@@ -83,7 +83,10 @@ func TestForgetNothingHalf(t *testing.T) {
 // cache notes what it was told of.
 type cache map[string]bool
 
-func (c cache) InvalidateCache(scope, key string) { c[scope+" "+key] = true }
+func (c cache) InvalidateCache(_ context.Context, scope, key string) error {
+	c[scope+" "+key] = true
+	return nil
+}
 
 // ada has been asked.
 var ada = operate.By{Who: "ada", Reason: "asked"}

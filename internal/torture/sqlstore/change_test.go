@@ -286,7 +286,7 @@ func TestClaimsAreNoRecords(t *testing.T) {
 		if err != nil || txn == nil {
 			t.Fatal(txn, err)
 		}
-		list, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
+		list, _, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
 		if err != nil || slices.ContainsFunc(list, func(e upkeep.Entry) bool { return e.ID == id }) {
 			t.Errorf("listed: %v, %v", list, err)
 		}
@@ -420,7 +420,7 @@ func TestOlderSchema(t *testing.T) {
 			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
-			_, errs := s.Unfinished(t.Context(), upkeep.Listing{Limit: 10})
+			_, _, errs := s.Unfinished(t.Context(), upkeep.Listing{Limit: 10})
 			if path(t) == "PostgreSQL" && strings.HasPrefix(statement, "drop") {
 				continue // it is slow there, and does its work
 			}
