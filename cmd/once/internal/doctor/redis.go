@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +17,7 @@ func isRedis(url string) bool {
 	return strings.HasPrefix(url, "redis://") || strings.HasPrefix(url, "rediss://")
 }
 
-// examineRedis examines a server without SQL. A server that does not answer is one of the findings.
+// examineRedis examines a server without SQL.
 func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	options, err := redis.ParseURL(url)
 	if err != nil { // which may have the password
@@ -25,6 +27,10 @@ func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	options.MaxRetries, options.ContextTimeoutEnabled, options.DialerRetries = -1, true, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
+	var answer redis.Error // such as that a password is missing, which is a finding
+	if err := rdb.Ping(ctx).Err(); err != nil && !errors.As(err, &answer) {
+		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: --db with the address of a server that runs", options.Addr, err))
+	}
 	return doctor.Examine(ctx, doctor.Config{Name: options.Addr, Store: redisstore.New(rdb, redisstore.Config{VolatileRecord: true})})
 }
 
