@@ -53,7 +53,7 @@ func TestCompleterPassesOverTheUnhealthy(t *testing.T) {
 						return nil
 					}
 					tried++
-					time.Sleep(time.Minute)
+					<-time.After(time.Minute)
 					return errors.New("in vain")
 				}},
 			}.Run(ctx)

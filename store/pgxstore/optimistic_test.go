@@ -89,7 +89,7 @@ func TestOptimisticTellsWhenItIsClaimed(t *testing.T) {
 		if told != want || (err == nil) != (want == 1) {
 			t.Errorf("told %d times, want %d: %v", told, want, err)
 		}
-		c := store.Change{ID: store.ID{Scope: "told", Key: "k"}, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: []byte(fmt.Sprint(i))}, Retain: time.Hour}
+		c := store.Change{ID: store.ID{Scope: "told", Key: "k"}, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: fmt.Append(nil, i)}, Retain: time.Hour}
 		if err := txn.Commit(t.Context(), c); (err == nil) != (want == 1) || err != nil && store.KindOf(err) != store.KindTaken {
 			t.Error(err)
 		}

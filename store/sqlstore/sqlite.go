@@ -130,7 +130,7 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 			return lookBeforeWait(opts, func() (store.Record, error) {
 				rec, err := s.readSQLite(ctx, t.conn, opts.ID)
 				if err != nil { // without a write-ahead log a reader waits as well
-					return store.Record{}, nil
+					rec = store.Record{}
 				}
 				return rec, nil
 			})

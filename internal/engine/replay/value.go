@@ -25,8 +25,8 @@ const valueVersion = 1 // another one misses what this one has kept
 func Encode(rec *store.Record, until time.Time) []byte {
 	header := head.Encode(&rec.Result)
 	b, _ := binary.Append(nil, binary.BigEndian, valueHead{ // it has no error: the type has a size
-		Version: valueVersion, State: uint8(rec.State), Kind: uint8(rec.Result.Kind), Status: uint32(rec.Result.Status), Until: until.UnixMilli(), //nolint:gosec // of HTTP
-		Fingerprint: uint32(len(rec.Fingerprint)), Trace: uint32(len(rec.Trace)), Header: uint32(len(header)), //nolint:gosec // far less: SharedCache has results of 1 MiB
+		Version: valueVersion, State: uint8(rec.State), Kind: uint8(rec.Result.Kind), Status: uint32(rec.Result.Status), Until: until.UnixMilli(), // of HTTP
+		Fingerprint: uint32(len(rec.Fingerprint)), Trace: uint32(len(rec.Trace)), Header: uint32(len(header)), // far less: SharedCache has results of 1 MiB
 	})
 	return slices.Concat(b, rec.Fingerprint, []byte(rec.Trace), header, rec.Result.Body)
 }
