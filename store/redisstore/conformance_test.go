@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func harnessOf(server *testenv.Redis, cfg redisstore.Config) storetest.Operation
 		},
 		Advance: func(tb testing.TB, s store.Operations, d time.Duration) {
 			tb.Helper()
-			if err := s.(opened).rdb.Eval(tb.Context(), age, nil, d.Microseconds()).Err(); err != nil && err != redis.Nil {
+			if err := s.(opened).rdb.Eval(tb.Context(), age, nil, d.Microseconds()).Err(); err != nil && !errors.Is(err, redis.Nil) {
 				tb.Fatal(err)
 			}
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,10 +37,8 @@ func (m mailbox) keys() (keys []string) {
 }
 
 func (m mailbox) send(key string) (string, error) {
-	for _, known := range m.keys() {
-		if known == key {
-			return "sent " + key, nil
-		}
+	if slices.Contains(m.keys(), key) {
+		return "sent " + key, nil
 	}
 	file, err := os.OpenFile(string(m), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -94,7 +94,7 @@ func (b behind) promote(t *testing.T, r *testenv.Redis) *redis.Client {
 		t.Fatal(err)
 	}
 	rdb := clientOf(t, r.Addr())
-	if err := rdb.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+	if err := rdb.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
 	return rdb

@@ -71,7 +71,7 @@ func mail(ctx context.Context, e *once.Engine[*lease.Run], op once.Operation, p 
 // advance makes all that a server keeps older.
 func advance(tb testing.TB, rdb *redis.Client, d time.Duration) {
 	tb.Helper()
-	if err := rdb.Eval(tb.Context(), age, nil, d.Microseconds()).Err(); err != nil && err != redis.Nil {
+	if err := rdb.Eval(tb.Context(), age, nil, d.Microseconds()).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		tb.Fatal(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A retry that comes to another process than its first attempt does not ask the database.
-func Example() {
+func Example() { //nolint:testableexamples // it needs a server
 	s := memstore.New() // or that of your database
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", MaxRetries: -1, DialerRetries: 1})
 	encrypter, err := once.NewEncrypter([]byte("16 secret bytes!"))

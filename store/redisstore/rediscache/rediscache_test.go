@@ -199,7 +199,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("without memory: %v", err)
 	}
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	must(t, client.SlaveOf(t.Context(), "127.0.0.1", strconv.Itoa(server.Port())).Err())
+	must(t, client.ReplicaOf(t.Context(), "127.0.0.1", strconv.Itoa(server.Port())).Err())
 	if err := add(); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("a replica: %v", err)
 	}

@@ -26,7 +26,7 @@ func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	redis.SetLogger(silent{}) // it repeats on standard error what the report says
 	options.MaxRetries, options.ContextTimeoutEnabled, options.DialerRetries = -1, true, 1
 	rdb := redis.NewClient(options)
-	defer rdb.Close()
+	defer func() { _ = rdb.Close() }() // nothing is on its way
 	var answer redis.Error // such as that a password is missing, which is a finding
 	if err := rdb.Ping(ctx).Err(); err != nil && !errors.As(err, &answer) {
 		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: --db with the address of a server that runs", options.Addr, err))
