@@ -45,9 +45,9 @@ func (b *bench) redis(ctx context.Context) (*throughput, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer server.Close() //nolint:gocritic // two of them
+		defer func() { _ = server.Close() }()
 		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, PoolSize: s.clients})
-		defer rdb.Close() //nolint:gocritic // likewise
+		defer func() { _ = rdb.Close() }()
 		in := redisstore.New(rdb, redisstore.Config{VolatileRecord: true})
 		if err := in.Check(ctx); err != nil {
 			return nil, err

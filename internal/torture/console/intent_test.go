@@ -45,7 +45,7 @@ func (j *journalOf) Write(p []byte) (int, error) {
 func (j *journalOf) has(texts ...string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, line := range strings.Split(j.buf.String(), "\n") {
+	for line := range strings.SplitSeq(j.buf.String(), "\n") {
 		all := true
 		for _, text := range texts {
 			all = all && strings.Contains(line, text)

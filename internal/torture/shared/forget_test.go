@@ -63,7 +63,7 @@ func TestForget(t *testing.T) {
 	must(t, forget("late"))
 	close(arrives)
 	w.onAdd.Store(nil)
-	until(t, func() bool { return added.Load() })
+	until(t, added.Load)
 	gone("forgotten on its way", "late")
 
 	_, err = ask(here, "unreached")

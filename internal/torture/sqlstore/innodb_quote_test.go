@@ -224,7 +224,7 @@ func TestASessionEndsBehindTheClaim(t *testing.T) {
 					if err != nil || len(strings.Fields(ids)) == 0 {
 						t.Errorf("vacuous: no session to kill: %s, %v", ids, err)
 					}
-					for _, id := range strings.Fields(ids) {
+					for id := range strings.FieldsSeq(ids) {
 						_, _ = server.Query(ctx, "", "kill "+id) // it may have ended by itself
 					}
 				}

@@ -126,11 +126,7 @@ func TestAPageReadsNoMore(t *testing.T) {
 	const limit, held = 200, 4900
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		db.SetMaxOpenConns(1)
-		digits := "(select 0 as d"
-		for d := 1; d < 70; d++ {
-			digits += fmt.Sprint(" union all select ", d)
-		}
-		digits += ")"
+		digits := "(select 0 as d" + strings.Join(union(70), "") + ")"
 		many := map[string]string{
 			"PostgreSQL": "select 'held', 'k' || (1000 + a.d * 70 + b.d), 1, 1, '\\x01', now(), now() + interval '1 day'",
 			"SQLite":     "select 'held', 'k' || (1000 + a.d * 70 + b.d), 1, 1, x'01', 0, 4102444800000",
@@ -187,14 +183,22 @@ func TestAPageReadsNoMore(t *testing.T) {
 	})
 }
 
+// union are the numbers from 1 to n-1, as rows behind another one.
+func union(n int) (rows []string) {
+	for d := 1; d < n; d++ {
+		rows = append(rows, fmt.Sprint(" union all select ", d))
+	}
+	return rows
+}
+
 // explained is how many rows of the operations a statement of PostgreSQL has read.
 func explained(t *testing.T, db *sql.DB, explain string, args ...any) int {
 	t.Helper()
 	type node struct {
-		Relation string  `json:"Relation Name"`
-		Rows     float64 `json:"Actual Rows"`
-		Removed  float64 `json:"Rows Removed by Filter"`
-		Loops    float64 `json:"Actual Loops"`
+		Relation string  `json:"Relation Name"`          //nolint:tagliatelle // the name of PostgreSQL
+		Rows     float64 `json:"Actual Rows"`            //nolint:tagliatelle // as above
+		Removed  float64 `json:"Rows Removed by Filter"` //nolint:tagliatelle // as above
+		Loops    float64 `json:"Actual Loops"`           //nolint:tagliatelle // as above
 		Plans    []json.RawMessage
 	}
 	var text []byte

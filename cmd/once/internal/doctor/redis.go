@@ -27,7 +27,7 @@ func examineRedis(ctx context.Context, url string) (doctor.Report, error) {
 	options.MaxRetries, options.ContextTimeoutEnabled, options.DialerRetries = -1, true, 1
 	rdb := redis.NewClient(options)
 	defer func() { _ = rdb.Close() }() // nothing is on its way
-	var answer redis.Error // such as that a password is missing, which is a finding
+	var answer redis.Error             // such as that a password is missing, which is a finding
 	if err := rdb.Ping(ctx).Err(); err != nil && !errors.As(err, &answer) {
 		return doctor.Report{}, cli.Unreachable(fmt.Errorf("cannot reach Redis at %s: %w. Try: --db with the address of a server that runs", options.Addr, err))
 	}
