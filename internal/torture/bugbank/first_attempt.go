@@ -108,7 +108,7 @@ return c.committed`}},
 	{
 		Name:  "a tracer switches first attempts off",
 		Edits: []Edit{{In: "pgxstore.mayPrepare", Old: "return cfg.DefaultQueryExecMode", New: "return cfg.Tracer == nil && cfg.DefaultQueryExecMode"}},
-		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced"),
+		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced,_first_attempt"),
 	},
 	{
 		Name:  "a tracer is not told the end of a first statement",

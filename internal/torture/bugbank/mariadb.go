@@ -9,7 +9,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a join executes on a server that is read_only",
-		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `return look + " union all " + replica`, New: `return look`}},
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `replica = "(" + replica + ") and not (" + mysqlLive + ")"`, New: `replica = "0 and not (" + mysqlLive + ")"`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
