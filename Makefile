@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
-MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once cmd/once/full examples internal/torture bench
+MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/watermillbroker cmd/once cmd/once/full examples examples/shop internal/torture bench
 
 # The rivals of the benchmarks choose the versions of no module but their own: it is not in
 # go.work, and is built and tested as if the others were not there.
@@ -126,10 +126,14 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 release: ## tag all modules at VERSION (v0.1.0), in a commit without replace directives
 	@go run ./internal/release tag $(VERSION)
 
+.PHONY: release-check
+release-check: ## make what users download, for every system, into dist/, and check it (minutes)
+	@go run ./internal/release snapshot dist
+
 .PHONY: fmt
 fmt: ## format the code
 	gofmt -w .
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf .bin .cache cmd/once/once
+	rm -rf .bin .cache dist cmd/once/once

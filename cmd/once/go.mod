@@ -6,9 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/goccy/go-yaml v1.19.2
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
-	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
@@ -37,11 +35,8 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/klauspost/compress v1.19.2 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/nats-io/nkeys v0.4.16 // indirect
-	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.70.1 // indirect
@@ -59,7 +54,6 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
-	github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
@@ -195,47 +192,4 @@ func TestDoctorInbox(t *testing.T) {
 			t.Errorf("HTTP has no consumers: %+v", f)
 		}
 	})
-}
-
-// TestDoctorAsksConsumers: the consumers on a NATS server that have the names of inboxes are asked for their settings, others are not.
-func TestDoctorAsksConsumers(t *testing.T) {
-	t.Parallel()
-	db := open(t, sqliteURL(t))
-	address := natsServer(t)
-	conn, err := nats.Connect(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"REFUNDS", "MAILS"} {
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	consumer := func(stream string, c jetstream.ConsumerConfig) {
-		t.Helper()
-		if _, err := js.CreateOrUpdateConsumer(t.Context(), stream, c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	consumer("MAILS", jetstream.ConsumerConfig{Durable: "another", MaxDeliver: 3})
-	if f, asked := examined(t, db.url, "--to", address)["inbox_consumers"]; asked {
-		t.Errorf("without an inbox: %+v", f)
-	}
-	inboxData(t, db)
-	strange, _ := db.inboxOf(t, "a.b") // which cannot be the name of a consumer of NATS
-	strange("k", 1)
-	examined(t, db.url, "--to", address)["inbox_consumers"].want(t, "no consumer", okay, "has no consumer with the name of an inbox: a.b, billing, mails")
-	consumer("REFUNDS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
-	examined(t, db.url, "--to", address)["inbox_consumers"].want(t, "a good consumer", okay, "1 consumer was looked at")
-	consumer("MAILS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000, MaxDeliver: 3})
-	found := examined(t, db.url, "--to", address)["inbox_consumers"]
-	found.want(t, "a dangerous consumer", warn, "Consumer billing of stream MAILS gives a message up after 3 deliveries")
-	if !strings.Contains(found.Try, "max_deliver: -1") {
-		t.Errorf("%s", found.Try)
-	}
 }

@@ -298,24 +298,3 @@ func TestDoctorOutbox(t *testing.T) {
 		found["outbox_paused"].want(t, "a paused topic", warn, "the topic charges")
 	})
 }
-
-// TestDoctorAsksNATS: what a stream lacks is said, and that a server is not there.
-func TestDoctorAsksNATS(t *testing.T) {
-	t.Parallel()
-	db := open(t, sqliteURL(t))
-	db.add(t, outbox.Config{}, message.Message{Topic: "refunds", Key: "k", Type: "x"})
-	address := natsServer(t)
-	examined(t, db.url, "--to", address)["outbox_destination"].want(t, "no stream", warn, "No stream has the subject refunds")
-	examined(t, db.url, "--to", "nats://127.0.0.1:1")["outbox_destination"].want(t, "no server", warn, "nats://127.0.0.1:1")
-}
-
-// natsServer starts a NATS server, and returns its URL.
-func natsServer(t *testing.T) string {
-	t.Helper()
-	server, err := testenv.StartNATS(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	return server.URL()
-}

@@ -1,8 +1,9 @@
-// Command release makes a release of all modules at once, at one version, and says how to use them without one.
+// Command release makes a release of all modules at once, at one version, and the binaries of the command. It says how to use the modules without a release.
 //
 //	go run ./internal/release use                        the lines by which the go.mod of another module uses this checkout
 //	go run ./internal/release proxy v0.1.0 /tmp/proxy    a module proxy in files, to try the release
 //	go run ./internal/release tag v0.1.0                 a commit without replace directives, and the tags
+//	go run ./internal/release snapshot dist              the command for each system, in archives with their sums, which it checks
 //
 // The go.mod files of the tree replace their siblings by folders, so that a change of two
 // modules is one commit. Other users cannot build such a module. In a release each of them
@@ -31,6 +32,13 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return r.use(w)
 	}
+	if len(args) == 2 && args[0] == "snapshot" {
+		s, err := newSnapshot(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		return s.make(w)
+	}
 	if len(args) == 3 && args[0] == "proxy" || len(args) == 2 && args[0] == "tag" {
 		r, err := read(ctx, args[1])
 		if err != nil {
@@ -41,5 +49,5 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return r.proxy(args[len(args)-1])
 	}
-	return fmt.Errorf("%q is no command. Try: go run ./internal/release use, go run ./internal/release proxy v0.1.0 DIR, or go run ./internal/release tag v0.1.0", args)
+	return fmt.Errorf("%q is no command. Try: go run ./internal/release use, go run ./internal/release proxy v0.1.0 DIR, go run ./internal/release tag v0.1.0, or go run ./internal/release snapshot dist", args)
 }

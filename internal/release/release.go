@@ -19,7 +19,7 @@ import (
 const root = "github.com/oncelib/once"
 
 // unreleased are the modules that are not imported outside of the tree.
-var unreleased = []string{"bench", "bench/rivals", "examples", "internal/torture"}
+var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", "internal/torture"}
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
@@ -201,6 +201,13 @@ func copyFile(w io.Writer, name string) error {
 func (r *release) tag(w io.Writer) error {
 	if dirty, err := git(r.ctx, r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
 		return errors.Join(err, errors.New("the tree has changes that are not committed. Try: commit them, or git stash"))
+	}
+	changes, err := os.ReadFile(filepath.Join(r.tree, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	if section := "## " + strings.TrimPrefix(r.version, "v"); !strings.Contains(string(changes), "\n"+section+"\n") {
+		return fmt.Errorf("CHANGELOG.md has no section %q. Try: let what is under Unreleased be in it, and commit that", section)
 	}
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {

@@ -123,6 +123,13 @@ func TestTag(t *testing.T) {
 	}
 	t.Chdir(clone)
 	var said bytes.Buffer
+	if err := run(t.Context(), &said, []string{"tag", tried}); err == nil || !strings.Contains(err.Error(), "CHANGELOG.md has no section") {
+		t.Errorf("a release that says nothing of what it changes: %v", err)
+	}
+	changes, err := os.ReadFile("CHANGELOG.md")
+	must(t, err)
+	must(t, os.WriteFile("CHANGELOG.md", bytes.Replace(changes, []byte("\n## Unreleased\n"), []byte("\n## Unreleased\n\n## "+strings.TrimPrefix(tried, "v")+"\n"), 1), 0o600))
+	output(t, clone, nil, "git", "commit", "--quiet", "-am", "CHANGELOG")
 	must(t, run(t.Context(), &said, []string{"tag", tried}))
 	c, err := read(t.Context(), tried)
 	must(t, err)

@@ -3,9 +3,12 @@ module github.com/oncelib/once/cmd/once/full
 go 1.25.0
 
 require (
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.14.3
+	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
 	github.com/oncelib/once/broker/kafkabroker v0.0.0
+	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/cmd/once v0.0.0
 	github.com/oncelib/once/onceotel v0.0.0
 	github.com/spf13/pflag v1.0.9
@@ -37,18 +40,15 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.19.2 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
-	github.com/nats-io/nats.go v1.53.1 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/oncelib/once/broker/natsbroker v0.0.0 // indirect
 	github.com/oncelib/once/onceprom v0.0.0 // indirect
 	github.com/oncelib/once/retry/breaker v0.0.0 // indirect
 	github.com/oncelib/once/store/pgxstore v0.0.0 // indirect

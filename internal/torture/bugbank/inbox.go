@@ -193,8 +193,8 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "the doctor does not tell of a dangerous consumer",
-		Edits: []Edit{{In: "checkNATSConsumers", Old: "findings = append(findings, list...)", New: "_ = list"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAsksConsumers"}},
+		Edits: []Edit{{In: "nats.checkConsumers", Old: "findings = append(findings, list...)", New: "_ = list"}},
+		Tests: []Killer{{Module: "cmd/once/full", Package: "once", Test: "TestDoctorAsksConsumers"}},
 	},
 	{
 		Name:  "a message counts as applied although the answer to its COMMIT is lost",

@@ -23,7 +23,7 @@ import (
 // Noun is once demo.
 var Noun = cli.Noun{
 	Name: "demo", Brief: demoEntry.Brief, Group: cli.GroupTry,
-	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, receiveEntry, providerEntry, provideEntry, chargeEntry, transferEntry, bankEntry, clearEntry,
+	Entries: []cli.Entry{demoEntry, serveEntry, clientEntry, eventsEntry, providerEntry, provideEntry, chargeEntry, transferEntry, bankEntry, clearEntry,
 		webhooksEntry, sendEntry, hookEntry, gatewayEntry, shopEntry,
 	},
 }

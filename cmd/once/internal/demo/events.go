@@ -47,6 +47,12 @@ booking ("ok") and for each delivery that was discarded, because its event was b
 
 type events struct{ frame }
 
+// connect is that of this build, nil if it has no NATS.
+var connect func(ctx context.Context, address string) (killstorm.Streams, error)
+
+// RegisterStreams gives this build the broker of once demo events, and the commands that are its processes: once demo nats is the server, and once demo receive the receiver.
+func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Streams, error)) { connect = c }
+
 func (c *events) Flags(fs *pflag.FlagSet) {
 	c.flags(fs, 500, "how `MANY` refunds", "when something is killed", "`FOLDER` for inbox.csv and receiver.log")
 }
@@ -62,8 +68,8 @@ func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err := c.check(1, 500); err != nil {
 		return err
 	}
-	if !m.Has("demo nats") {
-		return cli.Usage("this build of once has no NATS server", cli.FullBuild)
+	if connect == nil {
+		return cli.Usage("this build of once has no NATS server", cli.FullBuild+" demo events")
 	}
 	return c.run(m, "once demo events --ops 50 --log storm, then read storm/receiver.log", func(src database, progress func(killstorm.Progress)) (outcome, error) {
 		return c.storm(ctx, src, progress)
@@ -72,7 +78,7 @@ func (c *events) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 func (c *events) storm(ctx context.Context, src database, progress func(killstorm.Progress)) (o outcome, err error) {
 	cfg := killstorm.EventsConfig{
-		Orders: c.ops, Clients: eventClients, Kills: eventKills + c.ops/1000, Seed: c.seed, Tenant: session(), Progress: progress,
+		Orders: c.ops, Clients: eventClients, Kills: eventKills + c.ops/1000, Seed: c.seed, Tenant: session(), Progress: progress, Connect: connect,
 	}
 	if cfg.Witness, err = witness(ctx, src, cfg.Tenant); err != nil {
 		return o, err

@@ -25,8 +25,8 @@ type Opener func(to string) (*Destination, error)
 
 // openers are those by the scheme of the URL.
 var openers = map[string]Opener{
-	"nats": openNATS, "tls": openNATS, "http": openHTTP, "https": openHTTP,
-	"kafka": missing("Kafka"),
+	"http": openHTTP, "https": openHTTP,
+	"nats": missing("NATS"), "tls": missing("NATS"), "kafka": missing("Kafka"),
 }
 
 // Register adds a kind of destination to this build, before any is opened.
@@ -54,8 +54,8 @@ func Open(to string) (*Destination, error) {
 	return nil, notURL()
 }
 
-// nameOf returns a URL for people, without its password.
-func nameOf(to string) (string, error) {
+// NameOf returns a URL for people, without its password.
+func NameOf(to string) (string, error) {
 	u, err := url.Parse(to)
 	if err != nil || u.Host == "" {
 		return "", notURL()
@@ -67,7 +67,7 @@ func nameOf(to string) (string, error) {
 func notURL() error { return cli.Usage("--to is not the URL of a destination", toUsage) }
 
 func openHTTP(to string) (*Destination, error) {
-	name, err := nameOf(to)
+	name, err := NameOf(to)
 	if err != nil {
 		return nil, err
 	}

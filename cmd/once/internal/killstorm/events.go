@@ -23,9 +23,12 @@ type EventsConfig struct {
 	Tenant  string // that no other storm on this database has had
 
 	Service *Server   // adds the events
-	Broker  *Server   // a NATS server with JetStream, which keeps its files
+	Broker  *Server   // keeps its files
 	Relays  []*Server // deliver the events to the broker
 	Witness Witness
+
+	// Connect makes the streams of Broker, and waits for it to be there.
+	Connect func(ctx context.Context, address string) (Streams, error)
 
 	// Receiver books the events, whose subjects begin with [ReceiverPrefix]. It cannot book a refund of
 	// [EventsConfig.Defect] until Fix was called and it has started again. What it logs is JSON.
@@ -95,10 +98,12 @@ func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	if s.letters, err = s.Letters(ctx); err != nil {
 		return report, err
 	}
-	if s.consumer, err = newConsumer(ctx, s.Broker.address, s.parked); err != nil {
+	streams, err := s.Connect(ctx, s.Broker.address)
+	if err != nil {
 		return report, err
 	}
-	defer s.consumer.close()
+	defer streams.Close()
+	s.consumer = newConsumer(streams, s.parked)
 	s.forwarder = s.consumer.forwarder
 	if err := startAll(ctx, append([]*Server{s.Receiver}, s.Relays...)...); err != nil {
 		return report, err

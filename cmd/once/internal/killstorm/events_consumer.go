@@ -3,21 +3,15 @@ package killstorm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // consumer reads the stream as it is, in the order in which the broker has stored it. The broker
 // dies under it, and then it goes on behind the last message that it has read.
 type consumer struct {
-	conn   *nats.Conn
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	next   uint64 // in the stream
+	streams Streams
+	next    uint64 // in the stream
 
 	heard     *meter // deliveries
 	forwarder *forwarder
@@ -27,97 +21,39 @@ type consumer struct {
 	alive time.Time // when the last message came
 }
 
-// EventStream is the stream of the relays.
-const EventStream = "ONCE_DEMO"
-
-// EventSubjects are the subjects of [EventStream].
-var EventSubjects = []string{"charges", refundsSubject}
-
-const refundsSubject = "refunds"
-
-// shortestWindow is the shortest duplicate window of a stream: what a relay repeats is to be seen.
-const shortestWindow = 100 * time.Millisecond
-
-// newConsumer makes the streams. parked is what a forwarder asks.
-func newConsumer(ctx context.Context, address string, parked func(context.Context, string) (bool, error)) (*consumer, error) {
-	c := &consumer{next: 1, heard: newMeter(), got: newArrivals(), alive: time.Now()}
-	var err error
-	c.conn, err = nats.Connect("nats://"+address, nats.Timeout(startPatience), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
-	if err != nil {
-		return nil, err
-	}
-	if c.js, err = jetstream.New(c.conn, jetstream.WithDefaultTimeout(startPatience)); err == nil {
-		c.forwarder = newForwarder(c.js, parked)
-		c.stream, err = c.js.CreateStream(ctx, jetstream.StreamConfig{Name: EventStream, Subjects: EventSubjects, Duplicates: shortestWindow})
-	}
-	if err == nil {
-		_, err = c.js.CreateStream(ctx, jetstream.StreamConfig{Name: receiverStream, Subjects: []string{ReceiverPrefix + ">"}, Duplicates: shortestWindow})
-	}
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+// newConsumer reads from streams. parked is what a forwarder asks.
+func newConsumer(streams Streams, parked func(context.Context, string) (bool, error)) *consumer {
+	return &consumer{streams: streams, next: 1, heard: newMeter(), got: newArrivals(), alive: time.Now(), forwarder: newForwarder(streams, parked)}
 }
-
-func (c *consumer) close() { c.conn.Close() }
 
 // run reads until ctx ends. Every error means that the broker is dead, or was.
 func (c *consumer) run(ctx context.Context, progress func()) {
 	const pause = 20 * time.Millisecond
 	for ctx.Err() == nil {
-		if c.read(ctx, progress) != nil {
+		err := c.streams.Read(ctx, c.next, func(m EventMessage) {
+			c.next++
+			c.take(m)
+			c.forwarder.add(m)
+			progress()
+		})
+		if err != nil {
 			_ = sleep(ctx, pause)
 		}
 	}
 }
 
-// read reads from a consumer of its own until it fails.
-func (c *consumer) read(ctx context.Context, progress func()) error {
-	const batch, longest, wait = 256, 10 * time.Second, time.Second / 4
-	bounded, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	from, err := c.stream.CreateConsumer(bounded, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.next, AckPolicy: jetstream.AckNonePolicy,
-		MemoryStorage: true, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		messages, err := from.Fetch(batch, jetstream.FetchMaxWait(wait))
-		if err != nil {
-			return err
-		}
-		for m := range messages.Messages() {
-			meta, err := m.Metadata()
-			if err != nil || meta.Sequence.Stream != c.next { // what comes before it is lost on its way to us
-				return errors.Join(err, errors.New("not the next message"))
-			}
-			c.next++
-			c.take(m.Subject(), m.Headers(), m.Data())
-			c.forwarder.add(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
-		}
-		if err := messages.Error(); err != nil {
-			return err
-		}
-		progress()
-	}
-	return nil
-}
-
 // take counts one delivery.
-func (c *consumer) take(subject string, h nats.Header, payload []byte) {
+func (c *consumer) take(m EventMessage) {
 	var body struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(payload, &body) // if it is another payload, its event is not counted
-	seq := sequence(h)                 // and if it has no number, it is out of order
+	_ = json.Unmarshal(m.Payload, &body) // if it is another payload, its event is not counted
+	seq := m.sequence()                  // and if it has no number, it is out of order
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.heard.count()
 	c.alive = time.Now()
-	c.got.add(h.Get("ce-type")+" "+body.ID, subject+" "+h.Get("ce-partitionkey"), seq)
+	c.got.add(m.Header["ce-type"]+" "+body.ID, m.Subject+" "+m.Header["ce-partitionkey"], seq)
 }
 
 // tick is how often it is looked whether something has ended.

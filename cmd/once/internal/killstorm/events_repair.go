@@ -2,10 +2,7 @@ package killstorm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncelib/once/deadletter"
 )
@@ -123,24 +120,12 @@ func (s *Events) awaitBooked(ctx context.Context, events int) error {
 
 // awaitAcknowledged waits until the receiver has acknowledged every message.
 func (s *Events) awaitAcknowledged(ctx context.Context) error {
-	return until(ctx, func(ctx context.Context) (jetstream.SequencePair, bool, error) {
-		var last jetstream.SequencePair
-		for _, name := range []string{bookingsConsumer, latestConsumer} {
-			c, err := s.forwarder.js.Consumer(ctx, receiverStream, name)
-			if errors.Is(err, jetstream.ErrConsumerNotFound) { // not yet
-				return last, false, nil
-			}
-			if err != nil {
-				return last, false, fmt.Errorf("ask how far the receiver is: %w", err)
-			}
-			info := c.CachedInfo()
-			floor := info.AckFloor
-			last.Consumer, last.Stream = last.Consumer+floor.Consumer, last.Stream+floor.Stream
-			if info.NumPending > 0 || info.NumAckPending > 0 {
-				return last, false, nil
-			}
+	return until(ctx, func(ctx context.Context) (uint64, bool, error) {
+		n, all, err := s.consumer.streams.Handled(ctx, bookingsConsumer, latestConsumer)
+		if err != nil {
+			return n, false, fmt.Errorf("ask how far the receiver is: %w", err)
 		}
-		return last, true, nil
+		return n, all, nil
 	})
 }
 

@@ -3,21 +3,12 @@ package killstorm
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ReceiverPrefix is what the subjects of the receiver's stream begin with.
-const ReceiverPrefix = "unreliable."
-
 const (
-	receiverStream = "ONCE_DEMO_RECEIVER"
-
 	repeatEvery  = 8  // one message of so many is forwarded twice,
 	reorderEvery = 16 // and one of so many of a key comes after the one behind it
 	mostReorders = 16 // of which each waits for the receiver
@@ -28,19 +19,19 @@ const (
 // forwarder copies the messages of the relays into the stream of the receiver, as an unreliable network
 // does: some twice, under another message ID of the broker, and some after the one behind it.
 type forwarder struct {
-	js     jetstream.JetStream
+	to     Streams
 	parked func(ctx context.Context, event string) (bool, error) // the receiver has put it aside
 
 	mu    sync.Mutex
-	queue []*nats.Msg
+	queue []EventMessage
 
 	arrived *meter // messages that were added to the queue
 	handled *meter // messages that were taken from it and stored, or are held back
 
 	// Only the goroutine that runs it uses these, and its caller afterwards.
 	last      map[string]int64 // the highest number that has come, by subject and key
-	held      map[string]*nats.Msg
-	old       *nats.Msg // the first message of a key, of one that has later ones if there is one
+	held      map[string]EventMessage
+	old       EventMessage // the first message of a key, of one that has later ones if there is one
 	calm      int       // messages that were forwarded in their place
 	copies    int
 	repeated  int
@@ -48,19 +39,19 @@ type forwarder struct {
 	deaf      bool // the receiver parks nothing
 }
 
-func newForwarder(js jetstream.JetStream, parked func(context.Context, string) (bool, error)) *forwarder {
-	return &forwarder{js: js, parked: parked, arrived: newMeter(), handled: newMeter(), last: map[string]int64{}, held: map[string]*nats.Msg{}}
+func newForwarder(to Streams, parked func(context.Context, string) (bool, error)) *forwarder {
+	return &forwarder{to: to, parked: parked, arrived: newMeter(), handled: newMeter(), last: map[string]int64{}, held: map[string]EventMessage{}}
 }
 
 // add takes a message of the relays, in the order of their stream.
-func (f *forwarder) add(m *nats.Msg) {
+func (f *forwarder) add(m EventMessage) {
 	f.mu.Lock()
 	f.queue = append(f.queue, m)
 	f.mu.Unlock()
 	f.arrived.count()
 }
 
-func (f *forwarder) take() *nats.Msg {
+func (f *forwarder) take() EventMessage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.queue[0]
@@ -79,24 +70,24 @@ func (f *forwarder) run(ctx context.Context) {
 }
 
 // forward forwards a message, if it does not hold it back.
-func (f *forwarder) forward(ctx context.Context, m *nats.Msg) error {
-	key, seq := m.Subject+" "+m.Header.Get("ce-partitionkey"), sequence(m.Header)
-	if f.old == nil {
+func (f *forwarder) forward(ctx context.Context, m EventMessage) error {
+	key, seq := m.Subject+" "+m.Header["ce-partitionkey"], m.sequence()
+	if f.old.Subject == "" {
 		f.old = m
 	}
 	isNew := seq == f.last[key]+1
 	if isNew {
 		f.last[key] = seq
 	}
-	held := f.held[key]
+	held, holds := f.held[key]
 	switch {
-	case isNew && held != nil:
+	case isNew && holds:
 		delete(f.held, key)
 		return f.swap(ctx, held, m)
 	case isNew && m.Subject == refundsSubject && seq%reorderEvery == 1 && f.reordered+len(f.held) < mostReorders:
 		f.held[key] = m
 		return nil
-	case held != nil && seq == sequence(held.Header): // a second delivery of it
+	case holds && seq == held.sequence(): // a second delivery of it
 		return nil
 	}
 	if err := f.send(ctx, m); err != nil || !isNew {
@@ -110,13 +101,13 @@ func (f *forwarder) forward(ctx context.Context, m *nats.Msg) error {
 }
 
 // swap forwards second before first.
-func (f *forwarder) swap(ctx context.Context, first, second *nats.Msg) error {
+func (f *forwarder) swap(ctx context.Context, first, second EventMessage) error {
 	if err := f.send(ctx, second); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(parkPatience)
 	for !f.deaf {
-		isParked, err := f.parked(ctx, second.Header.Get("ce-id"))
+		isParked, err := f.parked(ctx, second.Header["ce-id"])
 		if err == nil && isParked {
 			f.reordered++
 			break
@@ -126,7 +117,7 @@ func (f *forwarder) swap(ctx context.Context, first, second *nats.Msg) error {
 			return err
 		}
 	}
-	if sequence(first.Header) == 1 {
+	if first.sequence() == 1 {
 		f.old = first
 	}
 	return f.send(ctx, first)
@@ -144,15 +135,13 @@ func (f *forwarder) flush(ctx context.Context) error {
 }
 
 // send has the broker store a copy. It repeats that until the broker has confirmed it: the broker may be dead.
-func (f *forwarder) send(ctx context.Context, m *nats.Msg) error {
+func (f *forwarder) send(ctx context.Context, m EventMessage) error {
 	f.copies++
-	c := nats.NewMsg(ReceiverPrefix + m.Subject)
-	c.Data = m.Data
-	maps.Copy(c.Header, m.Header)
-	c.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s copy %d", m.Header.Get("ce-id"), f.copies))
+	id := fmt.Sprintf("%s copy %d", m.Header["ce-id"], f.copies)
+	m.Subject = ReceiverPrefix + m.Subject
 	for longest := 2 * time.Second; ; longest = min(2*longest, time.Minute) { // a broker that dies does not answer, and a slow one takes its time
 		bounded, cancel := context.WithTimeout(ctx, longest)
-		_, err := f.js.PublishMsg(bounded, c, jetstream.WithRetryAttempts(0))
+		err := f.to.Copy(bounded, id, m)
 		cancel()
 		if err == nil {
 			return nil
@@ -164,8 +153,8 @@ func (f *forwarder) send(ctx context.Context, m *nats.Msg) error {
 }
 
 // sequence returns the number of a message within its key, 0 if it has none.
-func sequence(h nats.Header) int64 {
-	seq, err := strconv.ParseInt(h.Get("ce-sequence"), 10, 64)
+func (m *EventMessage) sequence() int64 {
+	seq, err := strconv.ParseInt(m.Header["ce-sequence"], 10, 64)
 	if err != nil {
 		return 0
 	}

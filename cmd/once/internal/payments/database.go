@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats.go/jetstream"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/oncelib/once/attemptlog"
@@ -31,7 +30,7 @@ import (
 // functions; everything above is written once.
 type DB struct {
 	protect func(cfg Config) protected
-	receive func(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error
+	receive func(ctx context.Context, from Consumer, cfg ReceiverConfig) error
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
 	lock    string                     // statement that keeps other migrations out until the transaction ends,
 	unlock  string                     // or until this one does
@@ -102,7 +101,7 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 	view, gauges := withEvents(s, func(tx pgx.Tx) queries { return pgxTx{tx} }, events)
 	return &DB{
 		protect: protection(s, view, !events),
-		receive: receiving(s, view),
+		receive: receiving(s, view, func(from Consumer) consume[pgx.Tx] { return from.PGX }),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			var opts pgx.TxOptions
 			if readOnly {
@@ -144,7 +143,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 	view, gauges := withEvents(s, view, events)
 	return &DB{
 		protect: protection(s, view, false),
-		receive: receiving(s, view),
+		receive: receiving(s, view, func(from Consumer) consume[*sql.Tx] { return from.SQL }),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
 			if err != nil {

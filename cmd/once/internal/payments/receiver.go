@@ -2,6 +2,7 @@ package payments
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,10 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
@@ -25,8 +25,15 @@ const (
 	LatestConsumer   = "latest"   // keeps the newest refund event of each charge
 )
 
-// receiverAckWait is how soon the messages of a receiver that was killed are delivered to the next one.
-const receiverAckWait = time.Second
+// Consumer applies the messages of a broker to an inbox until its context ends, as the packages of brokers do: in either kind of transaction. The
+// broker is not chosen here, so that this package is built without one.
+type Consumer struct {
+	PGX consume[pgx.Tx]
+	SQL consume[*sql.Tx]
+}
+
+// consume applies the messages of these subjects.
+type consume[TX any] func(ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], subjects []string) error
 
 // ReceiverConfig of a receiver of events.
 type ReceiverConfig struct {
@@ -40,14 +47,14 @@ type ReceiverConfig struct {
 	Log *slog.Logger
 }
 
-// Receive books events of the streams behind js until ctx ends. db was opened by [OpenEvents].
-func (db *DB) Receive(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error {
-	return db.receive(ctx, js, cfg)
+// Receive books the events of a broker until ctx ends. db was opened by [OpenEvents].
+func (db *DB) Receive(ctx context.Context, from Consumer, cfg ReceiverConfig) error {
+	return db.receive(ctx, from, cfg)
 }
 
 // receiving returns the receiver on s.
-func receiving[TX any](s store.Store[TX], view func(TX) queries) func(context.Context, jetstream.JetStream, ReceiverConfig) error {
-	return func(ctx context.Context, js jetstream.JetStream, cfg ReceiverConfig) error {
+func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consumer) consume[TX]) func(context.Context, Consumer, ReceiverConfig) error {
+	return func(ctx context.Context, from Consumer, cfg ReceiverConfig) error {
 		engine := once.New(s, once.Config{})
 		bookings := inbox.New(engine, inbox.Config{
 			Consumer: BookingsConsumer, Order: inbox.InOrder, Observer: inbox.Log(cfg.Log),
@@ -59,24 +66,26 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries) func(context.Co
 		defer cancel()
 		failed := make(chan error, 2)
 		var consumers sync.WaitGroup
-		consume := func(in *inbox.Inbox[TX], fn func(context.Context, queries, *received) error, from natsbroker.ConsumerConfig) {
-			from.AckWait, from.Log = receiverAckWait, cfg.Log
+		start := func(in *inbox.Inbox[TX], fn func(context.Context, queries, *received) error, topics ...string) {
+			for i := range topics {
+				topics[i] = cfg.Prefix + topics[i]
+			}
 			consumers.Go(func() {
-				err := natsbroker.Consume(ctx, js, in, func(ctx context.Context, tx TX, m message.Message) error {
+				err := of(from)(ctx, in, func(ctx context.Context, tx TX, m message.Message) error {
 					r, err := cfg.read(&m)
 					if err != nil {
 						return err
 					}
 					return fn(ctx, view(tx), r)
-				}, from)
+				}, topics)
 				if err != nil {
 					failed <- err
 					cancel()
 				}
 			})
 		}
-		consume(bookings, cfg.book, natsbroker.ConsumerConfig{Subjects: []string{cfg.Prefix + ChargesTopic, cfg.Prefix + RefundsTopic}})
-		consume(latest, cfg.keepLatest, natsbroker.ConsumerConfig{Subjects: []string{cfg.Prefix + RefundsTopic}})
+		start(bookings, cfg.book, ChargesTopic, RefundsTopic)
+		start(latest, cfg.keepLatest, RefundsTopic)
 		consumers.Wait()
 		close(failed)
 		return <-failed // nil if there is none

@@ -39,13 +39,16 @@ can run at once: each holds a part of the keys, and takes over from one that die
 
 The destinations of --to:
 
+  https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
+                               stands for its topic
   nats://HOST:4222             NATS JetStream; the topic of a message is the subject
   kafka://HOST:9092,HOST:9092  Kafka; the topic and the key of a message are those of the
                                record. With TLS and a password:
                                kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
                                (or scram-sha-256, plain; ca=FILE trusts other certificates)
-  https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
-                               stands for its topic
+
+NATS and Kafka are in the released binaries and in the container image, which are the build of
+cmd/once/full/once. The small build in cmd/once has neither.
 
 A message that is given up becomes a dead letter (once deadletter list), if the database has the
 tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard

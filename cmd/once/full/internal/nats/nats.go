@@ -1,4 +1,5 @@
-package destination
+// Package nats has once relay deliver to a NATS server with JetStream, and the doctor ask it.
+package nats
 
 import (
 	"cmp"
@@ -10,11 +11,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncelib/once/broker/natsbroker"
+	"github.com/oncelib/once/cmd/once/internal/destination"
 	"github.com/oncelib/once/operate/doctor"
 )
 
-func openNATS(to string) (*Destination, error) {
-	name, err := nameOf(to)
+// Open opens nats://HOST:4222, or tls:// of it.
+func Open(to string) (*destination.Destination, error) {
+	name, err := destination.NameOf(to)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +36,7 @@ func openNATS(to string) (*Destination, error) {
 		}
 		return nil
 	}
-	return &Destination{natsbroker.Publisher(js), doctor.Broker{
+	return &destination.Destination{Publisher: natsbroker.Publisher(js), Broker: doctor.Broker{
 		Name: name, Close: conn.Close,
 		Check: func(ctx context.Context, topics []string) ([]string, error) {
 			if err := reach(ctx); err != nil {
@@ -45,13 +48,13 @@ func openNATS(to string) (*Destination, error) {
 			if err := reach(ctx); err != nil {
 				return 0, nil, err
 			}
-			return checkNATSConsumers(ctx, js, names)
+			return checkConsumers(ctx, js, names)
 		},
 	}}, nil
 }
 
-// checkNATSConsumers looks for consumers with these names in every stream of the server.
-func checkNATSConsumers(ctx context.Context, js jetstream.JetStream, names []string) (found int, findings []string, err error) {
+// checkConsumers looks for consumers with these names in every stream of the server.
+func checkConsumers(ctx context.Context, js jetstream.JetStream, names []string) (found int, findings []string, err error) {
 	streams := js.StreamNames(ctx)
 	for stream := range streams.Name() {
 		for _, name := range names {

@@ -1,5 +1,5 @@
-// Package natsserver is the NATS server that "once demo events" starts and kills.
-package natsserver
+// Package natsdemo is what "once demo events" needs of NATS: a server and a receiver, which it starts and kills, and the streams.
+package natsdemo
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-// Entry is once demo nats.
-var Entry = cli.Entry{
+// Server is once demo nats.
+var Server = cli.Entry{
 	Hidden: true, Name: "demo nats", Brief: "be the NATS server of the demo, to be killed",
 	Help: `Serves NATS with JetStream until it is interrupted. The server is a part of this program, and
 is meant for once demo events, which starts it. In production, use a NATS server of its own.`,

@@ -1,22 +1,27 @@
-package demo
+package natsdemo
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/pflag"
 
+	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/inbox"
 )
 
-var receiveEntry = cli.Entry{
+// Receiver is once demo receive.
+var Receiver = cli.Entry{
 	Hidden: true, Name: "demo receive", Brief: "be the receiver of the demo's events, to be killed",
 	Help: `Books the events of the payments service through an inbox until it is interrupted, and logs as
 JSON to standard error what becomes of each. once demo events starts it.`,
@@ -28,7 +33,10 @@ type receive struct {
 	cfg      payments.ReceiverConfig
 }
 
-const reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
+const (
+	reconnectWait = 20 * time.Millisecond // the demo kills the server again and again
+	ackWait       = time.Second           // after which the messages of a receiver that was killed are delivered to the next one
+)
 
 func (c *receive) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.db, "db", "", cli.DBUsage)
@@ -65,7 +73,14 @@ func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	c.cfg.Log = slog.New(slog.NewJSONHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: correlated}))
 	fmt.Fprintf(m.Stdout, "database  %s\nreceives  from %s\n", src.Name, c.from)
 	slog.SetDefault(c.cfg.Log) // where warnings of the engine go
-	return db.Receive(ctx, js, c.cfg)
+	return db.Receive(ctx, payments.Consumer{PGX: consumer[pgx.Tx](js, c.cfg.Log), SQL: consumer[*sql.Tx](js, c.cfg.Log)}, c.cfg)
+}
+
+// consumer applies the messages of NATS.
+func consumer[TX any](js jetstream.JetStream, log *slog.Logger) func(context.Context, *inbox.Inbox[TX], inbox.Handler[TX], []string) error {
+	return func(ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], subjects []string) error {
+		return natsbroker.Consume(ctx, js, in, fn, natsbroker.ConsumerConfig{Subjects: subjects, AckWait: ackWait, Log: log})
+	}
 }
 
 // correlated logs the trace of a message as correlation_id: it is that of the request that caused the message, unless its

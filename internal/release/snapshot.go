@@ -1,0 +1,262 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// snapshot is what users download: the command for each system, in an archive with its completions and the license, and the sums of these archives.
+type snapshot struct {
+	ctx     context.Context //nolint:containedctx // as in release
+	tree    string
+	program string // the package that is built
+	dir     string // what it makes is here; what it held before is gone
+	time    time.Time
+	targets []target
+}
+
+// target is a system that users have.
+type target struct{ system, processor string }
+
+var targets = []target{
+	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
+}
+
+// host is the system that this process runs on.
+var host = target{runtime.GOOS, runtime.GOARCH}
+
+const (
+	sums       = "SHA256SUMS"
+	program    = "./cmd/once/full/once" // the build that has everything
+	mostBytes  = 45_000_000             // of a binary
+	binaryMode = 0o755
+	fileMode   = 0o644
+)
+
+// shells are those that once completes for, with the names of the files.
+var shells = map[string]string{"bash": "once.bash", "zsh": "_once", "fish": "once.fish", "powershell": "once.ps1"}
+
+// newSnapshot is one of the commit that is checked out.
+func newSnapshot(ctx context.Context, dir string) (*snapshot, error) {
+	top, err := git(ctx, ".", nil, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{ctx: ctx, tree: strings.TrimSpace(top), program: program, targets: targets}
+	if s.dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	committed, err := git(ctx, s.tree, nil, "log", "-1", "--format=%cI")
+	if err != nil {
+		return nil, err
+	}
+	s.time, err = time.Parse(time.RFC3339, strings.TrimSpace(committed))
+	return s, err
+}
+
+// make makes all of it, and then looks at it as a user would.
+func (s *snapshot) make(w io.Writer) error {
+	if err := s.clear(); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "snapshot")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	more, err := s.beside(work)
+	if err != nil {
+		return err
+	}
+	var lines strings.Builder
+	for _, t := range s.targets {
+		binary := filepath.Join(work, t.String(), t.binary())
+		if err := s.build(t, s.program, binary); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(binary)
+		if err != nil {
+			return err
+		}
+		archive, err := t.pack(append([]packed{{t.binary(), binaryMode, text}}, more...), s.time)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, t.archive()), archive, fileMode); err != nil { //nolint:gosec // it is for everyone
+			return err
+		}
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(archive), t.archive())
+		fmt.Fprintf(w, "%-26s %5.1f MB, %s in it %5.1f MB\n", t.archive(), megabytes(len(archive)), t.binary(), megabytes(len(text)))
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, sums), []byte(lines.String()), fileMode); err != nil { //nolint:gosec // likewise
+		return err
+	}
+	return s.check()
+}
+
+func megabytes(n int) float64 { return float64(n) / 1e6 }
+
+// clear empties the folder of what a snapshot before has left there. It deletes nothing else.
+func (s *snapshot) clear() error {
+	if err := os.MkdirAll(s.dir, binaryMode); err != nil { //nolint:gosec // it is for everyone
+		return err
+	}
+	there, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range there {
+		if f.Name() != sums && !slices.ContainsFunc(targets, func(t target) bool { return t.archive() == f.Name() }) {
+			return fmt.Errorf("%s has %s, which no snapshot has made. Try: an empty folder", s.dir, f.Name())
+		}
+		if err := os.Remove(filepath.Join(s.dir, f.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build compiles a program for a target. Without cgo it needs no library of the system, and it has no paths of this machine.
+func (s *snapshot) build(t target, program, binary string) error {
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, program)
+	cmd.Dir = s.tree
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.processor)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build for %s: %w: %s", t, err, text)
+	}
+	return nil
+}
+
+// beside is what each archive has beside the binary: the license, and completions, which the command itself prints.
+func (s *snapshot) beside(work string) (files []packed, err error) {
+	license, err := os.ReadFile(filepath.Join(s.tree, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, packed{"LICENSE", fileMode, license})
+	once := filepath.Join(work, host.String(), host.binary())
+	if err := s.build(host, s.program, once); err != nil {
+		return nil, err
+	}
+	for shell, name := range shells {
+		text, err := exec.CommandContext(s.ctx, once, "completion", shell).Output()
+		if err != nil {
+			return nil, fmt.Errorf("completion for %s: %w", shell, err)
+		}
+		files = append(files, packed{"completions/" + name, fileMode, text})
+	}
+	slices.SortFunc(files, func(a, b packed) int { return strings.Compare(a.name, b.name) })
+	return files, nil
+}
+
+func (t target) String() string { return t.system + "_" + t.processor }
+
+func (t target) binary() string {
+	if t.system == "windows" {
+		return "once.exe"
+	}
+	return "once"
+}
+
+func (t target) archive() string {
+	if t.system == "windows" {
+		return "once_" + t.String() + ".zip"
+	}
+	return "once_" + t.String() + ".tar.gz"
+}
+
+// packed is a file in an archive.
+type packed struct {
+	name string
+	mode os.FileMode
+	text []byte
+}
+
+// pack makes an archive. It has the time of the commit, so that one commit has one sum.
+func (t target) pack(files []packed, at time.Time) ([]byte, error) {
+	var archive bytes.Buffer
+	if t.system == "windows" {
+		z := zip.NewWriter(&archive)
+		for _, f := range files {
+			h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: at.UTC()}
+			h.SetMode(f.mode)
+			w, err := z.CreateHeader(h)
+			if err == nil {
+				_, err = w.Write(f.text)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		err := z.Close()
+		return archive.Bytes(), err
+	}
+	g := gzip.NewWriter(&archive)
+	z := tar.NewWriter(g)
+	for _, f := range files {
+		err := z.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: at.UTC()})
+		if err == nil {
+			_, err = z.Write(f.text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(z.Close(), g.Close())
+	return archive.Bytes(), err
+}
+
+// unpack reads an archive.
+func (t target) unpack(archive []byte) (files []packed, err error) {
+	if t.system == "windows" {
+		z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				return nil, err
+			}
+			text, err := io.ReadAll(r)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, packed{f.Name, f.Mode(), text})
+		}
+		return files, nil
+	}
+	g, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return nil, err
+	}
+	z := tar.NewReader(g)
+	for {
+		h, err := z.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, packed{h.Name, os.FileMode(h.Mode), text})
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+)
+
+// TestSnapshot: the command that users download is made for another system and for this one, and passes the checks of make release-check. That makes it for
+// all six.
+func TestSnapshot(t *testing.T) {
+	testenv.Prove(t)
+	s, err := newSnapshot(t.Context(), filepath.Join(t.TempDir(), "dist"))
+	must(t, err)
+	s.targets = []target{{"windows", "arm64"}, host}
+	var said bytes.Buffer
+	must(t, s.make(&said))
+	if !strings.Contains(said.String(), "once_windows_arm64.zip") {
+		t.Errorf("%s", said.String())
+	}
+	must(t, s.make(io.Discard)) // over the one before
+}
+
+// TestArchives: what an archive has is read again, and one commit has one sum.
+func TestArchives(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
+	for _, target := range targets {
+		files := []packed{{target.binary(), binaryMode, []byte("binary")}, {"LICENSE", fileMode, []byte("text")}}
+		for _, name := range shells {
+			files = append(files, packed{"completions/" + name, fileMode, []byte(name)})
+		}
+		archive, err := target.pack(files, at)
+		must(t, err)
+		again, err := target.pack(files, at)
+		must(t, err)
+		if !bytes.Equal(archive, again) {
+			t.Errorf("%s differs", target)
+		}
+		got, err := target.unpack(archive)
+		must(t, err)
+		must(t, target.complete(got))
+		if err := target.runsThere(got[0].text); err == nil {
+			t.Errorf("%s: a text is a binary", target)
+		}
+		for name, spoilt := range map[string][]packed{
+			"no binary": got[1:], "no completion": got[:len(got)-1], "too much": append([]packed{got[0], {"x", fileMode, []byte("x")}}, got[1:]...),
+			"empty": append([]packed{{target.binary(), binaryMode, nil}}, got[1:]...), "nothing": nil,
+			"too large": append([]packed{{target.binary(), binaryMode, make([]byte, mostBytes+1)}}, got[1:]...),
+		} {
+			if target.complete(spoilt) == nil {
+				t.Errorf("%s, %s: not seen", target, name)
+			}
+		}
+	}
+}
+
+// TestSnapshotChecks: a binary of another system, a sum that is wrong and a folder with other files are seen.
+func TestSnapshotChecks(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	binary, err := os.ReadFile(self)
+	must(t, err)
+	for _, target := range targets {
+		if err := target.runsThere(binary); err == nil && target != host {
+			t.Errorf("a binary of %s is one of %s", host, target)
+		}
+	}
+	s, err := newSnapshot(t.Context(), t.TempDir())
+	must(t, err)
+	must(t, s.checkImage())
+	s.targets = []target{{"linux", "amd64"}}
+	must(t, os.WriteFile(filepath.Join(s.dir, s.targets[0].archive()), nil, fileMode)) //nolint:gosec // of a test
+	must(t, os.WriteFile(filepath.Join(s.dir, sums), []byte("0  once_linux_amd64.tar.gz\n"), fileMode))
+	if err := s.check(); err == nil || !strings.Contains(err.Error(), "does not have the sum") {
+		t.Errorf("a wrong sum: %v", err)
+	}
+	must(t, os.WriteFile(filepath.Join(s.dir, "thesis.txt"), nil, fileMode)) //nolint:gosec // of a test
+	if err := s.clear(); err == nil || !strings.Contains(err.Error(), "thesis.txt") {
+		t.Errorf("a folder with other files: %v", err)
+	}
+}
