@@ -126,6 +126,11 @@ type Config struct {
 	// rest as well, [Log].
 	Observer Observer
 
+	// SlowHandler is how long a handler may run in its transaction until the observer is told, once for each run, while it still runs
+	// ([EventSlowHandler], which is logged as a warning): for so long it holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
+	// transaction is the caller's. Default: never.
+	SlowHandler time.Duration
+
 	// AfterCommit is called after each call that has committed writes, such as the Wake of an outbox.Relay. It must
 	// be quick, and must not call the engine. Default: none.
 	AfterCommit func()
@@ -158,6 +163,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 	if cfg.MaxWaiting < 0 || cfg.MaxWaitingBytes < 0 || cfg.MaxResult < 0 {
 		panic(fmt.Sprintf("once: New: MaxWaiting %d, MaxWaitingBytes %d and MaxResult %d must not be negative", cfg.MaxWaiting, cfg.MaxWaitingBytes, cfg.MaxResult))
+	}
+	if cfg.SlowHandler < 0 {
+		panic(fmt.Sprintf("once: New: SlowHandler %v must not be negative", cfg.SlowHandler))
 	}
 	if negative(cfg.Timeouts) {
 		panic(fmt.Sprintf("once: New: Timeouts must not be negative: %+v", cfg.Timeouts))

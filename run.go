@@ -102,6 +102,9 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
 	}
+	if h.batch == nil && !txn.joined {
+		defer c.watch(ctx)()
+	}
 	var a Answer
 	var writes []store.Statement
 	if h.batch != nil {

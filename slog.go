@@ -118,7 +118,7 @@ func levelOf(e Event) slog.Level {
 	switch e.Type {
 	case EventEffectOutsideTx:
 		return slog.LevelError
-	case EventInDoubt, EventRerun:
+	case EventInDoubt, EventRerun, EventSlowHandler:
 		return slog.LevelWarn
 	case EventSettled:
 		return slog.LevelInfo

@@ -143,5 +143,6 @@ func All() []Mutant {
 		inboxMutants,
 		naturalMutants,
 		demoMutants,
+		releaseMutants,
 	)
 }

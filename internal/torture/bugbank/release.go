@@ -1,0 +1,35 @@
+package bugbank
+
+// releaseMutants are bugs of what a user gets first: the binaries, and the shop.
+var releaseMutants = []Mutant{
+	{
+		Name:  "an archive of a release without completions passes",
+		Edits: []Edit{{In: "(target).complete", Old: "if len(want) > 0 {", New: "if len(want) > 99 {"}},
+		Tests: []Killer{{Package: "internal/release", Test: "TestArchives"}},
+	},
+	{
+		Name:  "a binary of another system passes",
+		Edits: []Edit{{In: "(target).runsThere", Old: "if !is {", New: `if !is && t.system == "" {`}},
+		Tests: []Killer{{Package: "internal/release", Test: "TestSnapshotChecks"}},
+	},
+	{
+		Name:  "a binary whose sum is wrong passes",
+		Edits: []Edit{{In: "(*snapshot).check", Old: `fmt.Sprintf("%x  %s\n", sha256.Sum256(archive), t.archive())`, New: `fmt.Sprintf("  %s\n", t.archive())`}},
+		Tests: []Killer{{Package: "internal/release", Test: "TestSnapshotChecks"}},
+	},
+	{
+		Name:  "a release says nothing of what it changes",
+		Edits: []Edit{{In: "(*release).tag", Old: `!strings.Contains(string(changes), "\n"+section+"\n")`, New: `section == ""`}},
+		Tests: []Killer{{Package: "internal/release", Test: "TestTag"}},
+	},
+	{
+		Name:  "the kill script of the shop does not see a second shipment",
+		Edits: []Edit{{In: "(*storm).count", Old: "c.twice += max(0, of[id]-1)", New: "c.twice += 0"}},
+		Tests: []Killer{{Module: "examples/shop", Test: "TestCount"}},
+	},
+	{
+		Name:  "the kill script of the shop does not see a lost order",
+		Edits: []Edit{{In: "(*storm).count", Old: "c.lost++", New: "c.lost += 0"}},
+		Tests: []Killer{{Module: "examples/shop", Test: "TestCount"}},
+	},
+}
