@@ -32,7 +32,7 @@ import (
 type service struct {
 	name   string
 	tables []string // its own
-	reads  string // the topic that its inbox reads
+	reads  string   // the topic that its inbox reads
 
 	// apply handles a message of that topic, in the transaction that notes that it was handled.
 	apply func(box *outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx]

@@ -3,6 +3,11 @@ package bugbank
 // poolMutants are bugs of the protection of a pool of connections.
 var poolMutants = []Mutant{
 	{
+		Name:  "nothing tells of a handler that holds its transaction",
+		Edits: []Edit{{In: "(*call).watch", Old: "if e.Handler == 0 ||", New: "if e.Handler >= 0 ||"}},
+		Tests: []Killer{{Package: ".", Test: "TestASlowHandlerIsTold", Hangs: true}},
+	},
+	{
 		Name:  "a pool with short waits gets fewer places",
 		Edits: []Edit{{In: "limit.(*Pool).Observe", Old: "e.Acquire > p.cfg.Acquire {", New: "e.Acquire < p.cfg.Acquire {"}},
 		Tests: in("limit", "TestPoolBound"),

@@ -66,7 +66,7 @@ func TestDoctorAsksConsumers(t *testing.T) {
 		return f
 	}
 	consumer("MAILS", jetstream.ConsumerConfig{Durable: "another", MaxDeliver: 3})
-	found("", "") // it asks nothing without an inbox
+	found("", "")                                              // it asks nothing without an inbox
 	for _, name := range []string{"billing", "mails", "a.b"} { // the last of which cannot be the name of a consumer of NATS
 		in := inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: name, Order: inbox.InOrder})
 		_, err := in.Handle(t.Context(), message.Message{ID: "m", Source: "/shop", Topic: "refunds", Key: "k", Type: "x", Seq: 1}, func(context.Context, *sql.Tx, message.Message) error { return nil })

@@ -51,7 +51,9 @@ type events struct{ frame }
 var connect func(ctx context.Context, address string) (killstorm.Streams, error)
 
 // RegisterStreams gives this build the broker of once demo events, and the commands that are its processes: once demo nats is the server, and once demo receive the receiver.
-func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Streams, error)) { connect = c }
+func RegisterStreams(c func(ctx context.Context, address string) (killstorm.Streams, error)) {
+	connect = c
+}
 
 func (c *events) Flags(fs *pflag.FlagSet) {
 	c.flags(fs, 500, "how `MANY` refunds", "when something is killed", "`FOLDER` for inbox.csv and receiver.log")

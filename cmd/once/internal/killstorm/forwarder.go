@@ -32,7 +32,7 @@ type forwarder struct {
 	last      map[string]int64 // the highest number that has come, by subject and key
 	held      map[string]EventMessage
 	old       EventMessage // the first message of a key, of one that has later ones if there is one
-	calm      int       // messages that were forwarded in their place
+	calm      int          // messages that were forwarded in their place
 	copies    int
 	repeated  int
 	reordered int
