@@ -121,6 +121,9 @@ func (s *snapshot) runsHere(binary []byte) error {
 	if err != nil || !strings.HasPrefix(string(says), "once ") {
 		return fmt.Errorf("once version: %w: %s", errors.Join(err, errors.New("it does not start")), says)
 	}
+	if strings.Contains(string(says), "(devel)") {
+		return fmt.Errorf("once version does not tell which it is: %s", says)
+	}
 	return nil
 }
 

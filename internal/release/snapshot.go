@@ -130,9 +130,10 @@ func (s *snapshot) clear() error {
 	return nil
 }
 
-// build compiles a program for a target. Without cgo it needs no library of the system, and it has no paths of this machine.
+// build compiles a program for a target. Without cgo it needs no library of the system. It has no paths of this machine, and its version is the tag that is checked
+// out, or names the commit.
 func (s *snapshot) build(t target, program, binary string) error {
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, program)
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", binary, program)
 	cmd.Dir = s.tree
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.processor)
 	if text, err := cmd.CombinedOutput(); err != nil {
