@@ -206,8 +206,8 @@ func (r *release) tag(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if section := "## " + strings.TrimPrefix(r.version, "v"); !strings.Contains(string(changes), "\n"+section+"\n") {
-		return fmt.Errorf("CHANGELOG.md has no section %q. Try: let what is under Unreleased be in it, and commit that", section)
+	if err := tells(string(changes), r.version); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -252,6 +252,15 @@ func (r *release) tag(w io.Writer) error {
 		tags = append(tags, tag)
 	}
 	fmt.Fprintf(w, "%d modules are tagged at %.12s.\nTry: git push --atomic origin %s\n", len(tags), commit, strings.Join(tags, " "))
+	return nil
+}
+
+// tells returns an error if a changelog has no section of a version.
+func tells(changes, version string) error {
+	section := "## " + strings.TrimPrefix(version, "v")
+	if !strings.Contains(changes, "\n"+section+"\n") {
+		return fmt.Errorf("CHANGELOG.md has no section %q. Try: let what is under Unreleased be in it, and commit that", section)
+	}
 	return nil
 }
 

@@ -152,6 +152,16 @@ func TestTag(t *testing.T) {
 }
 
 // output returns what a command has printed.
+// TestChangelog: a section is that of the version, and of no other one.
+func TestChangelog(t *testing.T) {
+	const changes = "# Changelog\n\n## Unreleased\n\n## 0.2.0\n\n- x\n"
+	for version, ok := range map[string]bool{"v0.2.0": true, "v0.2.0-rc.1": false, "v0.1.0": false, "v0.2": false} {
+		if err := tells(changes, version); (err == nil) != ok {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
 func output(t *testing.T, dir string, env []string, command ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"io"
 	"os"
 	"path/filepath"
@@ -71,10 +73,15 @@ func TestSnapshotChecks(t *testing.T) {
 			t.Errorf("a binary of %s is one of %s", host, target)
 		}
 	}
-	s, err := newSnapshot(t.Context(), t.TempDir())
-	must(t, err)
+	for processor, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		for _, other := range []string{"amd64", "arm64"} {
+			if err := (target{"linux", other}).runsThere(static(t, machine)); (err == nil) != (other == processor) {
+				t.Errorf("a binary of %s for %s: %v", processor, other, err)
+			}
+		}
+	}
+	s := &snapshot{ctx: t.Context(), tree: filepath.Join("..", ".."), dir: t.TempDir(), targets: []target{{"linux", "amd64"}}}
 	must(t, s.checkImage())
-	s.targets = []target{{"linux", "amd64"}}
 	must(t, os.WriteFile(filepath.Join(s.dir, s.targets[0].archive()), nil, fileMode)) //nolint:gosec // of a test
 	must(t, os.WriteFile(filepath.Join(s.dir, sums), []byte("0  once_linux_amd64.tar.gz\n"), fileMode))
 	if err := s.check(); err == nil || !strings.Contains(err.Error(), "does not have the sum") {
@@ -84,4 +91,15 @@ func TestSnapshotChecks(t *testing.T) {
 	if err := s.clear(); err == nil || !strings.Contains(err.Error(), "thesis.txt") {
 		t.Errorf("a folder with other files: %v", err)
 	}
+}
+
+// static is the beginning of a binary of Linux that needs no library.
+func static(t *testing.T, machine elf.Machine) []byte {
+	t.Helper()
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	var text bytes.Buffer
+	must(t, binary.Write(&text, binary.LittleEndian, h))
+	return text.Bytes()
 }
