@@ -40,7 +40,7 @@ func keepAlive(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	for {
-		cmd := exec.CommandContext(ctx, self, append([]string{name}, args...)...)
+		cmd := exec.CommandContext(ctx, self, append([]string{name}, args...)...) //nolint:gosec // this program once more
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it finishes what it has begun
 		cmd.WaitDelay = drain
@@ -51,7 +51,7 @@ func keepAlive(ctx context.Context, name string, args []string) error {
 		var exit *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was asked to end
 		case err == nil, !errors.As(err, &exit), exit.ExitCode() == failed:
 			return fmt.Errorf("%s has ended by itself: %w", name, err)
 		}
