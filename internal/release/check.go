@@ -114,7 +114,7 @@ func (s *snapshot) runsHere(binary []byte) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	once := filepath.Join(dir, host.binary())
-	if err := os.WriteFile(once, binary, binaryMode); err != nil { //nolint:gosec // it is started
+	if err := os.WriteFile(once, binary, binaryMode); err != nil {
 		return err
 	}
 	says, err := exec.CommandContext(s.ctx, once, "version").CombinedOutput()

@@ -85,7 +85,7 @@ func (s *snapshot) make(w io.Writer) error {
 	var lines strings.Builder
 	for _, t := range s.targets {
 		binary := filepath.Join(work, t.String(), t.binary())
-		if err := s.build(t, s.program, binary); err != nil {
+		if err := s.build(t, binary); err != nil {
 			return err
 		}
 		text, err := os.ReadFile(binary)
@@ -96,13 +96,13 @@ func (s *snapshot) make(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(s.dir, t.archive()), archive, fileMode); err != nil { //nolint:gosec // it is for everyone
+		if err := os.WriteFile(filepath.Join(s.dir, t.archive()), archive, fileMode); err != nil {
 			return err
 		}
 		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(archive), t.archive())
 		fmt.Fprintf(w, "%-26s %5.1f MB, %s in it %5.1f MB\n", t.archive(), megabytes(len(archive)), t.binary(), megabytes(len(text)))
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, sums), []byte(lines.String()), fileMode); err != nil { //nolint:gosec // likewise
+	if err := os.WriteFile(filepath.Join(s.dir, sums), []byte(lines.String()), fileMode); err != nil {
 		return err
 	}
 	return s.check()
@@ -112,7 +112,7 @@ func megabytes(n int) float64 { return float64(n) / 1e6 }
 
 // clear empties the folder of what a snapshot before has left there. It deletes nothing else.
 func (s *snapshot) clear() error {
-	if err := os.MkdirAll(s.dir, binaryMode); err != nil { //nolint:gosec // it is for everyone
+	if err := os.MkdirAll(s.dir, binaryMode); err != nil {
 		return err
 	}
 	there, err := os.ReadDir(s.dir)
@@ -132,8 +132,8 @@ func (s *snapshot) clear() error {
 
 // build compiles a program for a target. Without cgo it needs no library of the system. It has no paths of this machine, and its version is the tag that is checked
 // out, or names the commit.
-func (s *snapshot) build(t target, program, binary string) error {
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", binary, program)
+func (s *snapshot) build(t target, binary string) error {
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", binary, s.program)
 	cmd.Dir = s.tree
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.processor)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -149,9 +149,11 @@ func (s *snapshot) beside(work string) (files []packed, err error) {
 		return nil, err
 	}
 	files = append(files, packed{"LICENSE", fileMode, license})
-	once := filepath.Join(work, host.String(), host.binary())
-	if err := s.build(host, s.program, once); err != nil {
-		return nil, err
+	once := filepath.Join(work, "here", host.binary())
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is there in the cache
+	cmd.Dir = s.tree
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build: %w: %s", err, text)
 	}
 	for shell, name := range shells {
 		text, err := exec.CommandContext(s.ctx, once, "completion", shell).Output()
