@@ -58,9 +58,9 @@ func faultsOf(store string) []fault {
 	if innodb(store) {
 		for _, code := range []int{1205, 1213} {
 			faults = append(faults, fault{name: fmt.Sprint(code), raise: raiseInnoDB(store, code)},
-				fault{name: fmt.Sprint(code, " in a packet"), inside: raiseInnoDB(store, code)})
+				fault{name: fmt.Sprint(code, " in a packet"), inside: raiseInnoDB(store, code), undone: true})
 		}
-		return append(faults, fault{name: "killed in a packet", inside: "kill connection_id()"}, fault{name: "syntax error in a packet", inside: "no statement"})
+		return append(faults, fault{name: "killed in a packet", inside: "kill connection_id()"}, fault{name: "syntax error in a packet", inside: "no statement", undone: true})
 	}
 	for _, state := range []string{"40001", "40P01", "55P03"} {
 		faults = append(faults, fault{name: state, raise: raisePostgres(state)})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -29,6 +30,7 @@ type fault struct {
 	name     string
 	raise    string // the server runs this in its place
 	inside   string // the server runs this in the middle of a packet, after the N-th semicolon: statements do not count
+	undone   bool   // and not behind COMMIT, where nothing can meet it: a lock is let go there
 	cut      bool   // it does not get there, and the connection ends
 	lose     bool   // it is run, but its answer is lost with the connection
 	meddle   func() // runs before it goes on its way
@@ -96,13 +98,17 @@ func (t *statementProxy) struck() bool {
 
 // meets counts a statement, or the ends of statements within it, and returns the frame as the server is to have it.
 func (t *statementProxy) meets(f frame) (frame, fault, bool) {
-	if t.armed().inside == "" {
+	armed := t.armed()
+	if armed.inside == "" {
 		strikes, now := t.due()
 		return f, strikes, now
 	}
 	for at, c := range f.text {
 		if c != ';' {
 			continue
+		}
+		if armed.undone && strings.HasSuffix(f.text[:at], "COMMIT") {
+			break
 		}
 		if strikes, now := t.due(); now {
 			f.bytes = t.speaks.query(f.text[:at+1] + " " + strikes.inside + ";" + f.text[at+1:])
