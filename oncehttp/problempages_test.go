@@ -24,7 +24,7 @@ func TestEachProblemHasAPage(t *testing.T) {
 	pages := http.StripPrefix("/problems", oncehttp.ProblemPages())
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		pages.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code, w.Body.String()
 	}
 	all := map[string]string{} // status by code
