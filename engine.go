@@ -127,7 +127,7 @@ type Config struct {
 	Observer Observer
 
 	// SlowHandler is how long a handler may run in its transaction until the observer is told, once for each run, while it still runs
-	// ([EventSlowHandler], which is logged as a warning): for so long it holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
+	// (an event of the type "slow_handler", which is logged as a warning): for so long it holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
 	// transaction is the caller's. Default: never.
 	SlowHandler time.Duration
 

@@ -7,13 +7,16 @@ import (
 	"time"
 )
 
+// eventSlowHandler is an event that only Config.SlowHandler brings about.
+const eventSlowHandler EventType = "slow_handler"
+
 var errHolding = errors.New("the handler runs for longer than Config.SlowHandler, and holds a connection of the pool and its locks. " +
 	"Try: what waits for another service as a phase of package lease; docs/holding.md")
 
 // watch has the observer told if the handler still runs after Config.SlowHandler: one that hangs never comes to the last event of its call. stop ends
 // that, and no event comes after it.
 func (c *call[TX]) watch(ctx context.Context) (stop func()) {
-	e := Event{Type: EventSlowHandler, Err: errHolding, Runs: c.runs, Handler: c.e.cfg.SlowHandler}
+	e := Event{Type: eventSlowHandler, Err: errHolding, Runs: c.runs, Handler: c.e.cfg.SlowHandler}
 	if e.Handler == 0 || !c.e.shows(e) {
 		return func() {}
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
+const slowHandler once.EventType = "slow_handler"
+
 // told is an observer that hands slow handlers over.
 type told chan once.Event
 
 func (c told) Observe(_ context.Context, e once.Event) {
-	if e.Type == once.EventSlowHandler {
+	if e.Type == slowHandler {
 		c <- e
 	}
 }
@@ -37,7 +39,7 @@ func TestASlowHandlerIsTold(t *testing.T) {
 	})
 	must(t, err)
 	events := all.take()
-	if n := len(events); n != 3 || events[1].Type != once.EventSlowHandler || events[2].Type != once.EventFinished {
+	if n := len(events); n != 3 || events[1].Type != slowHandler || events[2].Type != once.EventFinished {
 		t.Errorf("%+v", events)
 	}
 	_, err = once.Do(t.Context(), engine, op, func(context.Context, *memstore.Tx) (string, error) { panic("a replay") })

@@ -27,7 +27,6 @@ type EventType string
 const (
 	EventClaimed         EventType = "claimed"           // the claim was granted, or will be with the first statement of a first attempt or the commit of a batch, and the handler is about to run
 	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
-	EventSlowHandler     EventType = "slow_handler"      // the handler has run for Config.SlowHandler, and still runs
 	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
 	EventSettled         EventType = "settled"           // what became of that COMMIT is known; Err nil: it was applied

@@ -118,7 +118,7 @@ func levelOf(e Event) slog.Level {
 	switch e.Type {
 	case EventEffectOutsideTx:
 		return slog.LevelError
-	case EventInDoubt, EventRerun, EventSlowHandler:
+	case EventInDoubt, EventRerun, eventSlowHandler:
 		return slog.LevelWarn
 	case EventSettled:
 		return slog.LevelInfo
