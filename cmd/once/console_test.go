@@ -93,7 +93,7 @@ func TestConsole(t *testing.T) {
 	for _, m := range help {
 		isCommand(t, m[1])
 	}
-	if len(help) < 8 {
+	if len(help) < 11 {
 		t.Errorf("vacuous: %q", help)
 	}
 	forms := []string{"do?action=pause&topic=x", "do?action=resume&topic=x"}
