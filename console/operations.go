@@ -17,7 +17,7 @@ import (
 const mostRead = 2000
 
 // mostAtAGlance is about how many rows the overview reads of topics.
-const mostAtAGlance = 650
+const mostAtAGlance = 500
 
 // overviewBody is what the overview shows.
 type overviewBody struct {

@@ -136,6 +136,9 @@ func (r *topicReader) end(rows, most int, name string) {
 	}
 }
 
+// behind is the first name that a topic behind another one may have.
+func behind(topic string) string { return topic + "\x00" }
+
 // topicReader collects what is known of topics.
 type topicReader struct {
 	db      sqlplane.Database
@@ -212,7 +215,7 @@ func (r *topicReader) readPauses(ctx context.Context) error {
 		}
 		t := r.topic(name)
 		rows++
-		r.end(rows, r.most.pauses, name)
+		r.end(rows, r.most.pauses, behind(name))
 		w.More = w.Key != "" && rows >= r.most.pauses
 		if w.Key != "" {
 			r.isPartial(name)
@@ -274,7 +277,7 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
-		r.end(len(names), r.most.failing, name)
+		r.end(len(names), r.most.failing, behind(name))
 		return err
 	}, r.after, int64(r.most.failing))
 	if err != nil || len(names) == 0 {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // developing starts once dev in a folder for its files, and returns what it says of itself.
@@ -88,11 +87,11 @@ func TestDev(t *testing.T) {
 	if page := read(said["console"]); !strings.Contains(page, ", operator") {
 		t.Errorf("with the token: %s", page)
 	}
-	for path, shows := range map[string]string{
+	for path, text := range map[string]string{
 		"operations": "acme POST /refunds", "attempts?outcome=replayed": "replayed", "attempts?outcome=conflict": "mismatch", "messages?state=delivered": "charge.succeeded",
 		"deadletters": "cannot book", "inboxes": "bookings", "inbox?consumer=bookings": "a dead letter",
 	} {
-		eventually(t, path+" shows "+shows, func() bool { return strings.Contains(read(base+path), shows) })
+		eventually(t, func() bool { return strings.Contains(read(base+path), text) })
 	}
 	place := regexp.MustCompile(`place\?id=[^"]*`).FindString(read(base + "inbox?consumer=bookings"))
 	if page := read(base + place); !strings.Contains(page, "Skip message") || !strings.Contains(page, "refund.voided") {
@@ -116,15 +115,5 @@ func TestDev(t *testing.T) {
 	}
 	if _, err := os.Stat(temp); err != nil {
 		t.Error(err)
-	}
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); <-time.After(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
 	}
 }

@@ -27,7 +27,7 @@ func TestInboxPages(t *testing.T) {
 			}
 		}
 		has("", "keys of inboxes wait", "<b>2</b>")
-		has("inboxes", `<td class="n">2</td><td class="n">1</td><td class="n">4</td>`, "<div>refunds</div>", "2 hours ago")
+		has("inboxes", `<td class="n">2</td><td class="n">1</td><td class="n">4</td>`, "<div>refunds</div>", "2 h 0 min ago")
 		inbox := "inbox?consumer=" + url.QueryEscape(inboxConsumer)
 		has(inbox, `<td class="n">2</td><td><span class="state missing">missing</span></td><td class="n">2</td>`, `<td class="n">5</td><td><span class="state dead">dead</span> a dead letter</td><td class="n">2</td>`)
 		has("place?id="+g.placeLink(t, 0), "up to message 1", `message 2, which is <span class="state missing">`, `<td class="n">3</td>`, `<td class="n">4</td>`)

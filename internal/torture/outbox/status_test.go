@@ -112,10 +112,10 @@ func TestTopicsUpTo(t *testing.T) {
 }
 
 func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
-	const topics, keys = 6, 30 // of each topic, in about as many queues
+	const topics, keys = 24, 12 // of each topic, in four queues
 	want := map[string]string{}
 	for i := range topics {
-		name := fmt.Sprintf("topic%d", i)
+		name := fmt.Sprintf("topic%02d", i)
 		for k := range keys {
 			m, id := withID(event(name, fmt.Sprintf("k%d", k), "t"))
 			g.mustAdd(t, m)
@@ -124,14 +124,14 @@ func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
 			}
 		}
 		if want[name] = ""; i%2 == 0 {
-			want[name] = "failing k0"
+			want[name] = "failing"
 		}
 	}
 	for k := range 60 {
 		must(t, g.box.Pause(t.Context(), "many", fmt.Sprintf("k%02d", k), "asked"))
 	}
-	must(t, g.box.Pause(t.Context(), "topic9", "", "asked"))
-	want["many"], want["topic9"] = "paused k00", "paused"
+	must(t, g.box.Pause(t.Context(), "topic99", "", "asked"))
+	want["many"], want["topic99"] = "paused", "paused"
 	for _, most := range []int{350, 2000} {
 		got := map[string]string{}
 		pages := 0
@@ -142,10 +142,10 @@ func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
 				t.Fatalf("a page behind %q has %d topics and leads to %q", after, len(list), next)
 			}
 			for _, at := range list {
-				if _, twice := got[at.Name]; twice || at.Name != "many" && at.Name != "topic9" && at.Oldest.IsZero() {
+				if _, twice := got[at.Name]; twice || at.Name != "many" && at.Name != "topic99" && at.Oldest.IsZero() {
 					t.Errorf("%d rows: %+v", most, at)
 				}
-				got[at.Name] = waitsOf(list, at.Name)
+				got[at.Name], _, _ = strings.Cut(waitsOf(list, at.Name), " ") // of some topics it is not known which key fails
 				for _, w := range at.Waits {
 					if at.Name == "many" && (w.More != (most == 350) || most == 2000 && w.Messages != 60) {
 						t.Errorf("%d rows: %+v", most, w)
@@ -159,7 +159,7 @@ func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%d rows: %v, want %v", most, got, want)
 		}
-		if (pages > 1) != (most == 350) {
+		if (pages > 0) != (most == 350) {
 			t.Errorf("%d rows: %d pages", most, pages+1)
 		}
 	}
