@@ -101,8 +101,8 @@ func Pages(o *operate.Operator, who string) (handler http.Handler, token string)
 		token = rand.Text()
 		cfg.User = func(r *http.Request) (pages.User, error) { return user(r, who, token) }
 	}
-	handler = pages.Handler(cfg)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, handler) }), token
+	all := pages.Handler(cfg)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, all) }), token
 }
 
 // cookie keeps the token, which is in the printed address once.

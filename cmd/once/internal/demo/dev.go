@@ -91,8 +91,8 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	attempts := attemptlog.New(s, attemptlog.Config{Interval: time.Second})
 	defer func() { err = errors.Join(err, attempts.Close(context.WithoutCancel(ctx))) }()
 
-	log := slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError})) // the console shows the rest
-	receive, look := db.Receiver(payments.ReceiverConfig{Tenant: devTenant, Defect: devDefect, Log: log})
+	log := slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))                                    // the console shows the rest
+	receive, look := db.Receiver(payments.ReceiverConfig{Tenant: devTenant, Defect: devDefect, Log: slog.New(slog.DiscardHandler)}) // its dead letters are meant
 	mux := http.NewServeMux()
 	mux.Handle("POST /events/{topic}", receive)
 	mux.Handle("/", payments.NewServer(db, payments.Config{Log: log, Observer: attempts}))
