@@ -86,6 +86,7 @@ func (b *bench) steps(r *report) []step {
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},
+		step{"console", "console", into(&r.Console, b.console)},
 	)
 }
 

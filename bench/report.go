@@ -44,6 +44,7 @@ type report struct {
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
+	Console      *consoled     `json:"console,omitempty"`
 }
 
 type machine struct {
@@ -158,6 +159,7 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Redis != nil, "redis", r.writeRedis)
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
+	add(r.Console != nil, "console", func(p printer) { r.Console.write(p) })
 	return list
 }
 

@@ -48,6 +48,8 @@ func actions() []action {
 		{"redrive", "Redrive dead letters", "once deadletter redrive", "Has dead letters tried again, at a rate, with one of them first.", (*request).planRedrive, (*request).redrive},
 		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: what was not tried yet waits for a person again.", (*request).planCancel, (*request).cancel},
 		{"discard", "Discard dead letters", "once deadletter discard", "Gives dead letters up and erases their payloads.", (*request).planDiscard, (*request).discard},
+		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message that a key of an inbox waits for. Those behind it are applied.", (*request).planInboxSkip, (*request).inboxSkip},
+		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Has a key of an inbox begin at a message. Earlier ones count as duplicates, and those that are parked are dropped.", (*request).planStartAt, (*request).startAt},
 	}
 }
 

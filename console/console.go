@@ -85,6 +85,7 @@ func Handler(cfg Config) http.Handler {
 		"POST /find": (*request).find, "POST /show": (*request).show, "GET /do": (*request).confirm, "POST /do": (*request).do,
 		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message), "GET /event": everything((*request).event),
 		"GET /deadletters": everything((*request).causes), "GET /letters": everything((*request).letters), "GET /letter": everything((*request).letter),
+		"GET /inboxes": everything((*request).inboxes), "GET /inbox": everything((*request).inbox), "GET /place": everything((*request).place),
 		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /attempts": everything((*request).attempts), "GET /endpoints": everything((*request).endpoints), "GET /help": (*request).help,
 	} {
 		c.mux.HandleFunc(path, c.serve(page))

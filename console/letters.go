@@ -81,6 +81,8 @@ type lettersBody struct {
 	Rows   []operate.Letter
 	Filter deadletter.Filter
 	States []letterState
+	Cut    bool
+	Most   int
 	Next   string
 }
 
@@ -93,7 +95,7 @@ type letterState struct {
 func (q *request) letters() error {
 	form := q.URL.Query()
 	f := letterFilter(form)
-	f.State, f.Window.After = deadletter.State(form.Get("state")), form.Get("after")
+	f.State, f.Window.After, f.Most = deadletter.State(form.Get("state")), form.Get("after"), mostRead
 	if f.State == "" {
 		f.State = deadletter.StateDead
 	}
@@ -104,7 +106,7 @@ func (q *request) letters() error {
 	if err != nil {
 		return err
 	}
-	body := lettersBody{Rows: p.Items, Filter: f.Filter}
+	body := lettersBody{Rows: p.Items, Filter: f.Filter, Cut: p.Cut, Most: mostRead}
 	in := func(state deadletter.State, after string) string {
 		return link("letters", "state", string(state), "after", after, "uid", f.UID, "origin", f.Origin, "consumer", f.Consumer, "topic", f.Topic, "class", f.Class, "cause", f.Cause)
 	}

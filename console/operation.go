@@ -192,6 +192,8 @@ func (q *request) show() error {
 		return q.operation()
 	case "message":
 		return q.looking(id, "key, header and payload of message ", (*request).message)
+	case "place":
+		return q.showPlace(id)
 	case "letter":
 		return q.looking(id, "key, header and payload of dead letter ", (*request).letter)
 	}

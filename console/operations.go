@@ -16,11 +16,16 @@ import (
 // mostRead is how many operations a page of a list reads to fill itself.
 const mostRead = 2000
 
+// mostAtAGlance is about how many rows the overview reads of topics.
+const mostAtAGlance = 500
+
 // overviewBody is what the overview shows.
 type overviewBody struct {
 	operate.Overview
 
-	Topics   []topicRow // that do not go
+	Topics   []topicRow     // that do not go
+	More     bool           // not all topics were read
+	Inboxes  *operate.Tally // keys of inboxes that wait for a message; nil: there is no inbox
 	Volatile []volatileRow
 }
 
@@ -47,11 +52,17 @@ func (q *request) overview() error {
 	}
 	body := overviewBody{Overview: v, Volatile: q.volatile()}
 	if v.Outbox != nil {
-		topics, err := q.Operate.Outbox.TopicsAtAGlance(q.ctx)
+		topics, err := q.Operate.Outbox.TopicsUpTo(q.ctx, "", mostAtAGlance)
 		if err != nil {
 			return err
 		}
-		body.Topics = slices.DeleteFunc(rowsOf(topics, nil), func(t topicRow) bool { return len(t.Waits) == 0 })
+		body.Topics = slices.DeleteFunc(rowsOf(topics.Items), func(t topicRow) bool { return len(t.Waits) == 0 && t.Paused == nil })
+		body.More = topics.Next != ""
+	}
+	if waiting, known, err := q.waitingInboxes(); err != nil {
+		return err
+	} else if known {
+		body.Inboxes = &waiting
 	}
 	return q.render("overview", "Overview", body)
 }

@@ -18,38 +18,30 @@ type topicRow struct {
 	Name          string
 	Oldest, Ready time.Time
 	Waits         []operate.TopicWait
-	Paused        *operate.Pause // the whole topic
-	Keys          int            // of it that are paused
+	Paused        *outbox.TopicWait // the whole topic
+	Keys          outbox.TopicWait  // those of it that are paused
+	Partly        bool              // some of its messages are held back: Ready is not read
 }
 
-// topicRows are the topics of which messages wait, and those that are paused.
-func (q *request) topicRows() ([]topicRow, error) {
-	topics, err := q.Operate.Outbox.Topics(q.ctx)
-	if err != nil {
-		return nil, err
-	}
-	pauses, err := q.Operate.Outbox.Pauses(q.ctx)
-	if err != nil {
-		return nil, err
-	}
-	return rowsOf(topics, pauses), nil
-}
+// mostOfTopics is about how many rows a page of topics reads.
+const mostOfTopics = 1800
 
 // rowsOf are the lines of topics.
-func rowsOf(topics []outbox.Topic, pauses []operate.Pause) []topicRow {
+func rowsOf(topics []outbox.Topic) []topicRow {
 	rows := make([]topicRow, 0, len(topics))
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
 		for i := range row.Waits {
 			row.Waits[i].Key = "" // it is hidden
 		}
-		for i := range pauses {
-			switch p := &pauses[i]; {
-			case p.Topic != t.Name:
-			case p.Key == "":
-				row.Paused = p
-			default:
-				row.Keys++
+		for _, w := range t.Waits {
+			switch {
+			case w.For == outbox.WaitPaused && w.Key == "":
+				row.Paused = &w
+			case w.For == outbox.WaitPaused:
+				row.Keys, row.Partly = w, true
+			case w.For == outbox.WaitFailing:
+				row.Partly = true
 			}
 		}
 		rows = append(rows, row)
@@ -57,12 +49,22 @@ func rowsOf(topics []outbox.Topic, pauses []operate.Pause) []topicRow {
 	return rows
 }
 
+// topicsBody is a page of topics.
+type topicsBody struct {
+	Rows []topicRow
+	Next string
+}
+
 func (q *request) topics() error {
-	rows, err := q.topicRows()
+	p, err := q.Operate.Outbox.TopicsUpTo(q.ctx, q.URL.Query().Get("after"), mostOfTopics)
 	if err != nil {
 		return err
 	}
-	return q.render("topics", "Outbox", rows)
+	body := topicsBody{Rows: rowsOf(p.Items)}
+	if p.Next != "" {
+		body.Next = link("outbox", "after", p.Next)
+	}
+	return q.render("topics", "Outbox", body)
 }
 
 // messagesBody is a page of messages.
@@ -71,24 +73,30 @@ type messagesBody struct {
 	Topic  string
 	State  outbox.State
 	States []outbox.State
+	Cut    bool
+	ByKey  bool // and not by age
 	Next   string
 }
 
 var messageStates = []outbox.State{"", outbox.StateWaiting, outbox.StateBlocked, outbox.StateFailing, outbox.StateStopped, outbox.StateDelivered}
 
+// mostOfBlocked is about how many rows a page of blocked messages reads.
+const mostOfBlocked = 1400
+
 func (q *request) messages() error {
 	form := q.URL.Query()
-	f := operate.MessageFilter{State: outbox.State(form.Get("state")), Topic: form.Get("topic"), Window: operate.Window{After: form.Get("after")}}
-	if !slices.Contains(messageStates, f.State) {
+	after, ok := q.seal.open(sealedCursor, form.Get("after")) // it may have a key
+	f := operate.MessageFilter{State: outbox.State(form.Get("state")), Topic: form.Get("topic"), Window: operate.Window{After: after}, Most: mostOfBlocked}
+	if !ok || !slices.Contains(messageStates, f.State) {
 		return errNotFound
 	}
 	p, err := q.Operate.Outbox.List(q.ctx, f)
 	if err != nil {
 		return err
 	}
-	body := messagesBody{Rows: p.Items, Topic: f.Topic, State: f.State, States: messageStates}
+	body := messagesBody{Rows: p.Items, Topic: f.Topic, State: f.State, States: messageStates, Cut: p.Cut, ByKey: f.State == outbox.StateBlocked}
 	if p.Next != "" {
-		body.Next = link("messages", "topic", f.Topic, "state", string(f.State), "after", p.Next)
+		body.Next = link("messages", "topic", f.Topic, "state", string(f.State), "after", q.seal.seal(sealedCursor, p.Next))
 	}
 	return q.render("messages", "Messages", body)
 }

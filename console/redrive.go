@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 )
 
@@ -15,7 +16,7 @@ func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 		return f, p, err
 	}
 	f = letterFilter(q.Form)
-	f.Window.Limit = 1
+	f.Window.Limit, f.Most = 1, mostMatching
 	at := q.FormValue("before")
 	if at == "" {
 		if f.Before, err = q.Operate.Keys.Now(q.ctx); err != nil {
@@ -48,23 +49,37 @@ func (q *request) planRedrive() (plan, error) {
 		return p, err
 	}
 	r, err := q.Operate.Letters.Redrive(q.ctx, operate.By{}, f, deadletter.RedriveOptions{DryRun: true})
-	if err == nil && r.Total == 0 {
+	if err == nil && r.Total == 0 && !r.More {
 		err = &refusal{"no dead letter is left that matches and waits for a person"}
 	}
-	p.What = matches(r.Total) + " tried again by the processes that handle them."
+	p.What = matches(r.Total, r.More) + " tried again by the processes that handle them."
 	if r.Left > 0 {
-		p.What += " " + matches(r.Left) + " left out, because they have failed first so long ago that a receiver may have forgotten their IDs."
+		p.What += " " + matches(r.Left, r.More) + " left out, because they have failed first so long ago that a receiver may have forgotten their IDs."
 	}
-	p.Button, p.Fields = "Redrive "+many(r.Total)+" matching", "redrive"
+	p.What += counted(r.More)
+	p.Button, p.Fields = "Redrive "+atLeast(r.Total, r.More)+" matching", "redrive"
 	return p, err
 }
 
+// mostMatching is how many dead letters a form reads to say how many match. Its button means all that match.
+const mostMatching = 10_000
+
 // matches says how many letters are meant.
-func matches(n int64) string {
-	if n == 1 {
+func matches(n int64, more bool) string {
+	if n == 1 && !more {
 		return "1 dead letter matches and is"
 	}
-	return many(n) + " dead letters match and are"
+	return atLeast(n, more) + " dead letters match and are"
+}
+
+// atLeast is a number, of which there may be more.
+func atLeast(n int64, more bool) string {
+	return many(n) + words.Either(more, " or more", "")
+}
+
+// counted says what was not counted.
+func counted(more bool) string {
+	return words.Either(more, " Only the oldest "+many(mostMatching)+" dead letters are counted here. All that match now are meant, also those that are not counted.", "")
 }
 
 func (q *request) redrive(by operate.By) (string, error) {
@@ -119,11 +134,11 @@ func (q *request) planDiscard() (plan, error) {
 	if len(p.Values) == 1 { // a link that has lost its filter does not mean all
 		return p, &refusal{"which dead letters? Choose a cause, or one letter"}
 	}
-	n, err := q.Operate.Letters.Count(q.ctx, f)
-	if err == nil && n == 0 {
+	n, more, err := q.Operate.Letters.Count(q.ctx, f)
+	if err == nil && n == 0 && !more {
 		err = &refusal{"no dead letter is left that matches"}
 	}
-	p.What, p.Button = matches(n)+" given up: never handled, and their payloads are erased.", "Discard "+many(n)+" matching"
+	p.What, p.Button = matches(n, more)+" given up: never handled, and their payloads are erased."+counted(more), "Discard "+atLeast(n, more)+" matching"
 	return p, err
 }
 

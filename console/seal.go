@@ -64,6 +64,7 @@ const (
 	sealedOperation = "operation"
 	sealedKey       = "key"
 	sealedCursor    = "cursor"
+	sealedPlace     = "place"
 )
 
 func (s sealer) operation(id store.ID) string {

@@ -32,7 +32,7 @@ type Filter struct {
 	State State  `json:"-"` // default: StateDead. Redrive and Discard mean dead letters, always
 	After string `json:"-"` // of List: what it has returned as next
 	Limit int    `json:"-"` // of List and Groups: default 50
-	Most  int    `json:"-"` // of Count and Groups: so many letters are read at most, the oldest; 0 means all
+	Most  int    `json:"-"` // of List, Count, Groups and a dry run: so many letters of the state are read at most, the oldest; 0 means all
 }
 
 // where is the condition on once_deadletter.
@@ -67,13 +67,17 @@ func (f Filter) where(d sqlplane.Dialect) (text string, args []any, err error) {
 	return text, args, nil
 }
 
-// from is the letters that f means, or the oldest of them, and its arguments.
-func (f Filter) from(d sqlplane.Dialect) (text string, args []any, err error) {
-	where, args, err := f.where(d)
-	if f.Most <= 0 || err != nil {
-		return "once_deadletter where " + where, args, err
+// table is the letters among which f chooses, with its arguments: all, or the oldest of its state. A condition that few letters meet
+// would have a database read all of them.
+func (f Filter) table() (text string, args []any) {
+	if f.Most <= 0 || f.UID != "" {
+		return "once_deadletter", nil
 	}
-	return "(select uid, origin, consumer, topic, class, cause, redrive_at, dead_at from once_deadletter where " + where + " order by uid limit ?) d", append(args, int64(f.Most)), nil
+	if f.State == "" {
+		f.State = StateDead
+	}
+	return "(select uid, origin, consumer, source, event_id, topic, KEY, event_type, class, cause, state, first_failed_at, dead_at, redrive_at from once_deadletter where state = ? order by uid limit ?) d",
+		[]any{string(f.State), int64(f.Most)}
 }
 
 // String is the filter in words, for the audit.

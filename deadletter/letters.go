@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once"
@@ -135,7 +136,7 @@ func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 }
 
 // List returns letters in the order in which they were written, without headers and payloads, and how to ask
-// for those that follow: "" if there are none.
+// for those that follow: "" if there are none. With f.Most there may be some also if the list is short.
 func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next string, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -144,13 +145,34 @@ func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next strin
 	if err != nil {
 		return nil, "", err
 	}
-	query := "select " + letter.ListColumns + " from once_deadletter where " + where + " and uid > ? order by uid limit ?"
-	list, err = collect(ctx, l.db.Pool(), l.statement(query, append(args, f.After, int64(f.Limit)+1)...), scanLetter)
+	where, args = where+" and uid > ?", append(args, f.After)
+	if next, err = l.end(ctx, f); err != nil {
+		return nil, "", err
+	}
+	if next != "" {
+		where, args = where+" and uid <= ?", append(args, next)
+	}
+	query := "select " + letter.ListColumns + " from once_deadletter where " + where + " order by uid limit ?"
+	list, err = collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit)+1)...), scanLetter)
 	if err == nil && len(list) > f.Limit {
 		list = list[:f.Limit]
 		next = list[f.Limit-1].UID
 	}
 	return list, next, err
+}
+
+// end returns the last letter that f.Most allows to read, "" if there are not so many.
+func (l *Letters) end(ctx context.Context, f Filter) (uid string, err error) {
+	all := Filter{State: f.State, After: f.After, Limit: f.Limit, Most: f.Most}
+	if f.Most <= 0 || f.UID != "" || f == all { // no letter is left out: Limit bounds what is read
+		return "", nil
+	}
+	if f.State == "" {
+		f.State = StateDead
+	}
+	query := l.statement("select uid from once_deadletter where state = ? and uid > ? order by uid limit 1 offset ?", string(f.State), f.After, int64(f.Most))
+	err = l.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&uid) })
+	return uid, err
 }
 
 func scanLetter(row sqlplane.Row) (Letter, error) {
@@ -166,14 +188,27 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters f means.
-func (l *Letters) Count(ctx context.Context, f Filter) (n int64, err error) {
-	from, args, err := f.from(l.db.Dialect())
+// Count returns how many letters f means. more says that f.Most has ended the count: there may be more of them.
+func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
+	where, args, err := f.where(l.db.Dialect())
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	err = l.db.Pool().Query(ctx, l.statement("select count(*) from "+from, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
-	return n, err
+	n, _, more, err = l.count(ctx, f, where, args, "1 = 1")
+	return n, more, err
+}
+
+// count counts letters that meet a condition, and those of them that meet another one as well, among those that f.Most allows to read.
+func (l *Letters) count(ctx context.Context, f Filter, where string, args []any, also string, alsoArgs ...any) (n, both int64, more bool, err error) {
+	table, tableArgs := f.table()
+	var read int64
+	query, all := "select count(*), count(case when "+also+" then 1 end), 0 from "+table+" where "+where, append(slices.Clip(alsoArgs), args...)
+	if len(tableArgs) > 0 {
+		query = "select count(case when " + where + " then 1 end), count(case when " + where + " and " + also + " then 1 end), count(*) from " + table
+		all = slices.Concat(args, args, alsoArgs, tableArgs)
+	}
+	err = l.db.Pool().Query(ctx, l.statement(query, all...), func(row sqlplane.Row) error { return row.Scan(&n, &both, &read) })
+	return n, both, len(tableArgs) > 0 && read >= int64(f.Most), err
 }
 
 // Groups returns the causes of letters, the most frequent first, at most Filter.Limit.
@@ -181,11 +216,13 @@ func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
-	from, args, err := f.from(l.db.Dialect())
+	where, args, err := f.where(l.db.Dialect())
 	if err != nil {
 		return nil, err
 	}
-	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from ` + from + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
+	table, first := f.table()
+	args = append(first, args...)
+	query := `select origin, consumer, topic, class, cause, count(*), count(redrive_at), min(dead_at), max(dead_at), min(uid) from ` + table + " where " + where + " group by origin, consumer, topic, class, cause order by count(*) desc, min(uid) limit ?"
 	return collect(ctx, l.db.Pool(), l.statement(query, append(args, int64(f.Limit))...), func(row sqlplane.Row) (g Group, err error) {
 		err = row.Scan(&g.Origin, &g.Consumer, &g.Topic, &g.Class, &g.Cause, &g.Letters, &g.Waiting, (*dialect.Time)(&g.Oldest), (*dialect.Time)(&g.Newest), &g.UID)
 		return g, err

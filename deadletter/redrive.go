@@ -60,6 +60,7 @@ type Redrive struct {
 	Failed    int64 // dead again
 	Discarded int64
 	Left      int64  // not chosen because they are beyond the retention; of a dry run and of Redrive only
+	More      bool   // of a dry run: Filter.Most has ended the count, and Total and Left may be greater
 	Canary    string // the letter that is tried first, until it was applied
 
 	chosen bool // no letter is left to choose
@@ -78,12 +79,15 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 		return Redrive{}, err
 	}
 	f.State = StateDead
+	if !o.DryRun {
+		f.Most = 0 // all that match are meant
+	}
 	plan, left, err := l.plan(ctx, f, &o)
 	if err != nil {
 		return Redrive{}, err
 	}
 	if o.DryRun {
-		return Redrive{Filter: f, Rate: o.Rate, Total: plan.count, Left: left}, nil
+		return Redrive{Filter: f, Rate: o.Rate, Total: plan.count, Left: left, More: plan.more}, nil
 	}
 	uid := once.NewKey()
 	if err := l.create(ctx, uid, plan, o); err != nil {
@@ -137,6 +141,7 @@ type plan struct {
 	DeadUntil   time.Time `json:"dead_until"`            // what dies later is not chosen
 	FailedSince time.Time `json:"failed_since,omitzero"` // for the first time
 	count       int64
+	more        bool // there may be more
 }
 
 // where is the condition on letters that can be chosen.
@@ -157,16 +162,12 @@ func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan
 	if err != nil {
 		return p, 0, err
 	}
-	count := func(p plan) (n int64, err error) {
-		where, args, err := p.where(d)
-		if err == nil {
-			err = l.db.Pool().Query(ctx, l.statement("select count(*) from once_deadletter where "+where, args...), func(row sqlplane.Row) error { return row.Scan(&n) })
-		}
-		return n, err
+	where, args, err := p.where(d)
+	if err != nil {
+		return p, 0, err
 	}
-	all, err := count(p)
-	if err != nil || o.BeyondRetention {
-		p.count = all
+	if o.BeyondRetention {
+		p.count, _, p.more, err = l.count(ctx, f, where, args, "1 = 1")
 		return p, 0, err
 	}
 	retention := o.Retain
@@ -174,8 +175,9 @@ func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan
 		retention = defaultRetention
 	}
 	p.FailedSince = p.DeadUntil.Add(-retention)
-	p.count, err = count(p)
-	return p, max(0, all-p.count), err
+	var all int64
+	all, p.count, p.more, err = l.count(ctx, f, where, args, "first_failed_at >= ?", dialect.StoredTime(d, p.FailedSince))
+	return p, all - p.count, err
 }
 
 // create writes a redrive down. To run it again does no harm.

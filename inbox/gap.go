@@ -1,9 +1,11 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -47,6 +50,28 @@ func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, e
 		return err
 	})
 	return list, err
+}
+
+// GapsUpTo is Gaps for a page: of at most so many keys of a consumer of which messages are parked, in no order but that of the wait. more says
+// that there may be more. It reads two rows for each.
+func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
+	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, (select count(*) from once_inbox_parked k
+  where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
+ from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
+	read := 0
+	err = db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: []any{consumer, int64(most)}}, func(row sqlplane.Row) error {
+		var g Gap
+		var there int64
+		err := row.Scan(&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead, &there)
+		if read++; there == 0 {
+			list = append(list, g)
+		}
+		return err
+	})
+	slices.SortFunc(list, func(a, b Gap) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Key, b.Key))
+	})
+	return list, read >= most, err
 }
 
 // ErrNotNext says that Skip was asked to skip a message that no key waits for.

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
@@ -14,9 +15,12 @@ type Place struct {
 	Seq    int64 // of the last message that was applied or skipped
 	Parked int64 // messages that wait
 	Dead   bool  // the next message is a dead letter
-	Below  int64 // parked messages before the one that was asked for
+	Below  int64 // parked messages before the one that was asked for: at most 10,000 are counted
+	More   bool  // there may be more than Below
 	There  bool  // the one that was asked for is parked
 }
+
+const mostBelow = 10_000
 
 // Place returns how far a key is. Seq is that of a message, of which Place says whether it is parked.
 func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq int64) (p Place, err error) {
@@ -33,19 +37,44 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 	if err != nil || !p.Known {
 		return p, err
 	}
-	var there int64
-	query := in.statement("select count(case when seq < ? then 1 end), count(case when seq = ? then 1 end) from once_inbox_parked where "+isKey, append([]any{seq, seq}, args...)...)
-	err = in.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&p.Below, &there) })
-	p.There = there > 0
+	query := in.statement("select count(*) from (select 1 from once_inbox_parked where "+isKey+" and seq < ? limit ?) b", append(args, seq, int64(mostBelow))...)
+	err = in.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&p.Below) })
+	if err != nil {
+		return p, err
+	}
+	p.More = p.Below == mostBelow
+	p.There, err = in.isParked(ctx, in.db.Pool(), s, seq)
 	return p, err
 }
 
-// Consumers returns the first consumers of a database that have keys with an order, each found by one look at an index.
-func Consumers(ctx context.Context, db sqlplane.Database, most int) (list []string, err error) {
-	query := dialect.Text(db.Dialect(), "select min(consumer) from once_inbox_position where consumer > ?")
-	for last := ""; len(list) < most; {
+// ParkedMessage is a message that waits for an earlier one of its key, for people.
+type ParkedMessage struct {
+	Seq      int64
+	ID, Type string
+	ParkedAt time.Time
+	NextAt   time.Time // of its next attempt; zero: none has failed
+}
+
+// ParkedOf returns messages of a key that wait for an earlier one, the first ones behind after.
+func ParkedOf(ctx context.Context, db sqlplane.Database, consumer, source, topic, key string, after int64, most int) (list []ParkedMessage, err error) {
+	const query = `select seq, event_id, event_type, parked_at, next_at from once_inbox_parked
+ where consumer = ? and source = ? and topic = ? and KEY = ? and seq > ? order by consumer, source, topic, KEY, seq limit ?`
+	s := store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: []any{consumer, source, topic, key, after, int64(most)}}
+	err = db.Pool().Query(ctx, s, func(row sqlplane.Row) error {
+		var p ParkedMessage
+		err := row.Scan(&p.Seq, &p.ID, &p.Type, (*dialect.Time)(&p.ParkedAt), (*dialect.Time)(&p.NextAt))
+		list = append(list, p)
+		return err
+	})
+	return list, err
+}
+
+// Consumers returns the first consumers of a database behind after, by their names, each found by two looks at indexes.
+func Consumers(ctx context.Context, db sqlplane.Database, after string, most int) (list []string, err error) {
+	query := dialect.Text(db.Dialect(), "select min(c) from (select min(consumer) c from once_inbox_position where consumer > ? union all select min(consumer) from once_inbox where consumer > ?) x")
+	for last := after; len(list) < most; {
 		var next *string
-		err := db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{last}}, func(row sqlplane.Row) error { return row.Scan(&next) })
+		err := db.Pool().Query(ctx, store.Statement{SQL: query, Args: []any{last, last}}, func(row sqlplane.Row) error { return row.Scan(&next) })
 		if err != nil || next == nil {
 			return list, err
 		}

@@ -58,6 +58,30 @@ type GapFilter struct {
 	Window
 
 	Consumer string // default: all
+
+	// Most is how many keys of a consumer are read at most: behind them the list ends, with Page.Cut. It needs Consumer. Default: 1000, those that
+	// wait the longest, for which all keys that wait are read.
+	Most int
+}
+
+// InboxSummary is how an inbox stands. Of its keys with parked messages, the first ones that are found are read.
+type InboxSummary struct {
+	Consumer string    `json:"consumer"`
+	Topics   []string  `json:"topics"` // of the keys that wait
+	Keys     int       `json:"keys"`   // that wait for a message
+	Dead     int       `json:"dead"`   // of them, those that wait for a dead letter
+	Parked   int64     `json:"parked"` // messages that wait behind it
+	Since    time.Time `json:"since,omitzero"`
+	More     bool      `json:"more,omitempty"` // there may be more of all
+}
+
+// ParkedMessage is a message that waits for an earlier one of its key.
+type ParkedMessage struct {
+	Seq      int64     `json:"seq"`
+	EventID  string    `json:"event_id"`
+	Type     string    `json:"type"`
+	ParkedAt time.Time `json:"parked_at"`
+	NextAt   time.Time `json:"next_at,omitzero"` // of its next attempt
 }
 
 // InboxMessage names a message of a consumer by its place in its key.
@@ -78,6 +102,12 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 			return p, errCursor
 		}
 	}
+	if f.Consumer != "" && f.Most > 0 {
+		list, more, err := i.gaps(ctx, f.Consumer, f.Most)
+		p = pageOf(list[min(skip, len(list)):], f.Window, func(Gap) string { return strconv.Itoa(skip + f.limit()) })
+		p.Cut = more
+		return p, err
+	}
 	consumers := []string{f.Consumer}
 	if f.Consumer == "" {
 		if consumers, err = i.Consumers(ctx); err != nil {
@@ -95,7 +125,7 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 			return p, err //nolint:wrapcheck // it is of package inbox
 		}
 		for _, g := range gaps {
-			list = append(list, Gap{name, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead})
+			list = append(list, gapOf(name, g))
 		}
 	}
 	slices.SortFunc(list, func(a, b Gap) int {
@@ -105,10 +135,68 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 	return pageOf(list, f.Window, func(Gap) string { return strconv.Itoa(skip + f.limit()) }), nil
 }
 
-// Consumers returns the consumers that have keys with an order, at most 10,000.
+func gapOf(consumer string, g inbox.Gap) Gap {
+	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead}
+}
+
+// gaps reads so many keys of a consumer.
+func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []Gap, more bool, err error) {
+	found, more, err := inbox.GapsUpTo(ctx, i.db, consumer, most)
+	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
+}
+
+// Summaries returns how the inboxes stand, by the names of their consumers. Of each it reads so many keys at most.
+func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
+	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
+	if err != nil {
+		return p, err //nolint:wrapcheck // likewise
+	}
+	of := pageOf(names, w, func(name string) string { return name })
+	p.Next, p.Items = of.Next, []InboxSummary{}
+	for _, name := range of.Items {
+		s := InboxSummary{Consumer: name, Topics: []string{}}
+		var list []Gap
+		if list, s.More, err = i.gaps(ctx, name, most); err != nil {
+			return p, err
+		}
+		for _, g := range list {
+			s.Keys++
+			s.Parked += g.Parked
+			if g.Dead {
+				s.Dead++
+			}
+			if !slices.Contains(s.Topics, g.Topic) {
+				s.Topics = append(s.Topics, g.Topic)
+			}
+		}
+		if len(list) > 0 {
+			s.Since = list[0].Since // the longest wait comes first
+		}
+		slices.Sort(s.Topics)
+		p.Items = append(p.Items, s)
+	}
+	return p, nil
+}
+
+// Parked returns the messages of a key that wait for an earlier one, in their order. It does not read m.Seq.
+func (i *Inboxes) Parked(ctx context.Context, m InboxMessage, w Window) (p Page[ParkedMessage], err error) {
+	after := int64(0)
+	if w.After != "" {
+		if after, err = strconv.ParseInt(w.After, 10, 64); err != nil {
+			return p, errCursor
+		}
+	}
+	list, err := inbox.ParkedOf(ctx, i.db, m.Consumer, m.Source, m.Topic, m.Key, after, w.limit()+1)
+	of := func(p inbox.ParkedMessage) ParkedMessage {
+		return ParkedMessage{p.Seq, p.ID, p.Type, utc(p.ParkedAt), utc(p.NextAt)}
+	}
+	return pageOf(convert(list, of), w, func(p ParkedMessage) string { return strconv.FormatInt(p.Seq, 10) }), err //nolint:wrapcheck // likewise
+}
+
+// Consumers returns the consumers of inboxes, at most 10,000.
 func (i *Inboxes) Consumers(ctx context.Context) ([]string, error) {
 	const most = 10_000
-	return inbox.Consumers(ctx, i.db, most) //nolint:wrapcheck // it is of package inbox
+	return inbox.Consumers(ctx, i.db, "", most) //nolint:wrapcheck // it is of package inbox
 }
 
 // Place returns how far a key is, and what is parked of it.

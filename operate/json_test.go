@@ -16,13 +16,15 @@ func TestFieldNames(t *testing.T) {
 	for want, v := range map[string]any{
 		"id topic key seq type source state paused attempts next_at failed_at error created_at sent_at trace operation encrypted payload_bytes headers payload": operate.Message{},
 		"topic key reason since": operate.Pause{},
-		"topic key waits_for since oldest reason node messages stopped": operate.TopicWait{},
+		"topic key waits_for since oldest reason node messages more stopped": operate.TopicWait{},
 		"uid origin consumer source event_id topic key type seq state class error cause attempts created_at first_failed_at dead_at redrive redrive_at resolved_at " +
 			"reason trace encrypted headers payload failures": operate.Letter{},
 		"attempt at node error trace":                                                                      operate.LetterFailure{},
 		"letters waiting origin consumer topic class cause oldest newest uid":                              operate.LetterCause{},
-		"uid state who reason rate created_at total waiting applied failed discarded left canary":          operate.Redrive{},
+		"uid state who reason rate created_at total waiting applied failed discarded left canary more":     operate.Redrive{},
 		"consumer source topic key seq parked since dead":                                                  operate.Gap{},
+		"consumer topics keys dead parked since more":                                                      operate.InboxSummary{},
+		"seq event_id type parked_at next_at":                                                              operate.ParkedMessage{},
 		"consumer source topic key seq next parked dropped dead changed":                                   operate.InboxChange{},
 		"resolved already effect phases call call_id operation":                                            operate.Decided{},
 		"id at who action scope key_hash reason detail":                                                    operate.Entry{},

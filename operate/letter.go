@@ -93,8 +93,9 @@ type Redrive struct {
 	Discarded int64                   `json:"discarded"`
 	Left      int64                   `json:"left"`             // not chosen, because receivers may have forgotten them
 	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first, until it was applied
+	More      bool                    `json:"more,omitempty"`   // of a preview: not all were counted, and Total and Left may be greater
 }
 
 func redriveOf(r deadletter.Redrive) Redrive {
-	return Redrive{r.UID, r.State, r.Who, r.Reason, r.Rate, utc(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary}
+	return Redrive{r.UID, r.State, r.Who, r.Reason, r.Rate, utc(r.CreatedAt), r.Total, r.Waiting, r.Applied, r.Failed, r.Discarded, r.Left, r.Canary, r.More}
 }

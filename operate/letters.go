@@ -23,7 +23,7 @@ func (f LetterFilter) asked() deadletter.Filter {
 // List returns letters, the oldest first, without their payloads and headers.
 func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error) {
 	list, next, err := l.letters.List(ctx, f.asked())
-	return Page[Letter]{Items: convert(list, letterOf), Next: next}, err //nolint:wrapcheck // it is of package deadletter
+	return Page[Letter]{Items: convert(list, letterOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package deadletter
 }
 
 // Causes returns letters by what they died of, the most frequent cause first.
@@ -32,8 +32,8 @@ func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, er
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns how many letters are meant.
-func (l *Letters) Count(ctx context.Context, f LetterFilter) (int64, error) {
+// Count returns how many letters are meant. more says that f.Most has ended the count: there may be more of them.
+func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
 

@@ -72,6 +72,7 @@ type TopicWait struct {
 	Reason   string      `json:"reason,omitempty"`
 	Node     string      `json:"node,omitempty"`     // of the relay that says so
 	Messages int64       `json:"messages,omitempty"` // that have failed; at most 500 are counted
+	More     bool        `json:"more,omitempty"`     // there may be more than Messages
 	Stopped  int64       `json:"stopped,omitempty"`  // of them, those that wait for a person
 
 	Now time.Time `json:"-"` // by the clock of the database, when this was read
@@ -89,7 +90,7 @@ func (w TopicWait) String() string {
 	case outbox.WaitRate:
 		return "its rate"
 	case outbox.WaitFailing:
-		says := failing(w.Messages)
+		says := failing(w.Messages, w.More)
 		if w.Stopped > 0 {
 			says += fmt.Sprintf(", %d stopped", w.Stopped)
 		}
@@ -102,14 +103,13 @@ func (w TopicWait) String() string {
 	return string(w.For)
 }
 
-func failing(n int64) string {
-	const most = 500 // see outbox.TopicWait
+func failing(n int64, more bool) string {
 	switch {
 	case n == 0:
 		return "failing messages"
-	case n == 1:
+	case n == 1 && !more:
 		return "1 failing message"
-	case n >= most:
+	case more:
 		return fmt.Sprintf("%d failing messages or more", n)
 	}
 	return fmt.Sprintf("%d failing messages", n)

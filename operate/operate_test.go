@@ -122,8 +122,15 @@ func (listBox) Paused(context.Context) ([]outbox.Pause, error) { return nil, nil
 // Topics implements readBox.
 func (listBox) Topics(context.Context) ([]outbox.Topic, error) { return nil, nil }
 
-// TopicsAtAGlance implements readBox.
-func (listBox) TopicsAtAGlance(context.Context) ([]outbox.Topic, error) { return nil, nil }
+// TopicsUpTo implements readBox.
+func (listBox) TopicsUpTo(context.Context, string, int) (list []outbox.Topic, next string, err error) {
+	return nil, "", nil
+}
+
+// Blocked implements readBox.
+func (listBox) Blocked(context.Context, string, string, int, int) (list []outbox.Entry, next string, err error) {
+	return nil, "", nil
+}
 
 // Known implements readBox.
 func (listBox) Known(context.Context, string, string) (bool, error) { return false, nil }

@@ -22,7 +22,8 @@ type readBox interface {
 	Backlog(ctx context.Context) (outbox.Backlog, error)
 	BacklogUpTo(ctx context.Context, most int) (outbox.Backlog, error)
 	Topics(ctx context.Context) ([]outbox.Topic, error)
-	TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error)
+	TopicsUpTo(ctx context.Context, after string, most int) (list []outbox.Topic, next string, err error)
+	Blocked(ctx context.Context, topic, after string, limit, most int) (list []outbox.Entry, next string, err error)
 	Known(ctx context.Context, topic, key string) (bool, error)
 }
 
@@ -42,10 +43,18 @@ type MessageFilter struct {
 	State outbox.State // default: all but outbox.StateDelivered
 	Topic string       // default: all
 	Key   string       // needs Topic
+
+	// Most bounds how many rows are read to find what is blocked, which comes by topic and key then, at most 25 messages of each: behind them
+	// the page ends, with Page.Cut. 0 means no limit. Other states do not read it.
+	Most int
 }
 
 // List returns messages, the oldest first, without their payloads and headers.
 func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], err error) {
+	if f.State == outbox.StateBlocked && f.Most > 0 && f.Key == "" {
+		list, next, err := o.box.Blocked(ctx, f.Topic, f.After, f.limit(), f.Most)
+		return Page[Message]{Items: convert(list, messageOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package outbox
+	}
 	asked := outbox.Filter{State: f.State, Topic: f.Topic, Key: f.Key, Limit: f.limit()}
 	if f.After != "" {
 		if asked.After, err = strconv.ParseInt(f.After, 10, 64); err != nil {
@@ -85,9 +94,10 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsAtAGlance is Topics for a summary, which reads a bounded number of rows.
-func (o *Outbox) TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error) {
-	return o.box.TopicsAtAGlance(ctx) //nolint:wrapcheck // likewise
+// TopicsUpTo is a page of Topics that reads about most rows: those behind the topic after. Page.Next is its last topic. See [outbox.Box.TopicsUpTo].
+func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
+	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
+	return p, err //nolint:wrapcheck // likewise
 }
 
 // Waits returns what messages of a topic wait for, except for pauses, which [Outbox.Pauses] returns. Topic "" is all topics.
@@ -106,7 +116,7 @@ func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	for _, w := range t.Waits {
 		if w.For != outbox.WaitPaused {
-			list = append(list, TopicWait{t.Name, w.Key, w.For, utc(w.Since), utc(t.Oldest), w.Reason, w.Node, w.Messages, w.Stopped, t.Now})
+			list = append(list, TopicWait{t.Name, w.Key, w.For, utc(w.Since), utc(t.Oldest), w.Reason, w.Node, w.Messages, w.More, w.Stopped, t.Now})
 		}
 	}
 	return list

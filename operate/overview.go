@@ -69,10 +69,10 @@ func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 		return v, err //nolint:wrapcheck // it is of package outbox
 	}
 	first := LetterFilter{Filter: deadletter.Filter{Most: mostDead}}
-	dead, err := o.Letters.Count(ctx, first)
+	dead, more, err := o.Letters.Count(ctx, first)
 	switch {
 	case err == nil:
-		v.Dead = &Tally{Number: int(dead), More: dead == mostDead}
+		v.Dead = &Tally{Number: int(dead), More: more}
 	case !sqlguard.IsMissing(err):
 		return v, err
 	}

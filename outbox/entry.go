@@ -1,9 +1,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,6 +126,120 @@ func byPart(table, query string, state State) string {
 			" o where o.topic = k.topic and o.key = k.key and o.seq is not null offset 0) o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
 	}
 	return "(o.part, o.id) in (select h.part, h.id from generate_series(0, " + strconv.Itoa(parts-1) + ") p(part) cross join lateral (" + first + ") h order by h.id limit ?)"
+}
+
+// mostOfKey is how many messages of a key Blocked returns.
+const mostOfKey = 25
+
+// Blocked is a List of messages that wait behind a failed one of their key, for a page that reads about most rows: by topic and key, at
+// most 25 of each key. after is what the page before has returned as next; next is "" on the last one.
+func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
+	var last [2]string
+	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
+		return nil, "", errors.New("outbox: this is not what Blocked has returned as next. Try: to begin with the first page")
+	}
+	keys, cut, err := b.failedKeys(ctx, topic, last, most/2)
+	if err != nil {
+		return nil, "", err
+	}
+	const atOnce = 20 // keys
+	var found []failedKey
+	for done := 0; done < len(keys) && len(found) < limit; done += atOnce {
+		some := keys[done:min(done+atOnce, len(keys))]
+		behind, err := b.behind(ctx, some)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, m := range behind {
+			if len(found) >= limit && m.key != found[len(found)-1].key { // the others of this key are on this page as well
+				last, cut = found[len(found)-1].key, true
+				break
+			}
+			found = append(found, m)
+			last = m.key
+		}
+		if len(found) < limit {
+			last = some[len(some)-1].key
+		} else if done+len(some) < len(keys) {
+			cut = true
+		}
+	}
+	if cut {
+		text, err := json.Marshal(last)
+		if err != nil {
+			return nil, "", fmt.Errorf("outbox: a key of %q: %w", last[0], err)
+		}
+		next = string(text)
+	}
+	if len(found) == 0 {
+		return nil, next, nil
+	}
+	var args []any
+	for _, m := range found {
+		args = append(args, m.part, m.id)
+	}
+	where := "f.id is null and " + blocked + " and (o.part = ? and o.id = ?" + strings.Repeat(" or o.part = ? and o.id = ?", len(found)-1) + ") order by o.topic, o.KEY, o.id"
+	list, _, err = b.entries(ctx, listed, "once_outbox", where, args...)
+	return list, next, err
+}
+
+// failedKey is a message that has failed, or one behind it, with its topic and key.
+type failedKey struct {
+	key      [2]string
+	part, id int64
+}
+
+// failedKeys returns keys with a failed message, which is the first of them, behind a key. It reads so many failures at most; cut says that there
+// are more.
+func (b *Box[TX]) failedKeys(ctx context.Context, topic string, after [2]string, most int) (keys []failedKey, cut bool, err error) {
+	where, args := "topic > ? or topic = ? and KEY > ?", []any{after[0], after[0], after[1]}
+	if b.db.Dialect() != sqlplane.MySQL { // which reads all before them to compare rows
+		where, args = "(topic, KEY) > (?, ?)", []any{after[0], after[1]}
+	}
+	if topic != "" {
+		where, args = "topic = ? and KEY > ?", []any{topic, after[1]}
+	}
+	read := 0
+	query := "select topic, KEY, part, id from once_outbox_failed where KEY <> '' and (" + where + ") order by topic, KEY limit ?"
+	err = b.db.Pool().Query(ctx, b.statement(query, append(args, int64(most))...), func(row sqlplane.Row) error {
+		var f failedKey
+		if err := row.Scan(&f.key[0], &f.key[1], &f.part, &f.id); err != nil {
+			return err
+		}
+		read++
+		if n := len(keys); n > 0 && keys[n-1].key == f.key {
+			keys[n-1].id = min(keys[n-1].id, f.id)
+			return nil
+		}
+		keys = append(keys, f)
+		return nil
+	})
+	if read >= most && len(keys) > 1 { // some failures of the last key may not have been read
+		return keys[:len(keys)-1], true, err
+	}
+	return keys, read >= most, err
+}
+
+// behind returns the first messages behind those that have failed, in the order of keys.
+func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKey, err error) {
+	const one = "select ?, x.part, x.id from (select o.part, o.id from once_outbox o where o.topic = ? and o.KEY = ? and o.seq > 0 and o.id > ? order by o.topic, o.KEY, o.seq limit ?) x" +
+		" where (select 1 from once_outbox_failed f where f.part = x.part and f.id = x.id limit 1) is null"
+	var args []any
+	for i, k := range keys {
+		args = append(args, int64(i), k.key[0], k.key[1], k.id, int64(mostOfKey))
+	}
+	err = b.db.Pool().Query(ctx, b.statement(union(b.db.Dialect(), one, len(keys)), args...), func(row sqlplane.Row) error {
+		var at int64
+		var m failedKey
+		err := row.Scan(&at, &m.part, &m.id)
+		m.key = keys[at].key
+		list = append(list, m)
+		return err
+	})
+	slices.SortFunc(list, func(a, b failedKey) int {
+		return cmp.Or(cmp.Compare(a.key[0], b.key[0]), cmp.Compare(a.key[1], b.key[1]), cmp.Compare(a.id, b.id))
+	})
+	return list, err
 }
 
 // Show returns the message with an ID, also if it was delivered and is kept. If it cannot be

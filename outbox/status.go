@@ -37,6 +37,7 @@ type TopicWait struct {
 	Reason   string    // of the pause, or the error
 	Node     string    // of the relay that has told it; WaitPaused, WaitFailing: ""
 	Messages int64     // WaitFailing: how many messages have failed, at most 500 are counted. WaitPaused: how many keys
+	More     bool      // there may be more than Messages
 	Stopped  int64     // WaitFailing: how many of them wait for a person
 }
 
@@ -67,13 +68,17 @@ const (
 // Topics returns the topics of which messages wait, and those that are paused: how old their oldest message is, and what holds them up. It
 // reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
-	return readTopics(ctx, b.db, allTopics)
+	list, _, err := readTopics(ctx, b.db, "", allTopics)
+	return list, err
 }
 
-// TopicsAtAGlance is Topics for a summary: it reads about 700 rows, however many topics there are and fail. It may miss topics, and [Topic].Ready
-// is not known of those of which some messages are held back.
-func (b *Box[TX]) TopicsAtAGlance(ctx context.Context) ([]Topic, error) {
-	return readTopics(ctx, b.db, topicBounds{queues: 200, pauses: 100, noted: 100, failing: 50, looked: 5, failed: 50})
+// TopicsUpTo is a page of Topics: those behind after, by their names, as many as about most rows tell of, and at least one. next is where the
+// page behind it begins, "" if it is the last. [Topic].Ready is not known of topics of which some messages are held back, and of only
+// some of those that fail it is known how many messages do.
+func (b *Box[TX]) TopicsUpTo(ctx context.Context, after string, most int) (list []Topic, next string, err error) {
+	const looked, failed = 5, 50
+	rows := max(most-looked*failed, 100)
+	return readTopics(ctx, b.db, after, topicBounds{queues: max(rows/2, parts+1), pauses: rows / 5, noted: rows / 5, failing: rows / 10, looked: looked, failed: failed})
 }
 
 // topicBounds is how much is read of topics.
@@ -81,14 +86,15 @@ type topicBounds struct{ queues, pauses, noted, failing, looked, failed, heads i
 
 var allTopics = topicBounds{queues: mostQueues, pauses: mostQueues, noted: mostNoted, failing: mostFailing, looked: mostLooked, failed: mostFailed, heads: 4 * mostLooked}
 
-func readTopics(ctx context.Context, db sqlplane.Database, most topicBounds) ([]Topic, error) {
-	r := topicReader{db: db, most: most, byName: map[string]*Topic{}, queues: map[string][]int64{}}
+func readTopics(ctx context.Context, db sqlplane.Database, after string, most topicBounds) (list []Topic, next string, err error) {
+	r := topicReader{db: db, after: after, most: most, byName: map[string]*Topic{}, queues: map[string][]int64{}}
 	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readWaits, r.readFailing, r.readHeads} {
 		if err := read(ctx); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	list := make([]Topic, 0, len(r.byName))
+	next = r.cut()
+	list = make([]Topic, 0, len(r.byName))
 	for _, t := range r.byName {
 		t.Now = r.now
 		slices.SortStableFunc(t.Waits, func(a, b TopicWait) int {
@@ -100,12 +106,44 @@ func readTopics(ctx context.Context, db sqlplane.Database, most topicBounds) ([]
 		list = append(list, *t)
 	}
 	slices.SortFunc(list, func(a, b Topic) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	return list, next, nil
 }
+
+// cut removes the topics of which something was not read, because a bound has ended that, and returns the last of the others. If that leaves
+// none, the first one is told as far as it was read.
+func (r *topicReader) cut() (last string) {
+	if r.until == "" {
+		return ""
+	}
+	first := r.until
+	for name := range r.byName {
+		first = min(first, name)
+	}
+	for name := range r.byName {
+		if name >= r.until && name != first {
+			delete(r.byName, name)
+		} else {
+			last = max(last, name)
+		}
+	}
+	return cmp.Or(last, r.until)
+}
+
+// end notes that a bound of rows may have ended a list of topics, in their order, at this one.
+func (r *topicReader) end(rows, most int, name string) {
+	if rows == most && (r.until == "" || name < r.until) {
+		r.until = name
+	}
+}
+
+// behind is the first name that a topic behind another one may have.
+func behind(topic string) string { return topic + "\x00" }
 
 // topicReader collects what is known of topics.
 type topicReader struct {
 	db      sqlplane.Database
+	after   string // topics behind it are read
+	until   string // from this topic on, something was not read; "": all was
 	most    topicBounds
 	now     time.Time
 	byName  map[string]*Topic
@@ -129,19 +167,20 @@ func (r *topicReader) query(ctx context.Context, query string, each func(sqlplan
 // firstOfQueues reads the first message of each topic in each part, by a loose scan of the index once_outbox_queue: it goes from one
 // topic and part to the next one, and passes over the other messages.
 var firstOfQueues = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: `with recursive q as ((select topic, part, id, created_at from once_outbox order by topic, part, id limit 1)
+	sqlplane.PostgreSQL: `with recursive q as ((select topic, part, id, created_at from once_outbox where topic > ? order by topic, part, id limit 1)
  union all select n.* from q cross join lateral (select o.topic, o.part, o.id, o.created_at from once_outbox o where (o.topic, o.part) > (q.topic, q.part)
   order by o.topic, o.part, o.id limit 1) n)
  select topic, part, created_at, NOW from q limit ?`,
-	sqlplane.SQLite: `with recursive q(id) as (select (select id from once_outbox order by topic, part, id limit 1)
+	sqlplane.SQLite: `with recursive q(id) as (select (select id from once_outbox where topic > ? order by topic, part, id limit 1)
  union all select coalesce((select o.id from once_outbox o where o.topic = c.topic and o.part > c.part order by o.part, o.id limit 1),
   (select o.id from once_outbox o where o.topic > c.topic order by o.topic, o.part, o.id limit 1)) from q join once_outbox c on c.id = q.id)
  select c.topic, c.part, c.created_at, NOW from q join once_outbox c on c.id = q.id limit ?`,
-	sqlplane.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox group by topic, part limit ?) q
- straight_join once_outbox o on o.part = q.part and o.id = q.id`,
+	sqlplane.MySQL: `select o.topic, o.part, o.created_at, NOW from (select topic, part, min(id) id from once_outbox where topic > ? group by topic, part order by topic, part limit ?) q
+ straight_join once_outbox o on o.part = q.part and o.id = q.id order by o.topic, o.part`,
 }
 
 func (r *topicReader) readQueues(ctx context.Context) error {
+	rows := 0
 	return r.query(ctx, firstOfQueues[r.db.Dialect()], func(row sqlplane.Row) error {
 		var name string
 		var part int64
@@ -152,8 +191,10 @@ func (r *topicReader) readQueues(ctx context.Context) error {
 		t := r.topic(name)
 		t.Oldest, t.Ready = earlier(t.Oldest, added), earlier(t.Ready, added)
 		r.queues[name] = append(r.queues[name], part)
+		rows++
+		r.end(rows, r.most.queues, name)
 		return nil
-	}, int64(r.most.queues))
+	}, r.after, int64(r.most.queues))
 }
 
 // earlier is the earlier one of two times, of which zero is none.
@@ -165,23 +206,28 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (r *topicReader) readPauses(ctx context.Context) error {
-	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY limit ?", func(row sqlplane.Row) error {
+	rows := 0
+	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused where topic > ? order by topic, KEY limit ?", func(row sqlplane.Row) error {
 		w := TopicWait{For: WaitPaused, Messages: 1}
 		var name string
 		if err := row.Scan(&name, &w.Key, &w.Reason, (*dialect.Time)(&w.Since), (*dialect.Time)(&r.now)); err != nil {
 			return err
 		}
 		t := r.topic(name)
+		rows++
+		r.end(rows, r.most.pauses, behind(name))
+		w.More = w.Key != "" && rows >= r.most.pauses
 		if w.Key != "" {
 			r.isPartial(name)
 			if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.Key != "" }); i >= 0 { // one is told, and how many there are
 				t.Waits[i].Messages++
+				t.Waits[i].More = w.More
 				return nil
 			}
 		}
 		t.Waits = append(t.Waits, w)
 		return nil
-	}, int64(r.most.pauses))
+	}, r.after, int64(r.most.pauses))
 }
 
 func (r *topicReader) isPartial(name string) {
@@ -192,14 +238,17 @@ func (r *topicReader) isPartial(name string) {
 
 // readWaits reads what relays that live have told of topics: see waitWriter.
 func (r *topicReader) readWaits(ctx context.Context) error {
+	rows := 0
 	return r.query(ctx, `select w.topic, w.reason, w.since, w.error, w.node, NOW from once_outbox_wait w
- where (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row sqlplane.Row) error {
+ where w.topic > ? and (select 1 from once_hold_node n where n.work = 'outbox' and n.node = w.node and n.expires > NOW limit 1) is not null order by w.topic, w.node limit ?`, func(row sqlplane.Row) error {
 		var w TopicWait
 		var name string
 		if err := row.Scan(&name, (*string)(&w.For), (*dialect.Time)(&w.Since), &w.Reason, &w.Node, (*dialect.Time)(&r.now)); err != nil {
 			return err
 		}
 		t := r.topic(name)
+		rows++
+		r.end(rows, r.most.noted, name)
 		if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.For == w.For }); i >= 0 { // several relays tell the same: since the first has
 			if w.Since.Before(t.Waits[i].Since) {
 				t.Waits[i] = w
@@ -208,17 +257,17 @@ func (r *topicReader) readWaits(ctx context.Context) error {
 		}
 		t.Waits = append(t.Waits, w)
 		return nil
-	}, int64(r.most.noted))
+	}, r.after, int64(r.most.noted))
 }
 
 // failingTopics are the topics of failures, by a loose scan of the index once_outbox_failed_key.
 var failingTopics = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: looseFailing,
 	sqlplane.SQLite:     looseFailing,
-	sqlplane.MySQL:      "select distinct topic from once_outbox_failed limit ?",
+	sqlplane.MySQL:      "select distinct topic from once_outbox_failed where topic > ? order by topic limit ?",
 }
 
-const looseFailing = `with recursive q(topic) as (select (select topic from once_outbox_failed order by topic limit 1)
+const looseFailing = `with recursive q(topic) as (select (select topic from once_outbox_failed where topic > ? order by topic limit 1)
  union all select (select f.topic from once_outbox_failed f where f.topic > q.topic order by f.topic limit 1) from q where q.topic is not null)
  select topic from q where topic is not null limit ?`
 
@@ -228,8 +277,9 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
+		r.end(len(names), r.most.failing, behind(name))
 		return err
-	}, int64(r.most.failing))
+	}, r.after, int64(r.most.failing))
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -254,6 +304,7 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 			return err
 		}
 		w.Stopped, w.Key, w.Reason = w.Messages-tried, *key, *failure
+		w.More = w.Messages >= int64(r.most.failed)
 		t := r.topic(names[at])
 		t.Waits = append(t.Waits, w)
 		r.isPartial(names[at])

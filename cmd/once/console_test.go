@@ -61,9 +61,10 @@ func consoleOf(t *testing.T, args ...string) (address string, read func(path str
 }
 
 var (
-	twins    = regexp.MustCompile(`<code(?: class="twin")?>(once [^<]*)</code>`)
-	doLinks  = regexp.MustCompile(`href="(do\?[^"]*)"`)
-	rowLinks = regexp.MustCompile(`href="(operation\?[^"]*)"`)
+	twins      = regexp.MustCompile(`<code(?: class="twin")?>(once [^<]*)</code>`)
+	doLinks    = regexp.MustCompile(`href="(do\?[^"]*)"`)
+	placeLinks = regexp.MustCompile(`href="(place\?[^"]*)"`)
+	rowLinks   = regexp.MustCompile(`href="(operation\?[^"]*)"`)
 )
 
 // TestConsole: once console shows what is in a database, and acts only for who has the printed address. Each of its actions has a command, with
@@ -72,6 +73,7 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqliteURL(t))
 	outputData(t, db)
+	inboxData(t, db)
 	_, read, stop := consoleOf(t, "--db", db.url)
 	defer stop()
 	if page := read("operations"); strings.Count(page, "operation?id=") < 5 || strings.Contains(page, `href="do?`) {
@@ -93,12 +95,18 @@ func TestConsole(t *testing.T) {
 	for _, m := range help {
 		isCommand(t, m[1])
 	}
-	if len(help) < 8 {
+	if len(help) < 11 {
 		t.Errorf("vacuous: %q", help)
 	}
 	forms := []string{"do?action=pause&topic=x", "do?action=resume&topic=x"}
 	for _, m := range rowLinks.FindAllStringSubmatch(act("operations"), -1) {
 		for _, f := range doLinks.FindAllStringSubmatch(act(html.UnescapeString(m[1])), -1) {
+			forms = append(forms, html.UnescapeString(f[1]))
+		}
+	}
+	for _, m := range placeLinks.FindAllStringSubmatch(act("inbox?consumer=billing"), -1) {
+		place := act(html.UnescapeString(m[1]))
+		for _, f := range doLinks.FindAllStringSubmatch(place, -1) {
 			forms = append(forms, html.UnescapeString(f[1]))
 		}
 	}
@@ -112,7 +120,7 @@ func TestConsole(t *testing.T) {
 		isCommand(t, html.UnescapeString(m[1]))
 		shown[strings.Join(strings.Fields(m[1])[:3], " ")] = true
 	}
-	for _, name := range []string{"once keys forget", "once keys resolve", "once outbox pause", "once outbox resume"} {
+	for _, name := range []string{"once keys forget", "once keys resolve", "once outbox pause", "once outbox resume", "once inbox skip", "once inbox start-at"} {
 		if !shown[name] {
 			t.Errorf("no form of %s in %q", name, forms)
 		}

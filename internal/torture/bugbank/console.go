@@ -122,6 +122,81 @@ var consoleMutants = []Mutant{
 		Edits: []Edit{{In: "operate.(*Keys).Search", Old: "p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true", New: "p.Cut = true"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestListMost"}},
 	},
+	{
+		Name:  "a form of the console counts all dead letters",
+		Edits: []Edit{{In: "console.(*request).matching", Old: "f.Window.Limit, f.Most = 1, mostMatching", New: "f.Window.Limit = 1"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a count that was ended by its bound does not say so",
+		Edits: []Edit{{In: "deadletter.(*Letters).count", Old: "read >= int64(f.Most)", New: "read > int64(f.Most)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "deadletter", Test: "TestMostLetters"}},
+	},
+	{
+		Name:  "a bounded list of dead letters ends with its bound",
+		Edits: []Edit{{In: "deadletter.(*Letters).List", Old: `where, args = where+" and uid <= ?", append(args, next)`, New: `where, args, next = where+" and uid <= ?", append(args, next), ""`}},
+		Tests: []Killer{{Module: "internal/torture", Package: "deadletter", Test: "TestMostLetters"}},
+	},
+	{
+		Name:  "a page of topics leaves out the one that its bound has cut",
+		Edits: []Edit{{In: "outbox.(*topicReader).cut", Old: "last = max(last, name)", New: "last = max(last, r.until)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "outbox", Test: "TestTopicsUpTo"}},
+	},
+	{
+		Name:  "a page of topics reads all of them",
+		Edits: []Edit{{In: "console.(*request).topics", Old: "mostOfTopics)", New: "100*mostOfTopics)"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a page of blocked messages ends with the failures that were read",
+		Edits: []Edit{{In: "outbox.(*Box).failedKeys", Old: "return keys[:len(keys)-1], true, err", New: "return keys[:len(keys)-1], false, err"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "outbox", Test: "TestBlocked"}},
+	},
+	{
+		Name:  "a page of an inbox reads all keys that wait",
+		Edits: []Edit{{In: "console.(*request).inbox", Old: "GapFilter{Consumer: consumer, Most: mostGaps,", New: "GapFilter{Consumer: consumer, Most: 1000 * mostGaps,"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a user with tenants sees keys of inboxes",
+		Edits: []Edit{{In: "console.Handler", Old: `everything((*request).place)`, New: `(*request).place`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a user with tenants skips a message of an inbox",
+		Edits: []Edit{{In: "console.(*request).number", Old: "(q); err != nil", New: `(q); err != nil && q.user.Name == ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a page of an inbox has a key",
+		Edits: []Edit{{In: "console.(*request).place", Old: "Hash: keyname.Hash(m.Key)", New: "Hash: m.Key"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the key of an inbox is shown without an audit",
+		Edits: []Edit{{In: "console.(*request).showPlace", Old: `", on the console"}); err != nil`, New: `", on the console"}); err != nil && !q.seen`}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "more parked messages are dropped than the form has said",
+		Edits: []Edit{{In: "console.(*request).startAt", Old: "said != about.Values[len(about.Values)-1][1]", New: `said == "-" && about.What == ""`}},
+		Tests: console("TestInboxActions"),
+	},
+	{
+		Name:  "a message that is there and is tried is shown as missing",
+		Edits: []Edit{{In: "inbox.GapsUpTo", Old: "there == 0", New: "there >= 0"}},
+		Tests: console("TestInboxPages"),
+	},
+	{
+		Name:  "once dev leaves its files",
+		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(dir) // likewise", New: "_ = dir"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+	},
+	{
+		Name:  "once dev leaves the files of a process that was killed",
+		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+	},
 }
 
 func console(test string) []Killer {

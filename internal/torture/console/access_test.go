@@ -36,6 +36,9 @@ func (g *ground) deeds(t *testing.T) map[string]deed {
 		"resend":  {url.Values{"id": {sentID}}, "select count(*) from once_outbox where event_id = '" + sentID + "' and not exists (select 1 from once_outbox_sent where event_id = '" + sentID + "')"},
 		"redrive": {url.Values{"uid": {letterID}}, "select count(*) from once_deadletter where redrive <> ''"},
 		"discard": {url.Values{"uid": {otherID}}, "select count(*) from once_deadletter where state = 'discarded'"},
+
+		"inbox-skip": {url.Values{"id": {g.placeLink(t, 0)}, "seq": {"2"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "' and seq = 2"},
+		"start-at":   {url.Values{"id": {g.placeLink(t, 1)}, "seq": {"7"}, "dropped": {"1"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "-2' and seq = 6 and parked = 1"},
 	}
 }
 

@@ -48,6 +48,8 @@ func TestBrowser(t *testing.T) {
 		g := newGround(t, kind)
 		unknown := g.operationLink(t, "operations?state=unknown")
 		done := g.operationLink(t, "operations?state=done")
+		waits, dead := g.placeLink(t, 0), g.placeLink(t, 1)
+		inbox := "inbox?consumer=" + url.QueryEscape(inboxConsumer)
 		actions := []clicked{
 			{Name: "pause", Page: "outbox", Link: "Pause…", By: "keys", count: "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
 			{Name: "forget", Page: "operation?id=" + done, Link: "Forget", count: "select count(*) from once_operation where kind = 2"},
@@ -57,6 +59,8 @@ func TestBrowser(t *testing.T) {
 			{Name: "resend", Page: "message?id=" + sentID, Link: "Send again", By: "plain", count: "select count(*) from once_outbox where event_id = '" + sentID + "'"},
 			{Name: "discard", Page: "letter?id=" + otherID, Link: "Discard", count: "select count(*) from once_deadletter where state = 'discarded'"},
 			{Name: "redrive", Page: "letter?id=" + letterID, Link: "Redrive", count: "select count(*) from once_deadletter_redrive where who = 'ada'"},
+			{Name: "inbox-skip", Page: "place?id=" + waits, Link: "Skip message", count: "select count(*) from once_inbox_position where KEY = '" + secretOrder + "' and seq = 2"},
+			{Name: "start-at", Page: "place?id=" + dead, Link: "Begin at it", From: "parked-7", count: "select count(*) from once_inbox_position where KEY = '" + secretOrder + "-2' and seq = 6"},
 			{Name: "cancel", Page: "deadletters", Link: "Cancel", count: "select count(*) from once_deadletter_redrive where state = 'cancelled'"},
 		}
 		shots := os.Getenv("ONCE_SHOTS")
@@ -68,7 +72,8 @@ func TestBrowser(t *testing.T) {
 			"pages": map[string]string{
 				"overview": "", "operations": "operations", "none": "operations?name=none", "found": g.found(t), "operation": "operation?id=" + done, "unknown": "operation?id=" + unknown,
 				"outbox": "outbox", "messages": "messages", "message": "message?id=" + messageID, "delivered": "message?id=" + sentID, "event": "event?id=" + messageID, "events": "event",
-				"deadletters": "deadletters", "letters": "letters", "letter": "letter?id=" + letterID, "audit": "audit", "help": "help", "attempts": "attempts", "endpoints": "endpoints",
+				"deadletters": "deadletters", "letters": "letters", "letter": "letter?id=" + letterID, "audit": "audit", "help": "help", "attempts": "attempts", "endpoints": "endpoints", "blocked": "messages?state=blocked",
+				"inboxes": "inboxes", "inbox": inbox, "place": "place?id=" + waits, "place-dead": "place?id=" + dead, "inbox-skip": "do?action=inbox-skip&id=" + waits, "start-at": "do?action=start-at&seq=7&id=" + dead,
 				"pause": "do?action=pause&topic=refunds", "resolve": "do?action=resolve&id=" + unknown, "redrive": "do?action=redrive&origin=inbox", "resend": "do?action=resend&id=" + sentID,
 			},
 		})
@@ -89,7 +94,7 @@ func TestBrowser(t *testing.T) {
 		for _, f := range found.Messages {
 			t.Errorf("the browser says: %s", f)
 		}
-		if kind == harness.SQLite && found.Visited < 80 {
+		if kind == harness.SQLite && found.Visited < 108 {
 			t.Errorf("vacuous: %d pages", found.Visited)
 		}
 		if len(found.Done) != len(actions) {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -39,6 +40,8 @@ const (
 	secretOrder = "customer-4711"
 	secretBody  = "12345678901234567890123"
 	secretValue = "session-of-a-customer"
+
+	inboxConsumer = "bookings <img src=x onerror=alert(1)>"
 )
 
 // ground is a console on a new database with a row of each kind.
@@ -100,6 +103,16 @@ func (g *ground) furnish(t *testing.T, body []byte) {
  values (2, 1000, ?, ?, null, ?, ?, 'shop', ?, ?, ?, '', ?, ?, NOW, NOW)`, nasty, secretOrder, sentID, nasty, []byte(`{"h": "`+secretValue+`"}`), body, false, "acme POST /refunds", secretKey)
 	g.exec(t, "insert into once_outbox_paused (topic, KEY, reason, paused_at) values ('mails', '', ?, NOW)", nasty)
 	g.exec(t, "insert into once_inbox (consumer, source, event_id, payload_hash, received_at, processed_at) values (?, 'shop', ?, ?, NOW, NOW)", nasty, messageID, []byte(messageID)[:32])
+	const position = "insert into once_inbox_position (consumer, source, topic, KEY, seq, parked, dead, moved_at) values (?, 'shop', 'refunds', ?, ?, 2, ?, AGO(?))"
+	g.exec(t, position, inboxConsumer, secretOrder, int64(1), false, int64(7200_000_000))
+	g.exec(t, position, inboxConsumer, secretOrder+"-2", int64(4), true, int64(3600_000_000))
+	for _, at := range []struct {
+		key string
+		seq int64
+	}{{secretOrder, 3}, {secretOrder, 4}, {secretOrder + "-2", 6}, {secretOrder + "-2", 7}} {
+		g.exec(t, `insert into once_inbox_parked (consumer, source, topic, KEY, seq, event_id, event_type, payload_hash, headers, payload, encrypted, trace, created_at, parked_at, next_at)
+ values (?, 'shop', 'refunds', ?, ?, ?, ?, ?, ?, ?, ?, '', null, NOW, null)`, inboxConsumer, at.key, at.seq, fmt.Sprintf("parked-%d", at.seq), nasty, []byte(messageID)[:32], []byte(`{"h": "`+secretValue+`"}`), body, false)
+	}
 	for i, outcome := range []string{"executed", "replayed", "in_flight"} { // the log takes no other characters here
 		g.exec(t, `insert into once_attempt (key_hash, id, scope, at, outcome, effect, from_state, to_state, cause, attempt, runs, dropped, request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
  values (?, ?, ?, NOW, ?, 'applied', '', '', ?, 1, 1, 0, ?, ?, ?, 0, 0, 0, 0, 0)`, once.KeyHash(secretKey), []byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, "acme POST /refunds", outcome, "x", nasty, nasty, nasty)
@@ -211,6 +224,16 @@ func crawl(t *testing.T, base, user string) map[string]page {
 		}
 	}
 	return seen
+}
+
+// placeLink returns the link of a key of the inbox: of the first one that waits, or the second.
+func (g *ground) placeLink(t *testing.T, n int) string {
+	t.Helper()
+	m := regexp.MustCompile(`place\?id=([A-Za-z0-9_-]+)`).FindAllStringSubmatch(g.get(t, "ada", "inbox?consumer="+url.QueryEscape(inboxConsumer)).body, -1)
+	if len(m) <= n {
+		t.Fatalf("%d keys wait", len(m))
+	}
+	return m[n][1]
 }
 
 // operationLink returns the link of the operation in a list.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/console"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/internal/torture/harness"
@@ -42,7 +43,7 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/event", "/attempts", "/endpoints", "/audit", "/help", "/do", "/console.css", "/console.js"}
+		want := []string{"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/event", "/attempts", "/endpoints", "/inboxes", "/inbox", "/place", "/audit", "/help", "/do", "/console.css", "/console.js"}
 		for _, path := range want {
 			if !kinds[path] {
 				t.Errorf("no link leads to %s, only to %q", path, slices.Sorted(maps.Keys(kinds)))
@@ -94,7 +95,18 @@ func TestHidden(t *testing.T) {
 				t.Errorf("%v: %d entries of the audit, want %d", form, n, before+1)
 			}
 		}
+		place := url.Values{"what": {"place"}, "id": {g.placeLink(t, 0)}}
+		if p := g.post(t, "vic", "show", place); p.status != http.StatusForbidden || strings.Contains(p.body, secretOrder) {
+			t.Errorf("a viewer is shown the key of an inbox: %d", p.status)
+		}
+		shown := "select count(*) from once_audit where who = 'ada' and action = 'show' and key_hash = '" + once.KeyHash(secretOrder) + "'"
+		if p := g.post(t, "ada", "show", place); p.status != http.StatusOK || !strings.Contains(p.body, secretOrder) || strings.Contains(p.body, secretBody) || g.count(t, shown) != 1 {
+			t.Errorf("the key of an inbox: %d, %d entries of the audit: %s", p.status, g.count(t, shown), p.body)
+		}
 		g.exec(t, "drop table once_audit")
+		if p := g.post(t, "ada", "show", place); p.status == http.StatusOK || strings.Contains(p.body, secretOrder) {
+			t.Errorf("the key of an inbox is shown without an audit: %d", p.status)
+		}
 		if p := g.post(t, "ada", "show", url.Values{"what": {"message"}, "id": {messageID}}); p.status == http.StatusOK || strings.Contains(p.body, secretBody) {
 			t.Errorf("shown without an audit: %d", p.status)
 		}
@@ -143,10 +155,11 @@ func TestTenants(t *testing.T) {
 		if n == 0 {
 			t.Error("vacuous")
 		}
-		other := g.operationLink(t, "operations?scope=globex")
+		other, place := g.operationLink(t, "operations?scope=globex"), g.placeLink(t, 0)
 		for _, path := range []string{
 			"operation?id=" + other, "do?action=resolve&id=" + other, "do?action=forget&id=" + other, "operations?tenant=globex", "outbox", "messages", "message?id=" + messageID,
-			"deadletters", "letters", "letter?id=" + letterID, "audit", "attempts", "endpoints", "event", "event?id=" + messageID, "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=resend&id=" + sentID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
+			"deadletters", "letters", "letter?id=" + letterID, "audit", "attempts", "endpoints", "event", "event?id=" + messageID, "inboxes", "inbox?consumer=" + url.QueryEscape(inboxConsumer), "place?id=" + place,
+			"do?action=inbox-skip&id=" + place, "do?action=start-at&id=" + place, "do?action=start-at&seq=7&id=" + place, "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=resend&id=" + sentID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
 		} {
 			if p := g.get(t, "acme", path); p.status != http.StatusNotFound || strings.Contains(p.body, "globex") {
 				t.Errorf("%s: %d: %s", path, p.status, p.body)
@@ -154,15 +167,15 @@ func TestTenants(t *testing.T) {
 		}
 		for _, form := range []url.Values{
 			{"action": {"pause"}, "topic": {"refunds"}}, {"action": {"skip"}, "id": {messageID}}, {"action": {"discard"}, "origin": {"inbox"}}, {"action": {"redrive"}, "origin": {"inbox"}},
-			{"action": {"resolve"}, "id": {other}, "way": {"run-again"}},
+			{"action": {"resolve"}, "id": {other}, "way": {"run-again"}}, {"action": {"inbox-skip"}, "id": {place}, "seq": {"2"}}, {"action": {"start-at"}, "id": {place}, "seq": {"4"}, "dropped": {"1"}},
 		} {
 			form.Set("reason", "because")
 			if p := g.post(t, "acme", "do", form); p.status != http.StatusNotFound {
 				t.Errorf("%v: %d: %s", form, p.status, p.body)
 			}
 		}
-		for _, what := range []string{"message", "letter"} {
-			if p := g.post(t, "acme", "show", url.Values{"what": {what}, "id": {letterID}}); p.status != http.StatusNotFound {
+		for what, id := range map[string]string{"message": letterID, "letter": letterID, "place": place} {
+			if p := g.post(t, "acme", "show", url.Values{"what": {what}, "id": {id}}); p.status != http.StatusNotFound {
 				t.Errorf("%s: %d", what, p.status)
 			}
 		}

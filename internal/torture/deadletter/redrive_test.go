@@ -103,7 +103,7 @@ func TestRedriveOptions(t *testing.T) {
 				t.Errorf("the rate %v: %v", rate, err)
 			}
 		}
-		if _, err := g.letters().Count(t.Context(), deadletter.Filter{Origin: "mailbox"}); err == nil {
+		if _, _, err := g.letters().Count(t.Context(), deadletter.Filter{Origin: "mailbox"}); err == nil {
 			t.Error("an origin that there is not was accepted")
 		}
 	})
@@ -166,6 +166,50 @@ func testRedrive(t *testing.T, g *ground) {
 	shown, attempts, err := g.letters().Show(t.Context(), uids[5])
 	must(t, err)
 	want(t, []any{shown.Error, shown.Headers["a"], string(shown.Payload), len(attempts), attempts[0].Error}, []any{"still unknown", "b", "\x00\x01\xff", 1, "still unknown"})
+}
+
+// TestMostLetters: a bound of what is read ends a count, and says so; a list with it has pages until the end. It does not end what a redrive and a discard
+// change: all that match.
+func TestMostLetters(t *testing.T) {
+	testenv.Both(t)
+	on(t, func(t *testing.T, g *ground) {
+		uids := g.buryMany(t, 10)
+		timeouts := deadletter.Filter{Class: "exhausted"} // the fifth and the tenth
+		for _, c := range []struct {
+			most int
+			want []any
+		}{{0, []any{2, false, 2, false}}, {4, []any{0, true, 0, true}}, {5, []any{1, true, 1, true}}, {10, []any{2, true, 2, true}}, {11, []any{2, false, 2, false}}} {
+			f := timeouts
+			f.Most = c.most
+			n, more, err := g.letters().Count(t.Context(), f)
+			must(t, err)
+			dry := g.redrive(t, f, deadletter.RedriveOptions{DryRun: true})
+			want(t, []any{int(n), more, int(dry.Total), dry.More}, c.want)
+		}
+		var listed []string
+		pages := 0
+		for f := (deadletter.Filter{Class: "exhausted", Most: 3}); ; pages++ {
+			list, next, err := g.letters().List(t.Context(), f)
+			must(t, err)
+			for _, l := range list {
+				listed = append(listed, l.UID)
+			}
+			if f.After = next; next == "" {
+				break
+			}
+		}
+		want(t, []any{listed, pages}, []any{[]string{uids[4], uids[9]}, 2})
+		one := deadletter.Filter{UID: uids[9], Most: 1}
+		n, more, err := g.letters().Count(t.Context(), one)
+		must(t, err)
+		want(t, []any{int(n), more}, []any{1, false})
+		timeouts.Most = 3
+		r := g.redrive(t, timeouts, signed)
+		want(t, g.progress(t, r.UID), "running total 2 waiting 2 applied 0 failed 0 discarded 0")
+		discarded, err := g.letters().Discard(t.Context(), timeouts, "ada", "old")
+		must(t, err)
+		want(t, int(discarded), 2)
+	})
 }
 
 // spread returns when the letters of a redrive are due, in seconds after the first one.

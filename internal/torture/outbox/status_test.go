@@ -105,6 +105,130 @@ func testTopics[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
+// TestTopicsUpTo: a bound of rows makes pages of topics, of which each has a topic as a whole, and none is left out. What is counted up to a bound says so.
+func TestTopicsUpTo(t *testing.T) {
+	testenv.Both(t)
+	on(t, testTopicsUpTo[pgx.Tx], testTopicsUpTo[*sql.Tx])
+}
+
+func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
+	const topics, keys = 24, 12 // of each topic, in four queues
+	want := map[string]string{}
+	for i := range topics {
+		name := fmt.Sprintf("topic%02d", i)
+		for k := range keys {
+			m, id := withID(event(name, fmt.Sprintf("k%d", k), "t"))
+			g.mustAdd(t, m)
+			if k == 0 && i%2 == 0 {
+				g.failed(t, id, "NOW")
+			}
+		}
+		if want[name] = ""; i%2 == 0 {
+			want[name] = "failing"
+		}
+	}
+	for k := range 60 {
+		must(t, g.box.Pause(t.Context(), "many", fmt.Sprintf("k%02d", k), "asked"))
+	}
+	must(t, g.box.Pause(t.Context(), "topic99", "", "asked"))
+	want["many"], want["topic99"] = "paused", "paused"
+	for _, most := range []int{350, 2000} {
+		got := map[string]string{}
+		pages := 0
+		for after := ""; ; pages++ {
+			list, next, err := g.box.TopicsUpTo(t.Context(), after, most)
+			must(t, err)
+			if len(list) == 0 && next != "" || next != "" && next <= after {
+				t.Fatalf("a page behind %q has %d topics and leads to %q", after, len(list), next)
+			}
+			for _, at := range list {
+				if _, twice := got[at.Name]; twice || at.Name != "many" && at.Name != "topic99" && at.Oldest.IsZero() {
+					t.Errorf("%d rows: %+v", most, at)
+				}
+				got[at.Name], _, _ = strings.Cut(waitsOf(list, at.Name), " ") // of some topics it is not known which key fails
+				for _, w := range at.Waits {
+					if at.Name == "many" && (w.More != (most == 350) || most == 2000 && w.Messages != 60) {
+						t.Errorf("%d rows: %+v", most, w)
+					}
+				}
+			}
+			if after = next; next == "" {
+				break
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d rows: %v, want %v", most, got, want)
+		}
+		if (pages > 0) != (most == 350) {
+			t.Errorf("%d rows: %d pages", most, pages+1)
+		}
+	}
+}
+
+// TestBlocked: what waits behind failed messages is listed by key, in pages that read a bounded number of failures, and none is left out but what is
+// behind the first 25 of a key.
+func TestBlocked(t *testing.T) {
+	testenv.Both(t)
+	on(t, testBlocked[pgx.Tx], testBlocked[*sql.Tx])
+}
+
+func testBlocked[TX any](t *testing.T, g *ground[TX]) {
+	var want []string
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		m, id := withID(event("refunds", key, "t"))
+		g.mustAdd(t, m)
+		if key != "c" { // its messages wait for nothing
+			g.failed(t, id, "null")
+		}
+		behind := 2
+		if key == "d" {
+			behind = 30
+		}
+		for i := range behind {
+			m, id := withID(event("refunds", key, "t"))
+			g.mustAdd(t, m)
+			switch {
+			case key == "e" && i == 0:
+				g.failed(t, id, "NOW") // it is no blocked one
+			case key != "c" && i < 25:
+				want = append(want, id)
+			}
+		}
+	}
+	m, id := withID(event("mails", "", "t"))
+	g.mustAdd(t, m)
+	g.failed(t, id, "null") // without a key nothing waits behind it
+	for _, c := range []struct{ limit, most int }{{50, 1000}, {3, 1000}, {50, 4}, {1, 2}} {
+		for _, topic := range []string{"", "refunds"} {
+			var got []string
+			for after := ""; ; {
+				list, next, err := g.box.Blocked(t.Context(), topic, after, c.limit, c.most)
+				must(t, err)
+				for _, e := range list {
+					if got = append(got, e.ID); e.State != outbox.StateBlocked {
+						t.Errorf("%+v", e)
+					}
+				}
+				if next != "" && next == after {
+					t.Fatalf("the pages do not end: %q", next)
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v, %q: %d messages, want %d: %v", c, topic, len(got), len(want), got)
+			}
+		}
+	}
+	if list, next, err := g.box.Blocked(t.Context(), "mails", "", 50, 1000); err != nil || len(list) > 0 || next != "" {
+		t.Errorf("%v, %q, %v", list, next, err)
+	}
+	if _, _, err := g.box.Blocked(t.Context(), "", "x", 50, 1000); err == nil || !strings.Contains(err.Error(), "Try: ") {
+		t.Error(err)
+	}
+}
+
 // TestRelayTellsOfTopics: what only a relay knows is told to all who ask the database, while it lives: a destination that is down, one that
 // does not answer, and a rate. When that is over, nothing is told any more.
 func TestRelayTellsOfTopics(t *testing.T) {

@@ -47,7 +47,7 @@ func Main(more ...cli.Entry) {
 // New is the command line on the terminal. The overview has the nouns in this order. Each of more belongs to the noun that its name begins with.
 func New(more ...cli.Entry) *cli.Env {
 	m := &cli.Env{Stdout: os.Stdout, Stderr: os.Stderr, Nouns: []cli.Noun{
-		demo.Noun, check.Noun, torture.Noun, storm.Noun,
+		demo.Noun, demo.Dev, check.Noun, torture.Noun, storm.Noun,
 		migrate.Noun, doctor.Noun, cli.Alone(versionEntry, cli.GroupSetUp),
 		keys.Noun, saga.Noun, outbox.Noun, inbox.Noun, deadletter.Noun, webhook.Noun, home.Noun, receipts.Noun, journal.Noun, audit.Noun, archive.Noun, console.Noun,
 		gateway.Noun, relay.Noun, sweep.Noun,

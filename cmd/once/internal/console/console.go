@@ -26,11 +26,12 @@ var Noun = cli.Alone(entry, cli.GroupOperate)
 var entry = cli.Entry{
 	Name: "console", Brief: "web pages of operations, outbox and dead letters",
 	Help: `Serves the pages of package console, beside a service in any language: how a database stands, each
-operation with its timeline, the outbox by topic, dead letters by cause, and the audit.
+operation with its timeline, the outbox by topic, what the keys of inboxes wait for, dead letters by cause, and the
+audit.
 
 The pages read only. With --act they also do what the commands do, with a reason that is in the
-audit: forget, resolve, pause, resume, skip, redrive and discard. The address that is printed then
-contains a token, so that only who starts the command can act.
+audit: decide, redrive or skip, for example. The page Help lists all of it. The address that is printed
+then contains a token, so that only who starts the command can act.
 
 The command listens on the loopback interface alone. For more people, serve package console in a
 program that knows its users.`,
@@ -73,14 +74,12 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w. Try: another --listen, such as 127.0.0.1:0", c.listen, err)
 	}
-	cfg, token := pages.Config{Operate: db.Operator}, ""
-	if c.act {
-		token = rand.Text()
-		cfg.User = func(r *http.Request) (pages.User, error) { return c.user(r, token) }
+	if !c.act {
+		c.who = ""
 	}
-	handler := pages.Handler(cfg)
+	handler, token := Pages(db.Operator, c.who)
 	server := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, handler) }),
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(slog.NewTextHandler(m.Stderr, nil), slog.LevelWarn),
@@ -94,18 +93,30 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return cli.Serve(ctx, server, l)
 }
 
+// Pages returns the pages of o, on which who acts, and the token of the address that lets in who has started the command. Without who the
+// pages read only, and there is no token.
+func Pages(o *operate.Operator, who string) (handler http.Handler, token string) {
+	cfg := pages.Config{Operate: o}
+	if who != "" {
+		token = rand.Text()
+		cfg.User = func(r *http.Request) (pages.User, error) { return user(r, who, token) }
+	}
+	all := pages.Handler(cfg)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { enter(w, r, token, all) }), token
+}
+
 // cookie keeps the token, which is in the printed address once.
 const cookie = "once-console"
 
 var errToken = errors.New("this is not the address that the command has printed")
 
 // user is who has opened the address that was printed.
-func (c *command) user(r *http.Request, token string) (pages.User, error) {
+func user(r *http.Request, who, token string) (pages.User, error) {
 	given, err := r.Cookie(cookie)
 	if err != nil || !equal(given.Value, token) {
 		return pages.User{}, errToken
 	}
-	return pages.User{Name: c.who, Role: pages.RoleOperator}, nil
+	return pages.User{Name: who, Role: pages.RoleOperator}, nil
 }
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

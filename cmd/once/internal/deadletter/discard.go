@@ -62,7 +62,7 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	if !c.yes {
 		flags := c.filter.bound(now)
-		n, err := db.Letters.Count(ctx, c.filter.LetterFilter)
+		n, _, err := db.Letters.Count(ctx, c.filter.LetterFilter)
 		if err != nil {
 			return refused(db, "read", err)
 		}

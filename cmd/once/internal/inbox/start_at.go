@@ -43,5 +43,5 @@ func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, er
 	if !p.Known {
 		return what + "the key is new: no message of it has come", 0, nil
 	}
-	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.Seq+1, words.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d messages are", p.Below))), p.Below, nil
+	return what + fmt.Sprintf("it waited for message %d, and %s dropped", p.Seq+1, words.Either(p.Below == 1, "1 message is", fmt.Sprintf("%d%s messages are", p.Below, words.Either(p.More, " or more", "")))), p.Below, nil
 }

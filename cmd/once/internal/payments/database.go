@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ import (
 type DB struct {
 	protect func(cfg Config) protected
 	receive func(ctx context.Context, from Consumer, cfg ReceiverConfig) error
+	booking func(cfg ReceiverConfig) (http.Handler, func(context.Context) error)
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
 	lock    string                     // statement that keeps other migrations out until the transaction ends,
 	unlock  string                     // or until this one does
@@ -102,6 +104,7 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 	return &DB{
 		protect: protection(s, view, !events),
 		receive: receiving(s, view, func(from Consumer) consume[pgx.Tx] { return from.PGX }),
+		booking: booking(s, view),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			var opts pgx.TxOptions
 			if readOnly {
@@ -144,6 +147,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 	return &DB{
 		protect: protection(s, view, false),
 		receive: receiving(s, view, func(from Consumer) consume[*sql.Tx] { return from.SQL }),
+		booking: booking(s, view),
 		inTx: func(ctx context.Context, readOnly bool, fn func(queries) error) error {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/broker/httpbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
@@ -56,10 +58,7 @@ func (db *DB) Receive(ctx context.Context, from Consumer, cfg ReceiverConfig) er
 func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consumer) consume[TX]) func(context.Context, Consumer, ReceiverConfig) error {
 	return func(ctx context.Context, from Consumer, cfg ReceiverConfig) error {
 		engine := once.New(s, once.Config{})
-		bookings := inbox.New(engine, inbox.Config{
-			Consumer: BookingsConsumer, Order: inbox.InOrder, Observer: inbox.Log(cfg.Log),
-			Policy: &retry.Policy{Attempts: 3, Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond, Total: -1},
-		})
+		bookings := bookingsOf(engine, cfg.Log)
 		latest := inbox.New(engine, inbox.Config{Consumer: LatestConsumer, Order: inbox.LatestVersion, Observer: inbox.Log(cfg.Log)})
 
 		ctx, cancel := context.WithCancel(ctx)
@@ -71,14 +70,7 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consume
 				topics[i] = cfg.Prefix + topics[i]
 			}
 			consumers.Go(func() {
-				err := of(from)(ctx, in, func(ctx context.Context, tx TX, m message.Message) error {
-					r, err := cfg.read(&m)
-					if err != nil {
-						return err
-					}
-					return fn(ctx, view(tx), r)
-				}, topics)
-				if err != nil {
+				if err := of(from)(ctx, in, handling(&cfg, view, fn), topics); err != nil {
 					failed <- err
 					cancel()
 				}
@@ -89,6 +81,38 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consume
 		consumers.Wait()
 		close(failed)
 		return <-failed // nil if there is none
+	}
+}
+
+// Receiver is the receiver of bookings behind HTTP: a handler of events that a relay sends to a path that ends with their topic, and what must run beside
+// it. db was opened by [OpenEvents].
+func (db *DB) Receiver(cfg ReceiverConfig) (handler http.Handler, run func(context.Context) error) {
+	return db.booking(cfg)
+}
+
+// booking returns that of a database on s.
+func booking[TX any](s store.Store[TX], view func(TX) queries) func(ReceiverConfig) (http.Handler, func(context.Context) error) {
+	return func(cfg ReceiverConfig) (http.Handler, func(context.Context) error) {
+		bookings, book := bookingsOf(once.New(s, once.Config{}), cfg.Log), handling(&cfg, view, cfg.book)
+		return httpbroker.Receiver(bookings, book, httpbroker.ReceiverConfig{}), func(ctx context.Context) error { return bookings.Run(ctx, book) }
+	}
+}
+
+func bookingsOf[TX any](engine *once.Engine[TX], log *slog.Logger) *inbox.Inbox[TX] {
+	return inbox.New(engine, inbox.Config{
+		Consumer: BookingsConsumer, Order: inbox.InOrder, Observer: inbox.Log(log),
+		Policy: &retry.Policy{Attempts: 3, Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond, Total: -1},
+	})
+}
+
+// handling applies an event by fn.
+func handling[TX any](cfg *ReceiverConfig, view func(TX) queries, fn func(context.Context, queries, *received) error) inbox.Handler[TX] {
+	return func(ctx context.Context, tx TX, m message.Message) error {
+		r, err := cfg.read(&m)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, view(tx), r)
 	}
 }
 

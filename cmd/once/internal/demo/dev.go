@@ -1,0 +1,247 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/attemptlog"
+	"github.com/oncelib/once/broker/httpbroker"
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	pages "github.com/oncelib/once/cmd/once/internal/console"
+	"github.com/oncelib/once/cmd/once/internal/payments"
+	"github.com/oncelib/once/internal/base/lockedfile"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+// Dev is once dev.
+var Dev = cli.Alone(devEntry, cli.GroupTry)
+
+var devEntry = cli.Entry{
+	Name: "dev", Brief: "a service with an outbox, an inbox and the console, to look at",
+	Help: `Starts the payments service of the demo, a relay that delivers its events, a receiver that books them
+through an inbox, and the console, all in this process and on a new SQLite file. Requests come by themselves:
+charges and refunds, retries that get the stored answer, keys that are used for another amount. The
+receiver cannot book some refunds: they become dead letters, and later events of their charges wait.
+
+The address of the console that is printed has a token: its pages act as you. Everything ends, and its files
+are removed, when the command is interrupted.`,
+	Make: func() cli.Runner { return new(dev) },
+}
+
+type dev struct{ listen, console string }
+
+func (c *dev) Flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` of the service, of the loopback interface")
+	fs.StringVar(&c.console, "console", "127.0.0.1:8480", "`ADDRESS` of the console, of the loopback interface")
+}
+
+// devTenant is the customer of the service who sends the requests.
+const devTenant = "acme"
+
+func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
+	who := cli.Operator()
+	if who == "" {
+		who = "dev"
+	}
+	service, err := c.open(ctx, "listen", c.listen)
+	if err != nil {
+		return err
+	}
+	defer service.Close() // twice does no harm
+	front, err := c.open(ctx, "console", c.console)
+	if err != nil {
+		return err
+	}
+	defer front.Close()
+	dir, remove, err := devFolder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	url := "sqlite:" + filepath.Join(dir, "payments.db")
+	db, err := payments.OpenEvents(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	own, err := m.Open(ctx, url, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	s, ok := own.Store.(operate.DB[*sql.Tx])
+	if !ok {
+		return fmt.Errorf("%T has no transactions of SQLite", own.Store)
+	}
+	attempts := attemptlog.New(s, attemptlog.Config{Interval: time.Second})
+	defer func() { err = errors.Join(err, attempts.Close(context.WithoutCancel(ctx))) }()
+
+	log := slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))                                    // the console shows the rest
+	receive, look := db.Receiver(payments.ReceiverConfig{Tenant: devTenant, Defect: devDefect, Log: slog.New(slog.DiscardHandler)}) // its dead letters are meant
+	mux := http.NewServeMux()
+	mux.Handle("POST /events/{topic}", receive)
+	mux.Handle("/", payments.NewServer(db, payments.Config{Log: log, Observer: attempts}))
+	handler, token := pages.Pages(own.Operator, who)
+	address := "http://" + service.Addr().String()
+	relay := outbox.New(s, outbox.Config{RetainDelivered: time.Hour}).
+		Relay(httpbroker.Publisher(address+"/events/{topic}", httpbroker.Config{}), outbox.RelayConfig{DeadLetters: true, Observer: outbox.Log(log)})
+
+	fmt.Fprintf(m.Stdout, "database  %s\nservice   %s\nconsole   http://%s/?token=%s\nIt acts as %s. Ctrl-C ends all of it, and removes the database.\n", own.Name, address, front.Addr(), token, who)
+	return together(ctx,
+		func(ctx context.Context) error { return cli.Serve(ctx, devServer(mux, log), service) },
+		func(ctx context.Context) error { return cli.Serve(ctx, devServer(handler, log), front) },
+		relay.Run, look,
+		(&traffic{base: address}).run,
+	)
+}
+
+// open listens. The service and the console are for this machine alone.
+func (*dev) open(ctx context.Context, flag, address string) (net.Listener, error) {
+	if addr, err := netip.ParseAddrPort(address); err != nil || !addr.Addr().IsLoopback() {
+		return nil, cli.Usage(fmt.Sprintf("--%s %q is not an address of the loopback interface", flag, address), "--"+flag+" 127.0.0.1:0")
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w. Try: --%s 127.0.0.1:0, which takes a free port", err, flag)
+	}
+	return l, nil
+}
+
+func devServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+}
+
+// together runs parts until ctx ends, or one of them does.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	failed := make(chan error, len(parts))
+	for _, part := range parts {
+		running.Go(func() {
+			defer cancel()
+			failed <- part(ctx)
+		})
+	}
+	running.Wait()
+	close(failed)
+	var errs []error
+	for err := range failed {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Names of what once dev makes in the folder for temporary files.
+const (
+	devPrefix = "once-dev-"
+	devLock   = "lock"
+)
+
+// devFolder makes a folder for the database, and removes those of processes that were killed: the lock of a file ends with its process.
+func devFolder() (dir string, remove func(), err error) {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), devPrefix+"*", devLock)) // the pattern is right
+	for _, lock := range left {
+		if f, err := lockedfile.Open(lock); err == nil {
+			_ = os.RemoveAll(filepath.Dir(lock)) // at worst it stays, and harms nothing
+			_ = f.Close()
+		}
+	}
+	if dir, err = os.MkdirTemp("", devPrefix); err != nil {
+		return "", nil, err
+	}
+	lock, err := lockedfile.Create(filepath.Join(dir, devLock))
+	if err != nil && lockedfile.Supported {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, func() {
+		_ = os.RemoveAll(dir) // likewise
+		if lock != nil {
+			_ = lock.Close()
+		}
+	}, nil
+}
+
+// devDefect is the amount of a refund that the receiver cannot book.
+const devDefect = 1313
+
+// traffic sends requests as customers do.
+type traffic struct{ base string }
+
+const trafficEvery = 500 * time.Millisecond
+
+func (t *traffic) run(ctx context.Context) error {
+	tick := time.NewTicker(trafficEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		t.customer(ctx, n)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// customer pays, and is sometimes given some of it back.
+func (t *traffic) customer(ctx context.Context, n int) {
+	charge := t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
+	if n%3 == 0 { // its answer was lost: the retry gets it
+		t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
+	}
+	amount := int64(500)
+	if n%10 == 4 {
+		amount = devDefect
+	}
+	if n%2 != 0 && amount != devDefect || charge == "" {
+		return
+	}
+	key := fmt.Sprintf("refund-%d", n)
+	refund := t.post(ctx, "/refunds", key, map[string]any{"charge_id": charge, "amount": amount})
+	if n%8 == 0 { // a key that is used for something else is refused
+		t.post(ctx, "/refunds", key, map[string]any{"charge_id": charge, "amount": amount + 1})
+	}
+	if amount == devDefect && refund != "" {
+		t.post(ctx, "/refunds/"+refund+"/void", "void-"+key, map[string]any{})
+	}
+}
+
+// post sends a request, and returns the ID of what it has made.
+func (t *traffic) post(ctx context.Context, path, key string, body map[string]any) (id string) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return ""
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+path, bytes.NewReader(text))
+	if err != nil {
+		return ""
+	}
+	r.Header.Set("Authorization", "Bearer "+devTenant)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "" // it is over
+	}
+	defer answer.Body.Close()
+	var made struct {
+		ID string `json:"id"`
+	}
+	_ = json.NewDecoder(answer.Body).Decode(&made) // a refusal has none
+	return made.ID
+}

@@ -1,0 +1,320 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/operate"
+)
+
+// Bounds of what pages of inboxes read.
+const (
+	mostInboxes = 20  // of a page
+	mostWaiting = 40  // keys of each inbox of that page
+	mostGaps    = 500 // keys of an inbox that is shown by itself
+)
+
+// inboxesBody is a page of inboxes.
+type inboxesBody struct {
+	Rows []operate.InboxSummary
+	Next string
+}
+
+func (q *request) inboxes() error {
+	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{After: q.URL.Query().Get("after"), Limit: mostInboxes}, mostWaiting)
+	if err != nil {
+		return err
+	}
+	body := inboxesBody{Rows: p.Items}
+	if p.Next != "" {
+		body.Next = link("inboxes", "after", p.Next)
+	}
+	return q.render("inboxes", "Inboxes", body)
+}
+
+// gapRow is a key that waits for a message.
+type gapRow struct {
+	operate.Gap
+
+	Link string
+}
+
+// inboxBody is an inbox, with the keys that wait.
+type inboxBody struct {
+	Consumer string
+	Rows     []gapRow
+	Cut      bool
+	Most     int
+	Next     string
+}
+
+func (q *request) inbox() error {
+	form := q.URL.Query()
+	consumer := form.Get("consumer")
+	p, err := q.Operate.Inbox.List(q.ctx, operate.GapFilter{Consumer: consumer, Most: mostGaps, Window: operate.Window{After: form.Get("after")}})
+	if err != nil {
+		return notOurs(err)
+	}
+	body := inboxBody{Consumer: consumer, Cut: p.Cut, Most: mostGaps}
+	for _, g := range p.Items {
+		body.Rows = append(body.Rows, gapRow{g, link("place", "id", q.seal.place(messageOf(g)))})
+	}
+	if p.Next != "" {
+		body.Next = link("inbox", "consumer", consumer, "after", p.Next)
+	}
+	return q.render("inbox", "Inbox", body)
+}
+
+func messageOf(g operate.Gap) operate.InboxMessage {
+	return operate.InboxMessage{Consumer: g.Consumer, Source: g.Source, Topic: g.Topic, Key: g.Key}
+}
+
+// notOurs is err, or that there is no such page if it does not come from the database: an address names what cannot be.
+func notOurs(err error) error {
+	if refused(err) != err { //nolint:errorlint // it is made a refusal
+		return errNotFound
+	}
+	return err
+}
+
+// placeBody is a key of an inbox: how far it is, what it waits for, and what is parked behind that.
+type placeBody struct {
+	operate.InboxMessage // Seq is that of the message that it waits for
+	inbox.Place
+
+	ID   string // its link
+	Hash string // of the key, as logs have it
+	Rows []parkedRow
+	Next string
+}
+
+// parkedRow is a message that waits.
+type parkedRow struct {
+	operate.ParkedMessage
+
+	Begin string // the link of the form that begins at it
+}
+
+// place shows a key of an inbox.
+func (q *request) place() error {
+	m, p, err := q.placed()
+	if err != nil {
+		return err
+	}
+	id := q.FormValue("id")
+	body := placeBody{InboxMessage: m, Place: p, ID: id, Hash: keyname.Hash(m.Key)}
+	parked, err := q.Operate.Inbox.Parked(q.ctx, m, operate.Window{After: q.URL.Query().Get("after")})
+	if err != nil {
+		return notOurs(err)
+	}
+	for _, one := range parked.Items {
+		row := parkedRow{ParkedMessage: one}
+		if one.Seq > m.Seq {
+			row.Begin = link("do", "action", "start-at", "id", id, "seq", strconv.FormatInt(one.Seq, 10))
+		}
+		body.Rows = append(body.Rows, row)
+	}
+	if parked.Next != "" {
+		body.Next = link("place", "id", id, "after", parked.Next)
+	}
+	return q.render("place", "Key of an inbox", body)
+}
+
+// placed returns the key that a link or a form names, with the message that it waits for.
+func (q *request) placed() (m operate.InboxMessage, p inbox.Place, err error) {
+	m, ok := q.seal.openPlace(q.FormValue("id"))
+	if !ok {
+		return m, p, errNotFound
+	}
+	m.Seq = 1
+	if p, err = q.Operate.Inbox.Place(q.ctx, m); err != nil {
+		return m, p, notOurs(err)
+	}
+	if !p.Known {
+		return m, p, errNotFound
+	}
+	if m.Seq = p.Seq + 1; m.Seq != 1 {
+		p, err = q.Operate.Inbox.Place(q.ctx, m)
+	}
+	return m, p, err
+}
+
+// place hides a key of an inbox in a link.
+func (s sealer) place(m operate.InboxMessage) string {
+	text, err := json.Marshal([4]string{m.Consumer, m.Source, m.Topic, m.Key})
+	if err != nil {
+		panic(err) // texts can be written
+	}
+	return s.seal(sealedPlace, string(text))
+}
+
+func (s sealer) openPlace(sealed string) (m operate.InboxMessage, ok bool) {
+	var of [4]string
+	text, ok := s.open(sealedPlace, sealed)
+	if !ok || json.Unmarshal([]byte(text), &of) != nil {
+		return m, false
+	}
+	return operate.InboxMessage{Consumer: of[0], Source: of[1], Topic: of[2], Key: of[3]}, true
+}
+
+// changed returns the key that a form names, and how the command names the message with a number.
+func (q *request) changed(seq int64) (m operate.InboxMessage, about plan, err error) {
+	m, _, err = q.placed()
+	if seq == 0 {
+		seq = m.Seq
+	}
+	m.Seq = seq
+	id := q.FormValue("id")
+	about = plan{
+		Flags:  []string{"--consumer", quoted(m.Consumer), "--source", quoted(m.Source), "--topic", quoted(m.Topic), "--key", "KEY", "--seq", strconv.FormatInt(seq, 10)},
+		Values: [][2]string{{"id", id}, {"seq", strconv.FormatInt(seq, 10)}},
+		Back:   link("place", "id", id),
+	}
+	return m, about, err
+}
+
+// number is the number of a message in a form, 0 if there is none.
+func (q *request) number() (int64, error) {
+	if err := everything(func(*request) error { return nil })(q); err != nil {
+		return 0, err
+	}
+	text := q.FormValue("seq")
+	if text == "" {
+		return 0, nil
+	}
+	seq, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 1 {
+		return 0, &refusal{"the number of a message is 1 or greater"}
+	}
+	return seq, nil
+}
+
+// planInboxSkip is about the message that a key waits for. A form means the one that it has named.
+func (q *request) planInboxSkip() (plan, error) {
+	seq, err := q.number()
+	if err != nil {
+		return plan{}, err
+	}
+	m, about, err := q.changed(seq)
+	if err != nil {
+		return about, err
+	}
+	p, err := q.Operate.Inbox.Place(q.ctx, m)
+	switch {
+	case err != nil:
+		return about, err
+	case m.Seq <= p.Seq:
+		return about, &refusal{fmt.Sprintf("the key is behind message %d already", m.Seq)}
+	case m.Seq > p.Seq+1:
+		return about, &refusal{fmt.Sprintf("the key waits for message %d, and not for %d", p.Seq+1, m.Seq)}
+	case p.There:
+		return about, &refusal{fmt.Sprintf("message %d is there, and is tried. Try: wait until it is applied or a dead letter", m.Seq)}
+	}
+	about.What = fmt.Sprintf("Message %d of the key %s, topic %s, is given up by the consumer %s%s. If it comes later, it counts as a duplicate. %s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
+		words.Shown(m.Consumer), words.Either(p.Dead, ". It is a dead letter, which stays", ""), words.Either(p.Parked == 1, "1 message waits behind it and follows", many(p.Parked)+" messages wait behind it and follow"))
+	about.Button = "Skip 1 message"
+	return about, nil
+}
+
+func (q *request) inboxSkip(by operate.By) (string, error) {
+	about, err := q.planInboxSkip()
+	if err != nil {
+		return "", err
+	}
+	seq, err := q.number()
+	if err != nil {
+		return "", err
+	}
+	m, _, err := q.changed(seq)
+	if err != nil {
+		return "", err
+	}
+	return about.Back, q.Operate.Inbox.Skip(q.ctx, by, m)
+}
+
+// planStartAt says how many messages are dropped if a key begins at a message.
+func (q *request) planStartAt() (plan, error) {
+	seq, err := q.number()
+	if err == nil && seq == 0 {
+		err = &refusal{"with which message does the key begin? Try: its number, or the link beside a message"}
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	m, about, err := q.changed(seq)
+	if err != nil {
+		return about, err
+	}
+	p, err := q.Operate.Inbox.Place(q.ctx, m)
+	if err == nil && seq <= p.Seq {
+		err = &refusal{fmt.Sprintf("the key is behind message %d already, and cannot be set back: messages would be applied twice. Try: %d, or a greater number", p.Seq, p.Seq+1)}
+	}
+	if err != nil {
+		return about, err
+	}
+	dropped := atLeast(p.Below, p.More)
+	about.Values = append(about.Values, [2]string{"dropped", dropped})
+	messages := words.Either(p.Below == 1, " message", " messages")
+	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. It waits for message %d now. %s parked%s dropped, and cannot be got back from the inbox. Earlier messages that come count as duplicates.",
+		keyname.Hash(m.Key), words.OrDash(m.Topic), words.Shown(m.Consumer), seq, p.Seq+1, dropped, messages+words.Either(p.Below == 1, " is", " are"))
+	about.Button = fmt.Sprintf("Begin at message %d, and drop %s%s", seq, dropped, messages)
+	return about, nil
+}
+
+func (q *request) startAt(by operate.By) (string, error) {
+	about, err := q.planStartAt()
+	if err != nil {
+		return "", err
+	}
+	if said := q.FormValue("dropped"); said != about.Values[len(about.Values)-1][1] {
+		return "", &refusal{"other messages are parked than when the form was made. Try: the form again, which says how many are dropped"}
+	}
+	seq, err := q.number()
+	if err != nil {
+		return "", err
+	}
+	m, _, err := q.changed(seq)
+	if err != nil {
+		return "", err
+	}
+	return about.Back, q.Operate.Inbox.StartAt(q.ctx, by, m)
+}
+
+// showPlace shows the key of an inbox, after the audit has it.
+func (q *request) showPlace(id string) error {
+	return everything(func(q *request) error {
+		m, ok := q.seal.openPlace(id)
+		if !ok {
+			return errNotFound
+		}
+		if err := q.looked(operate.Access{Key: m.Key, Detail: "key of the inbox of " + words.Shown(m.Consumer) + ", on the console"}); err != nil {
+			return err
+		}
+		return q.place()
+	})(q)
+}
+
+// waitingInboxes says how many keys wait in the first inboxes. Without tables there is none.
+func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
+	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{Limit: mostInboxes}, keysAtAGlance)
+	if sqlguard.IsMissing(err) {
+		return t, false, nil
+	}
+	t.More = p.Next != ""
+	for _, s := range p.Items {
+		t.Number += s.Keys
+		t.More = t.More || s.More
+		if !s.Since.IsZero() && (t.Oldest.IsZero() || s.Since.Before(t.Oldest)) {
+			t.Oldest = s.Since
+		}
+	}
+	return t, len(p.Items) > 0, err
+}
+
+// keysAtAGlance is how many keys of each inbox the overview reads.
+const keysAtAGlance = 5
