@@ -147,9 +147,9 @@ func (q *request) render(name, title string, body any) error {
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true, "attempts": true, "endpoints": true}
+	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true, "attempts": true, "endpoints": true, "endpoint": true, "delivery": true, "sagas": true, "saga": true}
 	nav := name
-	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "event": "outbox", "attempts": "overview", "endpoints": "overview", "causes": "letters", "letter": "letters", "redrive": "letters"}[name]; ok {
+	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "event": "outbox", "attempts": "overview", "endpoint": "endpoints", "delivery": "endpoints", "saga": "sagas", "causes": "letters", "letter": "letters", "redrive": "letters"}[name]; ok {
 		nav = parent
 	}
 	done, _ := actionOf(q.URL.Query().Get("done"))

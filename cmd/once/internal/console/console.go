@@ -24,12 +24,14 @@ import (
 var Noun = cli.Alone(entry, cli.GroupOperate)
 
 var entry = cli.Entry{
-	Name: "console", Brief: "web pages of operations, outbox and dead letters",
+	Name: "console", Brief: "web pages of operations, outbox, dead letters, sagas and webhooks",
 	Help: `Serves the pages of package console, beside a service in any language: how a database stands, each
-operation with its timeline, the outbox by topic, dead letters by cause, and the audit.
+operation with its timeline, the outbox by topic, dead letters by cause, sagas, webhooks, and the
+audit.
 
 The pages read only. With --act they also do what the commands do, with a reason that is in the
-audit: forget, resolve, pause, resume, skip, redrive and discard. The address that is printed then
+audit: forget, resolve, pause, resume, skip, redrive and discard, and those of once saga and once
+webhook. The address that is printed then
 contains a token, so that only who starts the command can act.
 
 The command listens on the loopback interface alone. For more people, serve package console in a

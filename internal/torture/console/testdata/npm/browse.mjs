@@ -43,10 +43,10 @@ async function look() {
 }
 
 // act clicks an action through: from its page to its form, and presses the button.
-async function act(page, { name, page: path, link, choose, from }) {
+async function act(page, { name, page: path, link, choose, from, press }) {
   await page.goto(at(path));
   const row = from ? page.locator("tr", { hasText: from }) : page.locator("main");
-  await row.getByRole("link", { name: link }).first().click();
+  await row.getByRole(press ? "button" : "link", { name: link }).first().click();
   if (choose) await page.getByLabel(choose).check();
   await page.getByLabel("Reason, for the audit").fill("by a browser: " + name);
   await page.locator("form.do button").click();
