@@ -247,7 +247,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 			p.Flags = append(p.Flags, "--step", quoted(step))
 		}
 	}
-	p.Button = capital(string(do)) + " 1 saga"
+	p.Button = sagaButtons[do]
 	p.Values = append(p.Values, [2]string{"step", q.FormValue("step")}, [2]string{"fence", strconv.FormatInt(v.Fence, 10)})
 	return p, nil
 }
@@ -259,6 +259,10 @@ func withoutKey(err error) error {
 		return of.Err
 	}
 	return err
+}
+
+var sagaButtons = map[saga.Action]string{
+	saga.ActionRetry: "Retry 1 saga", saga.ActionSkip: "Skip 1 undo", saga.ActionForce: "Decide 1 call", saga.ActionCancel: "Cancel 1 saga", saga.ActionWake: "Wake 1 saga",
 }
 
 // asked says what can be found out about a call that is under way.

@@ -155,7 +155,7 @@ func (q *request) render(name, title string, body any) error {
 	done, _ := actionOf(q.URL.Query().Get("done"))
 	return q.write(http.StatusOK, name, page{
 		Done:  done.Title,
-		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name], Body: body,
+		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name] && !q.seen, Body: body,
 	})
 }
 

@@ -85,7 +85,8 @@ func (f *DeliveryFilter) page(endpoint, from, before int64) (query string, args 
 	case DeliveryStopped:
 		return waiting + " and due_at is null" + last, args
 	case DeliveryDelivered:
-		return tried + " and not exists (select 1 from once_webhook_delivery d where d.endpoint = a.endpoint and d.event = a.event)" + last, args
+		// The bounds are there twice: PostgreSQL may read all that waits otherwise, to leave it out.
+		return tried + " and not exists (select 1 from once_webhook_delivery d where d.endpoint = a.endpoint and d.event = a.event and d.event >= ? and d.event < ?)" + last, append(args, from, before)
 	}
 	return "select event from (select event from (" + waiting + last + ") w union select event from (" + tried + last + ") t) u" + last, append(args, args...)
 }
