@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,21 +30,7 @@ type clicked struct {
 // ONCE_SHOTS=DIR keeps pictures of the pages.
 func TestBrowser(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "node", "npm", "chromium")
-	chromium, err := testenv.Binary("chromium")
-	harness.Must(t, err)
-	dir := t.TempDir()
-	harness.Must(t, os.CopyFS(dir, os.DirFS("testdata/npm")))
-	run := func(command ...string) []byte {
-		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		cmd.Dir, cmd.Stderr = dir, os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v: %s\nTry: a network from which the npm registry can be reached", command, err, out)
-		}
-		return out
-	}
-	run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+	dir, chromium := browserDir(t)
 	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
 		g := newGround(t, kind)
 		unknown := g.operationLink(t, "operations?state=unknown")
@@ -99,7 +84,7 @@ func TestBrowser(t *testing.T) {
 			Findings, Requests, Messages, Done []string
 			Visited                            int
 		}
-		harness.Must(t, json.Unmarshal(run("node", "browse.mjs", file), &found))
+		harness.Must(t, json.Unmarshal(inDir(t, dir, "node", "browse.mjs", file), &found))
 		for _, f := range found.Findings {
 			t.Error(f)
 		}

@@ -205,7 +205,7 @@ func crawl(t *testing.T, base, user string) map[string]page {
 			to, err := from.Parse(html.UnescapeString(m[1]))
 			harness.Must(t, err)
 			to.Fragment = ""
-			if strings.HasSuffix(to.Path, "/find") || strings.HasSuffix(to.Path, "/show") || strings.HasSuffix(to.Path, "/do") && to.RawQuery == "" {
+			if strings.HasSuffix(to.Path, "/find") || strings.HasSuffix(to.Path, "/show") || (strings.HasSuffix(to.Path, "/do") || strings.HasSuffix(to.Path, "/endpoint")) && to.RawQuery == "" {
 				continue // of forms that are sent
 			}
 			todo = append(todo, to.String())

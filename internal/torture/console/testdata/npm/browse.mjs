@@ -125,7 +125,18 @@ async function move() {
   await page.context().close();
 }
 
+// draw makes a picture of one page in each scheme.
+async function draw() {
+  for (const [colorScheme, path] of Object.entries(plan.pictures ?? {})) {
+    const page = await open({ colorScheme, viewport: { width: 1180, height: 900 } });
+    await page.goto(at(plan.picture));
+    await page.screenshot({ path });
+    await page.context().close();
+  }
+}
+
 try {
+  await draw();
   if (plan.look) await look();
   const page = await open({ viewport: { width: 1280, height: 800 } });
   for (const a of plan.actions) {
@@ -138,7 +149,7 @@ try {
       await page.screenshot({ path: `${plan.shots}/failed-${a.name}.png`, fullPage: true });
     }
   }
-  await move();
+  if (!plan.still) await move();
 } catch (e) {
   found.findings.push(String(e.stack));
 }
