@@ -2,6 +2,8 @@ package operate
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,68 +40,141 @@ type sent struct {
 	from *OperationName
 }
 
-// sentOf returns what was sent to endpoints of the events with these IDs. It reads by indexes: each event, and for each the endpoints of its tenant.
+// sentOf returns what was sent to endpoints of the events with these IDs. Each question names the numbers that it is about, so that it is answered by an index
+// whatever the planner expects: the events with the endpoints of their tenants, what waits, the numbers of the last attempts, and these.
 func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, error) {
-	of, read := map[string]*sent{}, 0
+	l := &sentLook{of: map[string]*sent{}, pairs: map[pair]*SentDelivery{}}
+	err := w.sentPairs(ctx, l, ids)
+	if sqlguard.IsMissing(err) {
+		return nil, nil //nolint:nilnil // no webhooks are sent
+	}
+	if err == nil && len(l.order) > 0 {
+		err = w.sentWaiting(ctx, l)
+	}
+	if err == nil && len(l.order) > 0 {
+		err = w.sentLast(ctx, l)
+	}
+	for _, p := range l.order {
+		if d := l.pairs[p]; d.State != "" { // else it is not for this endpoint
+			s := l.of[d.Event]
+			s.Deliveries = append(s.Deliveries, *d)
+		}
+	}
+	return l.of, err
+}
+
+// pair is the numbers of an endpoint and an event.
+type pair struct{ endpoint, event int64 }
+
+// sentLook is what sentOf has found so far.
+type sentLook struct {
+	of    map[string]*sent
+	pairs map[pair]*SentDelivery
+	order []pair
+}
+
+// among is the condition that a row is of one of the pairs, or of another one of their endpoints and events.
+func (l *sentLook) among() (text string, args []any) {
+	endpoints, events := map[int64]bool{}, map[int64]bool{}
+	for _, p := range l.order {
+		endpoints[p.endpoint], events[p.event] = true, true
+	}
+	for _, column := range []struct {
+		name string
+		of   map[int64]bool
+	}{{"endpoint", endpoints}, {"event", events}} {
+		text += column.name + " in (?" + strings.Repeat(", ?", len(column.of)-1) + ") and "
+		for _, n := range slices.Sorted(maps.Keys(column.of)) {
+			args = append(args, n)
+		}
+	}
+	return strings.TrimSuffix(text, " and "), args
+}
+
+// sentPairs reads the events, and the endpoints of their tenants.
+func (w *Webhooks) sentPairs(ctx context.Context, l *sentLook, ids []string) error {
 	args := make([]any, 0, len(ids)+1)
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	query := `select v.uid, v.tenant, v.type, v.created_at, v.op_scope, v.op_key, e.uid, d.event, d.due_at, d.attempts, a.at, a.micros, a.status, a.error, a.size, a.cause
- from once_webhook_event v
- left join once_webhook_endpoint e on e.tenant = v.tenant and e.deleted_at is null
- left join once_webhook_delivery d on d.endpoint = e.id and d.event = v.id
- left join once_webhook_attempt a on a.id = (select max(m.id) from once_webhook_attempt m where m.endpoint = e.id and m.event = v.id)
- where v.uid in (?` + strings.Repeat(", ?", len(ids)-1) + `) order by v.id, e.id limit ?`
+	read := 0
+	query := `select v.id, v.uid, v.tenant, v.type, v.created_at, v.op_scope, v.op_key, e.id, e.uid from once_webhook_event v
+ left join once_webhook_endpoint e on e.tenant = v.tenant and e.deleted_at is null where v.uid in (?` + strings.Repeat(", ?", len(ids)-1) + `) order by v.id, e.id limit ?`
 	err := w.db.Pool().Query(ctx, statement(w.db, query, append(args, int64(mostSent))...), func(row sqlplane.Row) error {
 		read++
-		return scanSent(row, of)
+		var p pair
+		var uid, scope, key string
+		var one sent
+		var number *int64
+		var endpoint *string
+		if err := row.Scan(&p.event, &uid, &one.Tenant, &one.typ, (*dialect.Time)(&one.at), &scope, &key, &number, &endpoint); err != nil {
+			return err
+		}
+		if l.of[uid] == nil {
+			one.Deliveries, one.at = []SentDelivery{}, utc(one.at)
+			if key != "" {
+				one.from = &OperationName{scope, key, keyname.Hashes(key)[0]}
+			}
+			l.of[uid] = &one
+		}
+		if number != nil {
+			p.endpoint = *number
+			l.order = append(l.order, p)
+			l.pairs[p] = &SentDelivery{*endpoint, Delivery{Event: uid, Type: one.typ, CreatedAt: shown(one.at)}}
+		}
+		return nil
 	})
-	if sqlguard.IsMissing(err) {
-		return nil, nil //nolint:nilnil // no webhooks are sent
-	}
-	for _, s := range of {
+	for _, s := range l.of {
 		s.Cut = read == mostSent
 	}
-	return of, err
+	return err
 }
 
-// scanSent adds what a row says: an event, and one endpoint of its tenant.
-func scanSent(row sqlplane.Row, of map[string]*sent) error {
-	var uid, scope, key string
-	var one sent
-	var endpoint, failure, cause *string
-	var waits, failures, micros, status, size *int64
-	var due, at time.Time
-	err := row.Scan(&uid, &one.Tenant, &one.typ, (*dialect.Time)(&one.at), &scope, &key, &endpoint, &waits, (*dialect.Time)(&due), &failures, (*dialect.Time)(&at), &micros, &status, &failure, &size, &cause)
-	if err != nil {
+// sentWaiting reads the deliveries that wait for their time, or for a person.
+func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
+	among, args := l.among()
+	return w.db.Pool().Query(ctx, statement(w.db, "select endpoint, event, due_at, attempts from once_webhook_delivery where "+among, args...), func(row sqlplane.Row) error {
+		var p pair
+		var due time.Time
+		var failures int64
+		err := row.Scan(&p.endpoint, &p.event, (*dialect.Time)(&due), &failures)
+		if d := l.pairs[p]; err == nil && d != nil {
+			d.State, d.DueAt, d.Failures = string(webhook.DeliveryWaiting), shownOrNil(due), int(failures)
+			if due.IsZero() {
+				d.State = string(webhook.DeliveryStopped)
+			}
+		}
+		return err
+	})
+}
+
+// sentLast reads the last attempt of each pair. What was tried and does not wait is delivered.
+func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
+	among, args := l.among()
+	last := []any{}
+	err := w.db.Pool().Query(ctx, statement(w.db, "select max(id) from once_webhook_attempt where "+among+" group by endpoint, event", args...), func(row sqlplane.Row) error {
+		var id int64
+		err := row.Scan(&id)
+		last = append(last, id)
+		return err
+	})
+	if err != nil || len(last) == 0 {
 		return err
 	}
-	s := of[uid]
-	if s == nil {
-		s = &one
-		s.Deliveries, s.at = []SentDelivery{}, utc(s.at)
-		if key != "" {
-			s.from = &OperationName{scope, key, keyname.Hashes(key)[0]}
+	query := "select endpoint, event, at, micros, status, error, size, cause from once_webhook_attempt where id in (?" + strings.Repeat(", ?", len(last)-1) + ")"
+	return w.db.Pool().Query(ctx, statement(w.db, query, last...), func(row sqlplane.Row) error {
+		var p pair
+		var a DeliveryAttempt
+		var micros int64
+		err := row.Scan(&p.endpoint, &p.event, (*dialect.Time)(&a.At), &micros, &a.Status, &a.Error, &a.Bytes, &a.Cause)
+		a.At, a.Seconds = shown(a.At), (time.Duration(micros) * time.Microsecond).Seconds()
+		if d := l.pairs[p]; err == nil && d != nil {
+			if d.Last = &a; d.State == "" {
+				d.State = string(webhook.DeliveryDelivered)
+			}
 		}
-		of[uid] = s
-	}
-	if endpoint == nil || waits == nil && micros == nil { // it is not for this endpoint
-		return nil
-	}
-	d := Delivery{Event: uid, Type: s.typ, State: string(webhook.DeliveryDelivered), CreatedAt: shown(s.at), DueAt: shownOrNil(due)}
-	if waits != nil {
-		d.State, d.Failures = string(webhook.DeliveryWaiting), int(*failures)
-		if due.IsZero() {
-			d.State = string(webhook.DeliveryStopped)
-		}
-	}
-	if micros != nil {
-		took := time.Duration(*micros) * time.Microsecond
-		d.Last = &DeliveryAttempt{At: shown(at), Seconds: took.Seconds(), Status: int(*status), Error: *failure, Bytes: *size, Cause: *cause}
-	}
-	s.Deliveries = append(s.Deliveries, SentDelivery{*endpoint, d})
-	return nil
+		return err
+	})
 }
 
 // addTo adds what is known of the event as a webhook. One that no outbox has gets the state that needs a person most.
