@@ -14,7 +14,7 @@ func (g *ground) furnishHooks(t *testing.T, data []byte) {
 	t.Helper()
 	const endpoint = `insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at, disabled_by, created_at, version)
  values (?, 1, ?, ?, ' * ', ?, ?, ?, ?, ?, 0, 0, DISABLED, ?, NOW, 1)`
-	for _, e := range []struct{ id, tenant, disabled, by string }{{"ep_1", nasty, "NOW", nasty}, {"ep_acme", "acme", "null", ""}, {"ep_other", "globex", "null", ""}, {"ep_spare", "acme", "null", ""}} {
+	for _, e := range []struct{ id, tenant, disabled, by string }{{"ep_1", nasty, "NOW", "person"}, {"ep_acme", "acme", "null", ""}, {"ep_other", "globex", "null", ""}, {"ep_spare", "acme", "null", ""}} {
 		g.exec(t, strings.Replace(endpoint, "DISABLED", e.disabled, 1), e.id, e.tenant, "https://hooks.example/"+secretValue, nasty, []byte(`{"Authorization":"`+secretValue+`"}`), []byte("whsec_secret"), false, false, e.by)
 	}
 	for id, tenant := range map[string]string{"msg_stopped": "acme", "msg_done": "acme", "msg_waiting": "acme", "msg_missed": "acme", "msg_other": "globex"} {
