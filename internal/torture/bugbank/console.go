@@ -154,7 +154,7 @@ var consoleMutants = []Mutant{
 	},
 	{
 		Name:  "the console shows the data of a webhook that it does not audit",
-		Edits: []Edit{{In: "console.(*request).showHook", Old: "on the console\"}); err != nil {", New: "on the console\"}); err != nil && !q.seen {"}},
+		Edits: []Edit{{In: "console.(*request).showHook", Old: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil`, New: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil && !q.seen`}},
 		Tests: console("TestHooksHidden"),
 	},
 	{
