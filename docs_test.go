@@ -22,7 +22,7 @@ func TestDocsAreTheExamples(t *testing.T) {
 	if err != nil || len(pages) < 5 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	pages = append(pages, "README.md")
+	pages = append(pages, "README.md", "llms.txt")
 	blocks := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
@@ -57,6 +57,23 @@ func TestDocsAreTheExamples(t *testing.T) {
 	}
 	if blocks < 15 {
 		t.Errorf("only %d blocks of code", blocks)
+	}
+}
+
+// TestMapForMachines: llms.txt leads to each page of docs/. That its links lead somewhere is in TestDocsAreTheExamples.
+func TestMapForMachines(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	text, err := os.ReadFile("llms.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if !strings.Contains(string(text), "]("+filepath.ToSlash(page)+")") {
+			t.Errorf("llms.txt does not lead to %s", page)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/oncelib/once/deadletter"
@@ -11,7 +12,9 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/webhook"
 )
 
 // action is something that an operator does. It is done twice: first it says what it would do, then a form of that page does it.
@@ -31,14 +34,14 @@ type plan struct {
 	Button string   // says how many
 	Flags  []string // of the command that does the same
 	Values [][2]string
-	Fields string // of the form, beside the reason: "redrive" or "resolve"
+	Fields string // of the form, beside the reason: "redrive", "resolve", "recover" or "force"
 	Call   string // that is decided
 	Back   string
 }
 
 // actions are all of them.
 func actions() []action {
-	return []action{
+	return slices.Concat([]action{
 		{"forget", "Forget what is stored", "once keys forget", "Erases the stored answer and request of an operation that has ended. A retry still does not execute.", (*request).planForget, (*request).forget},
 		{"resolve", "Decide an unknown outcome", "once keys resolve", "Says what became of a call whose answer was lost. The operation then goes on, or ends.", (*request).planResolve, (*request).resolve},
 		{"pause", "Pause", "once outbox pause", "Keeps the messages of a topic back, or of one of its keys.", (*request).planPause, (*request).pause},
@@ -50,7 +53,7 @@ func actions() []action {
 		{"discard", "Discard dead letters", "once deadletter discard", "Gives dead letters up and erases their payloads.", (*request).planDiscard, (*request).discard},
 		{"inbox-skip", "Skip a message of an inbox", "once inbox skip", "Gives up the message that a key of an inbox waits for. Those behind it are applied.", (*request).planInboxSkip, (*request).inboxSkip},
 		{"start-at", "Begin a key of an inbox", "once inbox start-at", "Has a key of an inbox begin at a message. Earlier ones count as duplicates, and those that are parked are dropped.", (*request).planStartAt, (*request).startAt},
-	}
+	}, webhookActions(), sagaActions())
 }
 
 func actionOf(name string) (action, bool) {
@@ -128,7 +131,8 @@ func refused(err error) error {
 	switch {
 	case errors.Is(err, errNotFound), errors.Is(err, errRole), errors.As(err, new(*refusal)):
 		return err
-	case errors.Is(err, operate.ErrNothing), errors.Is(err, outbox.ErrNotFound), errors.Is(err, deadletter.ErrNoRun), errors.Is(err, deadletter.ErrNotFound):
+	case errors.Is(err, operate.ErrNothing), errors.Is(err, outbox.ErrNotFound), errors.Is(err, deadletter.ErrNoRun), errors.Is(err, deadletter.ErrNotFound),
+		errors.Is(err, webhook.ErrNotFound), errors.Is(err, saga.ErrNothing):
 		return errNotFound
 	case kind == store.KindTaken, kind == store.KindMisused, !errors.As(err, &of) && kind == store.KindOther:
 		return &refusal{err.Error()}

@@ -1,4 +1,5 @@
-// Package console is web pages on which operators see what once keeps in a database, and mend it: operations, outbox and dead letters.
+// Package console is web pages on which operators see what once keeps in a database, and mend it: operations, outbox, dead letters,
+// sagas and webhooks.
 //
 //	op := operate.New(s, operate.Config{Caches: []operate.Cache{engine}}) // s is the SQL store of the engine
 //	mux.Handle("/once/", console.Handler(console.Config{Operate: op, Prefix: "/once/", User: who}))
@@ -50,7 +51,8 @@ type User struct {
 	Role Role
 
 	// Tenants are those that the user may see; nil means everything. The scope of an operation begins with its tenant and a blank, as package
-	// oncehttp makes it of a principal. Outbox, dead letters and audit have no tenant: who has tenants does not see them.
+	// oncehttp makes it of a principal. Sagas and endpoints of webhooks have tenants of their own. Outbox, dead letters and audit have none: who has
+	// tenants does not see them.
 	Tenants []string
 }
 
@@ -86,7 +88,8 @@ func Handler(cfg Config) http.Handler {
 		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message), "GET /event": everything((*request).event),
 		"GET /deadletters": everything((*request).causes), "GET /letters": everything((*request).letters), "GET /letter": everything((*request).letter),
 		"GET /inboxes": everything((*request).inboxes), "GET /inbox": everything((*request).inbox), "GET /place": everything((*request).place),
-		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /attempts": everything((*request).attempts), "GET /endpoints": everything((*request).endpoints), "GET /help": (*request).help,
+		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /attempts": everything((*request).attempts), "GET /help": (*request).help,
+		"GET /endpoints": (*request).endpoints, "GET /endpoint": (*request).endpoint, "GET /delivery": (*request).delivery, "GET /sagas": (*request).sagas, "GET /saga": (*request).saga,
 	} {
 		c.mux.HandleFunc(path, c.serve(page))
 	}

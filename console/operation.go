@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/operate/recorded"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/webhook"
 )
 
 // operationBody is what is known of an operation.
@@ -20,6 +23,9 @@ type operationBody struct {
 	ID       string // its link
 	Meaning  string
 	Trail    operate.Trail
+	Events   []operate.Event // of an outbox
+	Hooks    []operate.Event // webhooks that it has sent
+	Saga     string          // the link of the saga that it is
 	Timeline []event
 	Answer   *answer // nil: hidden
 	Finished bool    // it can be forgotten
@@ -60,9 +66,21 @@ func (q *request) operation() error {
 	if err != nil {
 		return err
 	}
+	trail.Events = q.seenEvents(trail.Events)
 	body := operationBody{KeyView: v, ID: q.seal.operation(id), Meaning: v.Operation.Meaning(v.Progress), Trail: trail}
+	for _, e := range trail.Events {
+		if e.Sent != nil {
+			body.Hooks = append(body.Hooks, e)
+		}
+		if e.Sent == nil || e.Topic != "" { // one ID may be both
+			body.Events = append(body.Events, e)
+		}
+	}
 	body.Timeline = q.timeline(v, trail)
 	body.Finished = v.Operation.State == store.StateDone.String() || v.Operation.State == operate.StateExpired
+	if owner.Of(id.Scope) == owner.Saga { // which has a page of its own, and actions
+		body.Saga, body.Finished = link("saga", "id", body.ID), false
+	}
 	if q.seen {
 		rec, err := q.Operate.Keys.Record(q.ctx, id)
 		if err != nil {
@@ -71,6 +89,19 @@ func (q *request) operation() error {
 		body.Answer = &answer{rec.Result, v.Operation.Result == "omitted"}
 	}
 	return q.render("operation", "Operation", body)
+}
+
+// seenEvents are events without the webhooks of tenants that the user may not see: an operation can send any tenant something.
+func (q *request) seenEvents(list []operate.Event) []operate.Event {
+	for i := range list {
+		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {
+			list[i].Sent = nil
+			if list[i].Topic == "" {
+				list[i] = operate.Event{ID: list[i].ID, Step: list[i].Step, State: operate.EventGone}
+			}
+		}
+	}
+	return list
 }
 
 // Fields are the header of the answer, without values that prove who a client is.
@@ -132,6 +163,12 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 			name = "event " + words.Shown(e.Type)
 		}
 		of := words.Either(e.Topic != "", "topic "+words.Shown(e.Topic), "")
+		if e.Sent != nil {
+			list = append(list, q.sentOf(e)...)
+			if e.Topic == "" {
+				continue
+			}
+		}
 		to := words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")
 		if !e.Added.IsZero() {
 			list = append(list, event{At: e.Added, What: name + " added", Detail: of, Kind: "event", Link: to})
@@ -148,6 +185,27 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 				list = append(list, event{At: at, What: name + " " + strings.ReplaceAll(s.State, "_", " ") + " by the consumer " + words.Shown(s.Consumer), Kind: "event", Link: to})
 			}
 		}
+	}
+	return list
+}
+
+// sentOf is what has happened to a webhook: that it was sent, and the last attempt at each endpoint.
+func (q *request) sentOf(e operate.Event) (list []event) {
+	name := "webhook " + words.Shown(words.Either(e.Type != "", e.Type, e.ID))
+	list = append(list, event{At: e.Added, What: name + " sent", Detail: words.Either(len(e.Sent.Deliveries) == 0, "no endpoint of its tenant gets it", ""), Kind: "event", Link: words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")})
+	for _, d := range e.Sent.Deliveries {
+		if d.Last == nil {
+			continue
+		}
+		said := d.Last.Error
+		if d.Last.Status != 0 {
+			said = "HTTP " + strconv.Itoa(d.Last.Status)
+		}
+		is := d.State == string(webhook.DeliveryDelivered)
+		list = append(list, event{
+			At: d.Last.At, What: name + words.Either(is, " delivered to endpoint ", " was not taken by endpoint ") + d.Endpoint, Detail: words.Shown(said),
+			Kind: words.Either(is, "event", "refuse"), Link: link("delivery", "endpoint", d.Endpoint, "event", e.ID),
+		})
 	}
 	return list
 }
@@ -190,6 +248,10 @@ func (q *request) show() error {
 			return err
 		}
 		return q.operation()
+	case "saga":
+		return q.showSaga()
+	case "endpoint", "delivery":
+		return q.showHook(q.PostFormValue("what"))
 	case "message":
 		return q.looking(id, "key, header and payload of message ", (*request).message)
 	case "place":

@@ -102,29 +102,16 @@ func (q *request) redrive(by operate.By) (string, error) {
 // begin has a redrive go on when the answer is sent: its first letter may take long, and the others are chosen after that one. If the process
 // ends, the command resumes it.
 func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
-	type outcome struct {
-		r   operate.Redrive
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), canaryTime)
-		defer cancel()
-		r, err := redrive(ctx)
-		done <- outcome{r, err}
-	}()
-	enough := time.NewTimer(readTime)
-	defer enough.Stop()
-	select {
-	case o := <-done:
-		return link("redrive", "uid", o.r.UID), o.err
-	case <-enough.C:
+	var r operate.Redrive
+	ended, err := q.goOn(func(ctx context.Context) (err error) {
+		r, err = redrive(ctx)
+		return err
+	})
+	if !ended {
 		return "deadletters", nil
 	}
+	return link("redrive", "uid", r.UID), err
 }
-
-// canaryTime is how long the first letter of a redrive is waited for.
-const canaryTime = time.Hour
 
 func (q *request) planDiscard() (plan, error) {
 	f, p, err := q.matching()

@@ -147,15 +147,21 @@ func (q *request) render(name, title string, body any) error {
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true, "attempts": true, "endpoints": true, "inboxes": true, "inbox": true}
+	live := map[string]bool{
+		"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true, "attempts": true, "endpoints": true, "endpoint": true, "delivery": true, "sagas": true, "saga": true,
+		"inboxes": true, "inbox": true,
+	}
 	nav := name
-	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "event": "outbox", "attempts": "overview", "endpoints": "overview", "causes": "letters", "letter": "letters", "redrive": "letters", "inbox": "inboxes", "place": "inboxes"}[name]; ok {
+	if parent, ok := map[string]string{
+		"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "event": "outbox", "attempts": "overview", "endpoint": "endpoints", "delivery": "endpoints", "saga": "sagas",
+		"causes": "letters", "letter": "letters", "redrive": "letters", "inbox": "inboxes", "place": "inboxes",
+	}[name]; ok {
 		nav = parent
 	}
 	done, _ := actionOf(q.URL.Query().Get("done"))
 	return q.write(http.StatusOK, name, page{
 		Done:  done.Title,
-		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name], Body: body,
+		Title: title, Nav: nav, User: q.user, Operator: q.user.Role == RoleOperator, All: q.user.Tenants == nil, Seen: q.seen, Now: now, Live: live[name] && !q.seen, Body: body,
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Event is a message that an operation has added to an outbox, for people and scripts, and what has become of it in this database.
+// Event is a message that an operation has added to an outbox, or a webhook that it has sent, for people and scripts, and what has become of it in this database.
 type Event struct {
 	ID       string    `json:"id"`
 	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added it
@@ -34,6 +34,7 @@ type Event struct {
 
 	Letter    string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
 	Inbox     []InboxEvent   `json:"inbox"`            // what inboxes of this database know of it
+	Sent      *Sent          `json:"sent,omitempty"`   // as a webhook; nil: it is none
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
@@ -44,7 +45,8 @@ const (
 	EventFailing   = "failing"   // its delivery is tried again
 	EventDead      = "dead"      // it is given up, and waits for a person
 	EventDelivered = "delivered" // and kept
-	EventGone      = "gone"      // it is in the outbox no more: it was delivered, or skipped
+	EventUnwanted  = "unwanted"  // a webhook that no endpoint gets
+	EventGone      = "gone"      // it is stored no more: it was delivered, or skipped
 )
 
 // OperationName names the operation that has added an event, by what stands in links and logs.
@@ -152,6 +154,15 @@ func (o *Operator) events(ctx context.Context, ids []string) ([]Event, error) {
 		}
 		list, sought = append(list, e), append(sought, m)
 	}
+	sent, err := o.Hooks.sentOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if s := sent[list[i].ID]; s != nil {
+			s.addTo(&list[i])
+		}
+	}
 	seen, err := o.Inbox.Find(ctx, sought...)
 	if err != nil && !sqlguard.IsMissing(err) {
 		return nil, err
@@ -162,7 +173,7 @@ func (o *Operator) events(ctx context.Context, ids []string) ([]Event, error) {
 				list[i].Inbox = append(list[i].Inbox, s)
 			}
 		}
-		if list[i].State != EventDead {
+		if list[i].State != EventDead || list[i].Topic == "" { // a webhook has no letter
 			continue
 		}
 		if list[i].Letter, err = o.Keys.letterOf(ctx, sought[i]); err != nil {

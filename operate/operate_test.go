@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/webhook"
 )
 
 // TestByIsRequired: nothing is changed by a person without a name, or without a reason.
@@ -24,6 +25,7 @@ func TestByIsRequired(t *testing.T) {
 		Inbox:   &Inboxes{consumer: func(string) (order, error) { changed++; return nil, fmt.Errorf("reached") }},
 		Letters: &Letters{},
 		Sagas:   &Sagas{keys: &Keys{}},
+		Hooks:   &Webhooks{},
 	}
 	for says, by := range map[string]By{"By.Who": {Reason: "asked"}, "By.Reason": {Who: "ada", Reason: " "}} {
 		ctx := t.Context()
@@ -32,6 +34,11 @@ func TestByIsRequired(t *testing.T) {
 			"decide":        func() error { return o.Keys.Decide(ctx, by, store.ID{}, lease.Resolution{}) },
 			"decide saga":   func() error { _, err := o.Sagas.Decide(ctx, by, saga.ID{}, saga.Decision{}); return err },
 			"forget saga":   func() error { _, err := o.Sagas.Forget(ctx, by, saga.ID{Key: "k"}, false); return err },
+			"resend hook":   func() error { return o.Hooks.Resend(ctx, by, "ep", "msg") },
+			"recover hooks": func() error { _, err := o.Hooks.Recover(ctx, by, "ep", webhook.Period{}); return err },
+			"replay hooks":  func() error { _, err := o.Hooks.Replay(ctx, by, "ep", webhook.Period{}); return err },
+			"enable hooks":  func() error { return o.Hooks.Enable(ctx, by, "ep") },
+			"disable hooks": func() error { return o.Hooks.Disable(ctx, by, "ep") },
 			"pause":         func() error { return o.Outbox.Pause(ctx, by, "t", "") },
 			"resume":        func() error { _, err := o.Outbox.Resume(ctx, by, "t", ""); return err },
 			"skip":          func() error { return o.Outbox.Skip(ctx, by, "id") },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/owner"
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
@@ -31,7 +32,8 @@ type Saga struct {
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // of one that has ended
 
-	Now time.Time `json:"-"` // of the database, when this was read
+	Fence int64     `json:"-"` // for saga.Decision
+	Now   time.Time `json:"-"` // of the database, when this was read
 }
 
 // ID returns what names the saga.
@@ -52,6 +54,56 @@ func (v SagaView) WithoutBody() SagaView {
 	return v
 }
 
+// Meaning says what the state means, for a person who was woken up by it. Of a saga that is stuck it is why.
+func (v SagaView) Meaning() string {
+	switch v.State {
+	case saga.StateRunning:
+		if v.LeaseUntil != nil && !v.LeaseUntil.After(v.Now) {
+			return "its node has died; another one that has this definition takes it over"
+		}
+		return "a node works on it"
+	case saga.StateWaiting:
+		return "a node that has this definition goes on with it when it is due"
+	case saga.StateStuck:
+		return words.Shown(v.Progress.Stuck)
+	case saga.StateCompleted:
+		return "all its steps have taken effect"
+	case saga.StateCompensated:
+		return "what had taken effect and has an undo is undone"
+	case saga.StateForgotten:
+		return "it has ended, and what was stored of it is forgotten"
+	case StateExpired:
+		return "its record is over: another saga can be started under this key"
+	}
+	return "not known to this release"
+}
+
+// Choices are what a person can decide about the saga as it stands: the action, and its step if it is about one.
+func (v SagaView) Choices() (list []saga.Decision) {
+	add := func(a saga.Action, step string) { list = append(list, saga.Decision{Action: a, Step: step}) }
+	switch v.State {
+	case saga.StateStuck:
+		add(saga.ActionRetry, "")
+		for _, s := range v.Progress.Steps {
+			switch {
+			case s.State == "calling":
+				add(saga.ActionForce, s.Step)
+			case s.State == "done" && v.Progress.Turned != "":
+				add(saga.ActionSkip, s.Step)
+			}
+		}
+	case saga.StateWaiting:
+		add(saga.ActionWake, "")
+	case saga.StateRunning:
+	default:
+		return nil
+	}
+	if v.Progress.Turned == "" && v.Progress.Pivot == "" {
+		add(saga.ActionCancel, "")
+	}
+	return list
+}
+
 // SagaFilter says which sagas to list. The zero value means all that have not expired.
 type SagaFilter struct {
 	Window
@@ -61,6 +113,9 @@ type SagaFilter struct {
 	Tenant     *string   // of this tenant
 	Since      time.Time // begun, or ended, at this moment or later
 	Before     time.Time // begun, or ended, before it
+
+	// Most is how many sagas are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	Most int
 }
 
 // sagaStates are the conditions of states of sagas.
@@ -79,12 +134,18 @@ func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error
 	if !ok {
 		return p, fmt.Errorf("operate: there is no state %q. Try: stuck, waiting, running, completed or compensated", f.State)
 	}
-	asked := KeyFilter{Window: f.Window, is: in, ScopePrefix: string(owner.Saga), Name: f.Definition, Since: f.Since, Before: f.Before}
+	asked := KeyFilter{Window: f.Window, is: in, ScopePrefix: string(owner.Saga), Name: f.Definition, Since: f.Since, Before: f.Before, Most: f.Most}
+	switch f.State { // those that have not ended are read by an index of their own
+	case saga.StateRunning, saga.StateWaiting:
+		asked.State = f.State
+	case saga.StateStuck:
+		asked.State = store.StateUnknown.String()
+	}
 	if f.Tenant != nil {
-		asked.Scope = string(owner.Saga) + *f.Tenant
+		asked.Scope, asked.ScopePrefix = string(owner.Saga)+*f.Tenant, ""
 	}
 	list, err := s.keys.List(ctx, asked)
-	return Page[Saga]{Items: convert(list.Items, sagaOf), Next: list.Next}, err
+	return Page[Saga]{Items: convert(list.Items, sagaOf), Next: list.Next, Cut: list.Cut}, err
 }
 
 // Find returns the sagas under a key, of all tenants.
@@ -101,7 +162,7 @@ func (s *Sagas) Find(ctx context.Context, key string) (list []Saga, err error) {
 func sagaOf(op Operation) Saga {
 	one := Saga{
 		Tenant: strings.TrimPrefix(op.Scope, string(owner.Saga)), Key: op.Key, Definition: op.Name, State: op.State, At: op.RecoveryPoint,
-		Since: op.Since, LeaseUntil: op.LeaseUntil, ExpiresAt: op.ExpiresAt, Now: op.Now,
+		Since: op.Since, LeaseUntil: op.LeaseUntil, ExpiresAt: op.ExpiresAt, Fence: op.Fence, Now: op.Now,
 	}
 	switch {
 	case op.State == StateExpired:
@@ -119,18 +180,14 @@ func sagaOf(op Operation) Saga {
 
 // Show returns what is known of a saga, and of what its steps were given if it can be decrypted. The error is [saga.ErrNothing] if there is none.
 func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
-	list, err := s.Find(ctx, id.Key)
-	if err != nil {
+	list, err := collect(ctx, s.keys.db.Pool(), s.keys.statement(operationColumns+"scope = ? and KEY = ?", string(owner.Saga)+id.Tenant, id.Key), scanOperation)
+	switch {
+	case err != nil:
 		return v, err
-	}
-	for _, one := range list {
-		if one.Tenant == id.Tenant {
-			v.Saga = one
-		}
-	}
-	if v.Key == "" {
+	case len(list) == 0:
 		return v, fmt.Errorf("operate: %w", saga.ErrNothing)
 	}
+	v.Saga = sagaOf(list[0])
 	timeline, err := s.keys.timelineIfAny(ctx, string(owner.Saga)+id.Tenant, id.Key, 0)
 	if v.Audit = timeline.Audit; err != nil || s.ops == nil {
 		return v, errors.Join(err, s.none())

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/webhook"
@@ -44,18 +45,25 @@ const (
 	EndpointDisabled = "disabled" // it gets nothing
 )
 
+// EndpointOpen is for [EndpointFilter]: endpoints whose circuit is open, which are failing.
+const EndpointOpen = "open"
+
 // EndpointFilter says which endpoints to list. The zero value means all.
 type EndpointFilter struct {
 	Window
 
-	State  string // active, failing or disabled
+	State  string // active, failing, open or disabled
 	Tenant string
+
+	// Most is how many endpoints of all tenants are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	Most int
 }
 
 var endpointStates = map[string]string{
 	"":               "",
 	EndpointActive:   " and e.disabled_at is null and coalesce(s.failures, 0) = 0",
 	EndpointFailing:  " and e.disabled_at is null and s.failures > 0",
+	EndpointOpen:     " and e.disabled_at is null and s.circuit_until > NOW",
 	EndpointDisabled: " and e.disabled_at is not null",
 }
 
@@ -63,15 +71,35 @@ var endpointStates = map[string]string{
 func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endpoint], err error) {
 	in, ok := endpointStates[f.State]
 	if !ok {
-		return p, errors.New("operate: there is no state " + f.State + ". Try: active, failing or disabled")
+		return p, errors.New("operate: there is no state " + f.State + ". Try: active, failing, open or disabled")
 	}
-	args := []any{f.After}
-	if f.Tenant != "" {
+	args, end := []any{f.After}, ""
+	if f.Tenant != "" { // which has some hundred at most
 		in += " and e.tenant = ?"
 		args = append(args, f.Tenant)
+	} else if end, err = w.end(ctx, f); err != nil {
+		return p, err
+	}
+	if end != "" {
+		in += " and e.uid <= ?"
+		args = append(args, end)
 	}
 	list, err := w.list(ctx, "e.uid > ?"+in, append(args, int64(f.limit()+1))...)
-	return pageOf(list, f.Window, func(e Endpoint) string { return e.ID }), err
+	p = pageOf(list, f.Window, func(e Endpoint) string { return e.ID })
+	if p.Next == "" && end != "" {
+		p.Next, p.Cut = end, true
+	}
+	return p, err
+}
+
+// end returns the last endpoint that f.Most allows to read, "" if there are not so many.
+func (w *Webhooks) end(ctx context.Context, f EndpointFilter) (end string, err error) {
+	if f.Most <= 0 || f.State == "" { // all are read in their order
+		return "", nil
+	}
+	query := statement(w.db, "select uid from once_webhook_endpoint where uid > ? order by uid limit 1 offset ?", f.After, int64(f.Most))
+	err = w.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&end) })
+	return end, err
 }
 
 // Endpoint returns an endpoint, or [webhook.ErrNotFound].
@@ -129,6 +157,7 @@ type Delivery struct {
 	DueAt     *time.Time       `json:"due_at,omitempty"`
 	Failures  int              `json:"failures"`
 	Last      *DeliveryAttempt `json:"last_attempt,omitempty"`
+	Operation *OperationName   `json:"operation,omitempty"` // that has sent the event; of Delivery
 }
 
 // DeliveryAttempt is one request to an endpoint.
@@ -147,6 +176,9 @@ type DeliveryFilter struct {
 	Window
 
 	State string // waiting, stopped or delivered
+
+	// Most is how many deliveries or attempts are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	Most int
 }
 
 // Deliveries lists what was sent to an endpoint, the latest event first.
@@ -160,12 +192,38 @@ func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFi
 	if err != nil {
 		return p, err
 	}
-	list, more, err := w.of(By{}).Deliveries(ctx, e.Tenant, e.ID, webhook.DeliveryFilter{State: webhook.DeliveryState(f.State), Before: f.After, Limit: f.limit()})
+	from, err := w.from(ctx, e, f)
+	if err != nil {
+		return p, err
+	}
+	list, more, err := w.of(By{}).Deliveries(ctx, e.Tenant, e.ID, webhook.DeliveryFilter{State: webhook.DeliveryState(f.State), Before: f.After, From: from, Limit: f.limit()})
 	p.Items = append([]Delivery{}, convert(list, deliveryOf)...)
-	if more {
+	switch {
+	case more:
 		p.Next = list[len(list)-1].Event
+	case from != "":
+		p.Next, p.Cut = from, true
 	}
 	return p, err //nolint:wrapcheck // it is of package webhook
+}
+
+// from returns the first event that f.Most allows to read, the latest one first; "" if all may be read.
+func (w *Webhooks) from(ctx context.Context, e Endpoint, f DeliveryFilter) (from string, err error) {
+	table := "once_webhook_delivery"
+	if f.State == string(webhook.DeliveryDelivered) { // what is delivered has attempts alone
+		table = "once_webhook_attempt"
+	}
+	if f.Most <= 0 || f.State == "" { // all are read in their order
+		return "", nil
+	}
+	before, args := "", []any{e.ID}
+	if f.After != "" {
+		before, args = " and event < (select id from once_webhook_event where uid = ?)", append(args, f.After)
+	}
+	last := "(select event from " + table + " where endpoint = (select id from once_webhook_endpoint where uid = ?)" + before + " order by event desc limit 1 offset ?)"
+	query := statement(w.db, "select uid from once_webhook_event where tenant = ? and id >= "+last+" order by id limit 1", append(append([]any{e.Tenant}, args...), int64(f.Most))...)
+	err = w.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&from) })
+	return from, err
 }
 
 // Delivery returns what has become of an event at an endpoint, and its attempts, the last one first.
@@ -175,7 +233,18 @@ func (w *Webhooks) Delivery(ctx context.Context, endpoint, event string) (d Deli
 		return d, nil, err
 	}
 	one, tried, err := w.of(By{}).Delivery(ctx, e.Tenant, e.ID, event)
-	return deliveryOf(one), convert(tried, attemptOf), err //nolint:wrapcheck // it is of package webhook
+	if err != nil {
+		return d, nil, err //nolint:wrapcheck // it is of package webhook
+	}
+	d = deliveryOf(one)
+	query := statement(w.db, "select op_scope, op_key from once_webhook_event where uid = ? and tenant = ? and op_key <> ''", event, e.Tenant)
+	err = w.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
+		d.Operation = new(OperationName)
+		err := row.Scan(&d.Operation.Scope, &d.Operation.Key)
+		d.Operation.KeyHash = keyname.Hashes(d.Operation.Key)[0]
+		return err
+	})
+	return d, convert(tried, attemptOf), err
 }
 
 func deliveryOf(d webhook.Delivery) Delivery {
@@ -189,6 +258,24 @@ func deliveryOf(d webhook.Delivery) Delivery {
 
 func attemptOf(a webhook.Attempt) DeliveryAttempt {
 	return DeliveryAttempt{At: shown(a.At), Seconds: a.Duration.Seconds(), Status: a.Status, Error: a.Error, Bytes: a.Size, Answer: string(a.Answer), Cause: string(a.Cause)}
+}
+
+// Data returns the data of an event that was sent to an endpoint. See [webhook.Endpoints.Data].
+func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, error) {
+	e, err := w.Endpoint(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
+}
+
+// Preview returns how many deliveries Recover would make due, or with missed how many Replay would. See [webhook.Endpoints.Preview].
+func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
+	e, err := w.Endpoint(ctx, endpoint)
+	if err != nil {
+		return 0, false, err
+	}
+	return w.of(By{}).Preview(ctx, e.Tenant, endpoint, p, missed) //nolint:wrapcheck // it is of package webhook
 }
 
 // Resend delivers an event to an endpoint again, now. See [webhook.Endpoints.Resend].

@@ -41,6 +41,9 @@ type Decision struct {
 	// was made since.
 	Call string
 
+	// Fence, if it is not zero, is that of the record that the decision is about: nothing is decided about a saga that has gone on since.
+	Fence int64
+
 	// Value of ActionForce is what the call has returned, as JSON: it has happened. Without it the call has not happened and never will; then it
 	// is made again, under another key, unless the saga has turned.
 	Value json.RawMessage
@@ -123,6 +126,9 @@ type deciding struct {
 func (p *deciding) hasGoneOn(rec store.Record) bool {
 	if p.about == nil {
 		p.about = append([]byte{}, rec.Nonce...)
+		if p.Fence != 0 && p.Fence != rec.Fence {
+			return true
+		}
 	}
 	isRepeatable := p.Action == ActionCancel || p.Action == ActionWake
 	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)

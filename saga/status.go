@@ -56,7 +56,13 @@ type StepStatus struct {
 	Key     string          `json:"key,omitempty"`     // of a call that is under way, at its service
 	Input   json.RawMessage `json:"input,omitempty"`   // if an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
-	Events  []string        `json:"events,omitempty"` // IDs of messages that its transactions have added to an outbox
+	Events  []string        `json:"events,omitempty"` // IDs of messages that its transactions have added to an outbox, and of webhooks that they have sent
+
+	// What was said about a call that is under way.
+	Repeats bool      `json:"repeats,omitempty"` // it can be made again under its key
+	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
+	Checked bool      `json:"checked,omitempty"` // the program can ask the service what became of it
+	Cancels bool      `json:"cancels,omitempty"` // the service can undo it by its key, whatever became of it
 }
 
 // StatusOf returns how far a saga has come. It needs its store, and not its program, and the Encrypter only for inputs and results: if they
@@ -92,6 +98,9 @@ func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter
 		}
 		if b.State == stateCalling {
 			st.Key = at.key(b)
+			if c := b.Call; c != nil {
+				st.Repeats, st.Until, st.Checked, st.Cancels = c.Repeat || c.NotYet, c.Until, c.Check, c.Cancel
+			}
 		}
 		s.Steps = append(s.Steps, st)
 	}

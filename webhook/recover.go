@@ -85,6 +85,65 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 	return replayed, err
 }
 
+// How many rows a Preview reads, the latest ones.
+const (
+	mostPreviewedStopped = 10_000
+	mostPreviewedEvents  = 2000
+)
+
+// Preview returns how many deliveries [Endpoints.Recover] would make due now, or with missed how many [Endpoints.Replay] would. It counts among the last 10,000
+// deliveries of the endpoint that have stopped, or with missed among the last 2,000 events of the tenant: more says that there may be others. The error is that of
+// Recover.
+func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, missed bool) (n int64, more bool, err error) {
+	e, err := es.checkPeriod(ctx, tenant, id, &p)
+	if err != nil {
+		return 0, false, err
+	}
+	if missed {
+		return es.previewMissed(ctx, &e, p)
+	}
+	// It is ordered as its index is: PostgreSQL would sort all that has stopped otherwise.
+	query := "select created_at from once_webhook_delivery where endpoint = ? and due_at is null order by due_at desc, event desc limit ?"
+	read := 0
+	err = es.db.Pool().Query(ctx, es.text(query, e.id, int64(mostPreviewedStopped)), func(row sqlplane.Row) error {
+		var at time.Time
+		err := row.Scan((*dialect.Time)(&at))
+		if read++; p.has(at) {
+			n++
+		}
+		return err
+	})
+	return n, read == mostPreviewedStopped, err
+}
+
+// previewMissed counts the events of a period that an endpoint wants and of which it has had no attempt.
+func (es *Endpoints) previewMissed(ctx context.Context, e *endpointRow, p Period) (n int64, more bool, err error) {
+	query := `select v.type, v.created_at, (select count(*) from once_webhook_delivery d where d.endpoint = ? and d.event = v.id), (select min(a.id) from once_webhook_attempt a where a.endpoint = ? and a.event = v.id)
+ from (select id, type, created_at from once_webhook_event where tenant = ? order by id desc limit ?) v`
+	read := 0
+	var oldest time.Time
+	err = es.db.Pool().Query(ctx, es.text(query, e.id, e.id, e.Tenant, int64(mostPreviewedEvents)), func(row sqlplane.Row) error {
+		var kind string
+		var at time.Time
+		var waits int64
+		var tried *int64
+		err := row.Scan(&kind, (*dialect.Time)(&at), &waits, &tried)
+		if read++; oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+		if waits == 0 && tried == nil && p.has(at) && wants(e.types, kind) && !strings.HasPrefix(kind, ofPackage) {
+			n++
+		}
+		return err
+	})
+	return n, read == mostPreviewedEvents && !oldest.Before(p.Since), err
+}
+
+// has reports whether an event of that time is of the period.
+func (p *Period) has(at time.Time) bool {
+	return !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
+}
+
 // replayedInVain removes deliveries that an insert has replayed while the relay wrote down their outcome: the insert has waited for that, and has not seen the attempt.
 const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
@@ -126,14 +185,8 @@ func full(events []any) []any {
 // begin returns the endpoint, and between which numbers the events of the period are: above after, to last. It reads all events of the tenant that are older: that a later number has a
 // later time does not hold where a clock has jumped.
 func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e endpointRow, after, last int64, err error) {
-	if err := checkRate(p.Rate); err != nil {
-		return e, 0, 0, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if e, err = es.find(ctx, es.db.Pool(), tenant, id); err != nil {
+	if e, err = es.checkPeriod(ctx, tenant, id, p); err != nil {
 		return e, 0, 0, err
-	}
-	if !e.DisabledAt.IsZero() {
-		return e, 0, 0, ErrDisabled
 	}
 	const events = "select id from once_webhook_event where tenant = ? and created_at "
 	first, last := int64(math.MaxInt64), int64(0)
@@ -145,6 +198,17 @@ func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e
 		err = es.db.Pool().Query(ctx, es.text(events+"< ? order by id desc limit 1", tenant, es.at(p.Until)), func(row sqlplane.Row) error { return row.Scan(&last) })
 	}
 	return e, first - 1, last, err
+}
+
+// checkPeriod returns the endpoint, if it can get what is of the period.
+func (es *Endpoints) checkPeriod(ctx context.Context, tenant, id string, p *Period) (e endpointRow, err error) {
+	if err := checkRate(p.Rate); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if e, err = es.find(ctx, es.db.Pool(), tenant, id); err == nil && !e.DisabledAt.IsZero() {
+		err = ErrDisabled
+	}
+	return e, err
 }
 
 // due is when each of the deliveries of events becomes due, after others have.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
@@ -21,10 +22,12 @@ import (
 // can still be used. After a [store.Error], tx fails. On pgxstore events travel with COMMIT, without a round trip of their own, and so does the error of the
 // database. An ID that an event has had before is such an error, with [sqlplane.ErrDuplicate].
 //
+// In a handler, ctx is its context: the record of its operation then has the IDs of the events, and the events name the operation.
+//
 // Which endpoints there are is read by the statement, at the isolation of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the event.
 // No row of an endpoint is locked, but on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
 func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
-	statements, err := h.cfg.statements(ctx, h.db.Dialect(), events)
+	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.Of(ctx), events)
 	if err != nil {
 		return err
 	}
@@ -40,7 +43,7 @@ func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 
 // Declare is [Hooks.Send] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
 func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Event) error {
-	statements, err := h.cfg.statements(ctx, h.db.Dialect(), events)
+	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.OfBatch(batch), events)
 	if err != nil {
 		return err
 	}
@@ -58,7 +61,8 @@ func (h *Hooks[TX]) note() {
 	}
 }
 
-func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, events []Event) (list []store.Statement, err error) {
+// statements are those that store events. op is the operation that sends them, nil if there is none: its record names them, and they name it.
+func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current.Operation, events []Event) (list []store.Statement, err error) {
 	trace := ""
 	if c.Trace != nil {
 		trace = c.Trace(ctx)
@@ -66,23 +70,39 @@ func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, events []Ev
 	if message.CheckText("trace", trace, message.MaxText) != nil { // an event is not refused for what a tracer says
 		trace = ""
 	}
+	var by store.ID
+	if op != nil {
+		by = op.ID
+	}
+	ids := make([]string, 0, len(events))
 	for i, e := range events {
 		if strings.HasPrefix(e.Type, ofPackage) {
 			err = fmt.Errorf("the type %q begins with %q, as those of this package do. Try: another word", printable.Short(e.Type), ofPackage)
 		}
 		if err == nil {
-			list, err = c.append(list, d, e, trace)
+			e, err = c.checked(e)
+		}
+		if err == nil {
+			ids = append(ids, e.ID)
+			list, err = c.append(list, d, e, trace, by)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("webhook: event %d of %d: %w", i+1, len(events), err)
 		}
+	}
+	if op != nil {
+		op.Note(ids...)
 	}
 	return list, nil
 }
 
 // sendIn stores an event, also one of this package, with r.
 func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, e Event) error {
-	list, err := c.append(nil, d, e, "")
+	e, err := c.checked(e)
+	if err != nil {
+		return err
+	}
+	list, err := c.append(nil, d, e, "", store.ID{})
 	for _, s := range list {
 		if err == nil {
 			_, err = r.Exec(ctx, s)
@@ -91,17 +111,13 @@ func (c *Config) sendIn(ctx context.Context, r sqlplane.Runner, d sqlplane.Diale
 	return err
 }
 
-// append appends the statements that store e and its deliveries.
-func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, trace string) ([]store.Statement, error) {
-	e, err := c.checked(e)
-	if err != nil {
-		return nil, err
-	}
+// append appends the statements that store e, which has been checked, and its deliveries.
+func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, trace string, by store.ID) ([]store.Statement, error) {
 	data, err := c.seal(e.Data, dataLabel(e.ID))
 	if err != nil {
 		return nil, err
 	}
-	event := []any{e.ID, e.Tenant, e.Type, data, c.Encrypter != nil, trace}
+	event := []any{e.ID, e.Tenant, e.Type, data, c.Encrypter != nil, trace, by.Scope, by.Key}
 	var texts []any
 	for _, text := range wanting(e.Type) {
 		texts = append(texts, text)
@@ -116,12 +132,12 @@ func (c *Config) append(list []store.Statement, d sqlplane.Dialect, e Event, tra
 		texts = append(texts, e.ID)
 	}
 	return append(list,
-		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, ?, NOW)"), Args: event},
+		store.Statement{SQL: dialect.Text(d, insertEvent+"(?, ?, ?, ?, ?, ?, ?, ?, NOW)"), Args: event},
 		store.Statement{SQL: dialect.Text(d, insertDeliveries+" from once_webhook_event v join once_webhook_endpoint e on e.tenant = v.tenant where "+wanted+" and "+this), Args: texts}), nil
 }
 
 const (
-	insertEvent      = "insert into once_webhook_event (uid, tenant, type, data, encrypted, trace, created_at) values "
+	insertEvent      = "insert into once_webhook_event (uid, tenant, type, data, encrypted, trace, op_scope, op_key, created_at) values "
 	insertDeliveries = "insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select e.id, v.id, e.part, v.created_at, 0, '', v.created_at"
 )
 
@@ -133,8 +149,8 @@ func isWanted(one string, n int) string {
 // fanOut are the statements of PostgreSQL, by how many texts a type is wanted with: one statement for the event and its deliveries.
 var fanOut = func() (texts [maxSegments + 2]string) {
 	for n := range texts[1:] {
-		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
-			" from v, once_webhook_endpoint e where e.tenant = $2 and " + numbered(isWanted("strpos(e.types, ?) > 0", n+1), 7)
+		texts[n+1] = "with v as (" + dialect.Text(sqlplane.PostgreSQL, insertEvent+"(?, ?, ?, ?, ?, ?, ?, ?, NOW)") + " returning id, created_at)\n " + insertDeliveries +
+			" from v, once_webhook_endpoint e where e.tenant = $2 and " + numbered(isWanted("strpos(e.types, ?) > 0", n+1), 9)
 	}
 	return texts
 }()

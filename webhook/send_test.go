@@ -55,7 +55,7 @@ func TestOneStatement(t *testing.T) {
 	texts := map[string]bool{}
 	for n := range 2 * maxSegments {
 		kind := strings.TrimSuffix(strings.Repeat("a.", n%maxSegments+1), ".")
-		list, err := cfg.statements(t.Context(), sqlplane.PostgreSQL, []Event{{Tenant: "acme", Type: kind}})
+		list, err := cfg.statements(t.Context(), sqlplane.PostgreSQL, nil, []Event{{Tenant: "acme", Type: kind}})
 		if err != nil || len(list) != 1 || strings.Count(list[0].SQL, "$") != len(list[0].Args)+1 { // the tenant twice
 			t.Fatalf("%s: %d statements, %v: %+v", kind, len(list), err, list)
 		}
@@ -69,7 +69,7 @@ func TestOneStatement(t *testing.T) {
 // TestSendFreezes: what the caller does with the data after Send changes nothing.
 func TestSendFreezes(t *testing.T) {
 	data := []byte("before")
-	list, err := (&Config{MaxData: 10}).statements(t.Context(), sqlplane.SQLite, []Event{{Tenant: "acme", Type: "a", Data: data}})
+	list, err := (&Config{MaxData: 10}).statements(t.Context(), sqlplane.SQLite, nil, []Event{{Tenant: "acme", Type: "a", Data: data}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"html"
 	"io"
 	"net/http"
@@ -13,7 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/command"
+	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/webhook"
 )
 
 // consoleOf starts once console, and returns its address, how a page of it is read, and how it is stopped.
@@ -64,7 +68,7 @@ var (
 	twins      = regexp.MustCompile(`<code(?: class="twin")?>(once [^<]*)</code>`)
 	doLinks    = regexp.MustCompile(`href="(do\?[^"]*)"`)
 	placeLinks = regexp.MustCompile(`href="(place\?[^"]*)"`)
-	rowLinks   = regexp.MustCompile(`href="(operation\?[^"]*)"`)
+	rowLinks   = regexp.MustCompile(`href="((?:operation|saga|delivery)\?[^"]*)"`)
 )
 
 // TestConsole: once console shows what is in a database, and acts only for who has the printed address. Each of its actions has a command, with
@@ -74,6 +78,8 @@ func TestConsole(t *testing.T) {
 	db := open(t, sqliteURL(t))
 	outputData(t, db)
 	inboxData(t, db)
+	ordersOf(db).do(t, saga.ID{Tenant: "acme", Key: "order-3"}, "unknown")
+	endpoint := hookData(t, db)
 	_, read, stop := consoleOf(t, "--db", db.url)
 	defer stop()
 	if page := read("operations"); strings.Count(page, "operation?id=") < 5 || strings.Contains(page, `href="do?`) {
@@ -98,8 +104,12 @@ func TestConsole(t *testing.T) {
 	if len(help) < 11 {
 		t.Errorf("vacuous: %q", help)
 	}
-	forms := []string{"do?action=pause&topic=x", "do?action=resume&topic=x"}
-	for _, m := range rowLinks.FindAllStringSubmatch(act("operations"), -1) {
+	forms := []string{"do?action=pause&topic=x", "do?action=resume&topic=x", "do?action=webhook-recover&since=24h&endpoint=" + endpoint, "do?action=webhook-recover&missed=yes&since=24h&endpoint=" + endpoint}
+	pages := act("operations") + act("sagas") + act("endpoints") + act("endpoint?endpoint="+endpoint)
+	for _, f := range doLinks.FindAllStringSubmatch(pages, -1) {
+		forms = append(forms, html.UnescapeString(f[1]))
+	}
+	for _, m := range rowLinks.FindAllStringSubmatch(pages, -1) {
 		for _, f := range doLinks.FindAllStringSubmatch(act(html.UnescapeString(m[1])), -1) {
 			forms = append(forms, html.UnescapeString(f[1]))
 		}
@@ -120,7 +130,10 @@ func TestConsole(t *testing.T) {
 		isCommand(t, html.UnescapeString(m[1]))
 		shown[strings.Join(strings.Fields(m[1])[:3], " ")] = true
 	}
-	for _, name := range []string{"once keys forget", "once keys resolve", "once outbox pause", "once outbox resume", "once inbox skip", "once inbox start-at"} {
+	for _, name := range []string{
+		"once keys forget", "once keys resolve", "once outbox pause", "once outbox resume", "once inbox skip", "once inbox start-at",
+		"once saga retry", "once saga force", "once saga cancel", "once webhook resend", "once webhook recover", "once webhook disable",
+	} {
 		if !shown[name] {
 			t.Errorf("no form of %s in %q", name, forms)
 		}
@@ -129,6 +142,30 @@ func TestConsole(t *testing.T) {
 	if !strings.Contains(o.stderr, "loopback") {
 		t.Error(o.stderr)
 	}
+}
+
+// hookData is an endpoint with an event that has stopped, and one that it has missed.
+func hookData(t *testing.T, db opened) (endpoint string) {
+	t.Helper()
+	hooks := webhook.New(db.Store, webhook.Config{PlainSecrets: true})
+	e, _, err := hooks.Endpoints().Create(t.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.114.7/hooks", Types: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"msg_stopped", "msg_missed"} {
+		_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "acme POST /refunds", Key: id}, func(ctx context.Context, tx *sql.Tx) (string, error) {
+			return "", hooks.Send(ctx, tx, webhook.Event{ID: id, Tenant: "acme", Type: "refund.succeeded", Data: []byte("{}")})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, query := range []string{"update once_webhook_delivery set due_at = null", "delete from once_webhook_delivery where event in (select id from once_webhook_event where uid = 'msg_missed')"} {
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e.ID
 }
 
 // isCommand fails the test if a line is no command, or has a flag that the command does not have.

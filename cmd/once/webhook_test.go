@@ -105,7 +105,10 @@ func TestWebhookCommands(t *testing.T) {
 		eventually(t, func() bool { return strings.Contains(want("webhook deliveries ACME --state stopped", 0), "msg_1") })
 		want("webhook endpoints --state failing", 0, ids["acme"], "2")
 		want("webhook show ACME msg_1 -o json", 0, `"status": 500`)
-		want("webhook show ACME msg_1 --payload --key-file "+key, 0, "said by the endpoint")
+		want("webhook show ACME msg_1 --payload --key-file "+key, 0, "said by the endpoint", "payload    {}")
+		want("webhook show ACME msg_1", 0, "operation  "+once.KeyHash("msg_1")+", scope acme")
+		want("keys show msg_1 --scope acme --events", 0, "webhook "+ids["acme"], "stopped")
+		want("webhook endpoints --state open", 0, "no such endpoints")
 		want("webhook show ACME msg_9", 3, "Try: ")
 
 		want("webhook disable ACME --reason holiday --by ada", 0, "would disable", "--yes")
@@ -114,6 +117,8 @@ func TestWebhookCommands(t *testing.T) {
 		want("webhook resend ACME msg_1 --reason asked --yes", 1, "webhook enable")
 		send("acme", "msg_2") // which it misses
 		want("webhook enable ACME --reason back --by ada --yes", 0, "enabled")
+		want("webhook recover ACME --since 1h --reason mended --by ada", 0, "would send again", ": 1 event", "--yes")
+		want("webhook recover ACME --since 1h --missed --reason mended --by ada", 0, ": 1 event")
 		answer <- 200
 		want("webhook recover ACME --since 1h --reason mended --by ada --yes", 0, "1 event")
 		eventually(t, func() bool { return strings.Contains(want("webhook deliveries ACME --state delivered", 0), "msg_1") })

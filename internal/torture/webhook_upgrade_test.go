@@ -42,12 +42,12 @@ func TestWebhookUpgradeKilled(t *testing.T) {
 					if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, webhook.Migrations); err != nil {
 						t.Errorf("%s: %v", what, err)
 					}
-					if got := g.applied(t, webhook.Migrations); !strings.HasSuffix(got, "webhook 1, webhook 2, webhook 3") {
+					if got := g.applied(t, webhook.Migrations); !strings.HasSuffix(got, "webhook 1, webhook 2, webhook 3, webhook 4") {
 						t.Errorf("%s: applied: %s", what, got)
 					}
 					for query, want := range map[string]int{
 						"select count(*) from once_webhook_event where trace = ''": from, "select count(*) from once_webhook_attempt where host = ''": 0,
-						"select count(*) from once_webhook_endpoint where public_key = ''": 0,
+						"select count(*) from once_webhook_endpoint where public_key = ''": 0, "select count(*) from once_webhook_event where op_scope = '' and op_key = ''": from,
 					} {
 						if n := g.count(t, query); n != want {
 							t.Errorf("%s: %s: %d, want %d", what, query, n, want)

@@ -197,6 +197,66 @@ var consoleMutants = []Mutant{
 		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
 	},
+	{
+		Name:  "a user with tenants sees the endpoints of others",
+		Edits: []Edit{{In: "console.(*request).theEndpoint", Old: "!q.seesTenant(e.Tenant)", New: `e.Tenant == ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a user with tenants sees the sagas of others",
+		Edits: []Edit{{In: "console.(*request).theSaga", Old: "!ok || !is || !q.seesTenant(tenant)", New: "!ok || !is"}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "the list of endpoints is of any tenant",
+		Edits: []Edit{{In: "console.(*request).ofTenant", Old: "q.user.Tenants == nil", New: `q.user.Tenants == nil || q.FormValue("tenant") != ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "an operation shows the webhooks that it has sent to another tenant",
+		Edits: []Edit{{In: "console.(*request).seenEvents", Old: "!q.seesTenant(s.Tenant)", New: `s.Tenant == ""`}},
+		Tests: console("TestHooksOfTenants"),
+	},
+	{
+		Name:  "the console shows the URL of an endpoint",
+		Edits: []Edit{{In: "console.rowOf", Old: "row.Host = u.Host", New: "row.Host = u.Host + u.Path"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console shows what an endpoint has answered to a tenant",
+		Edits: []Edit{{In: "console.(*request).delivery", Old: "q.seen && q.user.Tenants == nil", New: "q.seen"}},
+		Tests: console("TestHooksHidden"),
+	},
+	{
+		Name:  "the console shows the data of a webhook that it does not audit",
+		Edits: []Edit{{In: "console.(*request).showHook", Old: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil`, New: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil && !q.seen`}},
+		Tests: console("TestHooksHidden"),
+	},
+	{
+		Name:  "the console shows what is hidden on the page of a saga",
+		Edits: []Edit{{In: "console.(*request).render", Old: "Seen: q.seen", New: `Seen: q.seen || name == "saga"`}, {In: "console.(*request).saga", Old: "body.SagaView = v.WithoutBody()", New: "_ = v.WithoutBody()"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console decides about a saga that has gone on",
+		Edits: []Edit{{In: "saga.(*deciding).hasGoneOn", Old: "p.Fence != 0 && p.Fence != rec.Fence", New: "p.Fence != 0 && p.Fence > rec.Fence"}},
+		Tests: console("TestTwoOperators"),
+	},
+	{
+		Name:  "the record of an operation does not name its webhooks",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "op.Note(ids...)", New: "_ = ids"}},
+		Tests: console("TestTrailOfWebhooks"),
+	},
+	{
+		Name:  "a webhook does not name its operation",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Tests: console("TestTrailOfWebhooks"),
+	},
+	{
+		Name:  "a page of deliveries in one state reads all of an endpoint",
+		Edits: []Edit{{In: "operate.(*Webhooks).Deliveries", Old: "Before: f.After, From: from,", New: "Before: f.After,"}},
+		Tests: console("TestManyRows"),
+	},
 }
 
 func console(test string) []Killer {

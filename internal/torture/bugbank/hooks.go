@@ -102,7 +102,7 @@ var hooksMutants = []Mutant{
 	},
 	{
 		Name:  "a webhook is stored without the trace of the call",
-		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "c.append(list, d, e, trace)", New: "c.append(list, d, e, trace[:0])"}},
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "c.append(list, d, e, trace, by)", New: "c.append(list, d, e, trace[:0], by)"}},
 		Tests: hooksOn("TestSendTrace$/^SQLite$"),
 	},
 	{

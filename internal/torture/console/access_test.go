@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,8 +29,9 @@ type deed struct {
 // deeds are all actions. resolve and cancel are made here: they need a call and a redrive.
 func (g *ground) deeds(t *testing.T) map[string]deed {
 	t.Helper()
-	return map[string]deed{
-		"forget":  {url.Values{"id": {g.operationLink(t, "operations?state=done")}}, "select count(*) from once_operation where kind = 2"},
+	all := g.deedsOfSagas(t)
+	maps.Copy(all, map[string]deed{
+		"forget":  {url.Values{"id": {g.operationLink(t, "operations?state=done")}}, "select count(*) from once_operation where kind = 2 and scope not like 'saga/%'"},
 		"pause":   {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
 		"resume":  {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_failed where next_at is not null"},
 		"skip":    {url.Values{"id": {messageID}}, "select count(*) from once_outbox where event_type = 'once.skipped'"},
@@ -37,9 +39,14 @@ func (g *ground) deeds(t *testing.T) map[string]deed {
 		"redrive": {url.Values{"uid": {letterID}}, "select count(*) from once_deadletter where redrive <> ''"},
 		"discard": {url.Values{"uid": {otherID}}, "select count(*) from once_deadletter where state = 'discarded'"},
 
-		"inbox-skip": {url.Values{"id": {g.placeLink(t, 0)}, "seq": {"2"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "' and seq = 2"},
-		"start-at":   {url.Values{"id": {g.placeLink(t, 1)}, "seq": {"7"}, "dropped": {"1"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "-2' and seq = 6 and parked = 1"},
-	}
+		"inbox-skip":      {url.Values{"id": {g.placeLink(t, 0)}, "seq": {"2"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "' and seq = 2"},
+		"start-at":        {url.Values{"id": {g.placeLink(t, 1)}, "seq": {"7"}, "dropped": {"1"}}, "select count(*) from once_inbox_position where KEY = '" + secretOrder + "-2' and seq = 6 and parked = 1"},
+		"webhook-resend":  {url.Values{"endpoint": {"ep_acme"}, "event": {"msg_done"}}, "select count(*) from once_webhook_delivery where cause = 'resend'"},
+		"webhook-recover": {url.Values{"endpoint": {"ep_acme"}, "since": {"24h"}}, "select count(*) from once_webhook_delivery where cause = 'recover'"},
+		"webhook-disable": {url.Values{"endpoint": {"ep_spare"}}, "select count(*) from once_webhook_endpoint where uid = 'ep_spare' and disabled_at is not null"},
+		"webhook-enable":  {url.Values{"endpoint": {"ep_1"}}, "select count(*) from once_webhook_endpoint where uid = 'ep_1' and disabled_at is null"},
+	})
+	return all
 }
 
 // TestActions: each action does what its command does, for an operator who gives a reason, and the audit has both.
@@ -207,7 +214,7 @@ func TestDatabaseAway(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, is := range []bool{false, true, false} {
 		away.Store(is)
-		for _, path := range []string{"/", "/operations", "/outbox", "/messages", "/deadletters", "/letters", "/audit"} {
+		for _, path := range []string{"/", "/operations", "/outbox", "/messages", "/deadletters", "/letters", "/audit", "/sagas", "/endpoints", "/endpoint?endpoint=ep_1"} {
 			p := send(t, http.MethodGet, server.URL+path, "", nil)
 			if again := strings.Contains(p.body, `http-equiv="refresh"`); is != (p.status == http.StatusServiceUnavailable) || is != again {
 				t.Errorf("%s, away: %t: %d: %s", path, is, p.status, p.body)

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv"
@@ -19,6 +19,7 @@ type clicked struct {
 	Link   string `json:"link"`
 	From   string `json:"from,omitempty"`   // in the row with this text
 	Choose string `json:"choose,omitempty"` // a field of the form
+	Press  bool   `json:"press,omitempty"`  // it is a button and no link
 	By     string `json:"by,omitempty"`     // keys: the keyboard alone; plain: without JavaScript
 
 	count string // of the rows that show that it was done
@@ -29,31 +30,21 @@ type clicked struct {
 // ONCE_SHOTS=DIR keeps pictures of the pages.
 func TestBrowser(t *testing.T) {
 	testenv.Prove(t)
-	testenv.Need(t, "node", "npm", "chromium")
-	chromium, err := testenv.Binary("chromium")
-	harness.Must(t, err)
-	dir := t.TempDir()
-	harness.Must(t, os.CopyFS(dir, os.DirFS("testdata/npm")))
-	run := func(command ...string) []byte {
-		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		cmd.Dir, cmd.Stderr = dir, os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v: %s\nTry: a network from which the npm registry can be reached", command, err, out)
-		}
-		return out
-	}
-	run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+	dir, chromium := browserDir(t)
 	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
 		g := newGround(t, kind)
 		unknown := g.operationLink(t, "operations?state=unknown")
 		done := g.operationLink(t, "operations?state=done")
 		waits, dead := g.placeLink(t, 0), g.placeLink(t, 1)
 		inbox := "inbox?consumer=" + url.QueryEscape(inboxConsumer)
+		sagas := map[string]string{}
+		for _, name := range sagaNames {
+			sagas[name] = "saga?id=" + g.sagaLink(t, "sagas?tenant=acme&name="+name)
+		}
 		actions := []clicked{
 			{Name: "pause", Page: "outbox", Link: "Pause…", By: "keys", count: "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
-			{Name: "forget", Page: "operation?id=" + done, Link: "Forget", count: "select count(*) from once_operation where kind = 2"},
-			{Name: "resolve", Page: "operation?id=" + unknown, Link: "Decide", Choose: "The call is made again", count: "select 2 - count(*) from once_operation where state = 3"},
+			{Name: "forget", Page: "operation?id=" + done, Link: "Forget", count: "select count(*) from once_operation where kind = 2 and scope not like 'saga/%'"},
+			{Name: "resolve", Page: "operation?id=" + unknown, Link: "Decide", Choose: "The call is made again", count: "select 2 - count(*) from once_operation where state = 3 and scope not like 'saga/%'"},
 			{Name: "resume", Page: "outbox", Link: "Resume", From: "mails", count: "select 1 - count(*) from once_outbox_paused where topic = 'mails'"},
 			{Name: "skip", Page: "message?id=" + messageID, Link: "Skip", count: "select count(*) from once_outbox where event_type = 'once.skipped'"},
 			{Name: "resend", Page: "message?id=" + sentID, Link: "Send again", By: "plain", count: "select count(*) from once_outbox where event_id = '" + sentID + "'"},
@@ -62,6 +53,16 @@ func TestBrowser(t *testing.T) {
 			{Name: "inbox-skip", Page: "place?id=" + waits, Link: "Skip message", count: "select count(*) from once_inbox_position where KEY = '" + secretOrder + "' and seq = 2"},
 			{Name: "start-at", Page: "place?id=" + dead, Link: "Begin at it", From: "parked-7", count: "select count(*) from once_inbox_position where KEY = '" + secretOrder + "-2' and seq = 6"},
 			{Name: "cancel", Page: "deadletters", Link: "Cancel", count: "select count(*) from once_deadletter_redrive where state = 'cancelled'"},
+			{Name: "webhook-recover", Page: "endpoint?endpoint=ep_acme", Link: "Recover…", Press: true, count: "select count(*) from once_webhook_delivery where cause = 'recover'"},
+			{Name: "webhook-resend", Page: "delivery?endpoint=ep_acme&event=msg_done", Link: "Send again…", By: "keys", count: "select count(*) from once_webhook_delivery where cause = 'resend'"},
+			{Name: "webhook-disable", Page: "endpoint?endpoint=ep_spare", Link: "Disable…", count: "select count(*) from once_webhook_endpoint where uid = 'ep_spare' and disabled_at is not null"},
+			{Name: "webhook-enable", Page: "endpoint?endpoint=ep_1", Link: "Enable…", By: "plain", count: "select count(*) from once_webhook_endpoint where uid = 'ep_1' and disabled_at is null"},
+			{Name: "saga-retry", Page: sagas["retry"], Link: "Retry…", By: "keys", count: isSaga("retry", "state = 4")},
+			{Name: "saga-force", Page: sagas["force"], Link: "Say what became of it…", Choose: "It has not happened", count: isSaga("force", "state = 4")},
+			{Name: "saga-skip", Page: sagas["skip"], Link: "Skip its undo…", count: isSaga("skip", "state = 4")},
+			{Name: "saga-cancel", Page: sagas["cancel"], Link: "Cancel…", count: isSaga("cancel", "point = 'turned'")},
+			{Name: "saga-wake", Page: sagas["wake"], Link: "Wake…", count: isSaga("wake", "fence = 2")},
+			{Name: "saga-forget", Page: sagas["forget"], Link: "Forget…", By: "plain", count: isSaga("forget", "kind = 2")},
 		}
 		shots := os.Getenv("ONCE_SHOTS")
 		if shots == "" {
@@ -75,6 +76,10 @@ func TestBrowser(t *testing.T) {
 				"deadletters": "deadletters", "letters": "letters", "letter": "letter?id=" + letterID, "audit": "audit", "help": "help", "attempts": "attempts", "endpoints": "endpoints", "blocked": "messages?state=blocked",
 				"inboxes": "inboxes", "inbox": inbox, "place": "place?id=" + waits, "place-dead": "place?id=" + dead, "inbox-skip": "do?action=inbox-skip&id=" + waits, "start-at": "do?action=start-at&seq=7&id=" + dead,
 				"pause": "do?action=pause&topic=refunds", "resolve": "do?action=resolve&id=" + unknown, "redrive": "do?action=redrive&origin=inbox", "resend": "do?action=resend&id=" + sentID,
+				"endpoint": "endpoint?endpoint=ep_acme", "stopped": "endpoint?endpoint=ep_acme&state=stopped", "disabled": "endpoint?endpoint=ep_1", "delivery": "delivery?endpoint=ep_acme&event=msg_stopped", "webhook": "event?id=msg_stopped",
+				"recover": "do?action=webhook-recover&endpoint=ep_acme&since=24h", "disable": "do?action=webhook-disable&endpoint=ep_spare",
+				"sagas": "sagas", "nosagas": "sagas?name=none", "stuck": sagas["force"], "turned": sagas["skip"], "waiting": sagas["wake"], "completed": sagas["forget"],
+				"retry": strings.Replace(sagas["retry"], "saga?", "do?action=saga-retry&", 1),
 			},
 		})
 		harness.Must(t, err)
@@ -84,7 +89,7 @@ func TestBrowser(t *testing.T) {
 			Findings, Requests, Messages, Done []string
 			Visited                            int
 		}
-		harness.Must(t, json.Unmarshal(run("node", "browse.mjs", file), &found))
+		harness.Must(t, json.Unmarshal(inDir(t, dir, "node", "browse.mjs", file), &found))
 		for _, f := range found.Findings {
 			t.Error(f)
 		}

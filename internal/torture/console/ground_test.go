@@ -23,6 +23,7 @@ import (
 	"github.com/oncelib/once/internal/torture/harness"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
@@ -31,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-var sets = []migration.Set{attemptlog.Migrations, operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, webhook.Migrations}
+var sets = []migration.Set{attemptlog.Migrations, operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, webhook.Migrations, saga.Migrations}
 
 // What stands in the fields of the rows: markup, an escape of a terminal, and what is hidden.
 const (
@@ -74,7 +75,7 @@ func newGround(t *testing.T, kind string) *ground {
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))
 	t.Cleanup(g.server.Close)
 	const operation = "insert into once_operation (scope, KEY, state, fence, claim, status, kind, head, body, since, expires_at, name) values (?, ?, ?, 1, ?, ?, 0, ?, ?, NOW, null, ?)"
-	stored := head.Encode(&store.Result{Header: []store.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Set-Cookie", Value: secretValue}}, Events: []string{messageID, sentID, goneID}})
+	stored := head.Encode(&store.Result{Header: []store.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Set-Cookie", Value: secretValue}}, Events: []string{messageID, sentID, goneID, "msg_stopped", "msg_done", "msg_other"}})
 	body := []byte(`{"amount": ` + secretBody + `, "note": "<b>"}`)
 	g.exec(t, operation, "acme POST /refunds", secretKey, int64(2), []byte{1}, int64(201), stored, body, nasty)
 	g.exec(t, operation, "acme POST /refunds", "unknown", int64(3), []byte{1}, int64(0), nil, nil, "refund")
@@ -117,8 +118,8 @@ func (g *ground) furnish(t *testing.T, body []byte) {
 		g.exec(t, `insert into once_attempt (key_hash, id, scope, at, outcome, effect, from_state, to_state, cause, attempt, runs, dropped, request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
  values (?, ?, ?, NOW, ?, 'applied', '', '', ?, 1, 1, 0, ?, ?, ?, 0, 0, 0, 0, 0)`, once.KeyHash(secretKey), []byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, "acme POST /refunds", outcome, "x", nasty, nasty, nasty)
 	}
-	g.exec(t, `insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at, disabled_by, created_at, version)
- values ('ep_1', 1, ?, ?, ' * ', ?, ?, ?, ?, ?, 0, 0, NOW, ?, NOW, 1)`, nasty, "https://hooks.example/"+secretValue, nasty, []byte{}, []byte("secret"), false, false, "person")
+	g.furnishHooks(t, body)
+	g.furnishSagas(t)
 }
 
 const (
@@ -201,7 +202,7 @@ func crawl(t *testing.T, base, user string) map[string]page {
 	t.Helper()
 	seen, todo := map[string]page{}, []string{base}
 	for len(todo) > 0 {
-		if len(seen) > 200 {
+		if len(seen) > 500 {
 			t.Fatalf("the links do not end: %s", todo[0])
 		}
 		at := todo[0]
@@ -217,7 +218,7 @@ func crawl(t *testing.T, base, user string) map[string]page {
 			to, err := from.Parse(html.UnescapeString(m[1]))
 			harness.Must(t, err)
 			to.Fragment = ""
-			if strings.HasSuffix(to.Path, "/find") || strings.HasSuffix(to.Path, "/show") || strings.HasSuffix(to.Path, "/do") && to.RawQuery == "" {
+			if strings.HasSuffix(to.Path, "/find") || strings.HasSuffix(to.Path, "/show") || (strings.HasSuffix(to.Path, "/do") || strings.HasSuffix(to.Path, "/endpoint")) && to.RawQuery == "" {
 				continue // of forms that are sent
 			}
 			todo = append(todo, to.String())
@@ -234,6 +235,16 @@ func (g *ground) placeLink(t *testing.T, n int) string {
 		t.Fatalf("%d keys wait", len(m))
 	}
 	return m[n][1]
+}
+
+// sagaLink returns the link of the first saga in a list.
+func (g *ground) sagaLink(t *testing.T, list string) string {
+	t.Helper()
+	m := regexp.MustCompile(`saga\?id=([A-Za-z0-9_-]+)`).FindStringSubmatch(g.get(t, "ada", list).body)
+	if m == nil {
+		t.Fatalf("no saga in %s", list)
+	}
+	return m[1]
 }
 
 // operationLink returns the link of the operation in a list.

@@ -76,7 +76,7 @@ func (n node) read() (rows float64) {
 }
 
 // TestManyRows: no page reads more than a bounded number of rows, and the overview fewer than 2,000, with 1,000,000 operations, 100,000
-// messages that wait, 100,000 that are kept, 100,000 dead letters and 100,000 keys of an inbox that wait: each bound is far below. A form that has not
+// messages that wait, 100,000 that are kept, 100,000 dead letters, 100,000 keys of an inbox that wait, 100,000 webhooks that have stopped at one endpoint and 100,000 sagas: each bound is far below. A form that has not
 // counted all dead letters says so, and does what it says with all of them. The first page with all that it loads has less than 60 kB.
 func TestManyRows(t *testing.T) {
 	testenv.Prove(t)
@@ -109,8 +109,12 @@ func TestManyRows(t *testing.T) {
 		`insert into once_attempt (key_hash, id, scope, at, outcome, effect, from_state, to_state, cause, attempt, runs, dropped, request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
  select lpad(i::text, 16, '0'), decode(lpad(to_hex(i), 32, '0'), 'hex'), 's', now() - i * interval '1 ms', case when i % 4 = 0 then 'replayed' else 'executed' end, 'applied', '', '', '', 1, 1, 0, '', '', '', 0, 0, 0, 0, 0 from generate_series(1, 100000) i`,
 		`insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at, disabled_by, created_at, version)
- select 'ep_' || lpad(i::text, 8, '0'), i % 64, 't', 'https://example.com', ' * ', '', '', '', false, false, 0, 0, case when i % 10 = 0 then now() end, '', now(), 1 from generate_series(1, 10000) i`,
+ select 'ep_' || lpad(i::text, 8, '0'), i % 64, 't' || i % 20, 'https://example.com', ' * ', '', '', '', false, false, 0, 0, case when i % 10 = 0 then now() end, '', now(), 1 from generate_series(1, 10000) i`,
 		`insert into once_webhook_state (endpoint, part, failures, failing_since, circuit_until, told) select id, part, 1, now(), now() + interval '1 hour', 0 from once_webhook_endpoint where id % 3 = 0`,
+		`insert into once_webhook_event (uid, tenant, type, data, encrypted, trace, created_at) select 'msg_' || i, 't1', 'a.b', '', false, '', now() from generate_series(1, 100000) i`,
+		`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select (select id from once_webhook_endpoint where uid = 'ep_00000001'), id, 1, case when id % 1000 = 0 then now() end, 9, '', created_at from once_webhook_event`,
+		`insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host) select endpoint, event, now(), 1, 500, '', 0, '', false, '', '' from once_webhook_delivery`,
+		`insert into once_operation (scope, key, state, claim, since, expires_at, name, data) select 'saga/tenant' || i % 50, 'k' || i, case when i % 100 = 0 then 3 else 2 end, '\x01', now(), null, 'saga' || i % 3, convert_to('{"definition":"d","steps":[{"name":"a","state":"done"}]}', 'UTF8') from generate_series(1, 100000) i`,
 		`insert into once_deadletter (uid, origin, consumer, source, event_id, payload_hash, topic, key, seq, event_type, headers, payload, encrypted, trace, created_at, class, error, cause, attempts, first_failed_at, dead_at, state, redrive, redrive_at, resolved_at, reason)
  select lpad(i::text, 36, '0'), 'inbox', 'orders', 's', i::text, '\x01', 't', 'k', 0, 't', '', '', false, '', null, 'permanent', 'e', 'cause ' || i % 9, 1, now(), now(), 'dead', '', null, null, '' from generate_series(1, 100000) i`,
 		"analyze",
@@ -134,6 +138,10 @@ func TestManyRows(t *testing.T) {
 	_, first, _ = strings.Cut(send(t, http.MethodGet, server.URL+"/inbox?consumer=ledger", "", nil).body, `<a href="place?`)
 	place := links.FindStringSubmatch(`<a href="place?` + first)[1]
 	_, id, _ := strings.Cut(place, "id=")
+	list = send(t, http.MethodGet, server.URL+"/sagas?state=stuck", "", nil)
+	_, first, _ = strings.Cut(list.body, `<a href="saga?`)
+	stuck := links.FindStringSubmatch(`<a href="saga?` + first)[1]
+	const hook = "endpoint?endpoint=ep_00000001"
 	var whole bytes.Buffer
 	packed := gzip.NewWriter(&whole)
 	for _, path := range []string{"", "console.css", "console.js"} {
@@ -147,10 +155,13 @@ func TestManyRows(t *testing.T) {
 	for path, most := range map[string]float64{
 		"": 2000, "operations": 4500, "operations?state=unknown": 4500, "operations?state=done": 4500, "operations?state=expired": 4500, "operations?name=none": 4500, "operations?since=1h&scope=tenant7": 4500,
 		"operations?hash=0123456789abcdef": 4500, found: 3500, one: 50, caused: 80, "outbox": 2000, "messages?topic=topic3": 3500, "messages?state=stopped": 500, "messages?state=failing": 3500, "messages?state=blocked": 2000, "messages?state=blocked&topic=topic3": 2000, "messages?state=delivered": 3500, "messages?topic=none": 3500, "messages": 3500,
-		"message?id=" + messageID: 50, "message?id=" + sentID: 50, "event?id=" + messageID: 50, "event?id=" + goneID: 50, "do?action=resend&id=" + sentID: 50, "do?action=pause&topic=topic1": 50, "attempts": 1100, "attempts?outcome=conflict": 1100, "endpoints": 300, "endpoints?state=failing": 600,
+		"message?id=" + messageID: 50, "message?id=" + sentID: 50, "event?id=" + messageID: 50, "event?id=" + goneID: 50, "do?action=resend&id=" + sentID: 50, "do?action=pause&topic=topic1": 50, "attempts": 1100, "attempts?outcome=conflict": 1100, "endpoints": 300, "endpoints?state=failing": 2600, "endpoints?state=disabled": 3000, "endpoints?state=open": 2600, "endpoints?state=active&tenant=none": 20, "endpoints?tenant=t1": 2500,
 		"letter?id=" + strings.Repeat("0", 35) + "7": 20, "do?action=discard&origin=inbox&cause=cause+3": 10_100, "do?action=redrive&origin=inbox&cause=cause+3": 10_100, "do?action=discard&cause=none": 10_100,
 		"inboxes": 2000, "inbox?consumer=orders": 1600, "inbox?consumer=orders&after=50": 1600, place: 150, "do?action=inbox-skip&id=" + id: 50, "do?action=start-at&seq=40000&id=" + id: 10_100,
 		"deadletters": 5500, "letters": 100, "letters?cause=cause+3": 4100, "letters?cause=none": 4100, "audit": 100, "help": 10,
+		hook: 800, hook + "&state=stopped": 5000, hook + "&state=waiting": 5000, hook + "&state=delivered": 8500, hook + "&state=delivered&after=msg_50000": 8500, "delivery?endpoint=ep_00000001&event=msg_777": 50, "event?id=msg_777": 2500,
+		"do?action=webhook-resend&endpoint=ep_00000001&event=msg_777": 50, "do?action=webhook-recover&since=1h&endpoint=ep_00000001": 10_100, "do?action=webhook-disable&endpoint=ep_00000001": 20,
+		"sagas": 2500, "sagas?state=stuck": 4500, "sagas?state=waiting": 4500, "sagas?state=completed": 4500, "sagas?name=none": 4500, "sagas?tenant=tenant7&state=stuck": 4500, "sagas?since=1h": 4500, stuck: 50,
 	} {
 		trace.take()
 		p := send(t, http.MethodGet, server.URL+"/"+path, "", nil)

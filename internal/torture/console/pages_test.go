@@ -43,13 +43,17 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/event", "/attempts", "/endpoints", "/inboxes", "/inbox", "/place", "/audit", "/help", "/do", "/console.css", "/console.js"}
+		want := []string{
+			"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/event", "/attempts", "/endpoints", "/endpoint", "/delivery", "/sagas", "/saga", "/inboxes", "/inbox", "/place",
+			"/audit", "/help", "/do", "/console.css", "/console.js",
+		}
 		for _, path := range want {
 			if !kinds[path] {
 				t.Errorf("no link leads to %s, only to %q", path, slices.Sorted(maps.Keys(kinds)))
 			}
 		}
-		for _, form := range []url.Values{{"what": {"operation"}, "id": {g.operationLink(t, "operations?state=done")}}, {"what": {"message"}, "id": {messageID}}, {"what": {"letter"}, "id": {letterID}}} {
+		for _, form := range []url.Values{{"what": {"operation"}, "id": {g.operationLink(t, "operations?state=done")}}, {"what": {"message"}, "id": {messageID}}, {"what": {"letter"}, "id": {letterID}},
+			{"what": {"endpoint"}, "endpoint": {"ep_1"}}, {"what": {"delivery"}, "endpoint": {"ep_acme"}, "event": {"msg_stopped"}}, {"what": {"saga"}, "id": {g.sagaLink(t, "sagas?tenant=acme&name=force")}}} {
 			p := g.post(t, "ada", "show", form)
 			if p.status != http.StatusOK || strings.Contains(p.body, "<script>") || strings.Contains(p.body, "<b>\"") || strings.Contains(p.body, "\x1b") {
 				t.Errorf("%v: %d: %s", form, p.status, p.body)
@@ -155,11 +159,13 @@ func TestTenants(t *testing.T) {
 		if n == 0 {
 			t.Error("vacuous")
 		}
-		other, place := g.operationLink(t, "operations?scope=globex"), g.placeLink(t, 0)
+		other, place, saga := g.operationLink(t, "operations?scope=globex"), g.placeLink(t, 0), g.sagaLink(t, "sagas?tenant=globex")
 		for _, path := range []string{
 			"operation?id=" + other, "do?action=resolve&id=" + other, "do?action=forget&id=" + other, "operations?tenant=globex", "outbox", "messages", "message?id=" + messageID,
-			"deadletters", "letters", "letter?id=" + letterID, "audit", "attempts", "endpoints", "event", "event?id=" + messageID, "inboxes", "inbox?consumer=" + url.QueryEscape(inboxConsumer), "place?id=" + place,
-			"do?action=inbox-skip&id=" + place, "do?action=start-at&id=" + place, "do?action=start-at&seq=7&id=" + place, "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=resend&id=" + sentID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
+			"deadletters", "letters", "letter?id=" + letterID, "audit", "attempts", "event", "endpoints?tenant=globex", "sagas?tenant=globex", "endpoint?endpoint=ep_other", "endpoint?endpoint=ep_1", "delivery?endpoint=ep_other&event=msg_other", "delivery?endpoint=ep_acme&event=msg_other",
+			"saga?id=" + saga, "saga?id=" + other, "do?action=saga-retry&id=" + saga, "do?action=webhook-enable&endpoint=ep_1", "do?action=webhook-resend&endpoint=ep_other&event=msg_other", "do?action=webhook-recover&since=24h&endpoint=ep_other", "event?id=msg_stopped",
+			"inboxes", "inbox?consumer=" + url.QueryEscape(inboxConsumer), "place?id=" + place, "do?action=inbox-skip&id=" + place, "do?action=start-at&id=" + place, "do?action=start-at&seq=7&id=" + place,
+			"event?id=" + messageID, "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=resend&id=" + sentID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
 		} {
 			if p := g.get(t, "acme", path); p.status != http.StatusNotFound || strings.Contains(p.body, "globex") {
 				t.Errorf("%s: %d: %s", path, p.status, p.body)
@@ -168,14 +174,16 @@ func TestTenants(t *testing.T) {
 		for _, form := range []url.Values{
 			{"action": {"pause"}, "topic": {"refunds"}}, {"action": {"skip"}, "id": {messageID}}, {"action": {"discard"}, "origin": {"inbox"}}, {"action": {"redrive"}, "origin": {"inbox"}},
 			{"action": {"resolve"}, "id": {other}, "way": {"run-again"}}, {"action": {"inbox-skip"}, "id": {place}, "seq": {"2"}}, {"action": {"start-at"}, "id": {place}, "seq": {"4"}, "dropped": {"1"}},
+			{"action": {"saga-retry"}, "id": {saga}, "fence": {"1"}}, {"action": {"webhook-disable"}, "endpoint": {"ep_other"}},
+			{"action": {"webhook-resend"}, "endpoint": {"ep_acme"}, "event": {"msg_other"}},
 		} {
 			form.Set("reason", "because")
 			if p := g.post(t, "acme", "do", form); p.status != http.StatusNotFound {
 				t.Errorf("%v: %d: %s", form, p.status, p.body)
 			}
 		}
-		for what, id := range map[string]string{"message": letterID, "letter": letterID, "place": place} {
-			if p := g.post(t, "acme", "show", url.Values{"what": {what}, "id": {id}}); p.status != http.StatusNotFound {
+		for what, id := range map[string]string{"message": letterID, "letter": letterID, "place": place, "saga": saga, "endpoint": letterID, "delivery": letterID} {
+			if p := g.post(t, "acme", "show", url.Values{"what": {what}, "id": {id}, "endpoint": {"ep_other"}, "event": {"msg_other"}}); p.status != http.StatusNotFound {
 				t.Errorf("%s: %d", what, p.status)
 			}
 		}

@@ -23,7 +23,7 @@ func TestTrailOfSteps(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		d := harness.Migrated(t, kind, append(sets, saga.Migrations))
+		d := harness.Migrated(t, kind, sets)
 		if kind == harness.Pgx {
 			s, _ := harness.OpenPgx(t, d)
 			followSteps(t, s)

@@ -103,7 +103,9 @@ func (g *ground) uses(t *testing.T, hooks *webhook.Hooks[pgx.Tx], what string) e
 	case "recover":
 		_, err := es.Recover(ctx, tenant, id, period)
 		_, again := es.Replay(ctx, tenant, id, period)
-		return errors.Join(err, again)
+		_, _, stopped := es.Preview(ctx, tenant, id, period, false)
+		_, _, missed := es.Preview(ctx, tenant, id, period, true)
+		return errors.Join(err, again, stopped, missed)
 	}
 	_, err := hooks.Sweep(ctx)
 	return err

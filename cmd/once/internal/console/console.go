@@ -24,10 +24,10 @@ import (
 var Noun = cli.Alone(entry, cli.GroupOperate)
 
 var entry = cli.Entry{
-	Name: "console", Brief: "web pages of operations, outbox and dead letters",
+	Name: "console", Brief: "web pages of operations, outbox, dead letters, sagas and webhooks",
 	Help: `Serves the pages of package console, beside a service in any language: how a database stands, each
-operation with its timeline, the outbox by topic, what the keys of inboxes wait for, dead letters by cause, and the
-audit.
+operation with its timeline, the outbox by topic, what the keys of inboxes wait for, dead letters by cause,
+sagas, webhooks, and the audit.
 
 The pages read only. With --act they also do what the commands do, with a reason that is in the
 audit: decide, redrive or skip, for example. The page Help lists all of it. The address that is printed

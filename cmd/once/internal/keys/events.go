@@ -44,7 +44,7 @@ func printTrail(out io.Writer, t operate.Trail) error {
 		return err
 	}
 	if len(t.Events) == 0 {
-		_, err := fmt.Fprint(out, "\nThe operation has added no event to an outbox.\n")
+		_, err := fmt.Fprint(out, "\nThe operation has added no event to an outbox, and sent no webhook.\n")
 		return err
 	}
 	fmt.Fprint(w, "\nEVENT\tTOPIC\tTYPE\tSTATE\tFAILED\tBY\n")
@@ -53,6 +53,12 @@ func printTrail(out io.Writer, t operate.Trail) error {
 		for _, s := range e.Inbox {
 			fmt.Fprintf(w, "  inbox %s\t\t\t%s\t\t\n", words.Shown(s.Consumer), s.State)
 		}
+		if e.Sent == nil {
+			continue
+		}
+		for _, d := range e.Sent.Deliveries {
+			fmt.Fprintf(w, "  webhook %s\t\t\t%s\t%d\t\n", d.Endpoint, d.State, d.Failures)
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -60,6 +66,6 @@ func printTrail(out io.Writer, t operate.Trail) error {
 	if t.Cut {
 		fmt.Fprint(out, "The operation may have added more: its record names the first 64.\n")
 	}
-	_, err := fmt.Fprintf(out, "\nTry: once outbox show ID, while an event waits or is kept; once inbox show ID, in the database of a consumer\n")
+	_, err := fmt.Fprintf(out, "\nTry: once outbox show ID, while an event waits or is kept; once inbox show ID, in the database of a consumer; once webhook show ENDPOINT ID\n")
 	return err
 }

@@ -89,7 +89,7 @@ func printView(w io.Writer, v operate.SagaView) error {
 		line("tenant", "%s", words.Shown(v.Tenant))
 	}
 	line("saga", "%s", words.OrDash(v.Definition))
-	line("state", "%s: %s", v.State, meaning(v))
+	line("state", "%s: %s", v.State, v.Meaning())
 	if p.Turned != "" {
 		line("turned", "because of %s: what has taken effect is undone", words.Shown(p.Turned))
 	}
@@ -155,46 +155,21 @@ func shownBody(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// meaning says what a state means to a person who was woken up by it.
-func meaning(v operate.SagaView) string {
-	switch v.State {
-	case saga.StateRunning:
-		if v.LeaseUntil != nil && !v.LeaseUntil.After(v.Now) {
-			return "its node has died; another one that has this definition takes it over"
-		}
-		return "a node works on it"
-	case saga.StateWaiting:
-		return "a node that has this definition goes on with it when it is due"
-	case saga.StateStuck:
-		return words.Shown(v.Progress.Stuck)
-	case saga.StateCompleted:
-		return "all its steps have taken effect"
-	case saga.StateCompensated:
-		return "what had taken effect and has an undo is undone"
-	case saga.StateForgotten:
-		return "it has ended, and what was stored of it is forgotten"
-	case operate.StateExpired:
-		return "its record is over: another saga can be started under this key"
-	}
-	return "not known to this release"
-}
-
 // advice is what a person can decide about a saga that is stuck.
 func advice(v operate.SagaView) (try []string) {
 	if v.State != saga.StateStuck {
 		return nil
 	}
-	try = append(try, "retry "+named(v.Saga))
-	for _, s := range v.Progress.Steps {
-		switch {
-		case s.State == "calling":
-			try = append(try, fmt.Sprintf("force %s --step %s --value JSON", named(v.Saga), words.Quoted(s.Step)), fmt.Sprintf("force %s --step %s --not-made", named(v.Saga), words.Quoted(s.Step)))
-		case s.State == "done" && v.Progress.Turned != "":
-			try = append(try, fmt.Sprintf("skip %s --step %s", named(v.Saga), words.Quoted(s.Step)))
+	for _, d := range v.Choices() {
+		about := string(d.Action) + " " + named(v.Saga)
+		if d.Step != "" {
+			about += " --step " + words.Quoted(d.Step)
 		}
-	}
-	if v.Progress.Turned == "" && v.Progress.Pivot == "" {
-		try = append(try, "cancel "+named(v.Saga))
+		if d.Action == saga.ActionForce {
+			try = append(try, about+" --value JSON", about+" --not-made")
+			continue
+		}
+		try = append(try, about)
 	}
 	return try
 }

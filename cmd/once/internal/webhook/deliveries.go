@@ -80,8 +80,9 @@ func lastAnswer(a *operate.DeliveryAttempt) string {
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "the attempts to deliver an event to an endpoint",
-	Help: `Prints what has become of an event at an endpoint, and each attempt: its status, or why there was no answer, how long it
-took, and with --payload the beginning of the answer, for which a service that encrypts needs --key-file as well.`,
+	Help: `Prints what has become of an event at an endpoint, the operation that has sent it, and each attempt: its status, or why
+there was no answer, and how long it took. With --payload it prints the data of the event and the beginning of each answer,
+for which a service that encrypts needs --key-file as well.`,
 	Make: func() cli.Runner { return new(show) },
 }
 
@@ -95,6 +96,7 @@ func (c *show) Flags(fs *pflag.FlagSet) { c.flags.Flags(fs) }
 type shown struct {
 	operate.Delivery
 
+	Payload  []byte                    `json:"payload,omitempty"` // the data of the event; base64
 	Attempts []operate.DeliveryAttempt `json:"attempts"`
 }
 
@@ -115,25 +117,36 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err != nil {
 		return refused(db, "read", err)
 	}
-	if !c.flags.Payload {
+	var payload []byte
+	if c.flags.Payload {
+		if payload, err = db.Hooks.Data(ctx, args[0], args[1]); err != nil {
+			return refused(db, "read", err)
+		}
+	} else {
 		for i := range attempts {
 			attempts[i].Answer = ""
 		}
 	}
 	if c.flags.Output != cli.Table {
-		return cli.WriteJSON(m.Stdout, c.flags.Output, shown{d, attempts})
+		return cli.WriteJSON(m.Stdout, c.flags.Output, shown{d, payload, attempts})
 	}
-	return printDelivery(m.Stdout, d, attempts)
+	return printDelivery(m.Stdout, shown{d, payload, attempts})
 }
 
-func printDelivery(w io.Writer, d operate.Delivery, attempts []operate.DeliveryAttempt) error {
+func printDelivery(w io.Writer, d shown) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "event\t%s\ntype\t%s\nstate\t%s\nsent at\t%s\n", d.Event, d.Type, d.State, words.Time(d.CreatedAt))
 	if d.DueAt != nil {
 		fmt.Fprintf(t, "due at\t%s\n", words.Time(*d.DueAt))
 	}
+	if op := d.Operation; op != nil {
+		fmt.Fprintf(t, "operation\t%s, scope %s\n", op.KeyHash, words.Shown(op.Scope))
+	}
+	if d.Payload != nil {
+		fmt.Fprintf(t, "payload\t%s\n", words.Shown(string(d.Payload)))
+	}
 	fmt.Fprint(t, "\nAT\tANSWER\tTOOK\tBYTES\tCAUSE\n")
-	for _, a := range attempts {
+	for _, a := range d.Attempts {
 		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%d\t%s\n", words.Time(a.At), lastAnswer(&a), a.Seconds, a.Bytes, words.OrDash(a.Cause))
 		if a.Answer != "" {
 			fmt.Fprintf(t, "\t%s\n", words.Shown(a.Answer))

@@ -19,7 +19,8 @@ import (
 var endpointsEntry = cli.Entry{
 	Name: "webhook endpoints", Brief: "where webhooks are sent, and how each endpoint is doing",
 	Help: `Lists the endpoints of all tenants. --state failing lists those whose last attempt has failed: FAILURES is how many
-in a row, and SINCE when the first of them was. DUE SINCE is since when the oldest delivery waits whose time has come. An
+in a row, and SINCE when the first of them was. --state open lists those to which nothing is sent for a while because of
+that. DUE SINCE is since when the oldest delivery waits whose time has come. An
 endpoint that fails for long is disabled; nothing of what waits for it is lost. PUBLIC KEY is with which receivers verify
 an endpoint that signs with a private key.`,
 	Make: func() cli.Runner { return new(endpoints) },
@@ -33,7 +34,7 @@ type endpoints struct {
 
 func (c *endpoints) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: active, failing or disabled")
+	fs.StringVar(&c.filter.State, "state", "", "only in this `STATE`: active, failing, open or disabled")
 	fs.StringVar(&c.filter.Tenant, "tenant", "", "only of this `TENANT`")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)
@@ -44,9 +45,9 @@ func (c *endpoints) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return err
 	}
 	switch c.filter.State {
-	case "", operate.EndpointActive, operate.EndpointFailing, operate.EndpointDisabled:
+	case "", operate.EndpointActive, operate.EndpointFailing, operate.EndpointOpen, operate.EndpointDisabled:
 	default:
-		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state active, failing or disabled")
+		return cli.Usage(fmt.Sprintf("there is no state %q", c.filter.State), "--state active, failing, open or disabled")
 	}
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

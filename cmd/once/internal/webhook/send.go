@@ -23,6 +23,7 @@ type change struct {
 	would string // what it would do to an endpoint, and has done to it
 	did   string
 	do    func(ctx context.Context, db *cli.DB, by operate.By, args []string) (detail string, err error)
+	count func(ctx context.Context, db *cli.DB, args []string) (detail string, err error) // how many it would do it to; nil: one
 	flags func(fs *pflag.FlagSet)
 }
 
@@ -53,7 +54,13 @@ func (c *change) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	name := fmt.Sprintf("%s of %s (%s)", e.ID, words.Shown(e.Tenant), words.Shown(e.URL))
 	if !c.yes {
-		fmt.Fprintf(m.Stdout, "would %s %s\n", c.would, name)
+		detail := ""
+		if c.count != nil {
+			if detail, err = c.count(ctx, db, args); err != nil {
+				return refused(db, "read", err)
+			}
+		}
+		fmt.Fprintf(m.Stdout, "would %s %s%s\n", c.would, name, detail)
 		return m.Preview("--yes")
 	}
 	detail, err := c.do(ctx, db, c.by, args)
@@ -117,6 +124,13 @@ func newRecover() *change {
 	var between cli.Between
 	var rate float64
 	var missed bool
+	period := func(ctx context.Context, db *cli.DB) (p webhook.Period, err error) {
+		p.Rate = rate
+		if _, err = between.Read(ctx, db, &p.Since, &p.Until); err == nil && p.Since.IsZero() {
+			err = cli.Usage("since when?", try)
+		}
+		return p, err
+	}
 	return &change{
 		args: 1, try: try, would: "send again to", did: "sent again to",
 		flags: func(fs *pflag.FlagSet) {
@@ -124,13 +138,18 @@ func newRecover() *change {
 			fs.Float64Var(&rate, "rate", 0, "at most so many become due in a second (default: all at once)")
 			fs.BoolVar(&missed, "missed", false, "those that it has had no attempt of")
 		},
-		do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
-			p := webhook.Period{Rate: rate}
-			if _, err := between.Read(ctx, db, &p.Since, &p.Until); err != nil {
+		count: func(ctx context.Context, db *cli.DB, args []string) (string, error) {
+			p, err := period(ctx, db)
+			if err != nil {
 				return "", err
 			}
-			if p.Since.IsZero() {
-				return "", cli.Usage("since when?", try)
+			n, more, err := db.Hooks.Preview(ctx, args[0], p, missed)
+			return ": " + words.Count(int(n), "event") + words.Either(more, ", or more", ""), err
+		},
+		do: func(ctx context.Context, db *cli.DB, by operate.By, args []string) (string, error) {
+			p, err := period(ctx, db)
+			if err != nil {
+				return "", err
 			}
 			send := db.Hooks.Recover
 			if missed {

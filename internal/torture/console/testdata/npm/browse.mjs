@@ -43,10 +43,10 @@ async function look() {
 }
 
 // act clicks an action through: from its page to its form, and presses the button.
-async function act(page, { name, page: path, link, choose, from }) {
+async function act(page, { name, page: path, link, choose, from, press }) {
   await page.goto(at(path));
   const row = from ? page.locator("tr", { hasText: from }) : page.locator("main");
-  await row.getByRole("link", { name: link }).first().click();
+  await row.getByRole(press ? "button" : "link", { name: link }).first().click();
   if (choose) await page.getByLabel(choose).check();
   await page.getByLabel("Reason, for the audit").fill("by a browser: " + name);
   await page.locator("form.do button").click();
@@ -125,7 +125,18 @@ async function move() {
   await page.context().close();
 }
 
+// draw makes a picture of one page in each scheme.
+async function draw() {
+  for (const [colorScheme, path] of Object.entries(plan.pictures ?? {})) {
+    const page = await open({ colorScheme, viewport: { width: 1180, height: 900 } });
+    await page.goto(at(plan.picture));
+    await page.screenshot({ path });
+    await page.context().close();
+  }
+}
+
 try {
+  await draw();
   if (plan.look) await look();
   const page = await open({ viewport: { width: 1280, height: 800 } });
   for (const a of plan.actions) {
@@ -138,7 +149,7 @@ try {
       await page.screenshot({ path: `${plan.shots}/failed-${a.name}.png`, fullPage: true });
     }
   }
-  await move();
+  if (!plan.still) await move();
 } catch (e) {
   found.findings.push(String(e.stack));
 }

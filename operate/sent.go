@@ -1,0 +1,202 @@
+package operate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/webhook"
+)
+
+// Sent is an event as a webhook: to which endpoints it is sent, and what has become of that.
+type Sent struct {
+	Tenant     string         `json:"tenant"`
+	Deliveries []SentDelivery `json:"deliveries"`
+	Cut        bool           `json:"deliveries_cut,omitempty"` // there may be more
+}
+
+// SentDelivery is the delivery of an event to one endpoint.
+type SentDelivery struct {
+	Endpoint string `json:"endpoint"`
+
+	Delivery
+}
+
+// mostSent is how many pairs of an event and an endpoint of its tenant are looked up for one page.
+const mostSent = 1000
+
+// sent is an event of package webhook.
+type sent struct {
+	Sent
+
+	typ  string
+	at   time.Time
+	from *OperationName
+}
+
+// sentOf returns what was sent to endpoints of the events with these IDs. Each question names the numbers that it is about, so that it is answered by an index
+// whatever the planner expects: the events with the endpoints of their tenants, what waits, the numbers of the last attempts, and these.
+func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, error) {
+	l := &sentLook{of: map[string]*sent{}, pairs: map[pair]*SentDelivery{}}
+	err := w.sentPairs(ctx, l, ids)
+	if sqlguard.IsMissing(err) {
+		return nil, nil //nolint:nilnil // no webhooks are sent
+	}
+	if err == nil && len(l.order) > 0 {
+		err = w.sentWaiting(ctx, l)
+	}
+	if err == nil && len(l.order) > 0 {
+		err = w.sentLast(ctx, l)
+	}
+	for _, p := range l.order {
+		if d := l.pairs[p]; d.State != "" { // else it is not for this endpoint
+			s := l.of[d.Event]
+			s.Deliveries = append(s.Deliveries, *d)
+		}
+	}
+	return l.of, err
+}
+
+// pair is the numbers of an endpoint and an event.
+type pair struct{ endpoint, event int64 }
+
+// sentLook is what sentOf has found so far.
+type sentLook struct {
+	of    map[string]*sent
+	pairs map[pair]*SentDelivery
+	order []pair
+}
+
+// among is the condition that a row is of one of the pairs, or of another one of their endpoints and events.
+func (l *sentLook) among() (text string, args []any) {
+	endpoints, events := map[int64]bool{}, map[int64]bool{}
+	for _, p := range l.order {
+		endpoints[p.endpoint], events[p.event] = true, true
+	}
+	for _, column := range []struct {
+		name string
+		of   map[int64]bool
+	}{{"endpoint", endpoints}, {"event", events}} {
+		text += column.name + " in (?" + strings.Repeat(", ?", len(column.of)-1) + ") and "
+		for _, n := range slices.Sorted(maps.Keys(column.of)) {
+			args = append(args, n)
+		}
+	}
+	return strings.TrimSuffix(text, " and "), args
+}
+
+// sentPairs reads the events, and the endpoints of their tenants.
+func (w *Webhooks) sentPairs(ctx context.Context, l *sentLook, ids []string) error {
+	args := make([]any, 0, len(ids)+1)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	read := 0
+	query := `select v.id, v.uid, v.tenant, v.type, v.created_at, v.op_scope, v.op_key, e.id, e.uid from once_webhook_event v
+ left join once_webhook_endpoint e on e.tenant = v.tenant and e.deleted_at is null where v.uid in (?` + strings.Repeat(", ?", len(ids)-1) + `) order by v.id, e.id limit ?`
+	err := w.db.Pool().Query(ctx, statement(w.db, query, append(args, int64(mostSent))...), func(row sqlplane.Row) error {
+		read++
+		var p pair
+		var uid, scope, key string
+		var one sent
+		var number *int64
+		var endpoint *string
+		if err := row.Scan(&p.event, &uid, &one.Tenant, &one.typ, (*dialect.Time)(&one.at), &scope, &key, &number, &endpoint); err != nil {
+			return err
+		}
+		if l.of[uid] == nil {
+			one.Deliveries, one.at = []SentDelivery{}, utc(one.at)
+			if key != "" {
+				one.from = &OperationName{scope, key, keyname.Hashes(key)[0]}
+			}
+			l.of[uid] = &one
+		}
+		if number != nil {
+			p.endpoint = *number
+			l.order = append(l.order, p)
+			l.pairs[p] = &SentDelivery{*endpoint, Delivery{Event: uid, Type: one.typ, CreatedAt: shown(one.at)}}
+		}
+		return nil
+	})
+	for _, s := range l.of {
+		s.Cut = read == mostSent
+	}
+	return err
+}
+
+// sentWaiting reads the deliveries that wait for their time, or for a person.
+func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
+	among, args := l.among()
+	return w.db.Pool().Query(ctx, statement(w.db, "select endpoint, event, due_at, attempts from once_webhook_delivery where "+among, args...), func(row sqlplane.Row) error {
+		var p pair
+		var due time.Time
+		var failures int64
+		err := row.Scan(&p.endpoint, &p.event, (*dialect.Time)(&due), &failures)
+		if d := l.pairs[p]; err == nil && d != nil {
+			d.State, d.DueAt, d.Failures = string(webhook.DeliveryWaiting), shownOrNil(due), int(failures)
+			if due.IsZero() {
+				d.State = string(webhook.DeliveryStopped)
+			}
+		}
+		return err
+	})
+}
+
+// sentLast reads the last attempt of each pair. What was tried and does not wait is delivered.
+func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
+	among, args := l.among()
+	last := []any{}
+	err := w.db.Pool().Query(ctx, statement(w.db, "select max(id) from once_webhook_attempt where "+among+" group by endpoint, event", args...), func(row sqlplane.Row) error {
+		var id int64
+		err := row.Scan(&id)
+		last = append(last, id)
+		return err
+	})
+	if err != nil || len(last) == 0 {
+		return err
+	}
+	query := "select endpoint, event, at, micros, status, error, size, cause from once_webhook_attempt where id in (?" + strings.Repeat(", ?", len(last)-1) + ")"
+	return w.db.Pool().Query(ctx, statement(w.db, query, last...), func(row sqlplane.Row) error {
+		var p pair
+		var a DeliveryAttempt
+		var micros int64
+		err := row.Scan(&p.endpoint, &p.event, (*dialect.Time)(&a.At), &micros, &a.Status, &a.Error, &a.Bytes, &a.Cause)
+		a.At, a.Seconds = shown(a.At), (time.Duration(micros) * time.Microsecond).Seconds()
+		if d := l.pairs[p]; err == nil && d != nil {
+			if d.Last = &a; d.State == "" {
+				d.State = string(webhook.DeliveryDelivered)
+			}
+		}
+		return err
+	})
+}
+
+// addTo adds what is known of the event as a webhook. One that no outbox has gets the state that needs a person most.
+func (s *sent) addTo(e *Event) {
+	e.Sent = &s.Sent
+	if e.State != EventGone {
+		return
+	}
+	e.Type, e.Added, e.Operation, e.State = s.typ, s.at, s.from, EventUnwanted
+	rank := map[string]int{EventUnwanted: 0, EventDelivered: 1, EventWaiting: 2, EventFailing: 3, EventDead: 4}
+	for _, d := range s.Deliveries {
+		state := EventDelivered
+		switch {
+		case d.State == string(webhook.DeliveryStopped):
+			state = EventDead
+		case d.State == string(webhook.DeliveryWaiting) && d.Failures > 0:
+			state = EventFailing
+		case d.State == string(webhook.DeliveryWaiting):
+			state = EventWaiting
+		}
+		if e.Attempts += d.Failures; rank[state] > rank[e.State] {
+			e.State = state
+		}
+	}
+}
