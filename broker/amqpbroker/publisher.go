@@ -33,7 +33,6 @@ type publisher struct {
 	sender   *keyed.Sender
 	turn     chan struct{} // who holds it may open a link
 
-	mu   sync.Mutex
 	link *link
 }
 
@@ -45,6 +44,7 @@ type link struct {
 	closed  chan *amqp.Error
 
 	mu       sync.Mutex
+	cause    error // why the server has closed it
 	sent     uint64
 	returned map[string]string // why, by number
 }
@@ -156,15 +156,22 @@ func (l *link) isReturned(number string) (why string, returned bool) {
 	return why, returned
 }
 
+// why returns what the server has said when it closed the channel; nil if it has said nothing.
+func (l *link) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if told, ok := <-l.closed; ok { // the library closes it after that
+		l.cause = told
+	}
+	return l.cause
+}
+
 // lost says why a message that was sent has no confirmation.
 func (p *publisher) lost(l *link, m *message.Message, err error) error {
-	select {
-	case why, told := <-l.closed:
-		if told && why != nil {
-			l.closed <- why // for others; it has room again
+	if l.IsClosed() {
+		if why := l.why(); why != nil {
 			err = why
 		}
-	default:
 	}
 	told := fmt.Errorf("amqpbroker: %s at %s: %w", p.place(m), p.conn.server, err)
 	var refusal *amqp.Error

@@ -67,4 +67,24 @@ var brokerMutants = []Mutant{
 		Edits: []Edit{{In: "kafkabroker.(*publisher).send", Old: "if !p.waits", New: "if false"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestKafkaRefusals"}},
 	},
+	{
+		Name:  "a publisher of RabbitMQ takes a message for delivered that no queue has taken",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "returned := l.isReturned(number); returned", New: "returned := l.isReturned(number); returned && false"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a publisher of RabbitMQ does not wait for the confirmation",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if true"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a publisher of RabbitMQ takes a refusal of a queue for a confirmation",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if confirmation.Wait() || !l.IsClosed()"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a consumer of RabbitMQ has messages acknowledged before they are applied",
+		Edits: []Edit{{In: "amqpbroker.(*consumer).take", Old: "ch.Consume(c.cfg.Queue, tag, false,", New: "ch.Consume(c.cfg.Queue, tag, true,"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
+	},
 }

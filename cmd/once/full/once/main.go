@@ -6,6 +6,7 @@ import (
 	"github.com/oncelib/once/cmd/once/full/internal/kafka"
 	"github.com/oncelib/once/cmd/once/full/internal/natsserver"
 	"github.com/oncelib/once/cmd/once/full/internal/otlp"
+	"github.com/oncelib/once/cmd/once/full/internal/rabbitmq"
 	"github.com/oncelib/once/cmd/once/internal/command"
 	"github.com/oncelib/once/cmd/once/internal/destination"
 	"github.com/oncelib/once/cmd/once/internal/telemetry"
@@ -19,5 +20,7 @@ func main() {
 // extend registers what the small build does not have.
 func extend() {
 	destination.Register("kafka", kafka.Open)
+	destination.Register("amqp", rabbitmq.Open)
+	destination.Register("amqps", rabbitmq.Open)
 	telemetry.Register(otlp.Start)
 }
