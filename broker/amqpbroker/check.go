@@ -108,7 +108,10 @@ func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
 		case "auto_delete":
 			autoDelete = value == "true"
 		default:
-			arguments[name] = asArgument(value)
+			delete(arguments, name)
+			if value != unset {
+				arguments[name] = asArgument(value)
+			}
 		}
 	}
 	return found, errors.New("it has too many settings")
@@ -127,6 +130,9 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 	_, err = ch.QueueDeclare(queue, durable, autoDelete, false, false, arguments)
 	return err
 }
+
+// unset is how the server says that a queue does not have a setting.
+const unset = "none"
 
 // inequivalent is how the server says what differs.
 var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (?:queue|exchange) .*current is (?:the value )?'?([^']*)'?`)
@@ -159,7 +165,7 @@ func checkQueue(s settings) (findings []string) {
 			findings = append(findings, fmt.Sprintf(finding, args...))
 		}
 	}
-	has := func(name string) bool { value, has := s.differs[name]; return has && value != "none" }
+	has := func(name string) bool { value, has := s.differs[name]; return has && value != unset }
 	kind := s.differs[queueType]
 	bounded := has("x-max-length") || has("x-max-length-bytes")
 	add(s.exclusive, "belongs to one connection, and is deleted with it. Try: a queue that is not exclusive")
@@ -170,7 +176,7 @@ func checkQueue(s settings) (findings []string) {
 	add(bounded && !strings.HasPrefix(s.differs[overflow], rejectPublish), "deletes old messages when it is full, also those that no consumer has read."+
 		" Try: x-overflow: reject-publish")
 	add(kind == "stream", "is a stream: an acknowledgement takes no message out of it. Try: a quorum queue")
-	add(kind != "stream" && kind != "" && kind != quorum || kind == "none", "has one copy: the loss of one disk loses its messages. Try: a quorum queue on three servers")
+	add(kind != "stream" && kind != "" && kind != quorum, "has one copy: the loss of one disk loses its messages. Try: a quorum queue on three servers")
 	add(has(deliveryLimit) && !strings.HasPrefix(s.differs[deliveryLimit], "-") && !has(deadLetters), "deletes a message after %s deliveries, and no dead letter tells of it."+
 		" Try: no x-delivery-limit, the inbox decides; or an x-dead-letter-exchange", s.differs[deliveryLimit])
 	return findings

@@ -74,7 +74,7 @@ var brokerMutants = []Mutant{
 	},
 	{
 		Name:  "a publisher of RabbitMQ does not wait for the confirmation",
-		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if true"}},
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if confirmation != nil"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
 	},
 	{
