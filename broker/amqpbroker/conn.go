@@ -15,6 +15,7 @@ import (
 
 const (
 	dialTimeout      = 10 * time.Second
+	callTimeout      = 10 * time.Second
 	defaultHeartbeat = 10 * time.Second
 )
 
@@ -142,11 +143,32 @@ func (c *Conn) channel(ctx context.Context) (*amqp.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch, err := conn.Channel()
+	var ch *amqp.Channel
+	err = c.bounded(ctx, func() (err error) { ch, err = conn.Channel(); return err })
 	if err != nil {
 		return nil, fmt.Errorf("amqpbroker: open a channel at %s: %w", c.server, err)
 	}
 	return ch, nil
+}
+
+// bounded calls the server. The library waits for an answer without end, and a queue that has no leader yet may give none: then the connection
+// is closed, so that the caller can try again.
+func (c *Conn) bounded(ctx context.Context, call func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, c.drop)()
+	return call()
+}
+
+// drop closes a connection over which no answer comes. The next caller makes another one.
+func (c *Conn) drop() {
+	c.mu.Lock()
+	current := c.current
+	c.current = nil
+	c.mu.Unlock()
+	if current != nil {
+		_ = current.CloseDeadline(time.Now().Add(time.Second))
+	}
 }
 
 // isGone reports whether err says that the server has no queue or exchange of a name.

@@ -126,11 +126,14 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	c.last = ch
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := ch.NotifyCancel(make(chan string, 1))
-	if err := ch.Qos(2*c.pool.Config().Prefetch, 0, false); err != nil {
-		return false, errors.Join(err, ch.Close())
-	}
 	const tag = "once"
-	deliveries, err := ch.Consume(c.cfg.Queue, tag, false, false, false, false, nil)
+	var deliveries <-chan amqp.Delivery
+	err = c.conn.bounded(ctx, func() (err error) {
+		if err = ch.Qos(2*c.pool.Config().Prefetch, 0, false); err == nil {
+			deliveries, err = ch.Consume(c.cfg.Queue, tag, false, false, false, false, nil)
+		}
+		return err
+	})
 	if err != nil {
 		_ = ch.Close()
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -19,6 +20,8 @@ const (
 	onTheWay  = 512 // messages at once
 	maxName   = 255 // bytes of a topic or of the name of a header, which AMQP allows
 	mediaType = "content-type"
+
+	longestSilence = time.Minute
 )
 
 // Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
@@ -77,7 +80,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	}
 	// What was sent cannot be taken back, and it holds its place until the server has said what became of it, or the connection is lost:
 	// a return always finds room.
-	if confirmation.Wait() {
+	if p.confirmed(ctx, confirmation) {
 		if why, returned := l.isReturned(number); returned {
 			return outbox.Unavailable(fmt.Errorf("amqpbroker: no queue takes %s: the server has returned the message (%s). Try: %s", p.place(m), why, p.advice()))
 		}
@@ -87,6 +90,18 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 		return p.lost(l, m, amqp.ErrClosed)
 	}
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
+}
+
+// confirmed waits for what the server says. When ctx has ended, the caller waits no more: a connection over which then nothing comes for long
+// is closed, so that it does not take places for ever.
+func (p *publisher) confirmed(ctx context.Context, confirmation *amqp.DeferredConfirmation) bool {
+	select {
+	case <-confirmation.Done():
+	case <-ctx.Done():
+		timer := time.AfterFunc(longestSilence, p.conn.drop)
+		defer timer.Stop()
+	}
+	return confirmation.Wait()
 }
 
 func (p *publisher) place(m *message.Message) string {
@@ -121,7 +136,7 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	l := &link{Channel: ch, returns: make(chan amqp.Return, onTheWay), closed: make(chan *amqp.Error, 1), returned: map[string]string{}}
 	ch.NotifyReturn(l.returns)
 	ch.NotifyClose(l.closed)
-	if err := ch.Confirm(false); err != nil {
+	if err := p.conn.bounded(ctx, func() error { return ch.Confirm(false) }); err != nil {
 		_ = ch.Close()
 		return nil, fmt.Errorf("amqpbroker: ask %s for confirmations: %w", p.conn.server, err)
 	}

@@ -74,12 +74,12 @@ var brokerMutants = []Mutant{
 	},
 	{
 		Name:  "a publisher of RabbitMQ does not wait for the confirmation",
-		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if confirmation != nil"}},
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if confirmation != nil"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
 	},
 	{
 		Name:  "a publisher of RabbitMQ takes a refusal of a queue for a confirmation",
-		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if confirmation.Wait()", New: "if confirmation.Wait() || !l.IsClosed()"}},
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if p.confirmed(ctx, confirmation) || !l.IsClosed()"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
 	},
 	{

@@ -8,9 +8,9 @@ import (
 // TestOpen: URLs that can be read, whose passwords are not told, and those that cannot.
 func TestOpen(t *testing.T) {
 	for to, name := range map[string]string{
-		"amqp://host":                                 "amqp://host",
+		"amqp://host": "amqp://host",
 		"amqp://user:secret@host:5672/shop?exchange=e": "amqp://user:xxxxx@host:5672/shop?exchange=e",
-		"amqps://host/":                               "amqps://host/",
+		"amqps://host/": "amqps://host/",
 	} {
 		d, err := Open(to)
 		if err != nil {
