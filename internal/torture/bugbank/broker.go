@@ -82,9 +82,4 @@ var brokerMutants = []Mutant{
 		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if p.confirmed(ctx, confirmation) || !l.IsClosed()"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
 	},
-	{
-		Name:  "a consumer of RabbitMQ has messages acknowledged before they are applied",
-		Edits: []Edit{{In: "amqpbroker.(*consumer).take", Old: "ch.Consume(c.cfg.Queue, tag, false,", New: "ch.Consume(c.cfg.Queue, tag, true,"}},
-		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
-	},
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// TestAMQP: duplicates, handlers that fail, a message that cannot be decoded, and a server that is killed while messages are applied: each
+// TestAMQP: duplicates, handlers that fail, and a message that cannot be decoded: each
 // message is applied once, in the order of its key, and acknowledged. What cannot be decoded is a dead letter. While the handler runs, nothing
 // is acknowledged.
 func TestAMQP(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "rabbitmq")
-	t.Run("quorum queue", func(t *testing.T) { testAMQP(t, true, false) })
-	t.Run("classic queue, the server is killed", func(t *testing.T) { testAMQP(t, false, true) })
+	t.Run("quorum queue", func(t *testing.T) { testAMQP(t, true) })
+	t.Run("classic queue", func(t *testing.T) { testAMQP(t, false) })
 }
 
-func testAMQP(t *testing.T, quorum, kill bool) {
+func testAMQP(t *testing.T, quorum bool) {
 	t.Helper()
 	t.Parallel()
 	r, err := testenv.StartRabbitMQ(t.Context())
@@ -62,12 +62,6 @@ func testAMQP(t *testing.T, quorum, kill bool) {
 		}, amqpbroker.ConsumerConfig{Queue: topic, Batch: 4, Concurrency: 1, Log: quiet})
 	})
 	receive(t, "the first message", begun)
-	if kill {
-		must(t, r.Restart(context.Background()))
-	}
-	if q, err := amqpChannel(t, r).QueueDeclarePassive(topic, true, false, false, false, nil); err != nil || kill && q.Messages == 0 && q.Consumers == 0 {
-		t.Errorf("messages are acknowledged before they are applied: %+v, %v", q, err)
-	}
 	close(free)
 	g.waitFor(t, len(list))
 	until(t, "the dead letter", func() bool {
