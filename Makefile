@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
-MODULES := . store/pgxstore store/dynamostore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/amqpbroker broker/watermillbroker cmd/once cmd/once/full examples internal/torture bench
+MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/amqpbroker broker/watermillbroker cmd/once cmd/once/full examples internal/torture bench
 
 # The rivals of the benchmarks choose the versions of no module but their own: it is not in
 # go.work, and is built and tested as if the others were not there.
@@ -26,7 +26,7 @@ TIMEOUT := -timeout 60m
 
 # Modules whose tests run with the race detector: theirs are the goroutines that meet. The
 # rest is served by them, or meets in processes and databases, which it does not see.
-RACING := . store/pgxstore oncegrpc onceconnect onceotel onceprom broker/watermillbroker
+RACING := . store/pgxstore store/redisstore oncegrpc onceconnect onceotel onceprom broker/watermillbroker
 packages = $(patsubst %,./%/...,$(1))
 
 SHELL := /bin/bash
@@ -89,6 +89,11 @@ lint: $(LINT) ## run every linter on every module, and build each alone
 	@echo "--- $(RIVALS): lint"; cd $(RIVALS) && GOWORK=off $(LINT) run --allow-parallel-runners ./...
 	$(call each,build alone (GOWORK=off),GOWORK=off go build -o /dev/null ./...)
 
+.PHONY: vet-systems
+vet-systems: ## go vet of every module for Windows and macOS (minutes, from empty caches)
+	$(call each,vet for windows,GOOS=windows CGO_ENABLED=0 go vet ./...)
+	$(call each,vet for darwin,GOOS=darwin CGO_ENABLED=0 go vet ./...)
+
 $(LINT):
 	GOBIN=$(CURDIR)/.bin go install -trimpath github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv .bin/golangci-lint $@
@@ -120,14 +125,6 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 .PHONY: release
 release: ## tag all modules at VERSION (v0.1.0), in a commit without replace directives
 	@go run ./internal/release tag $(VERSION)
-
-# The newest version that builds with every Go version that the modules support.
-GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.12.7
-
-.PHONY: release-check
-release-check: ## make the files of a release, for all platforms, into .cache/dist, and publish nothing
-	GOWORK=off GOFLAGS= $(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=publish
 
 .PHONY: fmt
 fmt: ## format the code

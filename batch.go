@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/engine/declared"
 	"github.com/oncelib/once/store"
 )
@@ -12,6 +13,7 @@ import (
 type Batch struct {
 	writes []store.Statement
 	over   bool
+	of     *current.Operation // nil: that of a package which sends the writes itself
 }
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
@@ -37,7 +39,16 @@ func (b *Batch) Add(s store.Statement) {
 	b.writes = append(b.writes, s)
 }
 
-func init() { declared.Writes = func(b any) []store.Statement { return b.(*Batch).writes } } //nolint:gochecknoinits,forcetypeassert // for package saga, which this one cannot import
+func init() { //nolint:gochecknoinits // for packages that this one cannot import
+	declared.Writes = func(b any) []store.Statement { return b.(*Batch).writes } //nolint:forcetypeassert // of package saga
+	current.Bind = func(b any, o *current.Operation) { b.(*Batch).of = o }       //nolint:forcetypeassert // likewise
+	current.OfBatch = func(b any) *current.Operation {                           // of package outbox
+		if o := b.(*Batch).of; o != nil && !o.ID.IsZero() { //nolint:forcetypeassert // likewise
+			return o
+		}
+		return nil
+	}
+}
 
 // DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
 // are made by the client, and what must hold is in the statements ([Batch.ExecRows]).

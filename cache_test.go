@@ -212,7 +212,7 @@ func TestDrop(t *testing.T) {
 		c := newCaching(t, once.Config{HashKeys: hashed})
 		first, _, _ := c.ask(once.Operation{Key: "k"})
 		c.ask(once.Operation{Key: "other"})
-		c.e.InvalidateCache("s", "k")
+		must(t, c.e.InvalidateCache(t.Context(), "s", "k"))
 		c.want("dropped", once.Operation{Key: "k"}, first, true, true)
 		c.want("another one", once.Operation{Key: "other"}, "", true, false)
 	}
@@ -221,12 +221,12 @@ func TestDrop(t *testing.T) {
 	c := caching{t, s, once.New[tx](late, once.Config{Cache: mebibyte})}
 	late.commit = func(ctx context.Context, txn store.Transaction[tx], ch store.Change) error {
 		err := txn.Commit(ctx, ch)
-		c.e.InvalidateCache("s", "k") // it is forgotten, and its caller has not been told yet that it is done
+		must(t, c.e.InvalidateCache(ctx, "s", "k")) // it is forgotten, and its caller has not been told yet that it is done
 		return err
 	}
 	first, _, _ := c.ask(once.Operation{Key: "k"})
 	c.want("dropped while it was committed", once.Operation{Key: "k"}, first, true, true)
-	once.New(memstore.New(), once.Config{}).InvalidateCache("s", "k") // without a cache it does nothing
+	must(t, once.New(memstore.New(), once.Config{}).InvalidateCache(t.Context(), "s", "k")) // without a cache it does nothing
 }
 
 // TestCacheTogether: duplicates, drops and evictions at once.
@@ -250,7 +250,9 @@ func TestCacheTogether(t *testing.T) {
 					t.Errorf("%s: %v and %s", key, v, r.Value)
 				}
 				if i%5 == 0 {
-					e.InvalidateCache("s", key)
+					if err := e.InvalidateCache(t.Context(), "s", key); err != nil {
+						t.Error(err)
+					}
 				}
 			}
 		})
@@ -279,7 +281,7 @@ func ExampleConfig_cache() {
 		r, err := once.Do(context.Background(), engine, op, refund)
 		fmt.Println(r.Value, r.Replayed, err)
 	}
-	engine.InvalidateCache(op.Scope, op.Key) // operate.New(s, operate.Config{Caches: ...}) makes Forget do so
+	_ = engine.InvalidateCache(context.Background(), op.Scope, op.Key) // operate.New(s, operate.Config{Caches: ...}) makes Forget do so
 	// Output:
 	// refunding
 	// {re_1 1000} false <nil>

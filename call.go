@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/base/traceparent"
@@ -40,6 +41,7 @@ type call[TX any] struct {
 
 	seen      replay.Mark   // set when the operation was seen done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
+	sent      time.Time     // that COMMIT, if its answer is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
@@ -51,10 +53,11 @@ type handler[TX any] struct {
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
 }
 
-// lookUp is the read before Begin, which a call does at most once.
+// lookUp is what a call reads before Begin, each at most once.
 type lookUp struct {
-	done bool
-	took time.Duration // of the time for a connection, until the next Begin
+	done   bool
+	shared bool          // Config.Shared was asked
+	took   time.Duration // of the time for a connection, until the next Begin
 }
 
 // lostClaim is what is known of the commit of an earlier try, which was to claim the operation
@@ -144,6 +147,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndFull:
 		return verdict{err: c.fail(CodeInFlight, EffectNotApplied, err)}, true
 	case flight.EndLearnt:
+		c.report.cached = f.Cached()
 		return c.found(*rec), true
 	case flight.EndRefused, flight.EndCanceled:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, err)}, true
@@ -242,10 +246,13 @@ func (c *call[TX]) terms() flight.Terms {
 // execute. Work without an operation has no flight.
 func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h handler[TX]) verdict {
 	c.report.from = ""
+	if v, done := c.askShared(ctx, f); done {
+		return v
+	}
 	if v, done := c.readFirst(ctx); done {
 		return v
 	}
-	txn, rec, err := c.claim(ctx, h.batch != nil)
+	txn, rec, err := c.claim(ctx, f, h.batch != nil)
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -258,6 +265,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	case f == nil:
 	case txn.blind:
 		f.SetMaybeRunning()
+	case txn.optimistic: // its first statement says so
 	default:
 		if txn.expiring != nil {
 			f.SetLost(txn.expiring.Ended())
@@ -268,6 +276,23 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.execute(ctx, txn, h)
+}
+
+// askShared asks Config.Shared, for all of the flight. A first attempt is in no cache.
+func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, done bool) {
+	if c.e.shared == nil || c.lookUp.shared || c.id.IsZero() || c.op.Attempt.Number == 1 {
+		return v, false
+	}
+	c.lookUp.shared = true
+	began := c.e.clock()
+	rec, ok := c.e.shared.get(ctx, c.id)
+	c.report.lookUp += c.e.since(began)
+	if !ok {
+		return v, false
+	}
+	f.SetCached()
+	c.report.cached = true
+	return c.found(rec), true
 }
 
 // readFirst reads an operation that is probably done, because this process has seen it so
@@ -301,6 +326,7 @@ type transaction[TX any] struct {
 	expiring              ability.Expiring // nil: the store does not end it
 	byCommit              bool             // nothing is claimed before its Commit
 	blind                 bool             // nor was it looked up
+	optimistic            bool             // claim and look-up come with the handler's first statement
 	joined                bool             // it is a part of the caller's transaction, which decides
 }
 
@@ -316,8 +342,9 @@ func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
 }
 
 // claim asks the store for a transaction. The first one of a batch is asked for nothing
-// but that: if there is something in the way it fails, and the next one finds it.
-func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], store.Record, error) {
+// but that: if there is something in the way it fails, and the next one finds it. So does an optimistic one, at the handler's first
+// statement.
+func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (transaction[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
 		Durable: c.e.cfg.Synced, First: c.isFirst(), StaleAfter: c.e.tooLateFrom(&c.op),
@@ -327,6 +354,9 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], stor
 		if err := c.describe(&opts); err != nil {
 			return transaction[TX]{}, store.Record{}, err
 		}
+	}
+	if c.isOptimistic(&opts) {
+		opts.Optimistic = f.SetRunning
 	}
 	txn, rec, err := c.e.store.Begin(ctx, opts)
 	if opts.First && err == nil && txn == nil && rec.State == store.StateRunning {
@@ -340,6 +370,10 @@ func (c *call[TX]) claim(ctx context.Context, batch bool) (transaction[TX], stor
 	}
 	cl := transactionOf(txn)
 	cl.blind = opts.Batch && cl.byCommit
+	if opts.Optimistic != nil {
+		o, ok := store.As[ability.Optimist](txn)
+		cl.optimistic = ok && o.IsOptimistic()
+	}
 	return cl, rec, nil
 }
 
@@ -357,6 +391,21 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
+}
+
+// youngKey is how old a key is at most, as it tells itself, if it is probably new: clients retry after a second or more.
+const youngKey = 2 * time.Second
+
+// isOptimistic reports whether the look-up may come with the handler's first statement.
+func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
+	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
+		return false
+	}
+	if c.op.Attempt.Number != 0 || c.lookUp.done || !opts.StaleAfter.IsZero() || c.op.Isolation == store.Serializable {
+		return false
+	}
+	made, known := keyname.Time(c.op.Key)
+	return !known || c.start.Sub(made) <= youngKey
 }
 
 // timeouts are those of the next Begin. It has what the look-up has left of the time for a
@@ -387,6 +436,9 @@ func (c *call[TX]) finish(ctx context.Context, v verdict) {
 		c.seen.Set()
 		if !v.replayed && !v.superseded {
 			c.e.cache.Put(c.id, v.rec, c.e.retain(&c.op), c.ticket)
+			if c.e.shared != nil && !c.sent.IsZero() {
+				c.e.shared.put(c.id, v.rec, c.e.retain(&c.op), c.sent)
+			}
 		}
 	}
 	if c.e.cfg.Observer != nil {

@@ -20,6 +20,9 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
 	c.ticket = c.e.cache.Ticket()
+	if c.e.shared != nil {
+		c.sent = time.Now()
+	}
 	began := c.e.clock()
 	if txn.byCommit && (r.rollback || !txn.blind) { // another call may have been done and swept since Begin has asked whether it is too late
 		r.change.StaleAfter = c.e.tooLateFrom(&c.op)
@@ -178,6 +181,7 @@ func (callersValues) Err() error                  { return nil }
 // to count: one that only this server has seen may still vanish in a failover.
 func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
+	c.sent = time.Time{} // what is settled is known by a look-up, and only what was answered is shared
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
 	}

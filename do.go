@@ -15,7 +15,7 @@ import (
 type Result[T any] struct {
 	Value    T
 	Replayed bool      // the value is that of an earlier call
-	Since    time.Time // when it was executed, by the database's clock; zero if that was just now, by this or a concurrent caller, or is from Config.Cache
+	Since    time.Time // when it was executed, by the database's clock; zero if that was just now, by this or a concurrent caller, or is from Config.Cache or Config.Shared
 }
 
 // Do executes fn once: what it writes through tx, the key and the value commit

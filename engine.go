@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,11 +67,21 @@ type Config struct {
 	// standby could take away. One result takes at most an eighth. Default 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in the cache, and so for how long what
+	// CacheFor is how long a result stays in Cache and Shared, and so for how long what
 	// another process does to its record is not noticed: forgetting it, or, if COMMIT
 	// does not wait for the standby, a failover that loses it. [Engine.InvalidateCache] ends it
 	// before. It never is more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
+
+	// Shared is a cache that all processes of the service have in common, such as package
+	// store/redisstore/rediscache: a retry that comes to another process than the first attempt does not ask the
+	// database. It is asked after Cache, for calls whose Attempt.Number is not 1, and once for all duplicates of a
+	// process. It gets the results that this engine has committed, without a wait, and believes of what it returns only
+	// that an operation is done. A cache that is down, that hangs or that has lost
+	// everything costs a look-up, of 100 ms at most, and after five failures in a row none for a second.
+	// A result stays there for CacheFor, and is encrypted if Encrypter is set; without it, a program that can write to the cache can
+	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: none.
+	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same
 	// operation, and MaxWaitingBytes how much memory these may keep (Attempt.Bytes and
@@ -107,8 +118,8 @@ type Config struct {
 	// RequireNamespace refuses keys outside of this namespace, if it is set.
 	RequireNamespace Namespace
 
-	// Encrypter keeps Operation.Request with the operation, encrypted. Default: requests
-	// are not kept.
+	// Encrypter keeps Operation.Request with the operation, encrypted, and encrypts what Shared
+	// holds. Default: requests are not kept.
 	Encrypter Encrypter
 
 	// Observer sees every decision. Default: [Warnings]. To log nothing, set [Discard]; to log the
@@ -133,6 +144,7 @@ type Engine[TX any] struct {
 	flights *flight.Group
 	recent  *replay.Recent
 	cache   *replay.Cache
+	shared  *shared // nil: there is none
 }
 
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
@@ -175,11 +187,15 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 	}
 	tracer, _ := cfg.Observer.(Tracer)
 	_, irrevocable := store.As[ability.Irrevocable](s)
+	if irrevocable && cfg.Shared != nil {
+		panic("once: New: Shared is for operations that are one commit, and not for leases. Try: Config.Cache")
+	}
 	return &Engine[TX]{
 		store: s, cfg: cfg, alarms: alarms, tracer: tracer, irrevocable: irrevocable,
 		flights: flight.NewGroup(cfg.MaxWaiting, cfg.MaxWaitingBytes),
 		recent:  replay.NewRecent(),
 		cache:   replay.NewCache(cfg.Cache, or(cfg.CacheFor, defaultCacheFor)),
+		shared:  newShared(cfg),
 	}
 }
 
@@ -197,15 +213,23 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 	return nil
 }
 
-// InvalidateCache forgets what Config.Cache holds of an operation, and what calls that are ending
-// now are about to put there. operate.Keys.Forget calls it, if it was told of the engine. Code
+// InvalidateCache forgets what Config.Cache and Config.Shared hold of an operation, and what calls that are
+// ending now are about to put there. operate.Keys.Forget calls it, if it was told of the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
-// nothing.
-func (e *Engine[TX]) InvalidateCache(scope, key string) {
-	e.cache.Drop(store.ID{Scope: scope, Key: key})
+// nothing. An error is that of Config.Shared, which may return the result for up to CacheFor.
+func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
+	keys := []string{key}
 	if e.cfg.HashKeys {
-		e.cache.Drop(store.ID{Scope: scope, Key: keyname.Hashed(key)})
+		keys = append(keys, keyname.Hashed(key))
 	}
+	for _, key := range keys {
+		id := store.ID{Scope: scope, Key: key}
+		e.cache.Drop(id)
+		if e.shared != nil {
+			err = errors.Join(err, e.shared.drop(ctx, id))
+		}
+	}
+	return err
 }
 
 func negative(t store.Timeouts) bool { return min(t.Acquire, t.Lock, t.Statement, t.Idle) < 0 }

@@ -7,15 +7,23 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]: how well Config.Cache does. Without a cache there is nothing to tell.
-func (e *Engine[TX]) Gauges(context.Context) ([]gauge.Value, error) {
-	if e.cache == nil {
-		return nil, nil
+// Gauges implements [gauge.Source]: how well Config.Cache and Config.Shared do. Without them there is nothing to tell.
+func (e *Engine[TX]) Gauges(context.Context) (values []gauge.Value, _ error) {
+	if e.cache != nil {
+		u := e.cache.Usage()
+		values = append(values,
+			gauge.Value{Name: gaugename.CacheHits, Number: float64(u.Hits)},
+			gauge.Value{Name: gaugename.CacheMisses, Number: float64(u.Misses)},
+			gauge.Value{Name: gaugename.CacheBytes, Number: float64(u.Bytes)})
 	}
-	u := e.cache.Usage()
-	return []gauge.Value{
-		{Name: gaugename.CacheHits, Number: float64(u.Hits)},
-		{Name: gaugename.CacheMisses, Number: float64(u.Misses)},
-		{Name: gaugename.CacheBytes, Number: float64(u.Bytes)},
-	}, nil
+	if s := e.shared; s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		values = append(values,
+			gauge.Value{Name: gaugename.SharedCacheHits, Number: float64(s.hits)},
+			gauge.Value{Name: gaugename.SharedCacheMisses, Number: float64(s.misses)},
+			gauge.Value{Name: gaugename.SharedCacheSkipped, Number: float64(s.skipped)},
+			gauge.Value{Name: gaugename.SharedCacheErrors, Number: float64(s.errors)})
+	}
+	return values, nil
 }

@@ -42,7 +42,7 @@ func TestKnownFromTheCache(t *testing.T) {
 	if !e.IsDone(t.Context(), op) || s.reads != 0 {
 		t.Errorf("%d look-ups for what is in the cache", s.reads)
 	}
-	if e.InvalidateCache(op.Scope, op.Key); e.IsDone(t.Context(), op) || s.reads != 1 {
+	if must(t, e.InvalidateCache(t.Context(), op.Scope, op.Key)); e.IsDone(t.Context(), op) || s.reads != 1 {
 		t.Errorf("dropped from the cache, and known after %d look-ups of a store that is down", s.reads)
 	}
 }
@@ -72,7 +72,7 @@ func TestCached(t *testing.T) {
 	if !e.Cached(op) {
 		t.Error("what was executed is not in the cache")
 	}
-	if e.InvalidateCache(op.Scope, op.Key); e.Cached(op) || s.reads != 0 {
+	if must(t, e.InvalidateCache(t.Context(), op.Scope, op.Key)); e.Cached(op) || s.reads != 0 {
 		t.Errorf("dropped, and still in the cache; %d look-ups", s.reads)
 	}
 }

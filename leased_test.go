@@ -479,3 +479,13 @@ func TestLeasedFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedIsNotForLeases: a phase of leased work is done when no commit was answered.
+func TestSharedIsNotForLeases(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("an engine of leases has a shared cache")
+		}
+	}()
+	once.New[*leasedRun](newLeasing(), once.Config{Shared: newMemory()})
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
 	"github.com/oncelib/once/saga"
 )
@@ -83,6 +84,8 @@ func fill(v reflect.Value, name string) {
 		v.Set(reflect.ValueOf(errors.New("x")))
 	case name == "Trace":
 		v.SetString(traceparent)
+	case name == "Headers":
+		v.Set(reflect.ValueOf(map[string]string{message.HeaderKeyHash: once.KeyHash("k")}))
 	case name == "Outcome":
 		v.SetString(string(once.CodeFailed))
 	case v.Kind() == reflect.String:

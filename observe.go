@@ -55,7 +55,7 @@ type Event struct {
 	Effect  Effect  // what the outcome proves
 	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
 
-	// Cached is that a replay came from Config.Cache. EventFinished only.
+	// Cached is that a replay came from Config.Cache or Config.Shared. EventFinished only.
 	Cached bool
 
 	// Deadlock is that the database has ended the last run because of a deadlock. EventRerun, and
@@ -130,7 +130,7 @@ type report struct {
 	from                    string       // the operation's state, as the call has found it
 	trace                   string       // that is kept with it
 	keyHash                 string       // of the key, when an event has asked for it
-	cached                  bool         // what it has found is from Config.Cache
+	cached                  bool         // what it has found is from Config.Cache or Config.Shared
 	waits                   *waits.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }

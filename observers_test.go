@@ -149,7 +149,7 @@ func TestTracer(t *testing.T) {
 		op := once.Operation{Name: "POST /refunds", Scope: "s", Key: "k", Attempt: once.Attempt{Trace: caller}}
 		for i := range 4 {
 			if i == 2 { // a replay of the store, and not of the cache
-				e.InvalidateCache(op.Scope, op.Key)
+				must(t, e.InvalidateCache(t.Context(), op.Scope, op.Key))
 			}
 			_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx tx) (string, error) {
 				if ctx.Value(spanKey{}) != "span of POST /refunds" {

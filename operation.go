@@ -55,6 +55,13 @@ type Operation struct {
 	// caller's, and so are its bounds.
 	Timeouts store.Timeouts
 
+	// Optimistic sends claim and look-up together with the handler's first statement, where the store can (pgxstore): an operation that is executed
+	// saves a round trip, as a first attempt does (Attempt.Number is 1). The handler of a replay that was not foreseen runs up to its first
+	// statement, and no further. So it is for handlers that do nothing outside of the transaction before that. It is not done for what is
+	// probably a retry: by Attempt.Number, because this process has seen the operation done, or because its key is a UUID of version 7 that was made
+	// more than two seconds ago; nor at SERIALIZABLE, with Attempt.FirstSent, and in a batch.
+	Optimistic bool
+
 	// Request is kept with the operation if Config.Encrypter is set.
 	Request []byte
 

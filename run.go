@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
 )
@@ -19,12 +20,17 @@ type frame struct {
 	id     store.ID
 	outer  *frame // of a Join: the handler that it is in
 	over   atomic.Bool
+
+	current current.Operation // for packages that write beside it
 }
 
 // Value implements [context.Context].
 func (f *frame) Value(key any) any {
-	if key == f.engine {
+	switch key {
+	case f.engine:
 		return f
+	case current.Key{}:
+		return &f.current
 	}
 	return f.Context.Value(key)
 }
@@ -91,6 +97,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	c.observe(ctx, EventClaimed, nil)
 	tx := txn.Tx()
 	own := &frame{Context: within, engine: c.e, tx: tx, id: c.id}
+	own.current.ID = c.id
 	defer own.over.Store(true) // also if the handler panics
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
@@ -98,7 +105,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	var a Answer
 	var writes []store.Statement
 	if h.batch != nil {
-		b := new(Batch)
+		b := &Batch{of: &own.current}
 		own.tx = b
 		a, r.err = b.run(own, h.batch)
 		writes = b.writes
@@ -109,6 +116,8 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	if r.err == nil {
 		if r.rollback = a.Rollback && !c.e.irrevocable; r.rollback {
 			a.Result.RolledBack = true
+		} else {
+			a.Result.Events = own.current.Events()
 		}
 		r.change, r.err = c.change(a.Result)
 	}

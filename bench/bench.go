@@ -61,6 +61,7 @@ func (b *bench) steps(r *report) []step {
 	}
 	return append(list,
 		step{"serializable", "SERIALIZABLE", into(&r.Serializable, b.serializable)},
+		step{"optimistic", "look-up with the first statement", into(&r.Optimistic, b.optimistic)},
 		step{"batch", "batch form", into(&r.Batch, b.batch)},
 		step{"growth", "growth", into(&r.Growth, b.growth)},
 		step{"memory", "middleware over memstore", into(&r.Middleware, func(context.Context) (*middleware, error) { return b.middleware() })},
@@ -80,6 +81,8 @@ func (b *bench) steps(r *report) []step {
 		step{"webhook", "webhooks", into(&r.Webhooks, b.webhooks)},
 		step{"gateway", "gateway", into(&r.Gateway, b.gateway)},
 		step{"home", "regions", into(&r.Home, b.home)},
+		step{"shared", "the shared cache", into(&r.Shared, b.shared)},
+		step{"redis", "leased work in Redis", into(&r.Redis, b.redis)},
 		step{"telemetry", "observers", into(&r.Telemetry, b.telemetry)},
 		step{"lease", "leases that are held", into(&r.LeasesHeld, b.leaseHeld)},
 		step{"pool", "a herd on a small pool", into(&r.Herd, b.herd)},

@@ -9,7 +9,9 @@ require (
 	github.com/oncelib/once/onceotel v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
+	github.com/oncelib/once/store/redisstore v0.0.0
 	github.com/prometheus/client_golang v1.24.1
+	github.com/redis/go-redis/v9 v9.22.0
 	go.opentelemetry.io/otel/metric v1.46.0
 	go.opentelemetry.io/otel/sdk v1.46.0
 	golang.org/x/sys v0.47.0
@@ -37,6 +39,7 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -50,4 +53,5 @@ replace (
 	github.com/oncelib/once/onceotel => ../onceotel
 	github.com/oncelib/once/onceprom => ../onceprom
 	github.com/oncelib/once/store/pgxstore => ../store/pgxstore
+	github.com/oncelib/once/store/redisstore => ../store/redisstore
 )

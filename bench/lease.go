@@ -22,6 +22,7 @@ const (
 	namePhasesByHand = "three transactions"
 	namePhases       = "three phases"
 	nameFirstPhases  = "three phases, first attempt"
+	nameFirstBatches = "three phases that are batches, first attempt"
 )
 
 const leaseTable = `create table claim_by_hand (
@@ -97,6 +98,23 @@ func (w leasedWork) phases(first bool) func(context.Context) error {
 	}
 }
 
+// batches is phases with one declared insert each.
+func (w leasedWork) batches(ctx context.Context) error {
+	return w.do(ctx, true, func(ctx context.Context, run *lease.Run, _ order) (r receipt, err error) {
+		for _, phase := range []string{"a", "b", "c"} {
+			r, err = lease.InBatch(ctx, run, phase, func(b *once.Batch) (receipt, error) {
+				o := newOrder()
+				b.Exec(insertChargeText, o.ChargeID, o.Customer, o.Amount, o.Currency)
+				return o.response(), nil
+			})
+			if err != nil {
+				return r, err
+			}
+		}
+		return r, nil
+	})
+}
+
 func phasesByHand(ctx context.Context, pool *pgxpool.Pool) error {
 	for range 3 {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertCharge(ctx, tx, newOrder()) })
@@ -137,6 +155,7 @@ func (b *bench) lease(ctx context.Context) (*throughput, error) {
 		{name: namePhasesByHand, run: byHand(phasesByHand)},
 		{name: namePhases, run: w.phases(false)},
 		{name: nameFirstPhases, run: w.phases(true)},
+		{name: nameFirstBatches, run: w.batches},
 	}}
 	if err := r.run(ctx); err != nil {
 		return nil, err
@@ -149,7 +168,7 @@ func (b *bench) lease(ctx context.Context) (*throughput, error) {
 	}
 	for _, c := range []comparison{
 		{nameFirstCall, nameCallByHand, 0.65}, {nameCall, nameCallByHand, 0.5},
-		{nameFirstPhases, namePhasesByHand, 0}, {namePhases, namePhasesByHand, 0},
+		{nameFirstPhases, namePhasesByHand, 0}, {namePhases, namePhasesByHand, 0}, {nameFirstBatches, namePhasesByHand, 0},
 	} {
 		t.Verdicts = append(t.Verdicts, judge(r.field, c))
 	}
@@ -163,7 +182,7 @@ func auditLeases(ctx context.Context, pool *pgxpool.Pool, field []*contestant) e
 		switch c.name {
 		case nameCall, nameFirstCall:
 			calls += c.ops
-		case namePhases, nameFirstPhases:
+		case namePhases, nameFirstPhases, nameFirstBatches:
 			phases += c.ops
 		case namePhasesByHand:
 			raw += c.ops

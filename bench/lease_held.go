@@ -174,7 +174,7 @@ select $1, md5(g::text), 1, decode(md5(g::text), 'hex'), now() + interval '1 hou
 	var due, backlog []time.Duration
 	for range 20 {
 		began := time.Now()
-		list, err := s.Unfinished(ctx, upkeep.Listing{Limit: 500, Due: true})
+		list, _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 500, Due: true})
 		due = append(due, time.Since(began))
 		if err == nil && len(list) > 0 {
 			err = errors.New("operations are due, and none should be")

@@ -477,13 +477,14 @@ func (s mysqlServer) write(p printer) {
 			p("| %s |", strings.Join(row, " | "))
 		}
 	}
-	header("operations a second here")
+	header("operations a second here, and CPU of client and server for each")
 	for _, as := range mysqlSettings {
 		races := s.races(as.title)
 		for i, f := range races[0].Figures {
 			row := []string{f.Name, as.title}
 			for _, race := range races {
-				row = append(row, fmt.Sprintf("%.0f", race.Figures[i].PerSecond))
+				f := race.Figures[i]
+				row = append(row, fmt.Sprintf("%.0f, %.0f + %.0f µs", f.PerSecond, micros(f.Client), micros(f.Server)))
 			}
 			p("| %s |", strings.Join(row, " | "))
 		}

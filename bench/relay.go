@@ -99,18 +99,19 @@ func consume(ctx context.Context, c consumer, p outbox.Publisher) (stop func() e
 	}
 }
 
-// relayBy is a relay that keeps messages for as long as keep says. seen is called with each message that is done.
-func (f *relayField) relayBy(keep time.Duration, seen func(), made func(*outbox.Relay)) consumer {
+// relayBy is a relay that keeps messages for as long as keep says, with so many calls of Publish of one topic at once; 0 is its default. seen is called
+// with each message that is done.
+func (f *relayField) relayBy(keep time.Duration, calls int, seen func(), made func(*outbox.Relay)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
 		var fault atomic.Pointer[error]
 		const all = 64 // parts
-		cfg := outbox.RelayConfig{Observer: relayObserver(func(e outbox.Event) {
+		cfg := outbox.RelayConfig{Concurrency: calls, Observer: relayObserver(func(e outbox.Event) {
 			switch {
 			case e.Type == outbox.EventDelivered && seen != nil:
 				seen()
 			case e.Type == outbox.EventTaken && e.Parts == all:
 				began()
-			case e.Err != nil:
+			case e.Err != nil && ctx.Err() == nil: // what its end has cut short says nothing
 				fault.CompareAndSwap(nil, &e.Err)
 			}
 		})}

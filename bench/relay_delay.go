@@ -25,6 +25,7 @@ type relayDelay struct {
 	Held     time.Duration `json:"held_ns"` // the snapshot, at the end of the last window
 	Rows     []delayed     `json:"rows"`
 	Verdicts []verdict     `json:"verdicts"` // of p99
+	Medians  []verdict     `json:"medians"`  // of p50
 }
 
 // delayed is the median of the rounds.
@@ -57,7 +58,7 @@ func (b *bench) relayDelay(ctx context.Context, f *relayField) (d relayDelay, er
 		d = relayDelay{Rounds: 5, Window: 2 * time.Second, Held: 8 * time.Second}
 	}
 	raw := func(func(*outbox.Relay)) consumer { return f.rawLoop(nil) }
-	relay := func(made func(*outbox.Relay)) consumer { return f.relayBy(0, nil, made) }
+	relay := func(made func(*outbox.Relay)) consumer { return f.relayBy(0, 0, nil, made) }
 	list := []*delayer{
 		{contestant: &contestant{name: nameRawLoop}, consumer: raw},
 		{contestant: &contestant{name: nameRelay}, consumer: relay},
@@ -91,6 +92,15 @@ func (b *bench) relayDelay(ctx context.Context, f *relayField) (d relayDelay, er
 		v := judge(field, comparison{c.under, c.over, c.bar}) // of delays, not of speeds
 		v.What, v.AtMost = c.over+" / "+c.under, true
 		d.Verdicts = append(d.Verdicts, v.judged())
+	}
+	for _, over := range []*delayer{list[1], list[2]} {
+		var ratios []float64
+		for i, p50 := range over.p50 {
+			ratios = append(ratios, p50/list[0].p50[i])
+		}
+		v := verdict{What: over.name + " / " + list[0].name, Bar: 1.3, AtMost: true}
+		v.Median, v.Min, v.Max = spread(ratios)
+		d.Medians = append(d.Medians, v.judged())
 	}
 	return d, nil
 }
@@ -234,6 +244,11 @@ func (d relayDelay) write(p printer) {
 	p("| p99 of the delay | ratio | bar | |")
 	p("|---|---|---|---|")
 	for _, v := range d.Verdicts {
+		p("| %s | %s |", v.What, v.cells())
+	}
+	p("\n| p50 of the delay | ratio | bar | |")
+	p("|---|---|---|---|")
+	for _, v := range d.Medians {
 		p("| %s | %s |", v.What, v.cells())
 	}
 	p("\n| here | p50 | p99 |")

@@ -27,6 +27,7 @@ const (
 	nameRawLoop = "raw loop"
 	nameRelay   = "relay"
 	nameKept    = "relay, Keep"
+	nameSingle  = "relay, Concurrency 1"
 )
 
 // fillRelay makes a backlog in which every key has its turn.
@@ -47,14 +48,15 @@ func drainers(small, large int) (list []drainer) {
 		list = append(list, drainer{&contestant{name: fmt.Sprintf("%s, %s", name, thousands(int64(rows)))}, rows, c})
 	}
 	raw := func(f *relayField, done func(int)) consumer { return f.rawLoop(done) }
-	relay := func(keep time.Duration) func(*relayField, func(int)) consumer {
-		return func(f *relayField, done func(int)) consumer { return f.relayBy(keep, func() { done(1) }, nil) }
+	relay := func(keep time.Duration, calls int) func(*relayField, func(int)) consumer {
+		return func(f *relayField, done func(int)) consumer { return f.relayBy(keep, calls, func() { done(1) }, nil) }
 	}
 	for _, rows := range []int{small, large} {
 		add(nameRawLoop, rows, raw)
-		add(nameRelay, rows, relay(0))
+		add(nameRelay, rows, relay(0, 0))
 	}
-	add(nameKept, small, relay(time.Hour))
+	add(nameKept, small, relay(time.Hour, 0))
+	add(nameSingle, small, relay(0, 1))
 	return list
 }
 
@@ -89,6 +91,7 @@ func (b *bench) relayDrain(ctx context.Context) (d relayDrain, err error) {
 	for _, c := range []comparison{
 		{nameRelay + small, nameRawLoop + small, 0.8},
 		{nameRelay + large, nameRawLoop + large, 0.8},
+		{nameSingle + small, nameRawLoop + small, 0.8},
 		{nameKept + small, nameRawLoop + small, 0.5},
 		{nameRelay + large, nameRelay + small, 0.8},
 		{nameRawLoop + large, nameRawLoop + small, 0},

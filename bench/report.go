@@ -19,6 +19,7 @@ type report struct {
 	Costs        []cost        `json:"costs,omitempty"`
 	Settings     []throughput  `json:"settings,omitempty"`
 	Serializable []throughput  `json:"serializable,omitempty"`
+	Optimistic   *throughput   `json:"optimistic,omitempty"`
 	Batch        []throughput  `json:"batch,omitempty"`
 	Growth       *growth       `json:"growth,omitempty"`
 	Middleware   *middleware   `json:"middleware,omitempty"`
@@ -38,6 +39,8 @@ type report struct {
 	Webhooks     *webhooks     `json:"webhooks,omitempty"`
 	Gateway      *gateways     `json:"gateway,omitempty"`
 	Home         *throughput   `json:"home,omitempty"`
+	Shared       *throughput   `json:"shared,omitempty"`
+	Redis        *throughput   `json:"redis,omitempty"`
 	Telemetry    *telemetry    `json:"telemetry,omitempty"`
 	LeasesHeld   *heldLeases   `json:"leases_held,omitempty"`
 	Herd         *herd         `json:"herd,omitempty"`
@@ -128,6 +131,7 @@ func (r *report) chapters() (list []chapter) {
 		p("would have ended the measurement.")
 		several(r.Serializable)(p)
 	})
+	add(r.Optimistic != nil, "optimistic", r.writeOptimistic)
 	add(len(r.Batch) > 0, "batch", func(p printer) {
 		p("\n## Batch form\n")
 		p("`once.DoBatch`: the same two inserts, with key, response and COMMIT in one round trip. The bare transaction has four.")
@@ -150,6 +154,8 @@ func (r *report) chapters() (list []chapter) {
 	add(r.Webhooks != nil, "webhook", func(p printer) { r.Webhooks.write(p) })
 	add(r.Gateway != nil, "gateway", func(p printer) { r.Gateway.write(p) })
 	add(r.Home != nil, "home", func(p printer) { r.Home.write(p) })
+	add(r.Shared != nil, "shared", r.writeShared)
+	add(r.Redis != nil, "redis", r.writeRedis)
 	add(r.Telemetry != nil, "telemetry", r.writeTelemetry)
 	add(r.Herd != nil, "pool", func(p printer) { r.Herd.write(p) })
 	return list
@@ -181,9 +187,13 @@ func (t *throughput) write(p printer) {
 func (t *throughput) writeBody(p printer) {
 	p("A round trip of an idle client takes %s.\n", millis(t.RoundTrip))
 	writeVerdicts(p, t.Verdicts)
+	writeFigures(p, t.Figures)
+}
+
+func writeFigures(p printer, figures []figure) {
 	p("\n| per operation here | CPU client | CPU server | operations a second |")
 	p("|---|---|---|---|")
-	for _, f := range t.Figures {
+	for _, f := range figures {
 		p("| %s | %.0f µs | %.0f µs | %.0f |", f.Name, micros(f.Client), micros(f.Server), f.PerSecond)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // sections can be chosen with -only.
-var sections = []string{"trips", "local1", "local16", "network16", "serializable", "batch", "growth", "memory", "sqlite", "group", "mysql", "sweep", "cache", "outbox", "relay", "earlier", "isolation", "inbox", "lease", "saga", "webhook", "gateway", "home", "telemetry", "pool"}
+var sections = []string{"trips", "local1", "local16", "network16", "serializable", "optimistic", "batch", "growth", "memory", "sqlite", "group", "mysql", "sweep", "cache", "outbox", "relay", "earlier", "isolation", "inbox", "lease", "saga", "webhook", "gateway", "home", "redis", "shared", "telemetry", "pool"}
 
 func (b *bench) choose(only string) error {
 	if only == "" {

@@ -44,6 +44,7 @@ func actions() []action {
 		{"pause", "Pause", "once outbox pause", "Keeps the messages of a topic back, or of one of its keys.", (*request).planPause, (*request).pause},
 		{"resume", "Resume", "once outbox resume", "Ends a pause, and has failed messages tried again at once.", (*request).planResume, (*request).resume},
 		{"skip", "Skip a message", "once outbox skip", "Gives a message up that fails. A marker takes its place, and later messages of its key follow.", (*request).planSkip, (*request).skip},
+		{"resend", "Send a delivered message again", "once outbox resend", "Has a message delivered again that was delivered and is kept. It has the same ID: who has applied it takes it for a duplicate.", (*request).planResend, (*request).resend},
 		{"redrive", "Redrive dead letters", "once deadletter redrive", "Has dead letters tried again, at a rate, with one of them first.", (*request).planRedrive, (*request).redrive},
 		{"cancel", "Cancel a redrive", "once deadletter redrive --cancel", "Stops a redrive: what was not tried yet waits for a person again.", (*request).planCancel, (*request).cancel},
 		{"discard", "Discard dead letters", "once deadletter discard", "Gives dead letters up and erases their payloads.", (*request).planDiscard, (*request).discard},
@@ -248,6 +249,32 @@ func (q *request) skip(by operate.By) (string, error) {
 		return "", err
 	}
 	return p.Back, q.Operate.Outbox.Skip(q.ctx, by, q.FormValue("id"))
+}
+
+func (q *request) planResend() (plan, error) {
+	id := q.FormValue("id")
+	if err := everything(func(*request) error { return nil })(q); err != nil {
+		return plan{}, err
+	}
+	m, err := q.Operate.Outbox.Show(q.ctx, id)
+	switch {
+	case m.ID == "":
+		return plan{}, err
+	case m.State != outbox.StateDelivered:
+		return plan{}, &refusal{"the message is not delivered yet, and a relay delivers it"}
+	}
+	return plan{
+		What: "Message " + m.ID + " of the topic " + words.Shown(m.Topic) + " is delivered once more, with the same ID and content.", Button: "Send 1 message again",
+		Flags: []string{m.ID}, Values: [][2]string{{"id", id}}, Back: link("message", "id", id),
+	}, nil
+}
+
+func (q *request) resend(by operate.By) (string, error) {
+	p, err := q.planResend()
+	if err != nil {
+		return "", err
+	}
+	return p.Back, q.Operate.Outbox.Resend(q.ctx, by, q.FormValue("id"))
 }
 
 func (q *request) help() error { return q.render("help", "What the words mean", actions()) }

@@ -29,6 +29,10 @@ type Config struct {
 	// Operate is what the pages show, and how they change it; required.
 	Operate *operate.Operator
 
+	// Stores are other stores of the service, such as a redisstore, by their names. The overview says what those of them may lose that are
+	// [upkeep.Volatile].
+	Stores map[string]any
+
 	// Prefix is how the paths of the pages begin. Default: "/". A proxy may remove it from the path.
 	Prefix string
 
@@ -79,9 +83,9 @@ func Handler(cfg Config) http.Handler {
 	for path, page := range map[string]func(*request) error{
 		"GET /{$}": (*request).overview, "GET /operations": (*request).operations, "GET /operation": (*request).operation,
 		"POST /find": (*request).find, "POST /show": (*request).show, "GET /do": (*request).confirm, "POST /do": (*request).do,
-		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message),
+		"GET /outbox": everything((*request).topics), "GET /messages": everything((*request).messages), "GET /message": everything((*request).message), "GET /event": everything((*request).event),
 		"GET /deadletters": everything((*request).causes), "GET /letters": everything((*request).letters), "GET /letter": everything((*request).letter),
-		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /help": (*request).help,
+		"GET /redrive": everything((*request).progress), "GET /audit": everything((*request).audit), "GET /attempts": everything((*request).attempts), "GET /endpoints": everything((*request).endpoints), "GET /help": (*request).help,
 	} {
 		c.mux.HandleFunc(path, c.serve(page))
 	}

@@ -19,6 +19,7 @@ type operationBody struct {
 
 	ID       string // its link
 	Meaning  string
+	Trail    operate.Trail
 	Timeline []event
 	Answer   *answer // nil: hidden
 	Finished bool    // it can be forgotten
@@ -29,7 +30,8 @@ type event struct {
 	At     time.Time // zero: not known
 	What   string
 	Detail string
-	Kind   string // for its mark: run, replay, refuse, hand, open
+	Kind   string // for its mark: run, replay, refuse, hand, open, event
+	Link   string // to what it is about; "": none
 }
 
 // answer is a stored answer that an operator has asked for.
@@ -54,7 +56,12 @@ func (q *request) operation() error {
 	if !v.Found {
 		return errNotFound
 	}
-	body := operationBody{KeyView: v, ID: q.seal.operation(id), Meaning: v.Operation.Meaning(v.Progress), Timeline: timeline(v)}
+	trail, err := q.Operate.Trail(q.ctx, id)
+	if err != nil {
+		return err
+	}
+	body := operationBody{KeyView: v, ID: q.seal.operation(id), Meaning: v.Operation.Meaning(v.Progress), Trail: trail}
+	body.Timeline = q.timeline(v, trail)
 	body.Finished = v.Operation.State == store.StateDone.String() || v.Operation.State == operate.StateExpired
 	if q.seen {
 		rec, err := q.Operate.Keys.Record(q.ctx, id)
@@ -80,7 +87,7 @@ func (a answer) Fields() (list []store.Field) {
 }
 
 // timeline is what has happened to an operation, the oldest first. What has no time of its own stands where the operation begins.
-func timeline(v operate.KeyView) (list []event) {
+func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event) {
 	op := v.Operation
 	began := "begun"
 	if len(v.Phases) == 0 && v.Call == nil && op.State != store.StateRunning.String() && op.State != store.StateWaiting.String() {
@@ -98,15 +105,51 @@ func timeline(v operate.KeyView) (list []event) {
 		what := words.Either(c.Tx, "phase ", "call ") + words.Shown(c.Phase) + " was begun"
 		list = append(list, event{What: what, Detail: words.Either(v.CallID != "", "its outcome is not known", ""), Kind: "open"})
 	}
-	var logged []event
+	for _, s := range trail.Steps {
+		list = append(list, event{What: "step " + words.Shown(s.Step) + " is " + s.State, Detail: words.Either(s.Failure != "", "it has said no: "+words.Shown(s.Failure), ""), Kind: stepKind(s.State)})
+	}
+	logged := q.eventsOf(trail)
 	for _, a := range v.Attempts {
 		logged = append(logged, attemptEvent(a))
 	}
 	for _, e := range v.Audit {
-		logged = append(logged, event{e.At, words.Shown(e.Who) + ": " + e.Action, strings.Trim(words.Shown(e.Reason)+" · "+words.Shown(e.Detail), " ·"), "hand"})
+		logged = append(logged, event{At: e.At, What: words.Shown(e.Who) + ": " + e.Action, Detail: strings.Trim(words.Shown(e.Reason)+" · "+words.Shown(e.Detail), " ·"), Kind: "hand"})
 	}
 	slices.SortStableFunc(logged, func(a, b event) int { return a.At.Compare(b.At) })
 	return append(list, logged...)
+}
+
+// stepKind is the mark of a step of a saga.
+func stepKind(state string) string {
+	return cmp.Or(map[string]string{"calling": "open", "failed": "refuse", "undone": "replay"}[state], "run")
+}
+
+// eventsOf is what has happened to the events of an operation: added, delivered, applied. Only who sees what has no tenant gets links.
+func (q *request) eventsOf(trail operate.Trail) (list []event) {
+	for _, e := range trail.Events {
+		name := "event " + e.ID
+		if e.Type != "" {
+			name = "event " + words.Shown(e.Type)
+		}
+		of := words.Either(e.Topic != "", "topic "+words.Shown(e.Topic), "")
+		to := words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")
+		if !e.Added.IsZero() {
+			list = append(list, event{At: e.Added, What: name + " added", Detail: of, Kind: "event", Link: to})
+		}
+		if !e.SentAt.IsZero() {
+			list = append(list, event{At: e.SentAt, What: name + " delivered", Detail: of, Kind: "event", Link: to})
+		}
+		for _, s := range e.Inbox {
+			at := s.AppliedAt
+			if at.IsZero() {
+				at = s.ReceivedAt
+			}
+			if !at.IsZero() { // an inbox with an order keeps no time of one event
+				list = append(list, event{At: at, What: name + " " + strings.ReplaceAll(s.State, "_", " ") + " by the consumer " + words.Shown(s.Consumer), Kind: "event", Link: to})
+			}
+		}
+	}
+	return list
 }
 
 func attemptEvent(a operate.Attempt) event {
@@ -128,7 +171,7 @@ func attemptEvent(a operate.Attempt) event {
 		about = append(about, fmt.Sprintf("waited %v", a.Waited.Round(10*time.Microsecond)))
 	}
 	kind := cmp.Or(map[string]string{"executed": "run", "replayed": "replay"}[a.Outcome], "refuse")
-	return event{a.At, strings.ReplaceAll(words.Shown(a.Outcome), "_", " "), strings.Join(about, " · "), kind}
+	return event{At: a.At, What: strings.ReplaceAll(words.Shown(a.Outcome), "_", " "), Detail: strings.Join(about, " · "), Kind: kind}
 }
 
 // show shows what is hidden on a page, and says so in the audit before.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // mostRead is how many operations a page of a list reads to fill itself.
@@ -18,7 +20,20 @@ const mostRead = 2000
 type overviewBody struct {
 	operate.Overview
 
-	Topics []topicRow // that do not go
+	Topics   []topicRow // that do not go
+	Volatile []volatileRow
+}
+
+// volatileRow is what a store may lose.
+type volatileRow struct{ Name, Says string }
+
+func (c *console) volatile() (rows []volatileRow) {
+	for _, name := range slices.Sorted(maps.Keys(c.Stores)) {
+		if v, ok := store.As[upkeep.Volatile](c.Stores[name]); ok {
+			rows = append(rows, volatileRow{name, v.Volatile()})
+		}
+	}
+	return rows
 }
 
 func (q *request) overview() error {
@@ -30,13 +45,13 @@ func (q *request) overview() error {
 	if err != nil {
 		return err
 	}
-	body := overviewBody{Overview: v}
+	body := overviewBody{Overview: v, Volatile: q.volatile()}
 	if v.Outbox != nil {
-		topics, err := q.topicRows()
+		topics, err := q.Operate.Outbox.TopicsAtAGlance(q.ctx)
 		if err != nil {
 			return err
 		}
-		body.Topics = slices.DeleteFunc(topics, func(t topicRow) bool { return len(t.Waits) == 0 })
+		body.Topics = slices.DeleteFunc(rowsOf(topics, nil), func(t topicRow) bool { return len(t.Waits) == 0 })
 	}
 	return q.render("overview", "Overview", body)
 }

@@ -3,10 +3,14 @@ package console
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/store"
 )
 
 // topicRow is a topic of the outbox.
@@ -28,6 +32,11 @@ func (q *request) topicRows() ([]topicRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	return rowsOf(topics, pauses), nil
+}
+
+// rowsOf are the lines of topics.
+func rowsOf(topics []outbox.Topic, pauses []operate.Pause) []topicRow {
 	rows := make([]topicRow, 0, len(topics))
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
@@ -45,7 +54,7 @@ func (q *request) topicRows() ([]topicRow, error) {
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows
 }
 
 func (q *request) topics() error {
@@ -90,6 +99,9 @@ type messageBody struct {
 
 	Unreadable string // why its payload is not shown
 	Stopped    bool
+	Delivered  bool
+	From       string // the link of the operation that has added it
+	Event      operate.Event
 }
 
 func (q *request) message() error {
@@ -100,12 +112,55 @@ func (q *request) message() error {
 	case err != nil && m.ID == "":
 		return err
 	}
-	body := messageBody{Message: m, Stopped: m.State == outbox.StateStopped || m.State == outbox.StateFailing}
+	body := messageBody{Message: m, Stopped: m.State == outbox.StateStopped || m.State == outbox.StateFailing, Delivered: m.State == outbox.StateDelivered, From: q.operationOf(m.Operation)}
 	if err != nil {
 		body.Unreadable = err.Error()
 	}
+	events, err := q.Operate.EventsByID(q.ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	body.Event = events[0]
 	if !q.seen {
 		body.Message = m.WithoutBody()
 	}
 	return q.render("message", "Message", body)
+}
+
+// operationOf is the link of an operation, "" if none is known.
+func (q *request) operationOf(op *operate.OperationName) string {
+	if op == nil {
+		return ""
+	}
+	return link("operation", "id", q.seal.operation(store.ID{Scope: op.Scope, Key: op.Key}))
+}
+
+// eventBody is what this database knows of an event, whoever has sent it.
+type eventBody struct {
+	operate.Event
+
+	ID    string // as it was asked for
+	Known bool
+	Gone  bool
+	From  string // the link of its operation
+}
+
+// event shows what outbox and inboxes know of an event: its ID is what logs have on both sides.
+func (q *request) event() error {
+	id := strings.TrimSpace(q.FormValue("id"))
+	if len(id) > message.MaxText || !printable.Is(id) {
+		return errNotFound
+	}
+	body := eventBody{ID: id}
+	if id != "" {
+		list, err := q.Operate.EventsByID(q.ctx, id)
+		if err != nil {
+			return err
+		}
+		body.Event = list[0]
+		body.Gone = body.State == operate.EventGone
+		body.Known = !body.Gone || len(body.Inbox) > 0
+		body.From = q.operationOf(body.Operation)
+	}
+	return q.render("event", "Event", body)
 }

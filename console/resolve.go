@@ -22,7 +22,7 @@ func (q *request) planResolve() (plan, error) {
 	}
 	id := q.FormValue("id")
 	p := plan{
-		What: v.Operation.Meaning(v.Progress) + ".", Button: "Decide 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope), "--call", v.CallID, "--yes"},
+		What: capital(v.Operation.Meaning(v.Progress)) + ".", Button: "Decide 1 operation", Flags: []string{"KEY", "--scope", quoted(v.Scope), "--call", v.CallID},
 		Values: [][2]string{{"id", id}, {"call", v.CallID}}, Fields: "resolve", Back: link("operation", "id", id),
 	}
 	if v.Call != nil {
@@ -93,4 +93,12 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 
 func answerOf(status int, mediaType string, body []byte) *store.Result {
 	return &store.Result{Status: status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
+}
+
+// capital is a sentence that begins as one.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }

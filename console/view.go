@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -37,7 +38,7 @@ func parsePages() pages {
 }
 
 var functions = template.FuncMap{
-	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "bytes": func(n int64) string { return many(n) + " bytes" },
+	"shown": words.Shown, "orDash": words.OrDash, "many": many, "hash": keyname.Hash, "body": printed, "harmless": harmless, "words": func(s any) string { return words.Shown(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) }, "bytes": func(n int64) string { return many(n) + " bytes" },
 }
 
 // many is a number with commas.
@@ -77,14 +78,19 @@ func printed(b []byte) string {
 	}
 	lines := strings.Split(string(b), "\n")
 	for i, line := range lines {
-		lines[i] = strings.Map(func(r rune) rune {
-			if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-				return '\uFFFD' // control characters, also those that reverse the order of what follows
-			}
-			return r
-		}, strings.TrimSuffix(line, "\r"))
+		lines[i] = harmless(strings.TrimSuffix(line, "\r"))
 	}
 	return strings.Join(lines, "\n") + cut
+}
+
+// harmless is a text without control characters, also those that reverse the order of what follows.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
 }
 
 // page is what a template gets.
@@ -124,6 +130,9 @@ func (p page) At(t any) moment {
 	return moment{at.UTC().Format(time.RFC3339Nano), words.Span(far) + " ago"}
 }
 
+// With is the page of another body, for a template that is given one.
+func (p page) With(body any) page { p.Body = body; return p }
+
 // Age is how old something is, for people.
 func (page) Age(d time.Duration) string {
 	if d <= 0 {
@@ -138,9 +147,9 @@ func (q *request) render(name, title string, body any) error {
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true}
+	live := map[string]bool{"overview": true, "operations": true, "topics": true, "messages": true, "causes": true, "redrive": true, "attempts": true, "endpoints": true}
 	nav := name
-	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "causes": "letters", "letter": "letters", "redrive": "letters"}[name]; ok {
+	if parent, ok := map[string]string{"operation": "operations", "topics": "outbox", "messages": "outbox", "message": "outbox", "event": "outbox", "attempts": "overview", "endpoints": "overview", "causes": "letters", "letter": "letters", "redrive": "letters"}[name]; ok {
 		nav = parent
 	}
 	done, _ := actionOf(q.URL.Query().Get("done"))

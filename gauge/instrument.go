@@ -68,6 +68,10 @@ var instruments = []Instrument{
 	{Name: gaugename.CacheHits, OTel: "once.cache.hits", Unit: "{look_up}", Grows: true, Help: "Results that were found in Config.Cache."},
 	{Name: gaugename.CacheMisses, OTel: "once.cache.misses", Unit: "{look_up}", Grows: true, Help: "Results that were not found in Config.Cache."},
 	{Name: gaugename.CacheBytes, OTel: "once.cache.size", Unit: "By", Help: "Memory that results take in Config.Cache."},
+	{Name: gaugename.SharedCacheHits, OTel: "once.shared_cache.hits", Unit: "{look_up}", Grows: true, Help: "Results that were found in Config.Shared."},
+	{Name: gaugename.SharedCacheMisses, OTel: "once.shared_cache.misses", Unit: "{look_up}", Grows: true, Help: "Results that were not found in Config.Shared."},
+	{Name: gaugename.SharedCacheSkipped, OTel: "once.shared_cache.skipped", Unit: "{result}", Grows: true, Help: "Results that Config.Shared was not asked for or not given: it has failed several times in a row, too many are on their way, or they are too large."},
+	{Name: gaugename.SharedCacheErrors, OTel: "once.shared_cache.errors", Unit: "{request}", Grows: true, Help: "Requests to Config.Shared that have failed or were not answered in time, and values that could not be read."},
 
 	{Name: gaugename.RetryBudgetBalance, OTel: "once.retry.budget_balance", Unit: "{retry}", Label: "destination", fold: lowest, Help: "Retries that a budget still allows."},
 	{Name: gaugename.BreakerOpen, OTel: "once.breaker.open", Unit: "1", Label: "destination", fold: highest, Help: "1 while a circuit breaker is open or lets single attempts through, 0 while it is closed."},

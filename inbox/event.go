@@ -116,6 +116,9 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	if m := e.Message; m.ID != "" {
 		attrs = append(attrs, slog.String("event_id", m.ID), slog.String("source", m.Source), slog.String("topic", m.Topic),
 			slog.String("key", m.Key), slog.Int64("seq", m.Seq), slog.String("from_state", string(e.From)), slog.String("to_state", string(e.To)))
+		if hash := m.KeyHash(); hash != "" {
+			attrs = append(attrs, slog.String("idempotency_key", hash))
+		}
 		if trace := traceparent.TraceID(m.Trace); trace != "" {
 			attrs = append(attrs, slog.String("trace_id", trace))
 		}

@@ -54,7 +54,7 @@ type Completer struct {
 	// have it. So are the operations of other packages of once, whose scopes are reserved. Required.
 	Handlers Handlers
 
-	// Every is the time between two looks for what is due; after a look that has taken long it is longer, up to the TTL of the
+	// Every is the time between two looks for what is due. A look reads 5,000 unfinished operations at most, and the next one goes on behind them. After a look that has taken long it is longer, up to the TTL of the
 	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
 	// 500 ms, or the TTL if that is shorter.
 	Every time.Duration
@@ -70,9 +70,10 @@ type Completer struct {
 }
 
 const (
-	pageSize  = 500    // operations that one look-up reads
+	pageSize  = 500    // operations that one listing reads
+	lookSize  = 5_000  // operations that a look reads; the next look goes on behind them
 	queueSize = 10_000 // operations that wait for a place; with more the next look goes on
-	lookShare = 50     // a look takes one part of so many of the time: it reads all that is unfinished
+	lookShare = 50     // a look takes one part of so many of the time
 )
 
 // Run resumes operations until ctx ends, then waits for those that it has begun, and returns nil. It returns an error at once if
@@ -102,7 +103,7 @@ func (c Completer) Run(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := completing{Completer: c, lister: lister, queue: make(chan upkeep.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
+	w := completing{Completer: c, lister: lister, fresh: make(chan upkeep.Entry, queueSize), again: make(chan upkeep.Entry, queueSize), tried: map[store.ID]tries{}, strange: map[string]bool{}}
 	var places sync.WaitGroup
 	defer places.Wait()
 	for range c.Concurrency {
@@ -125,13 +126,15 @@ type completing struct {
 	Completer
 
 	lister upkeep.Lister
-	queue  chan upkeep.Entry // to be resumed
+	fresh  chan upkeep.Entry // to be resumed, for the first time
+	again  chan upkeep.Entry // to be resumed, after others have tried, or to be asked about
+	after  store.ID          // where the next look goes on; zero: at the beginning
 
 	strange map[string]bool // names of operations that are due and have no handler here: they were told
 
 	mu     sync.Mutex
 	tried  map[store.ID]tries
-	rounds int
+	passes int // over all that is unfinished, of one look or more
 }
 
 // tries are those of an operation that has not come to its end.
@@ -140,7 +143,7 @@ type tries struct {
 	queued bool
 	told   bool      // that its outcome is unknown
 	next   time.Time // not before
-	seen   int       // the last round in which it was due
+	seen   int       // the last pass in which it was due
 }
 
 // longestPause is between two resumptions of an operation that fails again and again.
@@ -161,32 +164,36 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round looks once at all that is due, until the queue is full, and waits for no handler.
+// round looks at what is due, up to lookSize operations, and waits for no handler. It goes on where the one before has ended.
 func (c *completing) round(ctx context.Context) error {
-	c.rounds++
 	scopes := owner.Listed(ctx)
-	page := upkeep.Listing{After: store.ID{Scope: scopes.From}, Before: scopes.Before, Limit: pageSize, Due: true}
-	for {
-		list, err := c.list(ctx, page)
+	if c.after.IsZero() {
+		c.passes++
+		c.after.Scope = scopes.From
+	}
+	for range lookSize / pageSize {
+		list, next, err := c.list(ctx, upkeep.Listing{After: c.after, Before: scopes.Before, Limit: pageSize, Due: true})
 		if err != nil {
 			return err
 		}
 		for _, e := range list {
-			page.After = e.ID
 			switch {
-			case owner.Check(ctx, e.Scope) != nil: // a page has some of another owner at most: the next one begins behind its scopes
-				page.After = store.ID{Scope: owner.Of(e.Scope).Scopes().Before}
-			case !c.knows(e) || !c.isTime(e.ID) || c.endsInCall(ctx, e):
+			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
 			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
 			case !c.enqueue(e):
 				return nil
 			}
+			c.after = e.ID
 		}
-		if len(list) < pageSize {
+		if c.after = next; next.IsZero() {
 			c.forget()
 			return nil
 		}
+		if owner.Check(ctx, next.Scope) != nil { // a page has some of another owner at most: the next one begins behind its scopes
+			c.after = store.ID{Scope: owner.Of(next.Scope).Scopes().Before}
+		}
 	}
+	return nil
 }
 
 // knows reports whether there is a handler for an operation. It tells each other name once.
@@ -201,7 +208,7 @@ func (c *completing) knows(e upkeep.Entry) bool {
 	return false
 }
 
-func (c *completing) list(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (c *completing) list(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, held.SettleTime)
 	defer cancel()
 	return c.lister.Unfinished(ctx, page) //nolint:wrapcheck // it is of the store
@@ -222,22 +229,27 @@ func (c *completing) isTime(id store.ID) bool {
 	defer c.mu.Unlock()
 	t, again := c.tried[id]
 	if again {
-		t.seen = c.rounds
+		t.seen = c.passes
 		c.tried[id] = t
 	}
 	return !t.queued && !time.Now().Before(t.next)
 }
 
-// enqueue is not ok if there is no room.
+// enqueue is not ok if there is no room, and a later look is to begin with e. What others have tried already has a queue of its own, so that
+// nothing waits behind thousands of operations that fail again and again, or whose outcome is not known: if that is full, the next pass comes.
 func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case c.queue <- e:
-	default:
-		return false
-	}
 	t := c.tried[e.ID]
+	queue := c.fresh
+	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
+		queue = c.again
+	}
+	select {
+	case queue <- e:
+	default:
+		return queue == c.again
+	}
 	t.queued = true
 	c.tried[e.ID] = t
 	return true
@@ -247,7 +259,7 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 func (c *completing) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.rounds && time.Now().After(t.next) })
+	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.passes && time.Now().After(t.next) })
 }
 
 // endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
@@ -269,13 +281,31 @@ func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 
 // work resumes one operation after the other.
 func (c *completing) work(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case e := <-c.queue:
+	for turn := 0; ctx.Err() == nil; turn++ {
+		if e, ok := c.next(ctx, turn%2 == 0); ok {
 			c.resumed(e, c.resumeSafely(ctx, e.ID), ctx.Err() != nil)
-		case <-ctx.Done():
 		}
 	}
+}
+
+// next waits for an operation: each queue comes first at every second turn.
+func (c *completing) next(ctx context.Context, fresh bool) (e upkeep.Entry, ok bool) {
+	first := c.again
+	if fresh {
+		first = c.fresh
+	}
+	select {
+	case e = <-first:
+		return e, true
+	default:
+	}
+	select {
+	case e = <-c.fresh:
+	case e = <-c.again:
+	case <-ctx.Done():
+		return e, false
+	}
+	return e, true
 }
 
 // resumed tells what has become of an operation, and when it is looked at again.

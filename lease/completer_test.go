@@ -210,10 +210,10 @@ type unanswering struct {
 	listed, read atomic.Bool
 }
 
-func (s *unanswering) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (s *unanswering) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
 	if !s.listed.Swap(true) {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, store.ID{}, ctx.Err()
 	}
 	return s.Store.Unfinished(ctx, page)
 }

@@ -96,13 +96,13 @@ type countedLister struct {
 	scopes   map[string]bool
 }
 
-func (c *countedLister) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (c *countedLister) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
 	c.listings++
-	list, err := c.Store.Unfinished(ctx, page)
+	list, next, err := c.Store.Unfinished(ctx, page)
 	for _, e := range list {
 		c.scopes[e.Scope] = true
 	}
-	return list, err
+	return list, next, err
 }
 
 // TestCompleterLooksOnce: a look is one listing, also where operations of owners lie between those of the user. If there are thousands

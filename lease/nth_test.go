@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +24,7 @@ type nth struct {
 	db      *memstore.Store
 	policy  lease.CallPolicy
 	dedupes bool
+	batches bool // phases are declared
 
 	runs       int
 	calls      int
@@ -34,6 +37,7 @@ var nthPolicies = []string{"nothing is said", "deduped", "checked"}
 
 func newNth(t *testing.T, policy string) *nth {
 	w := &nth{t: t, db: memstore.New(), effects: map[string]string{}, tombstones: map[string]bool{}}
+	policy, w.batches = strings.CutSuffix(policy, ", phases are batches")
 	switch policy {
 	case "deduped":
 		w.policy, w.dedupes = lease.CallPolicy{DedupedFor: time.Hour}, true
@@ -59,7 +63,18 @@ func (w *nth) do(s store.Store[*memstore.Tx], before func()) (string, error) {
 		}
 	}
 	r, err := once.Do(w.t.Context(), node(s), op, func(ctx context.Context, r *lease.Run) (string, error) {
-		a, err := lease.InTx(ctx, r, s, "a", write("a"))
+		phase := func(name string) (string, error) {
+			if !w.batches {
+				return lease.InTx(ctx, r, s, name, write(name))
+			}
+			return lease.InBatch(ctx, r, name, func(b *once.Batch) (string, error) {
+				w.runs++
+				value := fmt.Sprint(name, w.runs)
+				b.Exec("put", value, "")
+				return value, nil
+			})
+		}
+		a, err := phase("a")
 		if err != nil {
 			return "", err
 		}
@@ -71,7 +86,7 @@ func (w *nth) do(s store.Store[*memstore.Tx], before func()) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b, err := lease.InTx(ctx, r, s, "b", write("b"))
+		b, err := phase("b")
 		return a + paid + b, err
 	})
 	return r.Value, err
@@ -140,9 +155,12 @@ type scenario struct {
 
 // scenarios are a first caller, and the one who takes over what another one has left in its call.
 func scenarios() (list []scenario) {
-	for _, policy := range nthPolicies {
+	for _, policy := range slices.Concat(nthPolicies, []string{"deduped, phases are batches"}) {
 		for _, left := range []string{"", ", left before the call", ", left behind the call"} {
 			sc := scenario{name: policy + left, least: 20}
+			if strings.HasSuffix(policy, "batches") { // a call of the store less for each phase
+				sc.least = 15
+			}
 			if left != "" && policy == nthPolicies[0] { // it only learns that the outcome is unknown
 				sc.least = 5
 			}

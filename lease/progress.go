@@ -27,6 +27,8 @@ type Ended struct {
 	Phase   string `json:"phase"`
 	Failure string `json:"failure,omitempty"` // the code of the failure that it has ended with
 	ByHand  bool   `json:"by_hand,omitempty"` // a person has said so: [Resolution.CallValue]
+
+	Events []string `json:"events,omitempty"` // IDs of messages that its transaction has added to an outbox
 }
 
 // Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
@@ -47,7 +49,7 @@ func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 		return p, err
 	}
 	for _, e := range s.Phases {
-		ended := Ended{Phase: e.Name, ByHand: e.ByHand}
+		ended := Ended{Phase: e.Name, ByHand: e.ByHand, Events: e.Events}
 		if e.Failure != nil {
 			ended.Failure = e.Failure.Code
 		}

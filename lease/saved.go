@@ -26,6 +26,7 @@ type phase struct {
 	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; then Failure has its code only
 	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
 	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: what it takes if the program cannot read the value
+	Events  []string        `json:"events,omitempty"`  // that its transaction has added to an outbox
 }
 
 // decided is a decision that was written: see [Resolve].
@@ -114,7 +115,10 @@ func (s saved) encode() []byte {
 
 // size is that of what MaxSaved bounds: what the program saves, and not what people have decided.
 func (s saved) size() int {
-	s.Was = nil
+	s.Was, s.Phases = nil, slices.Clone(s.Phases)
+	for i := range s.Phases {
+		s.Phases[i].Events = nil
+	}
 	return len(s.encode())
 }
 
@@ -157,7 +161,7 @@ func (s saved) ended() (e saved) {
 		if p.Failure != nil {
 			p.Failure = &once.Failure{Code: p.Failure.Code}
 		}
-		e.Phases = append(e.Phases, phase{Name: p.Name, Failure: p.Failure, ByHand: p.ByHand})
+		e.Phases = append(e.Phases, phase{Name: p.Name, Failure: p.Failure, ByHand: p.ByHand, Events: p.Events})
 	}
 	if s.Call != nil {
 		e.Call = &intent{Phase: s.Call.Phase, Tx: s.Call.Tx, ID: s.Call.ID}

@@ -212,8 +212,15 @@ func (p *simProcess) Read(ctx context.Context, id store.ID) (store.Record, error
 	return message(ctx, p, faultsOfReads, func(ctx context.Context) (store.Record, error) { return p.Store.Read(ctx, id) })
 }
 
-func (p *simProcess) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
-	return message(ctx, p, faultsOfReads, func(ctx context.Context) ([]upkeep.Entry, error) { return p.Store.Unfinished(ctx, page) })
+func (p *simProcess) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
+	next, err = message(ctx, p, faultsOfReads, func(ctx context.Context) (next store.ID, err error) {
+		list, next, err = p.Store.Unfinished(ctx, page)
+		return next, err
+	})
+	if err != nil {
+		list = nil
+	}
+	return list, next, err
 }
 
 func (p *simProcess) Renew(ctx context.Context, holds []store.Hold, ttl time.Duration) ([]store.Hold, error) {

@@ -132,7 +132,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 
 var errNoKey = errors.New("work under a lease needs an operation with scope and key: without a record there is nothing to hold")
 
-var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.InTx for the writes")
+var errBatch = errors.New("a batch under a lease, whose writes are done in phases. Try: once.Do, and lease.InBatch for the writes")
 
 // Begin implements [store.Store].
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Run], store.Record, error) {

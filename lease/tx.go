@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/toolarge"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/internal/sql/kind"
 	"github.com/oncelib/once/store"
@@ -34,8 +35,8 @@ func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase strin
 	if p, ok := r.saved.find(phase); ok {
 		return earlier[T](r, p)
 	}
-	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) { // of the same name
-		return value, fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
+	if err := r.mayWrite(phase); err != nil {
+		return value, err
 	}
 	if !isSame(s, r.s.ops) {
 		return value, fmt.Errorf("%w: phase %q would write to another store than the one that the lease is kept in, and could not commit with it. Try: the store that lease.New was given, or Call", ErrMisused, phase)
@@ -162,9 +163,12 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 			err = errors.Join(undo, err)
 		}
 	}()
-	t.value, err = t.fn(ctx, txn.Tx())
+	own := &current.Operation{ID: t.run.id}
+	t.value, err = t.fn(current.With(ctx, own), txn.Tx())
 	if err == nil {
-		next, err = t.run.done(t.phase, t.value)
+		if next, err = t.run.done(t.phase, t.value); err == nil {
+			next.Phases[len(next.Phases)-1].Events = own.Events()
+		}
 	}
 	returned = true
 	return next, err

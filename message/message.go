@@ -11,6 +11,26 @@ const (
 	MaxPayload         = 1 << 20  // default of outbox.Config.MaxPayload and inbox.Config.MaxPayload
 )
 
+// HeaderKeyHash is the header with the hash of the idempotency key of the operation that has added the message, as logs have it
+// (once.KeyHash). An outbox writes it, so that the logs of a consumer and of the service name the same intent.
+const HeaderKeyHash = "idempotency-key-hash"
+
+// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or one that is no hash.
+func (m *Message) KeyHash() string {
+	hash := m.Headers[HeaderKeyHash]
+	for i := range len(hash) {
+		if b := hash[i]; (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return ""
+		}
+	}
+	if len(hash) != hashLen {
+		return ""
+	}
+	return hash
+}
+
+const hashLen = 16
+
 // Message is one event. Its payload and its headers are not changed after it was made.
 //
 // Who sets a field: the caller of outbox.Box.Add sets what the event is; Add and the database set ID, Seq and

@@ -75,6 +75,11 @@ type Config struct {
 	// form that is open for days is. Default: keys are opaque.
 	KeyTime bool
 
+	// Optimistic is that of [once.Operation]: the handler begins before the database was asked whether the operation is done, and a replay that was not
+	// foreseen stops at its first statement. It is for handlers that do nothing outside of the transaction before that. It has no effect on requests
+	// that say when they were sent first, so none with KeyTime.
+	Optimistic bool
+
 	// Isolation of the transactions of this route. Default: the database's.
 	Isolation store.Isolation
 

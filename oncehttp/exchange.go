@@ -121,7 +121,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if op.Fingerprint, err = x.fingerprint(route); err != nil {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
-	op.Wait, op.Retain = p.Wait, p.Retain
+	op.Wait, op.Retain, op.Optimistic = p.Wait, p.Retain, p.Optimistic
 	op.Attempt.Bytes = body.size // also in a file: a request that waits with it takes room on the disk
 	if p.CaptureRequest {
 		op.Request = captured(r, body.memory)

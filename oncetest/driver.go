@@ -105,8 +105,12 @@ func (c *driverConn) close() error {
 		return nil
 	}
 	c.closed = true
-	for o := range c.open {
-		_ = o.Close()
+	for _, results := range []bool{true, false} { // a statement is not closed under its result: SQLite would crash
+		for o := range c.open {
+			if _, is := o.(driver.Rows); is == results {
+				_ = o.Close()
+			}
+		}
 	}
 	return c.baseConn.Close()
 }

@@ -23,10 +23,11 @@ type ForgetRequest struct {
 	Preview bool
 }
 
-// Why Forget has changed nothing.
+// Why Forget has changed nothing, but for ErrCache.
 var (
 	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
 	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
+	ErrCache   = errors.New("operate: the operation is forgotten in the database, and a cache was not reached, which may still return its answer. Try: Forget again")
 	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
 )
 
@@ -40,7 +41,7 @@ var (
 // executing: see Config.HashKeys. Nor is anything erased that the database keeps for
 // itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //
-// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT; to
+// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT, or is [ErrCache]; to
 // forget again does no harm.
 func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail string, err error) {
 	if err := errors.Join(by.check(), o.complete()); err != nil {
@@ -58,8 +59,13 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if errors.Is(err, errPreview) {
 		return detail, nil
 	}
-	for _, c := range a.caches { // also if the answer to COMMIT was lost
-		c.InvalidateCache(o.Scope, o.Key)
+	if err != nil && store.KindOf(err) != store.KindLost {
+		return detail, err
+	}
+	for _, c := range a.caches { // also if the caller has gone
+		if cacheErr := c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key); cacheErr != nil {
+			err = errors.Join(err, ErrCache, cacheErr)
+		}
 	}
 	return detail, err
 }

@@ -197,12 +197,22 @@ var unfinished = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:  " force index (once_operation_expires_at)",
 }
 
+// isUnfinished is the condition of such operations. What is not done never expires. PostgreSQL is not told: it would take the two conditions for
+// independent, and so few rows for true that it sorts all of them.
+var isUnfinished = map[sqlplane.Dialect]string{
+	sqlplane.PostgreSQL: "state <> 2",
+	sqlplane.SQLite:     "expires_at is null and state <> 2",
+}
+
 // within are the conditions that bound what is read, by an index.
 func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	c.text = "1 = 1"
 	switch f.State {
 	case "running", "waiting", "unknown":
-		c = conditions{text: "expires_at is null and state <> 2", index: unfinished[a.db.Dialect()]}
+		c = conditions{text: isUnfinished[a.db.Dialect()], index: unfinished[a.db.Dialect()]}
+		if a.db.Dialect() == sqlplane.MySQL { // whose index has each state in order, and not all of them
+			c.text = "expires_at is null and " + states[f.State]
+		}
 	}
 	if f.Scope != "" {
 		c.and("scope = ?", f.Scope)

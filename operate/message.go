@@ -25,6 +25,7 @@ type Message struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	SentAt       time.Time         `json:"sent_at,omitzero"`
 	Trace        string            `json:"trace,omitempty"`
+	Operation    *OperationName    `json:"operation,omitempty"` // that has added it
 	Encrypted    bool              `json:"encrypted"`
 	PayloadBytes int64             `json:"payload_bytes"`
 	Headers      map[string]string `json:"headers,omitempty"` // of Show
@@ -41,7 +42,7 @@ func messageOf(e outbox.Entry) Message {
 	return Message{
 		ID: e.ID, Topic: e.Topic, Key: e.Key, Seq: e.Seq, Type: e.Type, Source: e.Source, State: e.State, Paused: e.Paused,
 		Attempts: e.Attempts, NextAt: utc(e.NextAt), FailedAt: utc(e.FailedAt), Error: e.Error, CreatedAt: utc(e.CreatedAt), SentAt: utc(e.SentAt),
-		Trace: e.Trace, Encrypted: e.Encrypted, PayloadBytes: e.PayloadBytes, Headers: e.Headers, Payload: e.Payload,
+		Operation: operationOf(e), Trace: e.Trace, Encrypted: e.Encrypted, PayloadBytes: e.PayloadBytes, Headers: e.Headers, Payload: e.Payload,
 	}
 }
 

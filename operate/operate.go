@@ -86,7 +86,9 @@ type Config struct {
 }
 
 // Cache drops an operation that is forgotten.
-type Cache interface{ InvalidateCache(scope, key string) }
+type Cache interface {
+	InvalidateCache(ctx context.Context, scope, key string) error
+}
 
 // DB is a store with tables and transactions, such as *pgxstore.Store and *sqlstore.Store.
 type DB[TX any] interface {

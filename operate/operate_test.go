@@ -113,11 +113,17 @@ func (b listBox) List(_ context.Context, f outbox.Filter) (list []outbox.Entry, 
 // Show implements readBox.
 func (listBox) Show(context.Context, string) (outbox.Entry, error) { return outbox.Entry{}, nil }
 
+// ByID implements readBox.
+func (listBox) ByID(context.Context, ...string) ([]outbox.Entry, error) { return nil, nil }
+
 // Paused implements readBox.
 func (listBox) Paused(context.Context) ([]outbox.Pause, error) { return nil, nil }
 
 // Topics implements readBox.
 func (listBox) Topics(context.Context) ([]outbox.Topic, error) { return nil, nil }
+
+// TopicsAtAGlance implements readBox.
+func (listBox) TopicsAtAGlance(context.Context) ([]outbox.Topic, error) { return nil, nil }
 
 // Known implements readBox.
 func (listBox) Known(context.Context, string, string) (bool, error) { return false, nil }

@@ -17,10 +17,12 @@ type Outbox struct {
 type readBox interface {
 	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
 	Show(ctx context.Context, id string) (outbox.Entry, error)
+	ByID(ctx context.Context, ids ...string) ([]outbox.Entry, error)
 	Paused(ctx context.Context) ([]outbox.Pause, error)
 	Backlog(ctx context.Context) (outbox.Backlog, error)
 	BacklogUpTo(ctx context.Context, most int) (outbox.Backlog, error)
 	Topics(ctx context.Context) ([]outbox.Topic, error)
+	TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error)
 	Known(ctx context.Context, topic, key string) (bool, error)
 }
 
@@ -29,6 +31,7 @@ type signedBox interface {
 	Pause(ctx context.Context, topic, key, reason string) error
 	Resume(ctx context.Context, topic, key string) (outbox.Resumed, error)
 	Skip(ctx context.Context, id, reason string) error
+	Resend(ctx context.Context, id, reason string) error
 	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
 }
 
@@ -82,6 +85,11 @@ func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
+// TopicsAtAGlance is Topics for a summary, which reads a bounded number of rows.
+func (o *Outbox) TopicsAtAGlance(ctx context.Context) ([]outbox.Topic, error) {
+	return o.box.TopicsAtAGlance(ctx) //nolint:wrapcheck // likewise
+}
+
 // Waits returns what messages of a topic wait for, except for pauses, which [Outbox.Pauses] returns. Topic "" is all topics.
 func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	topics, err := o.Topics(ctx)
@@ -131,6 +139,14 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 		return err
 	}
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
+}
+
+// Resend has a message that was delivered, and is kept, delivered again. See [outbox.Box.Resend].
+func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
+	if err := by.check(); err != nil {
+		return err
+	}
+	return o.by(by).Resend(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
 // Forget erases what the delivered messages of a key have carried.

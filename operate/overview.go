@@ -14,9 +14,11 @@ import (
 
 // Bounds of what Overview reads: together fewer than 2,000 rows.
 const (
-	mostUnfinished = 500
+	mostUnfinished = 400
 	mostWaiting    = 250
 	mostDead       = 250
+	mostAttempts   = 100
+	mostEndpoints  = 100 // and as many states of them
 )
 
 // Overview is how a database stands at a glance. A part whose tables are missing is nil.
@@ -25,7 +27,10 @@ type Overview struct {
 
 	Outbox *outbox.Backlog
 	Dead   *Tally // letters
-	Now    time.Time
+
+	Attempts  *Attempts  // the last ones, if attempts are logged
+	Endpoints *Endpoints // of webhooks
+	Now       time.Time
 }
 
 // Tally is a number, and since when the oldest has been there.
@@ -33,6 +38,22 @@ type Tally struct {
 	Number int
 	More   bool // there may be more: the bound of what is read has ended the count
 	Oldest time.Time
+}
+
+// Attempts are the last attempts of the log, by what has become of them.
+type Attempts struct {
+	Number    int // that were read
+	Replayed  int // got a stored answer
+	Conflicts int // met another one in flight, or the key was used for another request
+	Since     time.Time
+}
+
+// Endpoints are endpoints of webhooks that get nothing now.
+type Endpoints struct {
+	Number   int  // that were read
+	More     bool // there may be more
+	Disabled int
+	Open     int // their circuit is open: nothing is tried for a while
 }
 
 // Overview counts what waits for a process or a person. It reads fewer than 2,000 rows, by indexes.
@@ -55,16 +76,84 @@ func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	case !sqlguard.IsMissing(err):
 		return v, err
 	}
-	return v, nil
+	if v.Attempts, err = o.Keys.lastAttempts(ctx); err == nil {
+		v.Endpoints, err = o.Hooks.tally(ctx)
+	}
+	return v, err
 }
+
+// lastAttempts counts the last attempts of the log, nil if there is none.
+func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
+	var n Attempts
+	query := a.statement(`select count(*), coalesce(sum(case when outcome = 'replayed' then 1 else 0 end), 0), coalesce(sum(case when outcome in ('in_flight', 'mismatch', 'conflict') then 1 else 0 end), 0), min(at)
+ from (select outcome, at from once_attempt where key_hash <> '' order by at desc limit ?) l`, int64(mostAttempts))
+	err := a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
+		return row.Scan(&n.Number, &n.Replayed, &n.Conflicts, (*dialect.Time)(&n.Since))
+	})
+	if sqlguard.IsMissing(err) || err == nil && n.Number == 0 {
+		return nil, nil //nolint:nilnil // nothing is logged
+	}
+	return &n, err
+}
+
+// tally counts the first endpoints by what keeps them from getting anything, nil if there are none.
+func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
+	var n Endpoints
+	query := statement(w.db, `select count(*), coalesce(sum(case when e.disabled_at is not null then 1 else 0 end), 0), coalesce(sum(case when e.disabled_at is null and e.circuit_until > NOW then 1 else 0 end), 0)
+ from (select w.id, w.disabled_at, (select s.circuit_until from once_webhook_state s where s.endpoint = w.id) as circuit_until from once_webhook_endpoint w where w.deleted_at is null order by w.id limit ?) e`, int64(mostEndpoints))
+	err := w.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&n.Number, &n.Disabled, &n.Open) })
+	if sqlguard.IsMissing(err) || err == nil && n.Number == 0 {
+		return nil, nil //nolint:nilnil // no webhooks are sent
+	}
+	n.More = n.Number == mostEndpoints
+	return &n, err
+}
+
+// LastAttempts returns the last attempts of the log, the newest first: of the last 1000, those with an outcome, at most 50. Outcome
+// "conflict" means all that met another attempt or another request under the same key; "" means all.
+func (a *Keys) LastAttempts(ctx context.Context, outcome string) ([]LoggedAttempt, error) {
+	const most = 1000
+	in, args := "", []any{int64(most)}
+	switch outcome {
+	case "":
+	case "conflict":
+		in = " where outcome in ('in_flight', 'mismatch', 'conflict')"
+	default:
+		in, args = " where outcome = ?", append(args, outcome)
+	}
+	query := a.statement("select key_hash, "+attemptColumns+" from (select * from once_attempt where key_hash <> '' order by at desc limit ?) l"+in+" order by at desc, id desc limit ?", append(args, int64(DefaultLimit))...)
+	return collect(ctx, a.db.Pool(), query, func(row sqlplane.Row) (l LoggedAttempt, err error) {
+		l.Attempt, err = scanAttempt(behind{row, &l.KeyHash})
+		return l, err
+	})
+}
+
+// LoggedAttempt is an attempt in a list of those at any key.
+type LoggedAttempt struct {
+	Attempt
+
+	KeyHash string `json:"key_hash"`
+}
+
+// behind is a row that has one more column in front.
+type behind struct {
+	sqlplane.Row
+	first any
+}
+
+// Scan implements [sqlplane.Row].
+func (b behind) Scan(dest ...any) error { return b.Row.Scan(append([]any{b.first}, dest...)...) }
 
 // tally counts operations that are not done, by state.
 func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 	if v.Now, err = a.Now(ctx); err != nil {
 		return err
 	}
-	query := a.statement("select state, count(*), min(since) from (select state, since from once_operation"+unfinished[a.db.Dialect()]+
-		" where expires_at is null and state <> 2 order by scope, KEY limit ?) u group by state", int64(mostUnfinished))
+	most := mostUnfinished
+	if a.db.Dialect() == sqlplane.MySQL { // which reads as many of each state
+		most /= 3
+	}
+	query := a.statement("select state, count(*), min(since) from " + dialect.Unfinished(a.db.Dialect(), "state, since", most) + " group by state")
 	read := 0
 	of := map[store.State]*Tally{store.StateRunning: &v.Running, store.StateWaiting: &v.Waiting, store.StateUnknown: &v.Unknown}
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error {
@@ -81,7 +170,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return nil
 	})
 	for _, t := range of {
-		t.More = read == mostUnfinished
+		t.More = read >= most
 	}
 	return err
 }

@@ -44,8 +44,7 @@ type Timeline struct {
 func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl Timeline, err error) {
 	where, args := named(scope, key)
 	pool := a.db.Pool()
-	tl.Attempts, err = collect(ctx, pool, a.statement(`select at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
- lock_wait_us, waited_us, handler_us, commit_us, total_us from once_attempt where `+where+` order by at desc, id desc limit ?`, append(slices.Clip(args), limit)...), scanAttempt)
+	tl.Attempts, err = collect(ctx, pool, a.statement("select "+attemptColumns+" from once_attempt where "+where+` order by at desc, id desc limit ?`, append(slices.Clip(args), limit)...), scanAttempt)
 	if err != nil {
 		return tl, err
 	}
@@ -61,6 +60,9 @@ func (a *Keys) Timeline(ctx context.Context, scope, key string, limit int) (tl T
 	tl.Audit, err = collect(ctx, pool, a.statement(auditColumns+where+" and action <> 'show' order by id", args...), scanEntry)
 	return tl, err
 }
+
+const attemptColumns = `at, scope, outcome, effect, from_state, to_state, cause, attempt, runs, request_id, correlation_id, node,
+ lock_wait_us, waited_us, handler_us, commit_us, total_us`
 
 func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	us := [5]int64{}

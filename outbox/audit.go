@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// By returns the outbox as a person or service works on it: Pause, Resume, Skip and Forget write to the audit that who has
+// By returns the outbox as a person or service works on it: Pause, Resume, Skip, Resend and Forget write to the audit that who has
 // done it, in the same transaction. The reason is that of Resume; the others have one of their own. The database needs operate.Migrations. Without By nothing is audited.
 func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	audited := *b

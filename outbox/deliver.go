@@ -127,6 +127,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			continue
 		}
 		m.Delivery, it.sent = it.attempt, true
+		it.message.Headers = m.Headers // for the observer
 		sent, messages = append(sent, it), append(messages, m)
 	}
 	if len(sent) == 0 {

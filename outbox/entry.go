@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
@@ -35,6 +36,8 @@ type Entry struct {
 	Encrypted    bool
 	PayloadBytes int64 // as it is stored: encryption makes it longer
 
+	OpScope, OpKey string // of the operation that has added it, as its record has them; "": none is known
+
 	Attempts int       // that have failed, since the last Resume
 	FailedAt time.Time // the first of them; the last Resume, if there was one
 	Error    string    // of the last failure
@@ -60,7 +63,7 @@ func notFound(id string) error {
 
 // List returns messages, the oldest first, and how to ask for those that follow: 0 if there are
 // none. It needs no Encrypter. On PostgreSQL it reads the first messages of each part, unless they
-// are of one key, or have failed.
+// are of one key. To find what is blocked it reads all messages of the keys that have failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -98,9 +101,8 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	if f.Key != "" && table == "once_outbox_sent" {
 		and("o.part in (?, ?)", int64(partOf(f.Topic, f.Key)), int64(earlierPartOf(f.Topic, f.Key)))
 	}
-	if failed := f.State == StateFailing || f.State == StateStopped; f.Key == "" && !failed && b.db.Dialect() == sqlplane.PostgreSQL {
-		query, args = byPart(table, query), append(args, f.Limit+1)
-		args = append(args, f.Limit+1)
+	if f.Key == "" && b.db.Dialect() == sqlplane.PostgreSQL {
+		query, args = byPart(table, query, f.State), append(args, f.Limit+1, f.Limit+1)
 	}
 	list, rows, err := b.entries(ctx, listed, table, query+" order by o.id limit ?", append(args, f.Limit+1)...)
 	if err == nil && len(list) > f.Limit {
@@ -110,15 +112,22 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 }
 
 // byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first of each
-// part: PostgreSQL has no index of all by age.
-func byPart(table, query string) string {
+// part: PostgreSQL has no index of all by age. What has failed, or is behind such a one, is found from the failures, which are few.
+func byPart(table, query string, state State) string {
 	first := "select o.part, o.id from " + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
+	switch state { //nolint:exhaustive // the others are in the table
+	case StateFailing, StateStopped:
+		first = "select o.part, o.id from once_outbox_failed f cross join lateral (select * from " + table + " o where o.part = f.part and o.id = f.id limit 1) o where f.part = p.part and " + query + " order by f.id limit ?"
+	case StateBlocked:
+		first = "select o.part, o.id from (select distinct topic, key from once_outbox_failed where part = p.part and key <> '') k cross join lateral (select * from " + table +
+			" o where o.topic = k.topic and o.key = k.key and o.seq is not null offset 0) o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
+	}
 	return "(o.part, o.id) in (select h.part, h.id from generate_series(0, " + strconv.Itoa(parts-1) + ") p(part) cross join lateral (" + first + ") h order by h.id limit ?)"
 }
 
 // Show returns the message with an ID, also if it was delivered and is kept. If it cannot be
-// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads through
-// the table, which has no index by ID.
+// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads by
+// an index.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -135,8 +144,8 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	if !isUUID(id) {
 		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
-	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
-		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? order by o.id limit 1", id)
+	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // the last: a Resend may have moved it meanwhile
+		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // an order would have MySQL read all of them by number
 		if err != nil {
 			return Entry{}, stored{}, err
 		}
@@ -145,6 +154,31 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 		}
 	}
 	return Entry{}, stored{}, notFound(id)
+}
+
+// mostByID is how many messages ByID returns.
+const mostByID = current.MaxEvents
+
+// ByID returns the messages with some IDs that are there, also those that were delivered and are kept, without their payloads and headers. It
+// looks each up by an index, and at most 64 of them. A message that is not there was delivered, or its transaction has not committed.
+func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
+	var args []any
+	for _, id := range ids[:min(len(ids), mostByID)] {
+		if id = strings.ToLower(id); isUUID(id) {
+			args = append(args, id)
+		}
+	}
+	if len(args) == 0 {
+		return nil, nil
+	}
+	for _, table := range []string{"once_outbox", "once_outbox_sent"} {
+		some, _, err := b.entries(ctx, listed, table, "o.event_id in (?"+strings.Repeat(", ?", len(args)-1)+")", args...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
 }
 
 // What entries reads of headers and payload.
@@ -163,7 +197,7 @@ func (b *Box[TX]) entries(ctx context.Context, body, table, where string, args .
 		sentAt = "o.sent_at"
 	}
 	query := "select o.part, o.id, o.topic, o.KEY, o.seq, o.event_id, o.event_type, o.source, " + body + `, o.encrypted, o.trace, o.created_at,
-  length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
+  o.op_scope, o.op_key, length(o.payload), f.attempts, f.next_at, f.failed_at, f.error, ` + sentAt + `,
   exists (select 1 from once_outbox_paused p where p.topic = o.topic and p.KEY in ('', o.KEY)), ` + blocked + `
  from ` + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where " + where
 	err = b.db.Pool().Query(ctx, b.statement(query, args...), func(row sqlplane.Row) error {
@@ -178,7 +212,7 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	var attempts *int64
 	var failure *string
 	var blocked bool
-	s, err = scanStored(wider{row, []any{&e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
+	s, err = scanStored(wider{row, []any{&e.OpScope, &e.OpKey, &e.PayloadBytes, &attempts, (*dialect.Time)(&e.NextAt), (*dialect.Time)(&e.FailedAt), &failure, (*dialect.Time)(&e.SentAt), &e.Paused, &blocked}})
 	e.Message, e.State, e.Encrypted = s.message, StateWaiting, s.encrypted
 	e.Payload = nil // not decrypted
 	if attempts != nil && failure != nil {

@@ -31,7 +31,7 @@ const (
 // Event is one thing that has happened to a relay.
 type Event struct {
 	Type    EventType
-	Message message.Message // without its payload; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
+	Message message.Message // without its payload, and without headers if they cannot be decrypted; EventDelivered, EventFailed, EventStopped; only its topic: EventUnavailable
 	Err     error
 	NextAt  time.Time // of the next attempt
 	Backlog Backlog   // EventBacklog
@@ -82,6 +82,9 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 		attrs = append(attrs, slog.String("topic", m.Topic))
 	} else if m.ID != "" {
 		attrs = append(attrs, slog.String("topic", m.Topic), slog.String("event_id", m.ID), slog.Int64("seq", m.Seq), slog.Int("attempt", m.Delivery))
+		if hash := m.KeyHash(); hash != "" {
+			attrs = append(attrs, slog.String("idempotency_key", hash))
+		}
 		if trace := traceparent.TraceID(m.Trace); trace != "" {
 			attrs = append(attrs, slog.String("trace_id", trace))
 		}

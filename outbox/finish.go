@@ -217,7 +217,7 @@ func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageI
 	listed, args := r.listed(ids)
 	still, more := hold.StillHeld(hold.Table, workName, "once_outbox.part", held)
 	where, args := listed+" and "+still, append(args, more...)
-	const into = "insert into once_outbox_sent (" + storedColumns + ", sent_at) select " + storedColumns + ", NOW from "
+	const into = "insert into once_outbox_sent (" + storedColumns + ", op_scope, op_key, sent_at) select " + storedColumns + ", op_scope, op_key, NOW from "
 	if r.db.Dialect() == sqlplane.PostgreSQL {
 		// A join in the order of the list: "in" would sort or hash the list, so that each row costs more.
 		deleted := "delete from once_outbox using unnest(?::text::smallint[], ?::text::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id and " + still

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
@@ -75,7 +78,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // [store.KindRetry], with which an operation runs again. So is a conflict at REPEATABLE READ or
 // SERIALIZABLE: use READ COMMITTED for keys that many transactions have in common.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
-	statements, err := b.statements(ctx, messages)
+	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) e
 
 // Declare is [Box.Add] for a batch. After an error nothing has been declared. ctx is for Config.Trace.
 func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...message.Message) error {
-	statements, err := b.statements(ctx, messages)
+	statements, err := b.statements(ctx, current.OfBatch(batch), messages)
 	if err != nil {
 		return err
 	}
@@ -105,33 +108,54 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 // note notes for the relays of this process that commits may have messages for them.
 func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
-// statements are those that store messages, in the order of their locks.
-func (b *Box[TX]) statements(ctx context.Context, messages []message.Message) (list []store.Statement, err error) {
+// statements are those that store messages, in the order of their locks. op is the operation that adds them, nil if there is none: its record
+// names them, and they name it.
+func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, messages []message.Message) (list []store.Statement, err error) {
 	var trace string
 	if b.cfg.Trace != nil {
 		trace = b.cfg.Trace(ctx)
+	}
+	var by store.ID
+	var ids []string
+	if op != nil {
+		by = op.ID
 	}
 	list = make([]store.Statement, 0, 2*len(messages))
 	for i, m := range messages {
 		m, err := b.cfg.checked(m, trace)
 		if err == nil {
+			if op != nil {
+				m.Headers = withKeyHash(m.Headers, by.Key)
+				ids = append(ids, m.ID)
+			}
 			part := partOf(m.Topic, cmp.Or(m.Key, m.ID))
-			list, err = b.append(list, part, &m)
+			list, err = b.append(list, part, &m, by)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)
 		}
 	}
+	if op != nil {
+		op.Note(ids...)
+	}
 	return sqlplane.InLockOrder(list), nil
 }
 
+// withKeyHash returns headers with the hash of the key of an operation.
+func withKeyHash(headers map[string]string, key string) map[string]string {
+	all := make(map[string]string, len(headers)+1)
+	maps.Copy(all, headers)
+	all[message.HeaderKeyHash] = keyname.Hashes(key)[0] // also of a key that is stored as a hash
+	return all
+}
+
 // append appends the statements that store m, which has been checked.
-func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message) ([]store.Statement, error) {
+func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message, by store.ID) ([]store.Statement, error) {
 	headers, payload, err := sealed(b.cfg.Encrypter, m)
 	if err != nil {
 		return nil, err
 	}
-	values := []any{int64(part), m.Topic, m.Key, m.ID, m.Type, m.Source, headers, payload, b.cfg.Encrypter != nil, m.Trace}
+	values := []any{int64(part), m.Topic, m.Key, m.ID, m.Type, m.Source, headers, payload, b.cfg.Encrypter != nil, m.Trace, by.Scope, by.Key}
 	if m.Key == "" {
 		return append(list, store.Statement{SQL: b.add.unordered, Args: values}), nil
 	}
@@ -153,16 +177,16 @@ type insert struct {
 // insertOf returns the texts of d. The id is drawn when the row of the key is locked: so ids of a
 // key grow as its numbers do.
 func insertOf(d sqlplane.Dialect) insert {
-	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at, seq) "
+	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, seq) "
 	i := insert{
-		unordered: dialect.Text(d, row+"values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, null)"),
+		unordered: dialect.Text(d, row+"values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, null)"),
 		next:      dialect.Text(d, "insert into once_stream (topic, KEY, seq) values (?, ?, 1) UPSERT(topic, KEY) seq = once_stream.seq + 1"),
-		ordered:   dialect.Text(d, row+"select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, seq from once_stream where topic = ? and KEY = ?"),
+		ordered:   dialect.Text(d, row+"select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, seq from once_stream where topic = ? and KEY = ?"),
 	}
 	if d == sqlplane.PostgreSQL {
 		i.next = ""
 		i.ordered = `with stream as (insert into once_stream (topic, key, seq) values ($2, $3, 1) on conflict (topic, key) do update set seq = once_stream.seq + 1 returning seq)
- ` + dialect.Text(d, row) + `select $1::smallint, $2, $3, $4::uuid, $5, $6, $7::bytea, $8::bytea, $9::boolean, $10, statement_timestamp(), seq from stream`
+ ` + dialect.Text(d, row) + `select $1::smallint, $2, $3, $4::uuid, $5, $6, $7::bytea, $8::bytea, $9::boolean, $10, $11, $12, statement_timestamp(), seq from stream`
 	}
 	return i
 }

@@ -115,6 +115,9 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	}
 	m := s.message
 	m.Headers, m.Payload = map[string]string{headerSkipReason: reason}, nil
+	if e.OpKey != "" {
+		m.Headers = withKeyHash(m.Headers, e.OpKey)
+	}
 	headers, payload, err := sealed(b.cfg.Encrypter, &m)
 	if err != nil {
 		return err

@@ -66,10 +66,23 @@ const (
 
 // Topics returns the topics of which messages wait, and those that are paused: how old their oldest message is, and what holds them up. It
 // reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
-func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) { return readTopics(ctx, b.db) }
+func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
+	return readTopics(ctx, b.db, allTopics)
+}
 
-func readTopics(ctx context.Context, db sqlplane.Database) ([]Topic, error) {
-	r := topicReader{db: db, byName: map[string]*Topic{}, queues: map[string][]int64{}}
+// TopicsAtAGlance is Topics for a summary: it reads about 700 rows, however many topics there are and fail. It may miss topics, and [Topic].Ready
+// is not known of those of which some messages are held back.
+func (b *Box[TX]) TopicsAtAGlance(ctx context.Context) ([]Topic, error) {
+	return readTopics(ctx, b.db, topicBounds{queues: 200, pauses: 100, noted: 100, failing: 50, looked: 5, failed: 50})
+}
+
+// topicBounds is how much is read of topics.
+type topicBounds struct{ queues, pauses, noted, failing, looked, failed, heads int }
+
+var allTopics = topicBounds{queues: mostQueues, pauses: mostQueues, noted: mostNoted, failing: mostFailing, looked: mostLooked, failed: mostFailed, heads: 4 * mostLooked}
+
+func readTopics(ctx context.Context, db sqlplane.Database, most topicBounds) ([]Topic, error) {
+	r := topicReader{db: db, most: most, byName: map[string]*Topic{}, queues: map[string][]int64{}}
 	for _, read := range [...]func(context.Context) error{r.readQueues, r.readPauses, r.readWaits, r.readFailing, r.readHeads} {
 		if err := read(ctx); err != nil {
 			return nil, err
@@ -93,6 +106,7 @@ func readTopics(ctx context.Context, db sqlplane.Database) ([]Topic, error) {
 // topicReader collects what is known of topics.
 type topicReader struct {
 	db      sqlplane.Database
+	most    topicBounds
 	now     time.Time
 	byName  map[string]*Topic
 	queues  map[string][]int64 // parts in which a topic has messages
@@ -139,7 +153,7 @@ func (r *topicReader) readQueues(ctx context.Context) error {
 		t.Oldest, t.Ready = earlier(t.Oldest, added), earlier(t.Ready, added)
 		r.queues[name] = append(r.queues[name], part)
 		return nil
-	}, int64(mostQueues))
+	}, int64(r.most.queues))
 }
 
 // earlier is the earlier one of two times, of which zero is none.
@@ -151,7 +165,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (r *topicReader) readPauses(ctx context.Context) error {
-	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY", func(row sqlplane.Row) error {
+	return r.query(ctx, "select topic, KEY, reason, paused_at, NOW from once_outbox_paused order by topic, KEY limit ?", func(row sqlplane.Row) error {
 		w := TopicWait{For: WaitPaused, Messages: 1}
 		var name string
 		if err := row.Scan(&name, &w.Key, &w.Reason, (*dialect.Time)(&w.Since), (*dialect.Time)(&r.now)); err != nil {
@@ -167,7 +181,7 @@ func (r *topicReader) readPauses(ctx context.Context) error {
 		}
 		t.Waits = append(t.Waits, w)
 		return nil
-	})
+	}, int64(r.most.pauses))
 }
 
 func (r *topicReader) isPartial(name string) {
@@ -194,7 +208,7 @@ func (r *topicReader) readWaits(ctx context.Context) error {
 		}
 		t.Waits = append(t.Waits, w)
 		return nil
-	}, int64(mostNoted))
+	}, int64(r.most.noted))
 }
 
 // failingTopics are the topics of failures, by a loose scan of the index once_outbox_failed_key.
@@ -215,22 +229,22 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 		err := row.Scan(&name)
 		names = append(names, name)
 		return err
-	}, int64(mostFailing))
+	}, int64(r.most.failing))
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	for i, name := range names {
-		if i >= mostLooked { // it is told, and no more
+		if i >= r.most.looked { // it is told, and no more
 			t := r.topic(name)
 			t.Waits, t.Ready = append(t.Waits, TopicWait{For: WaitFailing}), time.Time{}
 		}
 	}
-	names = names[:min(len(names), mostLooked)]
+	names = names[:min(len(names), r.most.looked)]
 	const one = `select ?, count(*), count(next_at), min(failed_at), min(KEY), min(error), NOW from
  (select next_at, failed_at, KEY, error from once_outbox_failed where topic = ? order by topic, KEY limit ?) f`
 	var args []any
 	for i, name := range names {
-		args = append(args, int64(i), name, int64(mostFailed))
+		args = append(args, int64(i), name, int64(r.most.failed))
 	}
 	return r.query(ctx, union(r.db.Dialect(), one, len(names)), func(row sqlplane.Row) error {
 		w := TopicWait{For: WaitFailing}
@@ -260,7 +274,7 @@ func (r *topicReader) readHeads(ctx context.Context) error {
 	for _, name := range r.partial {
 		r.byName[name].Ready = time.Time{}
 		for _, part := range r.queues[name] {
-			if len(names) < 4*mostLooked {
+			if len(names) < r.most.heads {
 				args = append(args, int64(len(names)), name, part, int64(mostHead))
 				names = append(names, name)
 			}

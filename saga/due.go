@@ -291,7 +291,7 @@ func eachIdle(ctx context.Context, ops store.Operations, state store.State, each
 	}
 	const limit = 100
 	for page := (upkeep.Listing{Limit: limit, Due: true, State: state}).WithPrefix(string(owner.Saga)); ; {
-		list, err := lister.Unfinished(ctx, page)
+		list, next, err := lister.Unfinished(ctx, page)
 		if err != nil {
 			return err //nolint:wrapcheck // it is of the store
 		}
@@ -300,9 +300,8 @@ func eachIdle(ctx context.Context, ops store.Operations, state store.State, each
 				return err
 			}
 		}
-		if len(list) < limit {
+		if page.After = next; next.IsZero() {
 			return nil
 		}
-		page.After = list[len(list)-1].ID
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/internal/engine/declared"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
@@ -135,17 +136,22 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	if st.kind == kindTx {
 		err = r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
 			var out json.RawMessage
-			if err := protect(func() (err error) { out, err = st.runTx(ctx, tx, b.Input); return err }); err != nil {
+			own := &current.Operation{ID: r.id}
+			if err := protect(func() (err error) { out, err = st.runTx(current.With(ctx, own), tx, b.Input); return err }); err != nil {
 				return end{}, err
 			}
+			b.Events = own.Events()
 			return ends(out)
 		})
 	} else {
 		err = r.batch(ctx, func(w *once.Batch) (end, error) {
+			own := &current.Operation{ID: r.id}
+			current.Bind(w, own)
 			out, err := st.declare(w, b.Input)
 			if err != nil {
 				return end{}, err
 			}
+			b.Events = own.Events()
 			return ends(out)
 		})
 	}

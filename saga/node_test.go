@@ -31,7 +31,7 @@ func (m *mortal) Renew(ctx context.Context, holds []store.Hold, d time.Duration)
 	return m.Store.Renew(ctx, holds, d)
 }
 
-func (m *mortal) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (m *mortal) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
 	if page.State == store.StateWaiting {
 		m.looks.Add(1)
 	}

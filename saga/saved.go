@@ -55,6 +55,7 @@ type begun struct {
 	Pivot   bool            `json:"pivot,omitempty"`
 	Undo    bool            `json:"undo,omitempty"` // it has an undo, or can be cancelled
 	Call    *contract       `json:"call,omitempty"`
+	Events  []string        `json:"events,omitempty"` // that its transactions have added to an outbox
 }
 
 // contract is what was said about a call when its intent was stored.

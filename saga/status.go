@@ -56,6 +56,7 @@ type StepStatus struct {
 	Key     string          `json:"key,omitempty"`     // of a call that is under way, at its service
 	Input   json.RawMessage `json:"input,omitempty"`   // if an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
+	Events  []string        `json:"events,omitempty"` // IDs of messages that its transactions have added to an outbox
 }
 
 // StatusOf returns how far a saga has come. It needs its store, and not its program, and the Encrypter only for inputs and results: if they
@@ -85,7 +86,7 @@ func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter
 	}
 	at := &run{id: id.store()}
 	for _, b := range data.Steps {
-		st := StepStatus{Step: b.full(), State: string(b.State), Input: b.Input, Result: b.Result}
+		st := StepStatus{Step: b.full(), State: string(b.State), Input: b.Input, Result: b.Result, Events: b.Events}
 		if b.Failure != nil {
 			st.Failure = b.Failure.Code
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/atmostonce"
+	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -107,21 +108,31 @@ func (r *run) durable(ctx context.Context) error {
 func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
+	own := new(current.Operation)
 	undone := func() end {
 		u := b
 		u.State = stateUndone
+		u.Events = slices.Concat(b.Events, own.Events())
 		return end{saved: r.saved.with(u), state: store.StateRunning}
 	}
 	switch {
 	case st.undoTx != nil: // the turn travels with it
 		return r.commit(ctx, b.full(), func(ctx context.Context, tx any) (end, error) {
-			if err := protect(func() error { return st.undoTx(ctx, tx, b.Input, b.Result) }); err != nil {
+			own = &current.Operation{ID: r.id}
+			if err := protect(func() error { return st.undoTx(current.With(ctx, own), tx, b.Input, b.Result) }); err != nil {
 				return end{}, err
 			}
 			return undone(), nil
 		})
 	case st.revoke != nil:
-		return r.batch(ctx, func(w *once.Batch) (end, error) { return undone(), st.revoke(w, b.Input, b.Result) })
+		return r.batch(ctx, func(w *once.Batch) (end, error) {
+			own = &current.Operation{ID: r.id}
+			current.Bind(w, own)
+			if err := st.revoke(w, b.Input, b.Result); err != nil {
+				return end{}, err
+			}
+			return undone(), nil
+		})
 	case st.undoCall == nil && st.cancel == nil:
 		return stuckf("step %q has to be undone, and has no undo in this program. Try: a program that has it", b.full())
 	}

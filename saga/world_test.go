@@ -156,9 +156,9 @@ func (p *process) Renew(ctx context.Context, holds []store.Hold, d time.Duration
 	return p.Store.Renew(ctx, holds, d)
 }
 
-func (p *process) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (p *process) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, store.ID, error) {
 	if p.dead.Load() {
-		return nil, errDead
+		return nil, store.ID{}, errDead
 	}
 	return p.Store.Unfinished(ctx, page)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, PgBouncer, NATS, RabbitMQ, Prometheus, a mail server, strace, faketime, Node.js, a driver for Java. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, RabbitMQ, Prometheus, a mail server, strace, faketime, Node.js, a browser, a driver for Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -38,13 +38,16 @@ find_missing() {
 	has pgbouncer || missing+=(pgbouncer)
 	has nats-server || missing+=(nats-server)
 	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing+=(rabbitmq-server)
+	has redis-server || missing+=(redis-server)
 	has aiosmtpd || missing+=(python3-aiosmtpd)
 	has prometheus && has promtool || missing+=(prometheus)
 	has strace || missing+=(strace)
 	has faketime || missing+=(faketime)
-	# Only for the validators of OpenAPI documents.
+	# For the validators of OpenAPI documents, and for what uses npm.
 	has node || missing+=(nodejs)
 	has npm || missing+=(npm)
+	# Only for the pages of the console.
+	has chromium || missing+=(chromium)
 	# A recipe is run with Java where that is there.
 	! has javac || [ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 	# A recipe is run with psycopg where the system has that package.
@@ -56,8 +59,9 @@ explain() {
 	echo "Try: apt-get install ${missing[*]} (the names of Debian's packages)" >&2
 }
 
-# The other servers do not depend on it. It says itself what it lacks. internal/testenv looks there.
+# The other servers do not depend on them. They say themselves what they lack. internal/testenv looks there.
 "$(dirname "$0")/mysql-server.sh" /var/lib/once-testenv/mysql || true
+"$(dirname "$0")/valkey-server.sh" /var/lib/once-testenv/valkey || true
 
 find_missing
 if [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ]; then

@@ -9,6 +9,9 @@ type Result struct {
 
 	// RolledBack says that the writes of the handler were undone before the result was stored.
 	RolledBack bool
+
+	// Events are IDs of messages that the operation has added to an outbox in its transaction, the first 64 of them.
+	Events []string
 }
 
 // ResultKind says how Body is to be read. The numbers are stored: they never change.

@@ -193,6 +193,11 @@ type BeginOptions struct {
 	// and MySQL is one, ignores it.
 	IfEnded func() Change
 
+	// Optimistic, if it is set, lets a store put off claim and look-up, and send them together with the user's first statement. The statement runs
+	// only if the operation is free and absent: then Optimistic is called. Otherwise it fails, and whatever the user does, Commit and Rollback
+	// are [KindTaken]. A store may ignore it.
+	Optimistic func()
+
 	// Batch says that no statement is run on the transaction: all there is to write will
 	// be in Change.Writes. A store may then put everything off until Commit and do it
 	// in one round trip.

@@ -203,7 +203,7 @@ func newOtherProgram(t *testing.T) *otherProgram {
 	counted := onceprom.New(onceprom.Config{Gauges: watch})
 	attempts := attemptlog.New(s, attemptlog.Config{})
 	t.Cleanup(func() { _ = attempts.Close(context.WithoutCancel(t.Context())) })
-	p := &otherProgram{cached: once.New(s, once.Config{Cache: 1 << 20, Observer: once.Observers(counted, attempts)})}
+	p := &otherProgram{cached: once.New(s, once.Config{Cache: 1 << 20, Shared: emptyCache{}, Observer: once.Observers(counted, attempts)})}
 	in := inbox.New(p.cached, inbox.Config{Consumer: "other", Observer: inbox.Metrics(counted)})
 	p.sagas = saga.NewRunner(s, saga.Config{Observer: saga.Metrics(counted)}, ofNoStep)
 	limiter := limit.New(limit.Config{Limit: 1})
@@ -236,6 +236,13 @@ var ofNoStep = saga.New("order", func(saga.Context, string) (string, error) { re
 func noBreakerOpen(context.Context) ([]gauge.Value, error) {
 	return []gauge.Value{{Name: gaugename.BreakerOpen, Label: "service"}}, nil
 }
+
+// emptyCache is a shared cache that keeps nothing.
+type emptyCache struct{}
+
+func (emptyCache) Get(context.Context, string) ([]byte, error)              { return nil, nil }
+func (emptyCache) Add(context.Context, string, []byte, time.Time) error     { return nil }
+func (emptyCache) Replace(context.Context, string, []byte, time.Time) error { return nil }
 
 // losing is a network that loses one answer in five.
 type losing struct{}

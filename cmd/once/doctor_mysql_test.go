@@ -195,6 +195,10 @@ func TestDoctorAccess(t *testing.T) {
 		check(root+"?autocommit=0", "a session that the store refuses", "store", fail, "autocommit is off")
 		check(root, "on this machine", "encryption", okay, "does not leave this machine")
 		check(root, "a server with locks", "claims", okay, "kept")
+		check(root, "as sqlstore.Open sets it", "packets", okay, "a packet takes several statements")
+		check(root+"?multiStatements=true&interpolateParams=true", "as the user sets it", "packets", okay, "a packet takes several statements")
+		check(root+"?multiStatements=false", "without packets", "packets", warn, "an operation has three round trips more than a transaction, a first attempt four, and a batch five")
+		check(root+"?multiStatements=true", "without arguments in packets", "packets", warn, "several statements, and no arguments")
 		if mysql {
 			check(root+"?tls=skip-verify", "with TLS", "encryption", okay, "TLS")
 		}

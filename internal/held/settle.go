@@ -3,6 +3,8 @@ package held
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -45,11 +47,17 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 	for delay := FirstDelay; again && Pause(settling, rand.N(delay)); delay = min(2*delay, MaxDelay) {
 		again, err = try(settling)
 	}
-	if again {
+	switch {
+	case again:
 		return lost
+	case err != nil && c.Expect.Fence == 0: // another owner may be gone before the first try arrives
+		return fmt.Errorf("%w: %w", err, ErrMayApply)
 	}
 	return err
 }
+
+// ErrMayApply is in the chain of an error of [Owner.Swap] if the change may yet be applied, although another owner was seen.
+var ErrMayApply = errors.New("an earlier try was not answered, and may be applied later")
 
 // IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is what it has stored, in whatever
 // state. It does not adopt it. An error says that the store has not told in [SettleTime].

@@ -10,7 +10,7 @@ const (
 	DecisionNewExecution  Decision = "new_execution"  // the handler has run, and its answer stands
 	DecisionConflictRetry Decision = "conflict_retry" // the handler has run more than once before its answer stood, or every run has met a conflict
 	DecisionDBHit         Decision = "db_hit"         // done earlier: the answer is the database's, or that of a concurrent call of this process
-	DecisionCacheHit      Decision = "cache_hit"      // done earlier: the answer is that of Config.Cache
+	DecisionCacheHit      Decision = "cache_hit"      // done earlier: the answer is that of Config.Cache or Config.Shared
 	DecisionInFlight      Decision = "in_flight"      // another caller executes it now
 	DecisionMismatch      Decision = "mismatch"       // the key was used for another request
 	DecisionStale         Decision = "stale"          // the first attempt is so old that it may be forgotten

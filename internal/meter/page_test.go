@@ -68,7 +68,7 @@ func tables() map[string]string {
 		{meter.DecisionNewExecution, "`executed`, `declined`"},
 		{meter.DecisionConflictRetry, "`executed` or `declined` after more than one run; `conflict`"},
 		{meter.DecisionDBHit, "`replayed`, `result_unavailable`"},
-		{meter.DecisionCacheHit, "`replayed` by `Config.Cache`"},
+		{meter.DecisionCacheHit, "`replayed` by `Config.Cache` or `Config.Shared`"},
 		{meter.DecisionInFlight, "`in_flight`"},
 		{meter.DecisionMismatch, "`mismatch`"},
 		{meter.DecisionStale, "`stale`"},

@@ -19,6 +19,9 @@ const binaryDirEnv = "ONCE_POSTGRES_BIN"
 // mysqlDir is where make setup puts the MySQL server. Debian's mysqld is MariaDB's.
 const mysqlDir = "/var/lib/once-testenv/mysql"
 
+// valkeyDir is where make setup puts the Valkey server, unless the system has one.
+const valkeyDir = "/var/lib/once-testenv/valkey"
+
 // mysqlDirEnv names the environment variable that picks another directory with a mysqld, so that
 // one machine can run the tests on several versions.
 const mysqlDirEnv = "ONCE_MYSQL_BIN"
@@ -43,7 +46,7 @@ func Binary(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return filepath.Abs(path)
 	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", valkeyDir} {
 		if path := filepath.Join(dir, name); isExecutable(path) {
 			return path, nil
 		}

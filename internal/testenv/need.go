@@ -25,6 +25,8 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"node":          "nodejs",
 	"aiosmtpd":      "python3-aiosmtpd",
 	"rabbitmq":      "rabbitmq-server",
+	"chromium":      "chromium",
+	"valkey-server": "", // likewise
 }
 
 // Need ends the test unless every piece of software is installed. It skips,

@@ -13,6 +13,11 @@ import (
 	"time"
 )
 
+const (
+	stopSignal     = syscall.SIGSTOP
+	continueSignal = syscall.SIGCONT
+)
+
 // restrict makes cmd run as who, in a session of its own so that Ctrl-C reaches
 // only us, and die with the thread that starts it.
 func restrict(cmd *exec.Cmd, who identity, death syscall.Signal) error {

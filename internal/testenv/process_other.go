@@ -9,6 +9,12 @@ import (
 	"syscall"
 )
 
+// No server is started here that could be stopped.
+const (
+	stopSignal     = syscall.Signal(0)
+	continueSignal = syscall.Signal(0)
+)
+
 // restrict refuses: without a parent-death signal servers would outlive a
 // killed test.
 func restrict(*exec.Cmd, identity, syscall.Signal) error {

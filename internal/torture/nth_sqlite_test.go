@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func (w *tripwire) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tripConn{c.(sqliteConn), w, false}, nil
+	return &tripConn{sqliteConn: c.(sqliteConn), wire: w}, nil
 }
 
 // sqliteConn is what a connection of the driver can do.
@@ -85,8 +86,9 @@ type sqliteConn interface {
 
 type tripConn struct {
 	sqliteConn
-	wire *tripwire
-	gone bool
+	wire  *tripwire
+	stmts []*tripStmt
+	gone  bool
 }
 
 func (c *tripConn) IsValid() bool { return !c.gone && c.sqliteConn.IsValid() }
@@ -129,6 +131,9 @@ func (c *tripConn) trip(call func() error) error {
 		_, _ = c.sqliteConn.ExecContext(context.Background(), f.raise, nil)
 	}
 	if f.cut {
+		for _, s := range c.stmts { // a connection with open statements keeps its locks
+			_ = s.sqliteStmt.Close()
+		}
 		c.gone = true
 		_ = c.sqliteConn.Close()
 		return driver.ErrBadConn
@@ -143,6 +148,54 @@ func (c *tripConn) ExecContext(ctx context.Context, query string, args []driver.
 
 func (c *tripConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Rows, err error) {
 	err = c.trip(func() (err error) { r, err = c.sqliteConn.QueryContext(ctx, query, args); return err })
+	if err != nil && r != nil {
+		_ = r.Close()
+		r = nil
+	}
+	return r, err
+}
+
+// PrepareContext is not tripped, since the guard runs what cannot be prepared all the same; what is prepared is, each time that it runs.
+func (c *tripConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	if c.gone {
+		return nil, driver.ErrBadConn
+	}
+	base, err := c.sqliteConn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	s := &tripStmt{base.(sqliteStmt), c}
+	c.stmts = append(c.stmts, s)
+	return s, nil
+}
+
+// sqliteStmt is what a statement of the driver can do.
+type sqliteStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type tripStmt struct {
+	sqliteStmt
+	conn *tripConn
+}
+
+func (s *tripStmt) Close() error {
+	if s.conn.gone { // it has gone with its connection
+		return nil
+	}
+	s.conn.stmts = slices.DeleteFunc(s.conn.stmts, func(other *tripStmt) bool { return other == s })
+	return s.sqliteStmt.Close()
+}
+
+func (s *tripStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (r driver.Result, err error) {
+	err = s.conn.trip(func() (err error) { r, err = s.sqliteStmt.ExecContext(ctx, args); return err })
+	return r, err
+}
+
+func (s *tripStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (r driver.Rows, err error) {
+	err = s.conn.trip(func() (err error) { r, err = s.sqliteStmt.QueryContext(ctx, args); return err })
 	if err != nil && r != nil {
 		_ = r.Close()
 		r = nil

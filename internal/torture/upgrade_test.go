@@ -16,7 +16,7 @@ import (
 
 const (
 	appliedBefore = "operation 1, operation 2, attemptlog 1, operate 1, journal 1"
-	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, operation 5, attemptlog 1, operate 1, journal 1"
+	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, operation 5, attemptlog 1, operate 1, operate 2, journal 1"
 )
 
 // TestUpgrade: a database of before once_schema keeps all that is in it.
@@ -168,16 +168,18 @@ func TestUpgradeFromTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range old {
-			g.exec(t, m.SQL)
+			if m.Version == 1 { // the old program knows no others
+				g.exec(t, m.SQL)
+			}
 		}
 		g.exec(t, "insert into once_migration (version, name) values (3, 'attempt'), (4, 'intent')")
-		if got := g.applied(t, capabilities...); got != appliedAfter {
+		if got := g.applied(t, capabilities...); got != strings.Replace(appliedAfter, ", operate 2", "", 1) {
 			t.Errorf("after the old program: %s", got)
 		}
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Error(err)
 		}
-		if n := g.count(t, "select count(*) from once_schema"); n != 8 {
+		if n := g.count(t, "select count(*) from once_schema"); n != 9 {
 			t.Errorf("%d rows in once_schema", n)
 		}
 	})
@@ -200,10 +202,10 @@ func TestRenamedCapability(t *testing.T) {
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, capabilities...); err != nil {
 			t.Error(err)
 		}
-		if n := g.count(t, "select count(*) from once_schema where capability = 'admin'"); n != 1 || g.count(t, "select count(*) from once_audit") != audited {
+		if n := g.count(t, "select count(*) from once_schema where capability = 'admin'"); n != 2 || g.count(t, "select count(*) from once_audit") != audited {
 			t.Errorf("%d rows of a program of before", n)
 		}
-		g.exec(t, "update once_schema set version = 9 where capability = 'admin'")
+		g.exec(t, "update once_schema set version = 9 where capability = 'admin' and version = 2")
 		if err := g.upgrade(t.Context(), setup{dsn: g.DSN}, operate.Migrations); err == nil || !strings.Contains(err.Error(), "version 9 of operate") {
 			t.Errorf("a later version under the earlier name: %v", err)
 		}

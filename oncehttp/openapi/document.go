@@ -12,6 +12,8 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/oncehttp"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Document is what clients have to know of routes that are protected by a key: an OpenAPI
@@ -42,13 +44,16 @@ type object = map[string]any
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of
 // each status (x-problems), and an x-idempotency object that says what makes two requests the same,
-// which answers are stored, and for how long.
+// which answers are stored, and for how long, and what the store may lose (may_be_lost), if it is a [upkeep.Volatile].
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
 	names := map[string]string{} // of paths, by what remains of them without the names of parameters
 	for _, pattern := range bySpecificity(routes) {
 		p := describe(oncehttp.NewRoute(e, routes[pattern]))
+		if v, ok := store.As[upkeep.Volatile](e.Store()); ok {
+			p.volatile = v.Volatile()
+		}
 		method, path := splitPattern(pattern)
 		methods := p.Preset.Methods
 		if method != "" {
@@ -131,9 +136,11 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 type route struct {
 	*oncehttp.Route
 	oncehttp.Config
+
+	volatile string // what the store may lose: see upkeep.Volatile
 }
 
-func describe(r *oncehttp.Route) *route { return &route{r, r.Config()} }
+func describe(r *oncehttp.Route) *route { return &route{Route: r, Config: r.Config()} }
 
 // operation returns the Operation Object of a route.
 func (p *route) operation(params []any) object {
@@ -237,7 +244,7 @@ func (p *route) rules() object {
 		}
 		stored[name] = verdicts[v]
 	}
-	return object{
+	rules := object{
 		"dialect":            p.Preset.Name,
 		"required":           !p.Optional,
 		"key":                object{"source": source, "max_bytes": once.MaxKey, "strict": p.Preset.QuotedKeys},
@@ -251,6 +258,10 @@ func (p *route) rules() object {
 		"max_stored_bytes":   p.MaxStored,
 		"time_in_uuid7_keys": p.KeyTime,
 	}
+	if p.volatile != "" {
+		rules["may_be_lost"] = p.volatile
+	}
+	return rules
 }
 
 // verdicts are the words for them in documents.

@@ -21,9 +21,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database is examined, and what is known of it. DB, Dialect and Name are required. Without one of the functions, the
+// Config says which database is examined, and what is known of it. Name is required, and DB with Dialect, or Store. Without one of the functions, the
 // checks that need it are left out.
 type Config struct {
+	// Store is a store that has no SQL, such as a redisstore or a dynamostore: it is asked whether it can work, and what it may lose.
+	Store any
+
 	DB      *sql.DB // without a guard; one connection is enough
 	Dialect sqlplane.Dialect
 	Name    string // for people, without a password
@@ -106,15 +109,19 @@ const checkTimeout = 10 * time.Second
 // Examine makes all checks. A question that the user of the database may not ask is a warning. The error says that the database does not
 // answer any more.
 func Examine(ctx context.Context, c Config) (Report, error) {
-	if c.DB == nil || c.Name == "" {
-		return Report{}, errors.New("doctor: Config.DB or Config.Name is missing. Try: both")
+	if c.DB == nil && c.Store == nil || c.Name == "" {
+		return Report{}, errors.New("doctor: Config.DB or Config.Name is missing. Try: both, or Config.Store and Config.Name")
 	}
 	if c.URL == "" {
 		c.URL = "URL"
 	}
 	e := &examination{Config: c}
 	r := Report{Database: c.Name, Dialect: string(c.Dialect), Findings: []Finding{}}
-	for _, check := range checks(c.Dialect) {
+	made := storeChecks
+	if c.DB != nil {
+		made = slices.Concat(checks(c.Dialect), storeChecks)
+	}
+	for _, check := range made {
 		f, ok := e.make(ctx, check)
 		if !ok {
 			continue
@@ -129,6 +136,9 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 		r.Findings = append(r.Findings, f)
 	}
 	r.Healthy = r.Failures == 0
+	if c.DB == nil {
+		return r, nil
+	}
 	return r, c.DB.PingContext(ctx) //nolint:wrapcheck // the caller knows what it has opened
 }
 

@@ -99,8 +99,16 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	}
 	_, err := p.DB.ExecContext(ctx, "do 0; do 0")
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
-		return warn("a packet takes one statement only: an operation has three round trips more than a transaction, a first attempt four and a batch as many as it has statements",
+		return warn("a packet takes one statement only: an operation has three round trips more than a transaction, a first attempt four, and a batch five and one for each statement",
 			"sqlstore.Open, or multiStatements=true and interpolateParams=true in the data source name; a handler still sends one statement at a time"), nil
+	}
+	if err != nil {
+		return Finding{}, err
+	}
+	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // the server prepares no two statements
+	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
+		return warn("a packet takes several statements, and no arguments: a batch with arguments is not one round trip, and a statement of a handler that has some takes two, or three the first time",
+			"sqlstore.Open without multiStatements in the data source name, or interpolateParams=true with it"), nil
 	}
 	return fine("a packet takes several statements"), err
 }

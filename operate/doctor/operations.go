@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/oncelib/once/internal/base/words"
@@ -19,18 +20,51 @@ var operationChecks = []check{
 	{"expired", askExpired, "OnceSweeperBehind"},
 }
 
-// oldest returns how many operations a condition finds, and the oldest of them: a row
-// of its own, so that a person has something to begin with.
-func (p *examination) oldest(ctx context.Context, where, by string) (n int, op operate.Operation, err error) {
-	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, `select (select count(*) from once_operation where `+where+`), scope, KEY, `+by+`, NOW
- from once_operation where `+where+` order by `+by+` limit 1`)).Scan(&n, &op.Scope, &op.Key, (*dialect.Time)(&op.Since), (*dialect.Time)(&op.Now))
+// most is how many operations a check reads at most.
+const most = 10_000
+
+// found is how many operations a check has found among those that it has read, and the oldest of them: a row of its own, so that a person has
+// something to begin with.
+type found struct {
+	operate.Operation
+
+	n, read int
+}
+
+// oldest reads a table of operations, which has no more than most of them (on MySQL: of each state), and finds those of a condition.
+func (p *examination) oldest(ctx context.Context, table, where, by string) (f found, err error) {
+	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, `with those as (select * from `+table+`)
+ select r.n, f.n, coalesce(o.scope, ''), coalesce(o.KEY, ''), o.moment, NOW from (select count(*) as n from those) r
+ cross join (select count(*) as n from those where `+where+`) f left join (select scope, KEY, `+by+` as moment from those where `+where+` order by `+by+` limit 1) o on 1 = 1`)).
+		Scan(&f.read, &f.n, &f.Scope, &f.Key, (*dialect.Time)(&f.Since), (*dialect.Time)(&f.Now))
 	if err != nil {
-		return 0, op, none(err)
+		return found{}, err
 	}
-	if op.Since.IsZero() {
-		op.Since = op.Now
+	if f.Since.IsZero() {
+		f.Since = f.Now
 	}
-	return n, op, nil
+	return f, nil
+}
+
+// unfinished are operations that are not done.
+func (p *examination) unfinished() string {
+	return dialect.Unfinished(p.Dialect, "scope, KEY, state, since, lease_until", most)
+}
+
+// count is the number of those that were found.
+func (f found) count() string {
+	if f.read >= most { // there may be more
+		return fmt.Sprintf("at least %d", f.n)
+	}
+	return strconv.Itoa(f.n)
+}
+
+// among is where they were looked for, if that is not everywhere.
+func (f found) among() string {
+	if f.read >= most {
+		return fmt.Sprintf(" of the first %d that are not done", most)
+	}
+	return ""
 }
 
 func age(op operate.Operation) string { return words.Span(op.Now.Sub(op.Since)) }
@@ -40,36 +74,36 @@ func (p *examination) show(op operate.Operation) string {
 }
 
 func askUnknown(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
-	if n > 0 {
-		return warn(fmt.Sprintf("%d operations whose outcome is unknown, the oldest for %s: they are not retried, and a person must decide", n, age(op)), p.show(op)), err
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and not (%s)", store.StateUnknown, ofSagas), "since")
+	if f.n > 0 {
+		return warn(fmt.Sprintf("%s operations whose outcome is unknown, the oldest for %s: they are not retried, and a person must decide", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation has an unknown outcome"), err
+	return fine("no operation%s has an unknown outcome", f.among()), err
 }
 
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // those wait as long as they have to
-	if n > 0 {
-		return warn(fmt.Sprintf("%d operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", n, age(op)), p.show(op)), err
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // those wait as long as they have to
+	if f.n > 0 {
+		return warn(fmt.Sprintf("%s operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation waits for its next owner"), err
+	return fine("no operation%s waits for its next owner", f.among()), err
 }
 
 func askLapsed(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
-	if n > 0 {
-		return warn(fmt.Sprintf("%d running operations whose holder has died, the oldest %s ago: no other process has taken them over yet", n, age(op)), p.show(op)), err
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and lease_until <= NOW", store.StateRunning), "lease_until")
+	if f.n > 0 {
+		return warn(fmt.Sprintf("%s running operations whose holder has died, the oldest %s ago: no other process has taken them over yet", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}
-	return fine("no operation has lost its holder"), err
+	return fine("no operation%s has lost its holder", f.among()), err
 }
 
 // expiredBound is how long an expired row may wait for its removal.
 const expiredBound = 24 * time.Hour
 
 func askExpired(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and expires_at <= NOW", store.StateDone), "expires_at")
-	if n > 0 && op.Now.Sub(op.Since) > expiredBound {
-		return warn(fmt.Sprintf("%d rows have expired, the first one %s ago: no sweeper deletes them", n, age(op)), "once sweep --db "+p.URL), err
+	f, err := p.oldest(ctx, dialect.Expired(p.Dialect, "scope, KEY, expires_at", most), "1 = 1", "expires_at")
+	if f.n > 0 && f.Now.Sub(f.Since) > expiredBound {
+		return warn(fmt.Sprintf("%s rows have expired, the first one %s ago: no sweeper deletes them", f.count(), age(f.Operation)), "once sweep --db "+p.URL), err
 	}
-	return fine("%d rows have expired and wait to be swept", n), err
+	return fine("%s rows have expired and wait to be swept", f.count()), err
 }

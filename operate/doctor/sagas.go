@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/oncelib/once/internal/base/words"
@@ -22,23 +23,28 @@ const ofSagas = "scope like 'saga/%'"
 
 // askSagaTable asks for sagas of a database that lacks their table.
 func askSagaTable(ctx context.Context, p *examination) (Finding, error) {
-	n, _, err := p.oldest(ctx, ofSagas, "since")
+	var n int
+	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select count(*) from (select 1 from once_operation where scope >= 'saga/' and scope < 'saga0' order by scope, KEY limit "+strconv.Itoa(most)+") as sagas")).Scan(&n)
 	if n == 0 || err != nil {
 		return Finding{}, err
 	}
+	sagas := words.Count(n, "saga")
+	if n == most {
+		sagas = "at least " + sagas
+	}
 	_, err = p.DB.ExecContext(ctx, "select 1 from once_saga_due where 1 = 0")
 	if sqlguard.IsMissing(err) {
-		return fail(fmt.Sprintf("there are %s, and no table of those that wait: they do not go on", words.Count(n, "saga")), "once migrate up --only saga --db "+p.URL), nil
+		return fail(fmt.Sprintf("there are %s, and no table of those that wait: they do not go on", sagas), "once migrate up --only saga --db "+p.URL), nil
 	}
-	return fine("%s, and their table is there", words.Count(n, "saga")), err
+	return fine("%s, and their table is there", sagas), err
 }
 
 func askStuckSagas(ctx context.Context, p *examination) (Finding, error) {
-	n, op, err := p.oldest(ctx, fmt.Sprintf("state = %d and %s", store.StateUnknown, ofSagas), "since")
-	if n > 0 {
-		return warn(fmt.Sprintf("%s stuck, the oldest was started %s ago: a person must decide", words.Either(n == 1, "1 saga is", fmt.Sprintf("%d sagas are", n)), age(op)), "once saga list --state stuck --db "+p.URL), err
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and %s", store.StateUnknown, ofSagas), "since")
+	if f.n > 0 {
+		return warn(fmt.Sprintf("%s stuck, the oldest was started %s ago: a person must decide", words.Either(f.count() == "1", "1 saga is", f.count()+" sagas are"), age(f.Operation)), "once saga list --state stuck --db "+p.URL), err
 	}
-	return fine("no saga is stuck"), err
+	return fine("no saga%s is stuck", f.among()), err
 }
 
 // overdueBound is how long after its time a saga may wait for a runner.

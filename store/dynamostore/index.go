@@ -91,46 +91,45 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 	return found, nil
 }
 
-// Unfinished implements [upkeep.Lister]. What has changed a moment ago may be missing; what is listed is as it is in the table.
-func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
-	after := orderOf(page.After)
+// Unfinished implements [upkeep.Lister]. What has changed a moment ago may be missing; what is listed is as it is in the table. It reads
+// page.Limit entries of each part of the index, and as many operations in all.
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	var before []byte
 	if page.Before != "" {
 		before = []byte(page.Before)
 	}
-	for len(list) < page.Limit {
-		want := page.Limit - len(list)
-		entries, err := s.first(ctx, unfinished, after, before, want)
+	if page.Limit <= 0 {
+		return nil, next, nil
+	}
+	entries, err := s.first(ctx, unfinished, orderOf(page.After), before, page.Limit)
+	if err != nil {
+		return nil, next, err
+	}
+	found, err := s.items(ctx, entries, "state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling")
+	if err != nil {
+		return nil, next, err
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, next, err
+	}
+	for i, entry := range entries {
+		id, err := operationOf(entry)
 		if err != nil {
-			return nil, err
+			return nil, next, err
 		}
-		found, err := s.items(ctx, entries, "state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling")
+		rec, err := recordOf(found[textOf(entry, "id")], now)
 		if err != nil {
-			return nil, err
+			return nil, next, err
 		}
-		now, err := s.now(ctx)
-		if err != nil {
-			return nil, err
+		if i == page.Limit-1 {
+			next = id
 		}
-		for _, entry := range entries {
-			after = bytesOf(entry, "due")
-			id, err := operationOf(entry)
-			if err != nil {
-				return nil, err
-			}
-			rec, err := recordOf(found[textOf(entry, "id")], now)
-			if err != nil {
-				return nil, err
-			}
-			if listed(&page, &rec) {
-				list = append(list, upkeep.Entry{ID: id, Record: rec})
-			}
-		}
-		if len(entries) < want {
-			break
+		if listed(&page, &rec) {
+			list = append(list, upkeep.Entry{ID: id, Record: rec})
 		}
 	}
-	return list, nil
+	return list, next, nil
 }
 
 func listed(page *upkeep.Listing, rec *store.Record) bool {

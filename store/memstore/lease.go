@@ -44,30 +44,35 @@ func (s *Store) renew(h store.Hold, lease time.Duration) bool {
 }
 
 // Unfinished implements [upkeep.Lister].
-func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, down(err)
+		return nil, next, down(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var list []upkeep.Entry
+	var read []store.ID
 	for id, r := range s.rows {
-		if r.rec.State == store.StateDone || compare(id, page.After) <= 0 || page.Before != "" && id.Scope >= page.Before || page.Name != "" && r.rec.Name != page.Name {
-			continue
+		if r.rec.State != store.StateDone && compare(id, page.After) > 0 && (page.Before == "" || id.Scope < page.Before) {
+			read = append(read, id)
 		}
-		rec := r.record(now)
-		if page.State != store.StateAbsent && rec.State != page.State {
-			continue
-		}
-		if page.Due && rec.State == store.StateRunning && !rec.LeaseExpired {
-			continue
-		}
-		rec.Data, rec.Request = nil, nil
-		list = append(list, upkeep.Entry{ID: id, Record: rec})
 	}
-	slices.SortFunc(list, func(a, b upkeep.Entry) int { return compare(a.ID, b.ID) })
-	return list[:max(0, min(page.Limit, len(list)))], nil
+	slices.SortFunc(read, compare)
+	if read = read[:max(0, min(page.Limit, len(read)))]; len(read) > 0 && len(read) == page.Limit {
+		next = read[len(read)-1]
+	}
+	for _, id := range read {
+		rec := s.rows[id].record(now)
+		switch {
+		case page.Name != "" && rec.Name != page.Name:
+		case page.State != store.StateAbsent && rec.State != page.State:
+		case page.Due && rec.State == store.StateRunning && !rec.LeaseExpired:
+		default:
+			rec.Data, rec.Request = nil, nil
+			list = append(list, upkeep.Entry{ID: id, Record: rec})
+		}
+	}
+	return list, next, nil
 }
 
 // compare orders operations by the bytes of their scopes and keys.

@@ -258,7 +258,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
-	if opts.First && s.prepares && opts.StaleAfter.IsZero() {
+	if s.prepares && opts.StaleAfter.IsZero() && (opts.First || s.mayBeOptimistic(opts)) {
 		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
 	}

@@ -42,7 +42,7 @@ func TestALockedTableIsNoOutage(t *testing.T) {
 			return err
 		},
 		"Sweep":      func() error { _, err := s.Sweep(ctx, upkeep.Sweep{Limit: 1}); return err },
-		"Unfinished": func() error { _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 1}); return err },
+		"Unfinished": func() error { _, _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 1}); return err },
 		"Join": func() error {
 			tx, err := pool.Begin(ctx)
 			if err != nil {

@@ -35,6 +35,9 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 		queueDone(b, c, found.start)
 	case keeps(c) && len(c.Held) == 0:
 		b.refusing(store.KindTaken, pgsql.SwapKeepSame, append(keepArgs(c), found.start)...)
+	case begins(c):
+		b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
+		b.refusing(store.KindTaken, pgsql.SwapInsertSame, append(insertArgs(c), found.start)...)
 	default:
 		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
 		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
@@ -100,6 +103,19 @@ func keeps(c store.Change) bool {
 	return c.KeepRequest && c.Expect.Fence != 0 && c.Next.State != store.StateAbsent
 }
 
+// begins reports whether c is the first one of an operation, and nothing else.
+func begins(c store.Change) bool {
+	return !c.ID.IsZero() && c.Expect.Fence == 0 && !c.KeepRequest && c.Next.State != store.StateAbsent && len(c.Held) == 0 && c.StaleAfter.IsZero()
+}
+
+func insertArgs(c store.Change) []any {
+	n := c.Next
+	return []any{
+		c.ID.Scope, c.ID.Key, pgsql.LockID(c.ID), int64(n.State), n.Fence, n.Nonce, n.Fingerprint, int64(n.Result.Status), int64(n.Result.Kind), head.Encode(&n.Result), n.Result.Body,
+		n.Request, n.Trace, n.Name, n.RecoveryPoint, n.CallStarted, n.Data, millis(c.Lease), millis(c.Retain),
+	}
+}
+
 func keepArgs(c store.Change) []any {
 	n, expect := c.Next, c.Expect
 	return []any{
@@ -122,7 +138,7 @@ func queueRecord(b *pipeline, c store.Change) {
 		b.refusing(store.KindTaken, pgsql.SwapDelete, slices.Concat(key, expected)...)
 	case expect.Fence == 0:
 		b.queue(pgsql.Expired, key...)
-		b.refusing(store.KindTaken, pgsql.SwapInsert, slices.Concat(key, []any{pgsql.LockID(c.ID)}, who, asked, result, origin, lease)...)
+		b.refusing(store.KindTaken, pgsql.SwapInsert, insertArgs(c)...)
 	case keeps(c):
 		b.refusing(store.KindTaken, pgsql.SwapKeep, keepArgs(c)...)
 	default:

@@ -84,7 +84,10 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			pool := openPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level })
+			pool := openPool(t, func(c *pgxpool.Config) {
+				c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				c.MaxConns = 8
+			})
 			s := pgxstore.New(pool, pgxstore.Config{})
 			claimed := running("k")
 			swap(t, s, claimed)
@@ -98,14 +101,17 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 			}
 			c := running("k")
 			c.Expect.Fence, c.Next.Fence = 1, 2
-			lost, hold := make(chan error, 1), make(chan error, 1)
+			begins := c // it has a BEGIN, since it might commit by itself
+			begins.Writes = []store.Statement{{SQL: "do 'begin end'"}}
+			lost, hold, late := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 			go func() { _, err := s.Swap(ctx, c); lost <- err }()
 			go func() { _, err := s.Swap(ctx, store.Change{Held: []store.Hold{holdOf(claimed)}}); hold <- err }()
-			waiting(t, pool, 2)
+			go func() { _, err := s.Swap(ctx, begins); late <- err }()
+			waiting(t, pool, 3)
 			if err := winner.Commit(ctx); err != nil {
 				t.Fatal(err)
 			}
-			for _, err := range []error{<-lost, <-hold} {
+			for _, err := range []error{<-lost, <-hold, <-late} {
 				if store.KindOf(err) != store.KindTaken || err == nil {
 					t.Errorf("%v, want %s", err, store.KindTaken)
 				}
@@ -142,7 +148,7 @@ func TestAnOlderSchema(t *testing.T) {
 	_, _, begin := s.Begin(ctx, store.BeginOptions{ID: c.ID})
 	other := running("other")
 	_, swapped := s.Swap(ctx, other)
-	_, unfinished := s.Unfinished(ctx, upkeep.Listing{Limit: 1})
+	_, _, unfinished := s.Unfinished(ctx, upkeep.Listing{Limit: 1})
 	done := store.Change{ID: c.ID, Next: store.Record{State: store.StateDone, Fence: 1, Nonce: c.Next.Nonce, Trace: "00-1-1-01"}}
 	commit := func() error {
 		txn, _, err := s.Begin(ctx, store.BeginOptions{ID: store.ID{Scope: "s", Key: "done"}, First: true})
@@ -326,5 +332,22 @@ func TestWaitsOfBegin(t *testing.T) {
 		if waited := pool.Stat().EmptyAcquireCount() > before; waited && waits.Acquire <= 0 || waits.Lock != 0 {
 			t.Errorf("%s: %+v", name, waits)
 		}
+	}
+}
+
+// TestASwapWithAWriteThatCommits: such a write fails, and nothing of the swap is applied.
+func TestASwapWithAWriteThatCommits(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	if _, err := pool.Exec(t.Context(), "create procedure commits_by_itself() language plpgsql as 'begin insert into charge values (''by itself'', 1); commit; end'"); err != nil {
+		t.Fatal(err)
+	}
+	c := running("k")
+	c.Writes = []store.Statement{{SQL: "call commits_by_itself()"}, {SQL: "update charge set amount = 1 / (amount - 1) where id = 'by itself'"}}
+	if _, err := pgxstore.New(pool, pgxstore.Config{}).Swap(t.Context(), c); err == nil || store.KindOf(err) == store.KindLost {
+		t.Errorf("%v, want an error that says what is wrong", err)
+	}
+	if n := count(t, pool, "select (select count(*) from once_operation) + (select count(*) from charge where id = 'by itself')"); n != 0 {
+		t.Errorf("%d rows are written", n)
 	}
 }

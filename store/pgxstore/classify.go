@@ -41,7 +41,7 @@ func classify(err error, at statement) error {
 	case fatal(pe):
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
-	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero, at.sql == pgsql.SwapKeepSame && pe.Code == pgsql.OutOfRange:
+	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero, (at.sql == pgsql.SwapKeepSame || at.sql == pgsql.SwapInsertSame) && pe.Code == pgsql.OutOfRange:
 		kind, err = store.KindEnded, errEnded // it began another one
 	case at.refusal == store.KindStale && pe.Code == pgsql.DivisionByZero:
 		return stale()

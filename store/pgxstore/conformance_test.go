@@ -75,6 +75,14 @@ func (quiet) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrep
 func (quiet) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
 func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
+	return harnessOn(func(tb testing.TB) *pgxpool.Pool {
+		tb.Helper()
+		return openPool(tb, configure, func(c *pgxpool.Config) { c.MaxConns = 16 })
+	})
+}
+
+// harnessOn runs on pools that open makes.
+func harnessOn(open func(tb testing.TB) *pgxpool.Pool) storetest.Harness[pgx.Tx] {
 	var pools sync.Map // store.Store[pgx.Tx] -> *pgxpool.Pool
 	pool := func(s store.Store[pgx.Tx]) *pgxpool.Pool {
 		p, _ := pools.Load(s)
@@ -87,7 +95,7 @@ func harness(configure func(*pgxpool.Config)) storetest.Harness[pgx.Tx] {
 	}
 	return storetest.Harness[pgx.Tx]{
 		Open: func(tb testing.TB) store.Store[pgx.Tx] {
-			p := openPool(tb, configure, func(c *pgxpool.Config) { c.MaxConns = 16 })
+			p := open(tb)
 			if _, err := p.Exec(context.Background(), "create table effect (key text not null); create table setting (key text primary key, value text not null); create table single (id int primary key); insert into single values (1)"); err != nil {
 				tb.Fatal(err)
 			}

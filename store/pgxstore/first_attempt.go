@@ -16,12 +16,17 @@ import (
 
 // firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
 // of the handler: it would run whatever a look-up said, and that saves a round trip. The
-// claim fails if another transaction has it, and the server then skips the statement.
+// claim fails if another transaction has it, and the server then skips the statement. An optimistic one fails also if there is a record.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
 	deadline time.Time // of Begin's context; zero: none
 	start    *time.Time
+}
+
+// mayBeOptimistic reports whether the look-up may travel with the claim and a statement. At SERIALIZABLE it goes ahead of BEGIN.
+func (s *Store) mayBeOptimistic(opts store.BeginOptions) bool {
+	return opts.Optimistic != nil && !opts.ID.IsZero() && !s.looksUpFirst(opts)
 }
 
 // beginFirst does no more than get a connection.
@@ -30,7 +35,7 @@ func (s *Store) beginFirst(ctx context.Context, opts store.BeginOptions) (store.
 	if err != nil {
 		return nil, err
 	}
-	t := &txn{s: s, conn: conn, seen: lookup{id: opts.ID}}
+	t := &txn{s: s, conn: conn, seen: lookup{id: opts.ID}, optimistic: !opts.First}
 	t.raw = session{conn: conn.Conn(), answerTime: statementTime(opts.Timeouts), first: &firstAttempt{s: s, opts: opts, start: &t.seen.start}}
 	t.raw.first.deadline, _ = ctx.Deadline()
 	t.user = tx{Tx: &t.raw, root: &t.shared}
@@ -217,7 +222,11 @@ func (f *firstAttempt) claim() pipeline {
 		return b
 	}
 	b := f.begin()
-	b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	if f.opts.First {
+		b.queue(pgsql.LockOrFail, pgsql.LockID(f.opts.ID))
+	} else {
+		b.queue(pgsql.LockAbsentOrFail, pgsql.LockID(f.opts.ID), f.opts.ID.Scope, f.opts.ID.Key)
+	}
 	return b
 }
 
@@ -239,6 +248,9 @@ func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgc
 	if err != nil {
 		_ = all.Close() // says the same
 		return nil, err
+	}
+	if f.opts.Optimistic != nil {
+		f.opts.Optimistic()
 	}
 	return all, nil
 }

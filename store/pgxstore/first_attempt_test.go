@@ -119,11 +119,19 @@ var beginnings = []struct {
 // with a tracer and without.
 func TestAFirstAttemptOpensWithItsFirstStatement(t *testing.T) {
 	for _, mode := range []string{"prepared", "traced"} {
-		t.Run(mode, func(t *testing.T) { aFirstAttemptOpensWithItsFirstStatement(t, modes[mode]) })
+		for what, putOff := range putsOff {
+			t.Run(mode+", "+what, func(t *testing.T) { aFirstAttemptOpensWithItsFirstStatement(t, modes[mode], putOff) })
+		}
 	}
 }
 
-func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpool.Config)) {
+// putsOff are operations whose claims travel with the handler's first statement.
+var putsOff = map[string]func(*once.Operation){
+	"first attempt": func(op *once.Operation) { op.Attempt.Number = 1 },
+	"optimistic":    func(op *once.Operation) { op.Optimistic = true },
+}
+
+func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpool.Config), putOff func(*once.Operation)) {
 	t.Parallel()
 	var wire faultnet.Wire
 	pool := openPool(t, configure, func(c *pgxpool.Config) {
@@ -136,7 +144,8 @@ func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpo
 			var trips int64
 			for i := range 3 { // the first times prepare statements
 				id := fmt.Sprint(b.name, i, end)
-				op := once.Operation{Scope: "opening", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Isolation: store.RepeatableRead}
+				op := once.Operation{Scope: "opening", Key: once.NewKey(), Isolation: store.RepeatableRead}
+				putOff(&op)
 				before := wire.Counts().RoundTrips
 				_, err := once.Do(t.Context(), e, op, func(ctx context.Context, tx pgx.Tx) (int, error) {
 					if err := b.run(ctx, tx, id); err != nil {
@@ -160,27 +169,36 @@ func aFirstAttemptOpensWithItsFirstStatement(t *testing.T, configure func(*pgxpo
 	}
 }
 
+// endings are what a handler may make of an error of its first statement.
+var endings = map[string]func(err error) error{
+	"passes it on": func(err error) error { return err },
+	"hides it":     func(error) error { return errors.New("something went wrong") },
+	"swallows it":  func(error) error { return nil },
+	"fails":        func(error) error { return &once.Failure{Code: "declined"} },
+	"fails, kept":  func(error) error { return &once.Failure{Code: "declined", CommitWrites: true} },
+}
+
 // TestAClaimThatWasPutOff is held by another transaction: nothing of the handler's gets to the
 // database, and whatever it makes of that, the caller is told that it is in flight, or gets
 // the other one's answer.
 func TestAClaimThatWasPutOff(t *testing.T) {
+	for what, putOff := range putsOff {
+		t.Run(what, func(t *testing.T) { aClaimThatWasPutOff(t, putOff) })
+	}
+}
+
+func aClaimThatWasPutOff(t *testing.T, putOff func(*once.Operation)) {
 	t.Parallel()
 	pool := openPool(t)
 	here, there := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 1}), once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
-	endings := map[string]func(err error) error{
-		"passes it on": func(err error) error { return err },
-		"hides it":     func(error) error { return errors.New("something went wrong") },
-		"swallows it":  func(error) error { return nil },
-		"fails":        func(error) error { return &once.Failure{Code: "declined"} },
-		"fails, kept":  func(error) error { return &once.Failure{Code: "declined", CommitWrites: true} },
-	}
 	for _, b := range beginnings {
 		for how, end := range endings {
 			if b.name == "appended" && how == "hides it" {
 				continue // it fails by itself, before anything was sent
 			}
 			for _, wait := range []time.Duration{0, time.Minute} {
-				op := once.Operation{Scope: "put off", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Wait: wait}
+				op := once.Operation{Scope: "put off", Key: once.NewKey(), Wait: wait}
+				putOff(&op)
 				holds, release := make(chan struct{}), make(chan struct{})
 				held := make(chan error, 1)
 				go func() {

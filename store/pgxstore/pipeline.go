@@ -90,10 +90,10 @@ var own = map[string]bool{
 	beginText[store.DefaultIsolation]: true, beginText[store.ReadCommitted]: true,
 	beginText[store.RepeatableRead]: true, beginText[store.Serializable]: true,
 	pgsql.Budget: true, pgsql.Bounds: true, pgsql.Name: true,
-	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
+	pgsql.Lock: true, pgsql.LockOrFail: true, pgsql.LockAbsentOrFail: true, pgsql.Read: true, pgsql.InsertDone: true, pgsql.InsertClaim: true, commit: true, endLookUp: true,
 	pgsql.SweepLightly: true, pgsql.Sweep: true,
 	pgsql.Start: true, pgsql.BoundsStart: true, pgsql.SameTransaction: true, pgsql.Expired: true, pgsql.InsertDoneRequest: true, pgsql.InsertClaimRequest: true,
-	pgsql.SwapInsert: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapKeepSame: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
+	pgsql.SwapInsert: true, pgsql.SwapInsertSame: true, pgsql.SwapUpdate: true, pgsql.SwapKeep: true, pgsql.SwapKeepSame: true, pgsql.SwapDelete: true, pgsql.Held: true, pgsql.InTime: true,
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 

@@ -97,7 +97,7 @@ func roundTripsOfTheSQLPlane(t *testing.T, configure func(*pgxpool.Config)) {
 			}
 			return err
 		}},
-		{"Unfinished", 1, func(ctx context.Context) error { _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 10}); return err }},
+		{"Unfinished", 1, func(ctx context.Context) error { _, _, err := s.Unfinished(ctx, upkeep.Listing{Limit: 10}); return err }},
 		{"Backlog", 1, func(ctx context.Context) error { _, err := s.Backlog(ctx); return err }},
 	} {
 		var got int64

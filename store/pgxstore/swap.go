@@ -18,7 +18,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	var b pipeline
 	queueSwap(&b, c)
 	queueWrites(&b, nil, c.Writes)
-	refused, err := s.apart(ctx, b)
+	refused, err := s.swap(ctx, b, c.Writes)
 	switch {
 	case err == nil:
 		return c.Next, nil
@@ -28,25 +28,45 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return store.Record{}, err
 }
 
+// swap runs b without BEGIN and COMMIT: a pipeline is a transaction by itself, at the level of the session. If that is another one than READ
+// COMMITTED, b may fail because of what others do, and runs again as apart does it.
+func (s *Store) swap(ctx context.Context, b pipeline, writes []store.Statement) (failed statement, err error) {
+	if checkBatchWrites(writes, s.simple) == nil { // nothing in it can commit
+		failed, err = s.inTransaction(ctx, b, false)
+		if store.KindOf(err) != store.KindRetry || ctx.Err() != nil {
+			return failed, err
+		}
+	}
+	return s.apart(ctx, b)
+}
+
 // apart runs b in a transaction of its own, in one round trip. At any other level than READ
 // COMMITTED, a row that has changed since the transaction began would be an error, whatever is
 // expected of it. It returns the statement that has failed.
 func (s *Store) apart(ctx context.Context, b pipeline) (failed statement, err error) {
+	return s.inTransaction(ctx, b, true)
+}
+
+// inTransaction runs b in a transaction of its own. explicit: it begins at READ COMMITTED.
+func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (failed statement, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return failed, down(err)
 	}
 	defer conn.Release()
-	all := make(pipeline, 0, len(b)+2)
-	all.queue(beginText[store.ReadCommitted])
-	all = append(all, b...)
-	all.queue(commit)
+	all := b
+	if explicit {
+		all = make(pipeline, 0, len(b)+2)
+		all.queue(beginText[store.ReadCommitted])
+		all = append(all, b...)
+		all.queue(commit)
+	}
 	br, err := s.sendPrepared(ctx, ctx, conn.Conn(), all)
 	if err != nil {
 		return failed, unsent(conn.Conn(), err, false)
 	}
 	n, tag, err := results(ctx, br, all)
-	if err == nil && tag.String() != commit {
+	if err == nil && explicit && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}
 	if err == nil {

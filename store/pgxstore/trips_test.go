@@ -44,6 +44,9 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		return err
 	}
 	same := op()
+	if err := do(same); err != nil {
+		t.Fatal(err)
+	}
 	serializable := func(op once.Operation) once.Operation {
 		op.Isolation = store.Serializable
 		return op
@@ -58,6 +61,14 @@ func noRoundTripMoreThanBare(t *testing.T, configure func(*pgxpool.Config)) {
 		}},
 		{"Do, executed", 4, func() error { return do(op()) }},
 		{"Do, executed, first attempt", 3, func() error { o := op(); o.Attempt.Number = 1; return do(o) }},
+		{"Do, executed, optimistic", 3, func() error { o := op(); o.Optimistic = true; return do(o) }},
+		{"Do, optimistic, replayed in another process", 4, func() error {
+			o := same
+			o.Optimistic = true
+			_, err := once.Do(ctx, once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{}), o, insertCharge(same.Key))
+			return err
+		}},
+		{"Do, optimistic at SERIALIZABLE, executed", 4, func() error { o := serializable(op()); o.Optimistic = true; return do(o) }},
 		{"Do, replayed", 1, func() error { return do(same) }},
 		{"Do at SERIALIZABLE, executed", 4, func() error { return do(serializable(op())) }},
 		{"Do at SERIALIZABLE, replayed in another process", 2, func() error {

@@ -24,12 +24,17 @@ type txn struct {
 	user   tx
 	shared shared
 	seen   lookup
+
+	optimistic bool // it was begun with the look-up put off
 }
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
 
 // ClaimsByCommit implements [store.CommitClaimer].
 func (t *txn) ClaimsByCommit() bool { return t.s.byCommit.Load() }
+
+// IsOptimistic implements [ability.Optimist].
+func (t *txn) IsOptimistic() bool { return t.optimistic }
 
 // Statements implements [ability.Counter].
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }

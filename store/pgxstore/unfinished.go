@@ -6,14 +6,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
 )
 
 // Unfinished implements [upkeep.Lister] by an index of what is not done. A standby, which may be
 // behind, is an error.
-func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if err := s.unsendable(page.After); err != nil {
-		return nil, err
+		return nil, next, err
 	}
 	var recovery bool
 	text, args := pgsql.Unfinished, []any{page.After.Scope, page.After.Key, int64(page.Limit), page.Due, page.Name, int64(page.State)}
@@ -24,17 +25,23 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		{sql: pgsql.Recovery, each: func(row pgx.Rows) error { return row.Scan(&recovery) }},
 		{sql: text, args: args, each: func(row pgx.Rows) error {
 			var e upkeep.Entry
-			r, err := scan(behind{row, []any{&e.Scope, &e.Key}})
-			e.Record = r.Record
-			list = append(list, e)
+			var listed bool
+			var n int
+			r, err := scan(behind{row, []any{&e.Scope, &e.Key, &listed, &n}})
+			if e.Record = r.Record; listed {
+				list = append(list, e)
+			}
+			if n == page.Limit {
+				next = e.ID
+			}
 			return err
 		}},
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, store.ID{}, err
 	case recovery:
-		return nil, down(pgsql.ErrRecovery)
+		return nil, store.ID{}, down(pgsql.ErrRecovery)
 	}
-	return list, nil
+	return list, next, nil
 }

@@ -53,11 +53,6 @@ func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun sto
 }
 
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*sql.Tx], store.Record, error) {
-	if s.dialect.name == sqlplane.SQLite && !opts.ID.IsZero() && !opts.First { // a replay need not wait for other writers
-		if rec, err := s.readBeforeBegin(ctx, opts); err != nil || rec.State == store.StateDone {
-			return nil, rec, err
-		}
-	}
 	if s.dialect.name == sqlplane.MySQL && !opts.ID.IsZero() {
 		t, rec, err := s.claimMySQL(ctx, opts)
 		if t == nil {
@@ -71,6 +66,9 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 		return t, rec, nil
 	}
 	t, err := s.open(ctx, opts)
+	if done := (*foundError)(nil); errors.As(err, &done) {
+		return nil, done.rec, nil
+	}
 	if err != nil {
 		return nil, store.Record{}, s.down(err)
 	}

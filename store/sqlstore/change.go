@@ -51,7 +51,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 	if err := t.checkHeld(ctx, after); err != nil {
 		return err
 	}
-	if t.batch && t.lastMySQL(c.Writes) {
+	if t.batch && t.lastMySQL(c) {
 		return nil
 	}
 	return t.s.writes(caller, t.tx, c.Writes)

@@ -67,7 +67,7 @@ var mysql = database{
 	name:     sqlplane.MySQL,
 	classify: classifyMySQL,
 	undefined: func(err error) bool {
-		return is(err, mysqlNoTable) || is(err, mysqlNoColumn) && (strings.Contains(err.Error(), "'trace'") || strings.Contains(err.Error(), "'name'"))
+		return errors.Is(err, errColumns) || is(err, mysqlNoTable) || is(err, mysqlNoColumn) && (strings.Contains(err.Error(), "'trace'") || strings.Contains(err.Error(), "'name'"))
 	},
 }
 
@@ -129,42 +129,52 @@ func refusesWrites(err error) bool {
 // fill puts values into a text, so that every statement is one round trip whatever the
 // driver is set to. Bytes are in hexadecimal: there is nothing to escape.
 func fill(text string, values ...any) string {
-	var b strings.Builder
+	size := len(text)
+	for _, v := range values {
+		switch v := v.(type) {
+		case []byte:
+			size += 2*len(v) + 3
+		case string:
+			size += 2*len(v) + 3
+		case raw:
+			size += len(v)
+		default:
+			size += 20
+		}
+	}
+	b := make([]byte, 0, size)
 	for _, v := range values {
 		before, after, _ := strings.Cut(text, "?")
-		b.WriteString(before)
+		b = append(b, before...)
 		text = after
 		switch v := v.(type) {
 		case nil:
-			b.WriteString("null")
+			b = append(b, "null"...)
 		case []byte:
-			literal(&b, v)
+			if v == nil {
+				b = append(b, "null"...)
+				continue
+			}
+			b = literal(b, v)
 		case string:
-			literal(&b, []byte(v))
+			b = literal(b, []byte(v))
 		case int64:
-			b.WriteString(strconv.FormatInt(v, 10))
+			b = strconv.AppendInt(b, v, 10)
 		case float64:
-			b.WriteString(strconv.FormatFloat(v, 'f', -1, 64))
+			b = strconv.AppendFloat(b, v, 'f', -1, 64)
 		case bool:
-			b.WriteString(strconv.FormatBool(v))
+			b = strconv.AppendBool(b, v)
 		case raw:
-			b.WriteString(string(v))
+			b = append(b, v...)
 		default:
 			panic(fmt.Sprintf("sqlstore: a value of type %T", v))
 		}
 	}
-	b.WriteString(text)
-	return b.String()
+	return string(append(b, text...))
 }
 
-func literal(b *strings.Builder, v []byte) {
-	if v == nil {
-		b.WriteString("null")
-		return
-	}
-	b.WriteString("x'")
-	b.WriteString(hex.EncodeToString(v))
-	b.WriteByte('\'')
+func literal(b, v []byte) []byte {
+	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
 // mysqlRecord are the values of mysqlFields, or of mysqlKeep, and what follows them.

@@ -28,10 +28,10 @@ func (s *Store) claimOrFail(opts store.BeginOptions) string {
 
 // lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes, or may take
 // the arguments of another one.
-func (t *txn) lastMySQL(writes []store.Statement) bool {
-	var size int64 = mysqlRest
+func (t *txn) lastMySQL(c store.Change) bool {
+	size := sizeMySQL(c)
 	var last []sqlguard.Statement
-	for _, w := range sqlplane.InLockOrder(writes) {
+	for _, w := range sqlplane.InLockOrder(c.Writes) {
 		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
@@ -43,7 +43,7 @@ func (t *txn) lastMySQL(writes []store.Statement) bool {
 			last = append(last, sqlguard.Statement{Text: fill(mysqlFail, raw("row_count() <> "+strconv.Itoa(w.Rows)))})
 		}
 	}
-	if size > t.s.packet.Load()/2 { // the record has its own check
+	if size > t.s.packet.Load()/2 { // each by itself may have room
 		return false
 	}
 	t.guard.Last(last...)

@@ -26,7 +26,7 @@ func (t *txn) writeIfEnded(change func() store.Change) {
 
 // swapInSession writes a record below the *sql.Tx of the session.
 func (s *Store) swapInSession(ctx context.Context, session sqlguard.Session, c store.Change) error {
-	change := fill(mysqlInsert, mysqlRecord(c)...)
+	change := insertMySQL(c)
 	if c.KeepRequest {
 		change = fill(mysqlSwapKeep, append(mysqlRecord(c), c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce)...)
 	}

@@ -7,22 +7,23 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"strings"
 
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
-// lockName is what the lock of an operation is called. The locks of all databases of a server have one
+// lockName is what the lock of an operation is called, as a literal. The locks of all databases of a server have one
 // space of names.
-func (s *Store) lockName(id store.ID) string {
-	h := sha256.New()
+func (s *Store) lockName(id store.ID) raw {
+	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		h.Write([]byte(part))
+		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
 	}
-	return "once_" + hex.EncodeToString(h.Sum(nil)[:24])
+	h := sha256.Sum256(text)
+	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
 // mysqlLock asks for a lock and then looks the operation up, in this order: which of them has the
@@ -32,13 +33,46 @@ const (
 	mysqlLock    = "select l.locked, if(?, 255, coalesce(state, 0)), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request, " +
 		"coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), coalesce(calling, 0), data, coalesce(lease_until <= " + mysqlNow + ", 0), coalesce(since, 0), coalesce(" + mysqlExpired + ", 0), " +
 		"if(" + mysqlLive + ", release_lock(?), null) from " + mysqlGetLock + " left join once_operation on scope = ? and `key` = ?"
-	mysqlLockFirst = "select get_lock(?, 0), ?; select " + mysqlColumns + ", if(" + mysqlExpired + ", null, release_lock(?)) from once_operation" + mysqlWhere
+	mysqlLockFirst = "select get_lock(?, 0), ?, " + mysqlNow + "; select *, release_lock(?) from once_operation" + mysqlWhere
 
 	mysqlLive   = "scope is not null and not coalesce(" + mysqlExpired + ", false)"
 	mysqlUnlock = "release_lock(?)"
 
-	mysqlInsert = "insert into once_operation set " + mysqlFields + ", scope = ?, `key` = ?, since = " + mysqlNow
+	mysqlInsert = "insert into once_operation set since = " + mysqlNow + ", scope = ?, `key` = ?"
 )
+
+// mysqlNames are the fields of a record, in the order of fields. To a server a text is work, so that an insert has those alone that are not as the table
+// has them by default.
+var mysqlNames = [...]string{"state = ?", "fence = ?", "claim = ?", "fingerprint = ?", "status = ?", "kind = ?", "head = ?", "body = ?", "request = ?", "trace = ?",
+	"name = ?", "point = ?", "calling = ?", "data = ?", "lease_until = since + ?", "expires_at = since + ?"}
+
+// insertMySQL is the statement that inserts the record of a change.
+func insertMySQL(c store.Change) string {
+	var text strings.Builder
+	text.WriteString(mysqlInsert)
+	values := []any{c.ID.Scope, c.ID.Key}
+	for i, value := range fields(c) {
+		switch v := value.(type) {
+		case nil:
+			continue
+		case []byte:
+			if v == nil {
+				continue
+			}
+		case string:
+			if v == "" {
+				continue
+			}
+		case bool:
+			if !v {
+				continue
+			}
+		}
+		text.WriteString(", " + mysqlNames[i])
+		values = append(values, value)
+	}
+	return fill(text.String(), values...)
+}
 
 // raw is a part of a text, and no value in it.
 type raw string
@@ -51,8 +85,12 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 	replica := raw(s.replica(opts))
 	var got sql.NullBool
 	if conn, ok := on.(*sql.Conn); ok && s.several {
-		found, got, err = s.lockInPacket(ctx, conn, opts)
-	} else if !look {
+		if found, got, err = s.lockInPacket(ctx, conn, opts); err != nil || !found.expired {
+			return s.locked(found, got, err)
+		}
+		found = row{} // the lock was let go, because there is a record
+	}
+	if !look {
 		var onReplica bool
 		err = on.QueryRowContext(ctx, fill("select locked, ? from "+mysqlGetLock, replica, name)).Scan(&got, &onReplica)
 		if onReplica {
@@ -65,6 +103,11 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 		var released sql.NullBool
 		found, err = scan(behind{on.QueryRowContext(ctx, fill(mysqlLock, replica, name, name, opts.ID.Scope, opts.ID.Key)), &released}, &got)
 	}
+	return s.locked(found, got, err)
+}
+
+// locked is what lockMySQL has found.
+func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error) {
 	switch {
 	case err != nil:
 		return row{}, false, err
@@ -78,27 +121,65 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 
 var errNoLock = errors.New("the server could not say whether the operation is locked (GET_LOCK returned NULL)")
 
-// lockInPacket is lockMySQL in two statements of one packet, which are less work to the server than one that joins.
+// lockInPacket is lockMySQL in two statements of one packet, which are less work to the server than one that joins. What they would compute is left
+// to the client: that is as much work again.
 func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.BeginOptions) (found row, got sql.NullBool, err error) {
 	name := s.lockName(opts.ID)
-	rows, err := conn.QueryContext(sqlguard.OwnText(ctx), fill(mysqlLockFirst, name, raw(s.replica(opts)), name, opts.ID.Scope, opts.ID.Key))
+	rows, err := conn.QueryContext(sqlguard.OwnText(ctx), fill(mysqlLockFirst, name, raw(s.readOnlyWord(opts)), name, opts.ID.Scope, opts.ID.Key))
 	if err != nil {
 		return found, got, err
 	}
 	defer func() { _ = rows.Close() }()
-	var onReplica bool
+	var readOnly string
+	var now int64
 	if rows.Next() {
-		err = rows.Scan(&got, &onReplica)
+		err = rows.Scan(&got, &readOnly, &now)
 	}
-	if err == nil && rows.NextResultSet() && rows.Next() {
-		var released sql.NullBool
-		found, err = scan(behind{rows, &released})
+	if err == nil && rows.NextResultSet() {
+		found, err = scanAll(rows, now)
 	}
-	if onReplica && (opts.Durable || found.live().State == store.StateAbsent) {
+	if readOnly != "OFF" && readOnly != "0" && (opts.Durable || found.live().State == store.StateAbsent) {
 		found.State = stateReplica
 	}
 	return found, got, errors.Join(err, rows.Err())
 }
+
+// scanAll scans the columns of a record, if there is one, and one behind them.
+func scanAll(rows *sql.Rows, now int64) (r row, err error) {
+	names, err := rows.Columns()
+	switch {
+	case err != nil:
+		return r, err
+	case len(names) <= mysqlTable:
+		return r, errColumns
+	case !rows.Next():
+		return r, nil
+	}
+	var stored []byte
+	var trace, name, point sql.NullString
+	var lease, expires sql.NullInt64
+	of := map[string]any{"state": &r.State, "fence": &r.Fence, "claim": &r.Nonce, "fingerprint": &r.Fingerprint, "status": &r.Result.Status, "kind": &r.Result.Kind, "head": &stored,
+		"body": &r.Result.Body, "request": &r.Request, "trace": &trace, "name": &name, "point": &point, "calling": &r.CallStarted, "data": &r.Data, "since": (*dialect.Time)(&r.Since),
+		"lease_until": &lease, "expires_at": &expires}
+	dest := make([]any, len(names))
+	for i, column := range names {
+		if dest[i] = of[column]; dest[i] == nil {
+			dest[i] = new(sql.RawBytes)
+		}
+	}
+	if err = rows.Scan(dest...); err != nil {
+		return r, err
+	}
+	r.Trace, r.Name, r.RecoveryPoint = trace.String, name.String, point.String
+	r.LeaseExpired = r.State == store.StateRunning && lease.Valid && lease.Int64 <= now
+	r.expired = r.State == store.StateDone && expires.Valid && expires.Int64 <= now
+	return r, head.Decode(stored, &r.Result)
+}
+
+// mysqlTable is how many columns the table has.
+const mysqlTable = 19
+
+var errColumns = errors.New("the table once_operation has not all columns")
 
 // behind scans what is behind the columns of a record into last.
 type behind struct {

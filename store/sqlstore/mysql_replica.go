@@ -33,6 +33,17 @@ func (s *Store) replica(opts store.BeginOptions) string {
 	return mysqlReplica
 }
 
+// readOnlyWord is replica for those that read a word: OFF and 0 say that the server is none. It is less work to the server.
+func (s *Store) readOnlyWord(opts store.BeginOptions) string {
+	switch {
+	case !s.compound:
+		return "@@read_only or @@transaction_read_only"
+	case opts.Durable:
+		return mariadbReplica
+	}
+	return "@@read_only"
+}
+
 // stateReplica is the state of a row that no operation has.
 const stateReplica store.State = 255
 

@@ -76,7 +76,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 
 // restoreTimeouts gives the connection its own timeouts back, or drops it.
 func (t *txn) restoreTimeouts() {
-	if t.restore == "" {
+	if t.restore == "" || t.guard.Unopened() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)

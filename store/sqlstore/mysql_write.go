@@ -60,7 +60,7 @@ func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	if c.Next.State == store.StateAbsent {
 		return nil // as it has been all the while
 	}
-	for _, statement := range t.replaceExpired(c.ID, mysqlInsert, mysqlRecord(c)...) {
+	for _, statement := range t.replaceExpired(c.ID, insertMySQL(c)) {
 		if t.s.several {
 			t.guard.Last(sqlguard.Statement{Text: statement})
 			continue

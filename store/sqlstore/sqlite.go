@@ -21,6 +21,9 @@ const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, bod
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
 const (
+	// A read of no row takes its time by its columns.
+	sqliteThere = `select 1 from once_operation where scope = ?1 and key = ?2`
+
 	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
 	// What a change expects follows these: fence, whether the lease must be over, nonce.
@@ -35,12 +38,13 @@ const (
 
 	// Whatever the statistics of the planner say, it does not read what is done.
 	// The scopes before ?7 follow, if there is such a bound, and sqliteInOrder.
-	sqliteUnfinished = `select scope, key, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null,
- coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0
- from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)
- and (not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6)`
+	sqliteUnfinished = `select scope, key, listed, n, state, fence, claim, fingerprint, 0, 0, null, null, null, trace, name, point, calling, null,
+ coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0 from (select *, row_number() over (order by scope, key) as n,
+ coalesce((not ?4 or state in (3, 4) or lease_until <= ` + sqliteNow + `) and (?5 = '' or name = ?5) and (?6 = 0 or state = ?6), 0) as listed
+ from (select scope, key, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since
+ from once_operation indexed by once_operation_unfinished where state <> 2 and (scope, key) > (?1, ?2)`
 	sqliteBefore  = ` and scope < ?7`
-	sqliteInOrder = ` order by scope, key limit ?3`
+	sqliteInOrder = ` order by scope, key limit ?3)) where listed or n = ?3 order by scope, key`
 )
 
 var sqlite = database{
@@ -48,7 +52,11 @@ var sqlite = database{
 	read: sqliteRead,
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
-		c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
+		var there int
+		err = tx.QueryRowContext(ctx, sqliteThere, opts.ID.Scope, opts.ID.Key).Scan(&there)
+		if err == nil {
+			c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
+		}
 		if errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}
@@ -94,7 +102,10 @@ func (s *Store) useGroups(ctx context.Context) error {
 // openSQLite is open when it is its turn. The connection is asked for then: a writer that
 // waits for its turn needs none, and keeps none from those that only read.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
-	if s.file.Groups() {
+	if s.file.Groups() { // SQLite itself waits for other processes there
+		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
+			return nil, err
+		}
 		m, err := s.file.Join(ctx, opts, func(ctx context.Context) (*sql.Conn, error) { return s.acquire(ctx, opts) })
 		if err != nil {
 			return nil, err
@@ -102,18 +113,35 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 		return &txn{s: s, conn: m.Conn, tx: m.Tx, guard: m.Guard, cancel: m.Cancel, stop: m.Detach, member: m}, nil
 	}
 	came, patience := time.Now(), s.file.LockWait(opts.Timeouts.Lock)
-	err := s.file.Wait(ctx, patience)
-	addLockWait(opts.Waits, came)
-	if err != nil {
-		return nil, err
+	if !s.file.Take() {
+		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
+			return nil, err
+		}
+		waiting := time.Now()
+		err := s.file.Wait(ctx, patience)
+		addLockWait(opts.Waits, waiting)
+		if err != nil {
+			return nil, err
+		}
 	}
 	t, err := s.openBy(ctx, opts, func(t *txn, own context.Context) (err error) {
 		defer addLockWait(opts.Waits, time.Now())
-		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience))
+		t.tx, err = s.file.BeginTx(own, ctx, t.conn, t.guard, came.Add(patience), func() error {
+			return lookBeforeWait(opts, func() (store.Record, error) {
+				rec, err := s.readSQLite(ctx, t.conn, opts.ID)
+				if err != nil { // without a write-ahead log a reader waits as well
+					rec = store.Record{}
+				}
+				return rec, nil
+			})
+		})
 		return err
 	})
 	if err != nil {
 		s.file.Next()
+		if again := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); errors.As(again, new(*foundError)) {
+			return nil, again // a file that cannot be written has replays all the same
+		}
 		return nil, err
 	}
 	t.hasTurn = true
@@ -121,12 +149,30 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 	return t, nil
 }
 
-// ownContext marks a statement as the store's own.
+// ownContext marks a statement as the store's own: SQLite keeps it prepared, since parsing it takes as long as running it.
 func (s *Store) ownContext(ctx context.Context) context.Context {
 	if s.file == nil {
 		return ctx
 	}
-	return s.file.OwnContext(ctx)
+	return sqlguard.Own(ctx)
+}
+
+// foundError is why openSQLite has begun nothing: the operation is done.
+type foundError struct{ rec store.Record }
+
+func (*foundError) Error() string { return "the operation is done" }
+
+// lookBeforeWait returns an error if the operation is done: a replay need not wait for other writers. An operation that need not wait is looked
+// up once, in its transaction.
+func lookBeforeWait(opts store.BeginOptions, read func() (store.Record, error)) error {
+	if opts.ID.IsZero() || opts.First {
+		return nil
+	}
+	rec, err := read()
+	if err == nil && rec.State == store.StateDone {
+		return &foundError{rec}
+	}
+	return err
 }
 
 // SQLite's result codes (sqlite.org/rescode.html): the low byte, and two extended

@@ -38,7 +38,9 @@
 // [Open] has connections take several statements in a packet, with arguments among them (multiStatements, interpolateParams), unless the data source name
 // says whether they do; for [OpenDB] the connector must allow it. An operation then has no round trip more than a bare transaction, a first attempt has one
 // less, and a batch is one. Otherwise an operation has three more. A replay is one. Your own texts hold one statement each: what may hold several is prepared
-// first, which costs a round trip, and is refused by the server. Only outside of handlers, and if your data source name says multiStatements=true, several are sent.
+// first, which costs a round trip, and is refused by the server. Only outside of handlers, and if your data source name says multiStatements=true, several are
+// sent. A statement with arguments is prepared, too, if its text has a backslash, or if its connection has another charset than utf8mb4 and those of one byte
+// (charset=gbk). That [Open] may know this, each new connection is asked for its charset once.
 //
 // Sessions must be in
 // autocommit mode and not read uncommitted, which [New] checks. No session waits for a

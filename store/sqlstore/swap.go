@@ -13,8 +13,8 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	if s.dialect.name == sqlplane.MySQL && !c.ID.IsZero() && c.Expect.Fence == 0 && c.Next.State != store.StateAbsent {
 		return s.swapMySQL(ctx, c)
 	}
-	opts := store.BeginOptions{ID: c.ID}
-	if s.dialect.name == sqlplane.PostgreSQL { // which at SERIALIZABLE would watch it: see postgres.go
+	opts := store.BeginOptions{ID: c.ID, First: s.file != nil} // it does not look ahead
+	if s.dialect.name == sqlplane.PostgreSQL {                 // which at SERIALIZABLE would watch it: see postgres.go
 		opts.Isolation = store.ReadCommitted
 	}
 	t, err := s.open(ctx, opts)

@@ -13,37 +13,39 @@ import (
 
 var _ upkeep.Lister = (*Store)(nil)
 
-// mysqlUnfinished reads the operations of a state, by the index that begins with it and ends with the primary key. A transaction may have a
-// row that no other one sees. The last part is a row with stateReplica.
+// mysqlUnfinished reads the operations of a state, by the index that begins with it and ends with the primary key. Together, and in order, they are
+// the page. A transaction may have a row that no other one sees. The last part is a row with stateReplica.
 const (
-	mysqlUnfinished = "(select scope as s, `key` as k, state, fence, claim, fingerprint, 0, 0, null, null, null, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null, " +
-		"coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 from once_operation force index (once_operation_expires_at) " +
-		"where state = ? and expires_at is null and (scope > ? or (scope = ? and `key` > ?)) and (not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?) and (? or scope < ?)" +
-		" order by scope, `key` limit ?) union all "
-	mysqlNotReplica = "(select '', '', 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by s, k limit ?"
+	mysqlUnfinished = "(select scope, `key`, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since " +
+		"from once_operation force index (once_operation_expires_at) where state = ? and expires_at is null and (scope > ? or (scope = ? and `key` > ?)) and (? or scope < ?)" +
+		" order by scope, `key` limit ?)"
+	mysqlPage = "(select scope, `key`, listed, n, state, fence, claim, fingerprint, 0, 0, null, null, null, trace, name, point, calling, null, coalesce(lease_until <= " + mysqlNow + ", 0), since, 0 " +
+		"from (select page.*, row_number() over (order by scope, `key`) as n, " +
+		"coalesce((not ? or state in (3, 4) or lease_until <= " + mysqlNow + ") and (? or name = ?), 0) as listed " +
+		"from (? order by scope, `key` limit ?) as page) as page where listed or n = ?) union all " +
+		"(select '', '', 1, 0, 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + mysqlReplica + ") order by n"
 )
 
 func unfinishedMySQL(page upkeep.Listing) string {
-	var text strings.Builder
+	limit := int64(page.Limit)
+	var states []string
 	for _, state := range []store.State{store.StateRunning, store.StateUnknown, store.StateWaiting} {
 		if page.State == store.StateAbsent || page.State == state {
-			text.WriteString(fill(mysqlUnfinished, int64(state), page.After.Scope, page.After.Scope, page.After.Key, page.Due,
-				page.Name == "", page.Name, page.Before == "", page.Before, int64(page.Limit)))
+			states = append(states, fill(mysqlUnfinished, int64(state), page.After.Scope, page.After.Scope, page.After.Key, page.Before == "", page.Before, limit))
 		}
 	}
-	text.WriteString(fill(mysqlNotReplica, int64(page.Limit)))
-	return text.String()
+	return fill(mysqlPage, page.Due, page.Name == "", page.Name, raw(strings.Join(states, " union all ")), limit, limit)
 }
 
 // Unfinished implements [upkeep.Lister]. On a standby it is an error: what is not there yet would be
 // left out.
-func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, err error) {
+func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if page.Limit <= 0 {
-		return nil, nil
+		return nil, next, nil
 	}
 	conn, err := s.acquire(ctx, store.BeginOptions{})
 	if err != nil {
-		return nil, s.down(err)
+		return nil, store.ID{}, s.down(err)
 	}
 	defer func() { _ = conn.Close() }()
 	var rows *sql.Rows
@@ -71,25 +73,31 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 		rows, err = conn.QueryContext(s.ownContext(ctx), text, listed(page)...)
 	}
 	if err != nil {
-		return nil, s.down(err)
+		return nil, store.ID{}, s.down(err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var e upkeep.Entry
-		r, err := scan(rows, &e.Scope, &e.Key)
+		var listed bool
+		var n int
+		r, err := scan(rows, &e.Scope, &e.Key, &listed, &n)
 		if err != nil {
-			return nil, s.down(err)
+			return nil, store.ID{}, s.down(err)
 		}
 		if r.State == stateReplica {
-			return nil, s.down(errReplica)
+			return nil, store.ID{}, s.down(errReplica)
 		}
-		e.Record = r.Record
-		list = append(list, e)
+		if e.Record = r.Record; listed {
+			list = append(list, e)
+		}
+		if n == page.Limit {
+			next = e.ID
+		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, s.down(err)
+		return nil, store.ID{}, s.down(err)
 	}
-	return list, nil
+	return list, next, nil
 }
 
 // listed are the arguments of the texts of PostgreSQL and SQLite.

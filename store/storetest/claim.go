@@ -50,33 +50,8 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 			t.Error(err)
 		}
 	})
-	t.Run("First", func(t *testing.T) { // a wrong "first" costs time, nothing else
-		id := newID()
-		txn, _, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, First: true})
-		if err != nil || txn == nil {
-			t.Fatal(txn, err)
-		}
-		u.write(t, txn, id.Key)
-		if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
-			t.Fatal(err)
-		}
-		txn, rec, err := u.s.Begin(bounded(t), store.BeginOptions{ID: id, First: true})
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case txn == nil:
-			if rec.State != store.StateDone {
-				t.Errorf("Begin: %+v", rec)
-			}
-		default:
-			u.write(t, txn, id.Key)
-			wantKind(t, txn.Commit(bounded(t), done(id, "again")), store.KindTaken)
-		}
-		u.wantEffects(t, id.Key, 1)
-		if body := string(u.read(t, id).Result.Body); body != "r" {
-			t.Errorf("the result is %q", body)
-		}
-	})
+	t.Run("First", func(t *testing.T) { u.putOff(t, store.BeginOptions{First: true}) }) // a wrong "first" costs time, nothing else
+	t.Run("Optimistic", func(t *testing.T) { u.putOff(t, store.BeginOptions{Optimistic: func() {}}) })
 	t.Run("Plain", func(t *testing.T) { // no operation, no record
 		id := newID()
 		for i, end := range []func(store.Transaction[TX]) error{
@@ -236,5 +211,38 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 		}
 		u.wantEffects(t, id.Key, want)
 		u.wantState(t, id, store.StateAbsent)
+	}
+}
+
+// putOff has an operation claimed together with what it first writes, if the store does that, and asks for it again so.
+func (u *suite[TX]) putOff(t *testing.T, opts store.BeginOptions) {
+	t.Helper()
+	id := newID()
+	opts.ID = id
+	txn, _, err := u.s.Begin(bounded(t), opts)
+	if err != nil || txn == nil {
+		t.Fatal(txn, err)
+	}
+	u.write(t, txn, id.Key)
+	if err := txn.Commit(bounded(t), done(id, "r")); err != nil {
+		t.Fatal(err)
+	}
+	txn, rec, err := u.s.Begin(bounded(t), opts)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case txn == nil:
+		if rec.State != store.StateDone {
+			t.Errorf("Begin: %+v", rec)
+		}
+	default:
+		if err := u.Write(bounded(t), txn.Tx(), id.Key); err != nil && opts.First {
+			t.Fatal("Write:", err)
+		}
+		wantKind(t, txn.Commit(bounded(t), done(id, "again")), store.KindTaken)
+	}
+	u.wantEffects(t, id.Key, 1)
+	if body := string(u.read(t, id).Result.Body); body != "r" {
+		t.Errorf("the result is %q", body)
 	}
 }

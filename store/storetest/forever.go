@@ -12,7 +12,7 @@ import (
 // testForever proves that what is kept for ever is replayed after two centuries, however it
 // was written, and that no sweeper takes it. The store is its own: its time jumps.
 func testForever[TX any](t *testing.T, u *suite[TX]) {
-	e, peer := once.New(u.s, once.Config{}), once.New(u.peer, once.Config{})
+	e, peer := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	calls := map[string]call[TX]{
 		"Do": u.doing(u.succeeds), "a failure": u.doing(u.declines), "DoBatch": u.declaring(nil),
 	}

@@ -62,7 +62,7 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 		"Do": func(handler func(context.Context, TX) error) error {
 			op := operation(newID())
 			op.Isolation = level
-			_, err := once.Do(bounded(t), once.New(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) { return 0, handler(ctx, tx) })
+			_, err := once.Do(bounded(t), u.engine(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) { return 0, handler(ctx, tx) })
 			return err
 		},
 	} {

@@ -29,7 +29,7 @@ func (u *suite[TX]) own(t *testing.T) caller[TX] {
 // testJoin proves that an operation in a transaction of the caller stands and
 // falls with it, and that its failure leaves it usable.
 func testJoin[TX any](t *testing.T, u *suite[TX]) {
-	e := once.New(u.s, once.Config{})
+	e := u.engine(u.s, once.Config{})
 	if !u.joins {
 		var none TX
 		_, err := once.Join(bounded(t), e, none, operation(newID()), func(context.Context, TX) (string, error) { return "", nil })

@@ -87,7 +87,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	op := operation(id)
 	patient := op // the server may still be at work on what was given up
 	patient.Wait = time.Minute
-	clean := trip[TX]{t: t, e: once.New(l.peer, once.Config{Observer: once.Discard}), op: patient}
+	clean := trip[TX]{t: t, e: l.engine(l.peer, once.Config{Observer: once.Discard}), op: patient}
 	if f.prepared {
 		if r, err := f.call(ctx, clean); !answered(err) {
 			t.Fatal(r, err)
@@ -110,7 +110,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	faults := NewFaults(l.s)
 	faults.Arm(p)
-	r, err := f.call(ctx, trip[TX]{t: t, e: once.New(faults, once.Config{Settle: settle, Runs: runs, Observer: once.Discard}), op: op, misbehave: true})
+	r, err := f.call(ctx, trip[TX]{t: t, e: l.engine(faults, once.Config{Settle: settle, Runs: runs, Observer: once.Discard}), op: op, misbehave: true})
 	hits := faults.Heal()
 
 	rec, effects := l.read(t, id), l.Effects(t, l.s, id.Key)
@@ -120,7 +120,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	}
 	l.note(hits, err, rec.State == store.StateDone)
 
-	again, err2 := f.call(ctx, trip[TX]{t: t, e: once.New(l.s, once.Config{Observer: once.Discard}), op: patient})
+	again, err2 := f.call(ctx, trip[TX]{t: t, e: l.engine(l.s, once.Config{Observer: once.Discard}), op: patient})
 	last, err3 := f.call(ctx, clean)
 	switch {
 	case !answered(err2), !answered(err3), !last.Replayed:

@@ -30,6 +30,9 @@ type OperationsHarness struct {
 	// every Change with Held, with [store.KindMisused].
 	OneRecord bool
 
+	// Expires says that the database deletes by itself what has expired, some time later: its Backlog counts none of that.
+	Expires bool
+
 	// MaxResult and ClockError are those of [Harness].
 	MaxResult  int
 	ClockError time.Duration
@@ -44,7 +47,7 @@ func RunOperations(t *testing.T, h OperationsHarness) {
 	}
 	open := func(t *testing.T) *operations {
 		s := h.Open(t)
-		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord, maxResult: h.MaxResult, clockError: h.ClockError}
+		o := &operations{s: s, peer: h.Peer(t, s), oneRecord: h.OneRecord, expires: h.Expires, maxResult: h.MaxResult, clockError: h.ClockError}
 		o.advance = func(tb testing.TB, d time.Duration) { tb.Helper(); h.Advance(tb, s, d) }
 		o.ways, o.puts, o.looks = []way{o.bySwap()}, []put{o.putBySwap()}, []look{o.lookByRead()}
 		return o
@@ -135,6 +138,7 @@ type operations struct {
 	statement  func(key string) store.Statement       // makes one effect; nil: the store refuses Writes
 	effects    func(tb testing.TB, key string) int    // counts them
 	oneRecord  bool                                   // the store refuses Held
+	expires    bool                                   // see OperationsHarness
 	maxResult  int                                    // see Harness
 	clockError time.Duration                          // see Harness
 	ways       []way                                  // in which it applies a Change

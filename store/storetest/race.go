@@ -40,7 +40,7 @@ func (u *suite[TX]) race(t *testing.T, n int, level store.Isolation, wait time.D
 	if u.OneWriter {
 		others = append(others, "unavailable") // its time to wait for the writer was over
 	}
-	engines := []*once.Engine[TX]{once.New(u.s, once.Config{Observer: once.Discard}), once.New(u.peer, once.Config{Observer: once.Discard})}
+	engines := []*once.Engine[TX]{u.engine(u.s, once.Config{Observer: once.Discard}), u.engine(u.peer, once.Config{Observer: once.Discard})}
 	id, ctx := newID(), bounded(t)
 	start := make(chan struct{})
 	results := make([]once.Result[string], n)

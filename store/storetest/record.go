@@ -115,6 +115,13 @@ func testRecord(t *testing.T, o *operations) {
 		o.swap(t, change(id, store.Expect{}, rec))
 		o.same(t, "order and duplicates", id, rec)
 	})
+	t.Run("Events", func(t *testing.T) {
+		for _, r := range []store.Result{{Events: []string{newID().Key}}, {Events: []string{newID().Key, newID().Key}, Header: []store.Field{{Name: "A", Value: "b"}}, RolledBack: true}} {
+			id, rec := newID(), claimed(store.Record{State: store.StateDone, Fence: 1, Result: r})
+			o.swap(t, change(id, store.Expect{}, rec))
+			o.same(t, "IDs of events", id, rec)
+		}
+	})
 	t.Run("Owned", func(t *testing.T) { // what callers do to their slices reaches no record
 		for _, by := range o.puts {
 			id := newID()
@@ -178,6 +185,9 @@ func diff(want, got store.Record) string {
 	}
 	if !slices.Equal(want.Result.Header, got.Result.Header) {
 		add("Result.Header", fmt.Sprint(want.Result.Header), fmt.Sprint(got.Result.Header))
+	}
+	if !slices.Equal(want.Result.Events, got.Result.Events) {
+		add("Result.Events", fmt.Sprint(want.Result.Events), fmt.Sprint(got.Result.Events))
 	}
 	type plain struct {
 		State   store.State

@@ -123,7 +123,7 @@ func testSQLJoin[TX any](t *testing.T, p *plane[TX]) {
 	if !p.joins {
 		return
 	}
-	e := once.New(p.s, once.Config{})
+	e := p.engine(p.s, once.Config{})
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
 		c, id := p.own(t), newID()

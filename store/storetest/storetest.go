@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/store"
 )
 
@@ -88,6 +89,9 @@ type Harness[TX any] struct {
 	// ClockError is how far behind the store's clock may be, of a store that knows the time of its database roughly.
 	ClockError time.Duration
 
+	// Shared, if it is set, is the once.Config.Shared of every engine. Advance then ends what it holds, too.
+	Shared once.SharedCache
+
 	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second one after it.
 	Brief bool
 }
@@ -146,7 +150,7 @@ func (h Harness[TX]) check(t *testing.T) {
 	v := reflect.ValueOf(h)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "ClaimsByCommit", "MaxResult", "ClockError", "Brief":
+		case "Own", "End", "Savepoint", "OneWriter", "OneLevel", "ClaimsByCommit", "MaxResult", "ClockError", "Shared", "Brief":
 		default:
 			if h.OneLevel && (name == "Set" || name == "Get") {
 				continue
@@ -175,6 +179,12 @@ func open[TX any](t *testing.T, h Harness[TX]) *suite[TX] {
 	}
 	u.operations = operationsOf(u)
 	return u
+}
+
+// engine returns an engine on s.
+func (u *suite[TX]) engine(s store.Store[TX], cfg once.Config) *once.Engine[TX] {
+	cfg.Shared = u.Shared
+	return once.New(s, cfg)
 }
 
 func (u *suite[TX]) parallel(t *testing.T) {

@@ -237,7 +237,7 @@ func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 		op := operation(id)
 		op.Isolation = isolation
 		runs := 0
-		r, err := once.Do(bounded(t), once.New(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) {
+		r, err := once.Do(bounded(t), u.engine(u.s, once.Config{}), op, func(ctx context.Context, tx TX) (int, error) {
 			if runs++; !u.OneWriter && runs == 1 {
 				u.sweep(t, u.peer, upkeep.Sweep{Limit: 10})
 			}

@@ -30,6 +30,7 @@ type wrong struct {
 	list    func(list []upkeep.Entry) []upkeep.Entry
 	backlog func(*upkeep.Backlog)
 	held    bool // is listed as due
+	fills   bool // reads until there is something to list
 	stopped bool // its clock
 
 	maxResult, most int // that the harness and the store know; 0: none
@@ -69,13 +70,15 @@ func (o operations) Renew(ctx context.Context, holds []store.Hold, lease time.Du
 	return o.Store.Renew(ctx, asked, lease)
 }
 
-func (o operations) Unfinished(ctx context.Context, page upkeep.Listing) ([]upkeep.Entry, error) {
+func (o operations) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	page.Due = page.Due && !o.wrong.held
-	list, err := o.Store.Unfinished(ctx, page)
-	if o.wrong.list != nil {
-		list = o.wrong.list(list)
+	for more := true; more; more = o.wrong.fills && err == nil && len(list) == 0 && !next.IsZero() {
+		if list, next, err = o.Store.Unfinished(ctx, page); o.wrong.list != nil {
+			list = o.wrong.list(list)
+		}
+		page.After = next
 	}
-	return list, err
+	return list, next, err
 }
 
 func (o operations) Backlog(ctx context.Context) (upkeep.Backlog, error) {
@@ -121,6 +124,7 @@ var wrongs = map[string]wrong{
 		return list
 	}},
 	"lists what is held":  {caught: "Lease/Unfinished", held: true},
+	"reads past a page":   {caught: "Lease/Unfinished", fills: true},
 	"counts no age":       {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Unknown.Oldest = 0 }},
 	"counts no names":     {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Names = nil }},
 	"counts what is kept": {caught: "Lease/Backlog", backlog: func(b *upkeep.Backlog) { b.Expired.Number++ }},

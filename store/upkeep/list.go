@@ -12,10 +12,11 @@ import (
 
 // Lister lists operations that are running, waiting or unknown.
 type Lister interface {
-	// Unfinished returns a page of them by scope and key in the order of
-	// their bytes, without Data, Request and Result. It does not read through
-	// those that are done. What is unfinished all the while is listed once.
-	Unfinished(ctx context.Context, page Listing) ([]Entry, error)
+	// Unfinished reads a page of them, by scope and key in the order of their bytes, and lists those that it asks for,
+	// without Data, Request and Result. It reads no more than page.Limit, and none that are done. next is Listing.After of the page
+	// behind it, zero if there is none: a page may list fewer operations than its limit, or none, although others follow.
+	// What is unfinished all the while is listed once.
+	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
 // Taker takes over operations that wait, many in one transaction.
@@ -35,11 +36,10 @@ type Entry struct {
 
 // Listing is a page of what a [Lister] lists.
 type Listing struct {
-	After store.ID // the last operation of the page before; zero: the first page, unless WithPrefix has set it
-	Limit int      // operations at most
+	After store.ID // what the page before has returned as next; zero: the first page, unless WithPrefix has set it
+	Limit int      // operations that the database reads at most, those that it leaves out among them
 
 	// Due leaves out what an owner holds: the page has operations that wait or are unknown, and those whose lease is over.
-	// All others are read by the database, and not sent.
 	Due bool
 
 	// State leaves out operations in other states. [store.StateAbsent]: all states.

@@ -54,11 +54,13 @@ require (
 	github.com/oncelib/once/onceprom v0.0.0 // indirect
 	github.com/oncelib/once/retry/breaker v0.0.0 // indirect
 	github.com/oncelib/once/store/pgxstore v0.0.0 // indirect
+	github.com/oncelib/once/store/redisstore v0.0.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 	github.com/prometheus/client_golang v1.24.1 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
+	github.com/redis/go-redis/v9 v9.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
@@ -67,6 +69,7 @@ require (
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.46.0 // indirect
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
@@ -92,4 +95,5 @@ replace (
 	github.com/oncelib/once/onceprom => ../../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../../store/pgxstore
+	github.com/oncelib/once/store/redisstore => ../../../store/redisstore
 )

@@ -26,6 +26,12 @@ type Counter interface {
 	Statements() int
 }
 
+// Optimist is a store.Transaction that may put off its claim and its look-up (store.BeginOptions.Optimistic).
+type Optimist interface {
+	// IsOptimistic reports whether it has done so.
+	IsOptimistic() bool
+}
+
 // Expiring is a store.Transaction that may be ended by its store while the handler still has it.
 type Expiring interface {
 	// Ended returns a channel that is closed when the store has ended the transaction: nothing of it was

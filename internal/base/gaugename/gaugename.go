@@ -53,6 +53,11 @@ const (
 	CacheMisses = "once_cache_misses_total"
 	CacheBytes  = "once_cache_bytes"
 
+	SharedCacheHits    = "once_shared_cache_hits_total"
+	SharedCacheMisses  = "once_shared_cache_misses_total"
+	SharedCacheSkipped = "once_shared_cache_skipped_total"
+	SharedCacheErrors  = "once_shared_cache_errors_total"
+
 	RetryBudgetBalance = "once_retry_budget_balance"
 	BreakerOpen        = "once_breaker_open"
 	LimiterRunning     = "once_limiter_running"

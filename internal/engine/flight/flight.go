@@ -31,6 +31,7 @@ type Flight struct {
 	ended        gate // opened when the leader has left
 	maybe        bool // it runs only if it is no replay, which its COMMIT will tell
 	hasFollowers bool
+	cached       bool            // what the leader has learnt was in a cache
 	record       *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
 	lost         <-chan struct{} // closed when the store has ended the transaction of a leader that still runs; may be nil
 	refused      error           // when ended: why the store could not be reached; nil if it could
@@ -94,6 +95,20 @@ func (f *Flight) SetMaybeRunning() {
 		f.maybe = true
 	}
 	f.running.open()
+}
+
+// SetCached says that what the leader has learnt was in a cache.
+func (f *Flight) SetCached() {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	f.cached = true
+}
+
+// Cached reports whether it was.
+func (f *Flight) Cached() bool {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	return f.cached
 }
 
 // SetLost says which channel is closed when the leader has lost its transaction.

@@ -15,25 +15,35 @@ import (
 func Backlog(d sqlplane.Dialect) string { return backlogs[d] }
 
 var backlogs = map[sqlplane.Dialect]string{
-	sqlplane.PostgreSQL: backlog(sqlplane.PostgreSQL, ""),
-	sqlplane.SQLite:     backlog(sqlplane.SQLite, " indexed by once_operation_expires_at"),
-	sqlplane.MySQL:      backlog(sqlplane.MySQL, " force index (once_operation_expires_at)"),
+	sqlplane.PostgreSQL: backlog(sqlplane.PostgreSQL),
+	sqlplane.SQLite:     backlog(sqlplane.SQLite),
+	sqlplane.MySQL:      backlog(sqlplane.MySQL),
 }
 
 // backlog reads both indexes in their order, so that no planner reads the table instead, up to the limit.
-func backlog(d sqlplane.Dialect, expires string) string {
-	return Text(d, "select NOW, state, name, count(*), min(since) from "+unfinished(d, "state, coalesce(name, '') as name, since", "")+
-		" group by state, name union all select NOW, 2, '', count(*), min(expires_at)"+
-		" from (select expires_at from once_operation"+expires+" where state = 2 and expires_at <= NOW order by expires_at"+limit+") as expired")
+func backlog(d sqlplane.Dialect) string {
+	return Text(d, "select NOW, state, name, count(*), min(since) from "+unfinished(d, "state, coalesce(name, '') as name, since", "", upkeep.MaxBacklog)+
+		" group by state, name union all select NOW, 2, '', count(*), min(expires_at) from "+Expired(d, "expires_at", upkeep.MaxBacklog))
 }
 
-var limit = " limit " + strconv.Itoa(upkeep.MaxBacklog)
+// Expired is a table of the n operations that have been expired for longest.
+func Expired(d sqlplane.Dialect, columns string, n int) string {
+	hint := map[sqlplane.Dialect]string{sqlplane.SQLite: " indexed by once_operation_expires_at", sqlplane.MySQL: " force index (once_operation_expires_at)"}
+	return "(select " + columns + " from once_operation" + hint[d] + " where state = 2 and expires_at <= NOW order by expires_at" + limit(n) + ") as expired"
+}
+
+func limit(n int) string { return " limit " + strconv.Itoa(n) }
+
+// Unfinished is a table of operations that are not done: the first n by scope and key, on MySQL of each state. It reads no others.
+func Unfinished(d sqlplane.Dialect, columns string, n int) string {
+	return unfinished(d, columns, "", n)
+}
 
 // unfinished is a table of operations that are not done, read by the index that has no others, up to the limit. That of MySQL has those that are
 // done as well, behind the states: there each state has the limit.
-func unfinished(d sqlplane.Dialect, columns, under string) string {
+func unfinished(d sqlplane.Dialect, columns, under string, most int) string {
 	const from = " from once_operation"
-	under += " order by scope, KEY" + limit
+	under += " order by scope, KEY" + limit(most)
 	switch d {
 	case sqlplane.MySQL:
 		var states []string
@@ -44,7 +54,7 @@ func unfinished(d sqlplane.Dialect, columns, under string) string {
 	case sqlplane.SQLite:
 		return "(select " + columns + from + " indexed by once_operation_unfinished where expires_at is null and state <> 2" + under + ") as unfinished"
 	}
-	return "(select " + columns + from + " where expires_at is null and state <> 2" + under + ") as unfinished"
+	return "(select " + columns + from + " where state <> 2" + under + ") as unfinished" // with more conditions PostgreSQL takes few rows for true, and sorts all
 }
 
 // UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
@@ -52,7 +62,7 @@ func unfinished(d sqlplane.Dialect, columns, under string) string {
 func UnfinishedUnder(d sqlplane.Dialect, prefix, point string) string {
 	behind := "case when point like '" + point + "%' then "
 	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end) from "+
-		unfinished(d, "state, since, point", " and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'"))
+		unfinished(d, "state, since, point", " and scope >= '"+prefix+"' and scope < '"+prefixes.After(prefix)+"'", upkeep.MaxBacklog))
 }
 
 // AddBacklog adds a row of [Backlog] to b.

@@ -1,10 +1,12 @@
-// Package head is the stored form of what a result has beside its body: its header lines, and
-// whether the writes of its handler were rolled back.
+// Package head is the stored form of what a result has beside its body: its header lines, whether the writes of
+// its handler were rolled back, and which events it has caused.
 package head
 
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/oncelib/once/store"
 )
@@ -14,15 +16,25 @@ import (
 // with the writes, or was stored before there was this line.
 const Mark = "Once-Writes"
 
+// Events is the name of a line in front of the header, behind that of [Mark]: the IDs of events, with blanks between them. It is not sent either.
+const Events = "Once-Events"
+
 var rolledBack = store.Field{Name: Mark, Value: "rolled back"}
 
 // Encode returns the stored form of r: "Name: value" lines that end in "\n", and nil if there is
 // nothing to say. Names and values must not contain line feeds, and names not ": "; no name or value of HTTP does.
 func Encode(r *store.Result) []byte {
+	var marks []store.Field
 	if r.RolledBack {
-		return append(line(nil, rolledBack), lines(r.Header)...)
+		marks = append(marks, rolledBack)
 	}
-	return lines(r.Header)
+	if len(r.Events) > 0 {
+		marks = append(marks, store.Field{Name: Events, Value: strings.Join(r.Events, " ")})
+	}
+	if len(marks) == 0 {
+		return lines(r.Header)
+	}
+	return lines(slices.Concat(marks, r.Header))
 }
 
 // Forgotten returns the stored form of a result that was forgotten, and of whose writes nothing says whether they were rolled back.
@@ -65,8 +77,8 @@ func line(b []byte, f store.Field) []byte {
 
 // Decode reads into r what [Encode] wrote.
 func Decode(b []byte, r *store.Result) error {
-	r.Header, r.RolledBack = nil, false
-	for first := true; len(b) > 0; first = false {
+	r.Header, r.RolledBack, r.Events = nil, false, nil
+	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
 		name, value, split := bytes.Cut(line, []byte(": "))
 		if !ended || !split {
@@ -74,11 +86,20 @@ func Decode(b []byte, r *store.Result) error {
 		}
 		b = rest
 		f := store.Field{Name: string(name), Value: string(value)}
-		if first && f == rolledBack {
+		if len(r.Header) == 0 && r.Events == nil && f == rolledBack && !r.RolledBack {
 			r.RolledBack = true
+			continue
+		}
+		if len(r.Header) == 0 && r.Events == nil && f.Name == Events && isEvents(f.Value) {
+			r.Events = strings.Split(f.Value, " ")
 			continue
 		}
 		r.Header = append(r.Header, f)
 	}
 	return nil
+}
+
+// isEvents reports whether a value is one of IDs with one blank between them.
+func isEvents(value string) bool {
+	return value != "" && !slices.Contains(strings.Split(value, " "), "")
 }

@@ -17,20 +17,23 @@ func FuzzHeader(f *testing.F) {
 	f.Add("", "", "a:", ": ", []byte("A: b"))
 	f.Add("A", "b: c", "A", "\x00\xff\r", []byte("A:b\n"))
 	f.Add("A", "b", head.Mark, "rolled back", []byte("Once-Writes: rolled back\nA: b\n"))
+	f.Add("A", "b", head.Events, "x y", []byte("Once-Writes: rolled back\nOnce-Events: x y\nA: b\n"))
 	f.Fuzz(func(t *testing.T, n1, v1, n2, v2 string, raw []byte) {
 		var read store.Result
 		if err := head.Decode(raw, &read); err == nil && !bytes.Equal(head.Encode(&read), raw) {
 			t.Errorf("%q was read as %+v", raw, read)
 		}
-		if strings.Contains(n1+n2+v1+v2, "\n") || strings.Contains(n1, ": ") || strings.Contains(n2, ": ") || n1 == head.Mark {
+		if strings.Contains(n1+n2+v1+v2, "\n") || strings.Contains(n1, ": ") || strings.Contains(n2, ": ") || n1 == head.Mark || n1 == head.Events {
 			return
 		}
 		for _, h := range [][]store.Field{nil, {{Name: n1, Value: v1}}, {{Name: n1, Value: v1}, {Name: n2, Value: v2}, {Name: n1, Value: v1}}} {
 			for _, undone := range []bool{false, true} {
-				var got store.Result
-				err := head.Decode(head.Encode(&store.Result{Header: h, RolledBack: undone}), &got)
-				if err != nil || !slices.Equal(got.Header, h) || got.RolledBack != undone {
-					t.Errorf("%q, rolled back %t was read as %+v, %v", h, undone, got, err)
+				for _, events := range [][]string{nil, {"e"}, {"e", "f"}} {
+					var got store.Result
+					err := head.Decode(head.Encode(&store.Result{Header: h, RolledBack: undone, Events: events}), &got)
+					if err != nil || !slices.Equal(got.Header, h) || got.RolledBack != undone || !slices.Equal(got.Events, events) {
+						t.Errorf("%q, rolled back %t, events %q was read as %+v, %v", h, undone, events, got, err)
+					}
 				}
 			}
 		}

@@ -22,6 +22,12 @@ const (
  values ($1, $2, $4 / pg_try_advisory_xact_lock_shared($3)::int, $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
  clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
 
+	// SwapInsertSame is SameTransaction and SwapInsert in one statement: see SwapKeepSame. The start of the transaction is $20.
+	SwapInsertSame = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at)
+ values ($1, $2, case when now() <> $20 then 2147483647 + (now() <> $20)::int else $4 / pg_try_advisory_xact_lock_shared($3)::int end,
+ $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
+ clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
+
 	// SwapUpdate has the record in $3 to $16, its times in $17 and $18, and what is expected in $19 to
 	// $21: the fence, whether the lease must be over, and the nonce.
 	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
@@ -73,20 +79,23 @@ const (
 // RenewAtOnce is how many leases one Renew extends: it locks them all, and waits for each.
 const RenewAtOnce = 100
 
-// Unfinished returns at most $3 operations that are not done, behind scope $1 and key $2, with $4 only those
-// that are due (see [upkeep.Listing]), of the name $5 unless that is empty, and in the state $6 unless that is 0: scope and key, and then the columns of Read, of which those that may be large are empty. It reads
-// only the index once_operation_unfinished and the rows it returns.
+// Unfinished reads at most $3 operations that are not done, behind scope $1 and key $2, by the index once_operation_unfinished. It returns
+// those that are listed, with $4 only what is due (see [upkeep.Listing]), of the name $5 unless that is empty, and in the state $6 unless that is 0,
+// and the last one of a full page: scope and key, whether it is listed, its number on the page, and then the columns of Read, of which those
+// that may be large are empty.
 const Unfinished = unfinished + inOrder
 
 // UnfinishedBefore is Unfinished for scopes before $7.
 const UnfinishedBefore = unfinished + ` and scope < $7` + inOrder
 
-const unfinished = `select scope, key, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
- coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
- from once_operation where state <> 2 and (scope, key) > ($1, $2) and (not $4::boolean or state in (3, 4) or lease_until <= clock_timestamp())
- and ($5::text = '' or name = $5) and ($6::smallint = 0 or state = $6)`
+const unfinished = `select scope, key, listed, n, state, fence, claim, fingerprint, 0::smallint, 0::smallint, null::bytea, null::bytea, null::bytea,
+ trace, name, point, calling, null::bytea, coalesce(lease_until <= clock_timestamp(), false), since, false
+ from (select *, row_number() over (order by scope, key) as n,
+ coalesce((not $4::boolean or state in (3, 4) or lease_until <= clock_timestamp()) and ($5::text = '' or name = $5) and ($6::smallint = 0 or state = $6), false) as listed
+ from (select scope, key, state, fence, claim, fingerprint, coalesce(trace, '') as trace, coalesce(name, '') as name, coalesce(point, '') as point, calling, lease_until, since
+ from once_operation where state <> 2 and (scope, key) > ($1, $2)`
 
-const inOrder = ` order by scope, key limit $3`
+const inOrder = ` order by scope, key limit $3) as page) as page where listed or n = $3 order by scope, key`
 
 // Holds is the argument of Held and Renew.
 func Holds(holds []store.Hold) string {

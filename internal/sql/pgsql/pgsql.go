@@ -90,6 +90,12 @@ const (
 	// pipeline does not run.
 	LockOrFail = `select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1`
 
+	// LockAbsentOrFail is LockOrFail that also fails if there is a record with scope $2 and key $3, be it expired, or if the transaction is SERIALIZABLE, see [watched].
+	// As in Claim, the snapshot may be older than the lock, and then the primary key refuses the record at the end.
+	LockAbsentOrFail = `select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery()
+ and current_setting('transaction_isolation') <> 'serializable'
+ and not exists (select from once_operation where scope = $2 and key = $3))::int = 1`
+
 	// Claim is Lock and ReadUnwatched in one statement, for those who cannot pipeline.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a

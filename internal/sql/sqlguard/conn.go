@@ -20,9 +20,10 @@ type conn struct {
 	resetter  driver.SessionResetter
 	validator driver.Validator
 
-	tx       *transaction // the open one, guarded or not
-	broken   bool         // the pool must drop this connection
-	prepared preparedStmts
+	tx         *transaction // the open one, guarded or not
+	broken     bool         // the pool must drop this connection
+	unquotable bool         // see checkCharset
+	prepared   preparedStmts
 }
 
 var (
@@ -105,6 +106,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	if t == nil {
+		if c.prepares(query, args) {
+			return nil, driver.ErrSkip
+		}
 		if err := c.oneStatement(ctx, t, query); err != nil {
 			return nil, err
 		}
@@ -120,7 +124,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	var result driver.Result
-	if err = c.sendable(ctx, t, cmd, query, len(args)); err == nil {
+	if err = c.sendable(ctx, t, cmd, query, args); err == nil {
 		result, err = c.exec(ctx, c.opening(query), args)
 		c.opened(err)
 	}
@@ -142,6 +146,9 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		return nil, err
 	}
 	if t == nil {
+		if c.prepares(query, args) {
+			return nil, driver.ErrSkip
+		}
 		if err := c.oneStatement(ctx, t, query); err != nil {
 			return nil, err
 		}
@@ -162,7 +169,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	}
 	var result driver.Rows
 	var s *preparedStmt
-	if err = c.sendable(ctx, t, cmd, query, len(args)); err == nil {
+	if err = c.sendable(ctx, t, cmd, query, args); err == nil {
 		result, s, err = c.rows(within, c.opening(query), args)
 		c.opened(err)
 	}

@@ -48,7 +48,12 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = base.Close() // what is wrong is the driver
 		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
-	return newConn(usable, c), nil
+	made := newConn(usable, c)
+	if err := made.checkCharset(ctx); err != nil {
+		_ = base.Close() // it was not used
+		return nil, err
+	}
+	return made, nil
 }
 
 // baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the

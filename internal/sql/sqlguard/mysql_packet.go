@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -76,19 +77,77 @@ type ownTextKey struct{}
 // OwnText returns a context for texts of once's own that hold several statements.
 func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
 
+// Unopened reports whether the transaction was rolled back before anything of it was sent, nor what [Txn.Opening] has set.
+func (t *Txn) Unopened() bool { return t.real().unopened }
+
 // OpeningFailed returns the error of the packet by which the transaction was opened, whichever of its statements that is of.
 func (t *Txn) OpeningFailed() error { return t.real().openingFailed }
 
 // sendable returns an error unless a statement of a guarded transaction may be sent as a text.
-func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, args int) error {
+func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, args []driver.NamedValue) error {
 	if err := c.refused(ctx, t, cmd); err != nil {
 		return err
 	}
-	if args > 0 && c.broken && c.takesSeveral() { // the session was changed, perhaps to a charset in which the driver cannot quote
+	if c.prepares(query, args) {
 		return driver.ErrSkip
 	}
-	return c.oneStatement(ctx, t, query)
+	if err := c.oneStatement(ctx, t, query); err != nil {
+		return err
+	}
+	if size(query, args) > maxOpening {
+		return c.open(ctx)
+	}
+	return nil
 }
+
+// maxOpening bounds what travels with the beginning of a transaction: nothing that has room in a packet by itself is too large together with that.
+const maxOpening = 64 << 10
+
+// size is how many bytes a statement has, as far as that can be many.
+func size(query string, args []driver.NamedValue) int {
+	n := len(query)
+	for _, arg := range args {
+		switch v := arg.Value.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// prepares reports whether a statement must be prepared, and its arguments sent beside it, because the driver may not put them into the text as
+// the server reads it: in a charset in which a backslash is the second half of another character, which the handler may have set; or behind a backslash,
+// which is no escape everywhere with ANSI_QUOTES.
+func (c *conn) prepares(query string, args []driver.NamedValue) bool {
+	return len(args) > 0 && (c.unquotable || (c.from.alone || c.takesSeveral()) && (c.broken || strings.IndexByte(query, '\\') >= 0))
+}
+
+// checkCharset finds out whether the driver can put arguments into texts of the connection. It knows only the collation that it was told, and charset
+// in a data source name, or init_connect on the server, can set another charset.
+func (c *conn) checkCharset(ctx context.Context) error {
+	if !c.from.alone || c.queryer == nil {
+		return nil
+	}
+	rows, err := c.queryer.QueryContext(ctx, "SELECT @@character_set_client", nil)
+	if err != nil {
+		return err
+	}
+	row := make([]driver.Value, 1)
+	if err = rows.Next(row); err == io.EOF { //nolint:errorlint // the end of rows, as drivers say it
+		err = nil
+	}
+	charset := strings.ToLower(number(row[0]))
+	c.unquotable = !slices.ContainsFunc(quotable, func(family string) bool { return strings.HasPrefix(charset, family) })
+	if closed := rows.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// quotable are the charsets, by the beginning of their names, in which a byte of ASCII is always that character.
+var quotable = []string{"utf8", "latin", "ascii", "binary", "cp125", "koi8"} //nolint:gochecknoglobals // a constant table
 
 // ready is sendable for a statement that is prepared.
 func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
@@ -172,9 +231,10 @@ func (c *conn) packet(ctx context.Context, list []textArgs) error {
 			args = append(args, arg)
 		}
 	}
-	_, err := c.exec(ctx, strings.Join(texts, "; "), args)
-	if err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
-		return err
+	if text := strings.Join(texts, "; "); !c.prepares(text, args) {
+		if _, err := c.exec(ctx, text, args); err != driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
+			return err
+		}
 	}
 	for _, statement := range list {
 		if err := c.runArgs(ctx, statement); err != nil {

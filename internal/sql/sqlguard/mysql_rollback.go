@@ -101,6 +101,7 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 	switch {
 	case len(tx.pending) > 0: // nothing was sent
 		if tx.pending = nil; len(tx.txn.opening) > 0 {
+			tx.txn.unopened = true
 			tx.txn.isDoneAfter()
 		}
 		return false, nil

@@ -43,6 +43,7 @@ type Txn struct {
 	asked      bool        // of the statement that comes next
 
 	openingFailed   error
+	unopened        bool // see Unopened
 	wroteBeforeMark bool // see WroteBeforeMark
 	beforeMarkAt    int  // the clock at that time
 }

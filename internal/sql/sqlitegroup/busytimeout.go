@@ -17,15 +17,21 @@ const pollEvery = time.Millisecond
 
 // BeginTx begins a transaction on conn as soon as no other process has the file, or fails
 // at until. SQLite's own wait would look after 1, 2, 5, ... 100 ms, and would not notice
-// that caller was cancelled. The transaction lasts as long as own.
-func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time) (*sql.Tx, error) {
-	if _, err := conn.ExecContext(own, busyTimeout(0)); err != nil {
+// that caller was cancelled. The transaction lasts as long as own. Before it waits, it asks whether it need not begin: an error of waits is
+// returned.
+func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlguard.Txn, until time.Time, waits func() error) (*sql.Tx, error) {
+	if _, err := conn.ExecContext(context.WithoutCancel(own), busyTimeout(0)); err != nil { // it waits for nothing, and to watch a context takes as long
 		return nil, err
 	}
-	for {
-		tx, err := conn.BeginTx(guard.Context(own), nil)
+	for first := true; ; first = false {
+		tx, err := conn.BeginTx(guard.Context(sqlguard.Own(own)), nil)
 		if err == nil || !isBusy(err) || time.Now().After(until) {
 			return tx, errors.Join(err, f.restoreBusyTimeout(conn, tx))
+		}
+		if first {
+			if err := waits(); err != nil {
+				return nil, errors.Join(err, f.restoreBusyTimeout(conn, nil))
+			}
 		}
 		select {
 		case <-time.After(pollEvery):
@@ -50,7 +56,7 @@ func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeo
 	if left >= busy {
 		return false
 	}
-	_, _ = conn.ExecContext(f.OwnContext(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
+	_, _ = conn.ExecContext(sqlguard.Own(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
 	return true
 }
 
@@ -58,7 +64,7 @@ func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeo
 // a transaction is open, not nil, it must go through that: a connection that is dropped waits
 // for its transaction to end.
 func (f *File) restoreBusyTimeout(conn *sql.Conn, tx *sql.Tx) error {
-	ctx, text := f.OwnContext(context.Background()), busyTimeout(f.busyTimeout.Milliseconds())
+	ctx, text := sqlguard.Own(context.Background()), busyTimeout(f.busyTimeout.Milliseconds())
 	var err error
 	if tx != nil {
 		_, err = tx.ExecContext(ctx, text)

@@ -7,8 +7,6 @@ import (
 	"database/sql"
 	"sync/atomic"
 	"time"
-
-	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // File is one SQLite file as the writers of one Store share it.
@@ -34,6 +32,9 @@ func (f *File) LockWait(lockTimeout time.Duration) time.Duration {
 	return f.busyTimeout
 }
 
+// Take takes a turn to write, if there is no need to wait for it. Then [File.Next] must be called when the turn is over.
+func (f *File) Take() bool { return f.line.take() }
+
 // Wait waits for a turn to write, no longer than patience. Without an error, [File.Next]
 // must be called when the turn is over.
 func (f *File) Wait(ctx context.Context, patience time.Duration) error {
@@ -48,15 +49,6 @@ func (f *File) Waiting() bool { return f.line.waiting() }
 
 // Groups reports whether operations share a COMMIT.
 func (f *File) Groups() bool { return f.groups != nil }
-
-// OwnContext marks a statement as one of once's own. Where operations share a COMMIT, such
-// statements stay prepared.
-func (f *File) OwnContext(ctx context.Context) context.Context {
-	if f.groups == nil {
-		return ctx
-	}
-	return sqlguard.Own(ctx)
-}
 
 // turn waits for a turn in which no group is open. The caller calls next when it is over.
 func (f *File) turn(ctx context.Context) (next func(), err error) {

@@ -34,10 +34,7 @@ type turn struct {
 // called when the turn is over.
 func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) error {
 	l.mu.Lock()
-	if !l.taken {
-		l.taken = true
-		l.short = time.Now()
-		l.long = l.short
+	if l.takeLocked() {
 		l.mu.Unlock()
 		return nil
 	}
@@ -63,6 +60,24 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 		return err
 	}
 	return nil // the turn was granted at the same moment
+}
+
+// take takes a turn if no writer has it.
+func (l *line) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.takeLocked()
+}
+
+// takeLocked is take. The lock is held.
+func (l *line) takeLocked() bool {
+	if l.taken {
+		return false
+	}
+	l.taken = true
+	l.short = time.Now()
+	l.long = l.short
+	return true
 }
 
 // waiting reports whether a writer waits for its turn.

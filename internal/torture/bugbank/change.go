@@ -39,7 +39,7 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a listing does not look at the name",
-		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Name != \"\" && r.rec.Name != page.Name", New: "false"}},
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Name != \"\" && rec.Name != page.Name", New: "false"}},
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{
@@ -49,7 +49,7 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a listing of a prefix goes on behind it",
-		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "page.Before != \"\" && id.Scope >= page.Before", New: "false"}},
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "(page.Before == \"\" || id.Scope < page.Before)", New: "true"}},
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{
@@ -69,7 +69,7 @@ var changeMutants = []Mutant{
 	},
 	{
 		Name:  "a page of unfinished operations begins with the last one before",
-		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "compare(id, page.After) <= 0", New: "compare(id, page.After) < 0"}},
+		Edits: []Edit{{In: "memstore.(*Store).Unfinished", Old: "compare(id, page.After) > 0", New: "compare(id, page.After) >= 0"}},
 		Tests: in("store/memstore", "TestConformance$/^Lease$/^Unfinished$"),
 	},
 	{

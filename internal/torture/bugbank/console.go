@@ -63,6 +63,56 @@ var consoleMutants = []Mutant{
 		Tests: console("TestHowMany"),
 	},
 	{
+		Name:  "a message does not name its operation",
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the record of an operation does not name its events",
+		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a consumer does not name the key",
+		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a relay does not name the key",
+		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "it.message.Headers = m.Headers", New: "_ = m.Headers"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "a phase does not name its events",
+		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "the undo of a step does not name its events",
+		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.Events = slices.Concat(b.Events, own.Events())", New: "u.Events = slices.Concat(b.Events, nil)"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "what was rolled back names its events",
+		Edits: []Edit{{In: "once.(*call).run", Old: "} else {\n\t\t\ta.Result.Events = own.current.Events()\n\t\t}", New: "}\n\t\ta.Result.Events = own.current.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "a field of a form has an escape of a terminal",
+		Edits: []Edit{{In: "console.harmless", Old: "return '\\uFFFD'", New: "return r"}},
+		Tests: console("TestPages"),
+	},
+	{
+		Name:  "what is sent again stays among what was delivered",
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
+		Tests: console("TestActions"),
+	},
+	{
+		Name:  "what was erased is sent again",
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestFollowCommands"}},
+	},
+	{
 		Name:  "a bounded list of keys leaves out what is behind its bound",
 		Edits: []Edit{{In: "operate.(*Keys).List", Old: "p.Next, p.Cut = end.String(), true", New: "p.Cut = true"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "operate", Test: "TestListMost"}},

@@ -8,6 +8,31 @@ var firstAttemptMutants = []Mutant{
 		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
 	},
 	{
+		Name:  "an optimistic first statement runs although the operation is done",
+		Edits: []Edit{{In: "LockAbsentOrFail", Old: "not exists (select from once_operation where scope = $2 and key = $3)", New: "(not exists (select from once_operation where scope = $2 and key = $3) or true)"}},
+		Tests: in("store/pgxstore", "TestAReplayThatWasNotForeseen"),
+	},
+	{
+		Name:  "an optimistic first statement runs without the claim",
+		Edits: []Edit{{In: "LockAbsentOrFail", Old: "(pg_try_advisory_xact_lock($1) and", New: "((pg_try_advisory_xact_lock($1) or true) and"}},
+		Tests: in("store/pgxstore", "TestAClaimThatWasPutOff"),
+	},
+	{
+		Name:  "a key that was made long ago is taken for a new one",
+		Edits: []Edit{{In: "(*call).isOptimistic", Old: "return !known || c.start.Sub(made) <= youngKey", New: "return !known || c.start.Sub(made) <= 1000*youngKey"}},
+		Tests: in("", "TestOptimisticOnlyIfProbablyNew"),
+	},
+	{
+		Name:  "an optimistic operation is told to be in flight before it is claimed",
+		Edits: []Edit{{In: "once.(*call).claim", Old: "cl.optimistic = ok && o.IsOptimistic()", New: "cl.optimistic = ok && !o.IsOptimistic()"}},
+		Tests: in("", "TestFollowersOfAnOptimist"),
+	},
+	{
+		Name:  "an optimistic operation that is claimed is not told to be in flight",
+		Edits: []Edit{{In: "(*firstAttempt).exchange", Old: `if f.opts.Optimistic != nil {`, New: `if false {`}},
+		Tests: in("store/pgxstore", "TestOptimisticTellsWhenItIsClaimed"),
+	},
+	{
 		Name: "a handler that hides why its first statement failed is believed",
 		Edits: []Edit{{In: "pgxstore.(*txn).Rollback", Old: `t.abandon(ctx)
 return t.raw.refused`, New: `t.abandon(ctx)
@@ -83,7 +108,7 @@ return c.committed`}},
 	{
 		Name:  "a tracer switches first attempts off",
 		Edits: []Edit{{In: "pgxstore.mayPrepare", Old: "return cfg.DefaultQueryExecMode", New: "return cfg.Tracer == nil && cfg.DefaultQueryExecMode"}},
-		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced"),
+		Tests: in("store/pgxstore", "TestAFirstAttemptOpensWithItsFirstStatement$/^traced,_first_attempt"),
 	},
 	{
 		Name:  "a tracer is not told the end of a first statement",

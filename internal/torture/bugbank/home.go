@@ -53,6 +53,11 @@ var homeMutants = []Mutant{
 		Tests: onHomes("TestMoveKilled$/^SQLite$"),
 	},
 	{
+		Name:  "the doctor does not see a move that has not ended",
+		Edits: []Edit{{In: "doctor.askHomeMoves", Old: "err != nil || n == 0", New: "err != nil || n >= 0"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestHomeMoveIsKilled/SQLite"}},
+	},
+	{
 		Name:  "the ID of a message depends on the attempt",
 		Edits: []Edit{{In: "outbox.IDFor", Old: `"message:" +`, New: `"message:" + strconv.Itoa(op.Attempt.Number) +`}},
 		Tests: in("outbox", "TestIDFor"),

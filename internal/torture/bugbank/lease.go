@@ -3,6 +3,21 @@ package bugbank
 // leaseMutants break the rules of leased work: see DESIGN.md.
 var leaseMutants = []Mutant{
 	{
+		Name:  "the writes of a batch commit without its phase",
+		Edits: []Edit{{In: "lease.(*Run).write", Old: "r.saved = next", New: "_ = next"}},
+		Tests: in("lease", "TestPhaseThatIsABatch"),
+	},
+	{
+		Name:  "a batch that may yet be applied is told as not applied",
+		Edits: []Edit{{In: "held.(*Owner).Swap", Old: "c.Expect.Fence == 0:", New: "c.Expect.Fence < 0:"}},
+		Tests: in("lease", "TestEveryTwoPointsFail"),
+	},
+	{
+		Name:  "an owner that was taken over goes on behind a batch",
+		Edits: []Edit{{In: "lease.(*Run).write", Old: "case store.KindOf(err) == store.KindTaken:", New: "case store.KindOf(err) == store.KindTaken && phase == \"\":"}},
+		Tests: in("lease", "TestBatchOfAnOwnerThatWasTakenOver"),
+	},
+	{
 		Name:  "a handler can end its own run",
 		Edits: []Edit{{In: "lease.Run", Old: "own *held.Owner", New: "*held.Owner\nown *held.Owner"}}, // with all that it can do
 		Tests: in("lease", "TestAHandlerCannotEndItsRun"),

@@ -9,7 +9,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "the backlog counts what is done and kept",
-		Edits: []Edit{{In: "dialect.backlog", Old: `" where state = 2 and expires_at <= NOW order by expires_at"`, New: `" where state = 2 and expires_at <> NOW order by expires_at"`}},
+		Edits: []Edit{{In: "dialect.Expired", Old: `" where state = 2 and expires_at <= NOW order by expires_at"`, New: `" where state = 2 and expires_at <> NOW order by expires_at"`}},
 		Tests: onSQLite("Lease$/^Backlog$"),
 	},
 	{
@@ -59,7 +59,7 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer takes operations whose name it does not know",
-		Edits: []Edit{{In: "lease.(*completing).round", Old: "!c.knows(e) ||", New: ""}},
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "!c.knows(e), ", New: ""}},
 		Tests: onLease("TestCompleterLeavesTheRestAlone"),
 	},
 	{
@@ -69,8 +69,23 @@ var dueMutants = []Mutant{
 	},
 	{
 		Name:  "a Completer reads all operations of sagas, page by page",
-		Edits: []Edit{{In: "lease.(*completing).round", Old: "page.After = store.ID{Scope: owner.Of(e.Scope).Scopes().Before}", New: ""}},
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "c.after = store.ID{Scope: owner.Of(next.Scope).Scopes().Before}", New: ""}},
 		Tests: onLease("TestCompleterLooksOnce"),
+	},
+	{
+		Name:  "a look of a Completer reads all that is unfinished",
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "for range lookSize / pageSize {", New: "for {"}},
+		Tests: onLease("TestCompleterPassesOverTheUnhealthy"),
+	},
+	{
+		Name:  "each look of a Completer begins at the beginning",
+		Edits: []Edit{{In: "lease.(*completing).round", Old: "if c.after.IsZero() {", New: "if c.after = (store.ID{}); c.after.IsZero() {"}},
+		Tests: onLease("TestCompleterPassesOverTheUnhealthy"),
+	},
+	{
+		Name:  "what was never tried waits behind what fails again and again",
+		Edits: []Edit{{In: "lease.(*completing).enqueue", Old: "if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {", New: "if e.State == store.StateAbsent {"}},
+		Tests: onLease("TestCompleterPassesOverTheUnhealthy"),
 	},
 	{
 		Name:  "a person decides about a saga without its steps",

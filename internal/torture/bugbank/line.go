@@ -11,8 +11,23 @@ return err`, New: "return err"}},
 	{
 		Name: "who cannot begin keeps the turn",
 		Edits: []Edit{{In: "(*Store).openSQLite", Old: `s.file.Next()
-return nil, err`, New: "return nil, err"}},
+if again`, New: "if again"}},
 		Tests: group("TestSQLiteLineGoesOn"),
+	},
+	{
+		Name:  "an operation on SQLite that need not wait looks up twice",
+		Edits: []Edit{{In: "(*Store).openSQLite", Old: "if !s.file.Take() {", New: "if true {"}},
+		Tests: group("TestSQLiteLooksUpOnce"),
+	},
+	{
+		Name:  "SQLite parses the store's own statements each time",
+		Edits: []Edit{{In: "(*Store).ownContext", Old: "return sqlguard.Own(ctx)", New: "return ctx"}},
+		Tests: group("TestSQLiteLooksUpOnce"),
+	},
+	{
+		Name:  "a replay on SQLite waits for other writers",
+		Edits: []Edit{{In: "sqlstore.lookBeforeWait", Old: "rec.State == store.StateDone", New: "rec.State == store.StateUnknown"}},
+		Tests: group("TestSQLiteReplayWaitsForNobody"),
 	},
 	{
 		Name: "who hangs in a transaction keeps the line",

@@ -4,12 +4,12 @@ package bugbank
 var mariadbMutants = []Mutant{
 	{
 		Name:  "a server that is read_only executes what it can",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && opts.Durable:`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && err != nil:`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
 		Name:  "a join executes on a server that is read_only",
-		Edits: []Edit{{In: "(*Store).lookMySQL", Old: `return look + " union all " + replica`, New: `return look`}},
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `replica = "(" + replica + ") and not (" + mysqlLive + ")"`, New: `replica = "0 and not (" + mysqlLive + ")"`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MariaDB"),
 	},
 	{
@@ -19,7 +19,7 @@ var mariadbMutants = []Mutant{
 	},
 	{
 		Name:  "a replica that is writable settles",
-		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}},
+		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}, {In: "(*Store).readOnlyWord", Old: `case opts.Durable:`, New: `case opts.Durable && !s.compound:`}},
 		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^MariaDB_writable"),
 	},
 	{
@@ -61,11 +61,6 @@ var mariadbMutants = []Mutant{
 		Name:  "the claim is given up before the operation is recorded as unknown",
 		Edits: []Edit{{In: "(*transaction).rollbackPacket", Old: `"@@warning_count = 0"`, New: `"1 = 1"`}, {In: "(*transaction).rollbackPacket", Old: `!warnings`, New: `(warnings || !warnings)`}},
 		Tests: mariadbSQL("TestNothingRunsBeforeItIsUnknown"),
-	},
-	{
-		Name:  "a COMMIT that was refused has rolled back everything",
-		Edits: []Edit{{In: "(*transaction).rollback", Old: `incomplete = again == nil &&`, New: `incomplete = again != nil &&`}},
-		Tests: mariadbSQL("TestTablesThatAreNotTransactional$/^MariaDB$/^its_COMMIT_is_refused"),
 	},
 	{
 		Name:  "the caller's commit of a failed join leaves no record",

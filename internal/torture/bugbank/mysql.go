@@ -10,7 +10,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "who does not get MySQL's lock executes",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `return found, got.Bool && found.live()`, New: `return found, found.live()`}},
 		Tests: mariadbTorture("TestNoDeadlocks$/^MySQL$"),
 	},
 	{
@@ -43,7 +43,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a join executes on a MySQL that is read_only",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && ctx == nil:`}},
+		Edits: []Edit{{In: "(*Store).locked", Old: `case found.State == stateReplica:`, New: `case found.State == stateReplica && err != nil:`}},
 		Tests: mariadbTorture("TestAReplicaExecutesNothing$/^MySQL"),
 	},
 	{
@@ -53,7 +53,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "a replay keeps the lock",
-		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `fill(mysqlLock, replica, name, name,`, New: `fill(mysqlLock, replica, name[1:], name,`}},
+		Edits: []Edit{{In: "(*Store).lockMySQL", Old: `fill(mysqlLock, replica, name, name,`, New: `fill(mysqlLock, replica, s.lockName(store.ID{}), name,`}},
 		Tests: mariadbSQL("TestSessionsAreLeftAsTheyWere$/^MySQL"),
 	},
 	{
@@ -93,7 +93,7 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "the lock is the last gatekeeper on MySQL and MariaDB",
-		Edits: []Edit{{In: "sqlstore.mysqlInsert", Old: `"insert into once_operation set "`, New: `"replace into once_operation set "`}},
+		Edits: []Edit{{In: "sqlstore.mysqlInsert", Old: `"insert into once_operation set`, New: `"replace into once_operation set`}},
 		Tests: mariadbSQL("TestTheKeyDecidesWithoutLocks"),
 	},
 	{
@@ -113,7 +113,57 @@ var mysqlMutants = []Mutant{
 	},
 	{
 		Name:  "what is done and kept for ever is read by each look at what is unfinished",
-		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `"where state = ? and expires_at is null`, New: `"where state + 0 = ? and expires_at is null`}},
+		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: `where state = ? and expires_at is null`, New: `where state + 0 = ? and expires_at is null`}},
 		Tests: mariadbSQL("TestUnfinishedReadsNoTable"),
+	},
+	{
+		Name:  "the driver puts arguments into texts in any charset",
+		Edits: []Edit{{In: "(*conn).prepares", Old: `(c.unquotable || `, New: `(`}},
+		Tests: mariadbSQL("TestArgumentsStayArguments"),
+	},
+	{
+		Name:  "the driver puts arguments behind backslashes",
+		Edits: []Edit{{In: "(*conn).prepares", Old: `strings.IndexByte(query, '\\') >= 0`, New: `false`}},
+		Tests: mariadbSQL("TestArgumentsBehindBackslashes"),
+	},
+	{
+		Name:  "a large statement travels with the beginning of its transaction",
+		Edits: []Edit{{In: "(*conn).sendable", Old: `size(query, args) > maxOpening`, New: `size(query, args) < 0`}},
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
+	},
+	{
+		Name:  "a batch does not count its record when it fills a packet",
+		Edits: []Edit{{In: "(*txn).lastMySQL", Old: `size := sizeMySQL(c)`, New: `var size int64`}},
+		Tests: mariadbSQL("TestResultsTooLargeForInnoDB"),
+	},
+	{
+		Name:  "bounds that were never set are given back",
+		Edits: []Edit{{In: "(*txn).restoreTimeouts", Old: `|| t.guard.Unopened()`, New: ``}},
+		Tests: mariadbSQL("TestAFirstAttemptLeavesItsSession"),
+	},
+	{
+		Name:  "a page of what is unfinished reads more than its limit on MariaDB",
+		Edits: []Edit{{In: "sqlstore.mysqlUnfinished", Old: "order by scope, `key` limit ?)", New: "order by scope, `key` limit ?00)"}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
+	},
+	{
+		Name:  "a page of what is unfinished reads more than its limit on PostgreSQL",
+		Edits: []Edit{{In: "pgsql.inOrder", Old: "order by scope, key limit $3) as page)", New: "order by scope, key limit $3 * 100) as page)"}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
+	},
+	{
+		Name:  "a page of what is unfinished ends with what it lists",
+		Edits: []Edit{{In: "sqliteInOrder", Old: "where listed or n = ?3", New: "where listed"}},
+		Tests: onSQLite("Lease$/^Unfinished"),
+	},
+	{
+		Name:  "the doctor asks for no arguments in packets",
+		Edits: []Edit{{In: "doctor.askPackets", Old: `"do 0; do ?"`, New: `"do ?"`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorAccess"}},
+	},
+	{
+		Name:  "a list of MariaDB and MySQL reads what is unfinished in any state",
+		Edits: []Edit{{In: "operate.(*Keys).within", Old: `c.text = "expires_at is null and " + states[f.State]`, New: `c.text += ""`}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
 	},
 }

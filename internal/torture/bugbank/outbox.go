@@ -14,8 +14,8 @@ var outboxMutants = []Mutant{
 	{
 		Name: "a sequence number is not drawn under the lock of its key",
 		Edits: []Edit{{
-			In: "outbox.insertOf", Old: "$10, statement_timestamp(), seq from stream",
-			New: "$10, statement_timestamp(), (select coalesce(max(o.seq), 0) + 1 from once_outbox o where o.topic = $2 and o.key = $3) from stream",
+			In: "outbox.insertOf", Old: "$10, $11, $12, statement_timestamp(), seq from stream",
+			New: "$10, $11, $12, statement_timestamp(), (select coalesce(max(o.seq), 0) + 1 from once_outbox o where o.topic = $2 and o.key = $3) from stream",
 		}},
 		Tests: outboxOn("TestSequenceHasNoGaps$/^pgxstore"),
 	},

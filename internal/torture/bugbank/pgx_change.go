@@ -39,8 +39,23 @@ var pgxChangeMutants = []Mutant{
 	},
 	{
 		Name:  "a swap runs at the default level",
-		Edits: []Edit{{In: "pgxstore.(*Store).apart", Old: "beginText[store.ReadCommitted]", New: "beginText[store.DefaultIsolation]"}},
+		Edits: []Edit{{In: "pgxstore.(*Store).inTransaction", Old: "beginText[store.ReadCommitted]", New: "beginText[store.DefaultIsolation]"}},
 		Tests: in("store/pgxstore", "TestASwapThatLosesIsTaken"),
+	},
+	{
+		Name:  "a swap that travels without BEGIN is not run again at READ COMMITTED",
+		Edits: []Edit{{In: "pgxstore.(*Store).swap", Old: "store.KindOf(err) != store.KindRetry ||", New: "store.KindOf(err) != store.KindLost ||"}},
+		Tests: in("store/pgxstore", "TestASwapThatLosesIsTaken"),
+	},
+	{
+		Name:  "a write that may commit travels without BEGIN",
+		Edits: []Edit{{In: "pgxstore.(*Store).swap", Old: "checkBatchWrites(writes, s.simple) == nil", New: "true"}},
+		Tests: in("store/pgxstore", "TestASwapWithAWriteThatCommits"),
+	},
+	{
+		Name:  "the first step of an operation is written by the transaction after the handler's",
+		Edits: []Edit{{In: "pgsql.SwapInsertSame", Old: "when now() <> $20 then", New: "when now() < $20 then"}},
+		Tests: in("store/pgxstore", "TestAChangeInAnotherTransaction"),
 	},
 	{
 		Name:  "a late claim is granted at the commit",

@@ -12,7 +12,7 @@ var sagaMutants = []Mutant{
 		Edits: []Edit{
 			{In: "saga.(*run).compensate", Old: "if b.State != stateDone &&", New: "if b.State != stateFailed && b.State != stateDone &&"},
 			{In: "saga.(*run).undoStep", Old: "case b.State != stateDone:", New: "case b.State != stateDone && b.State != stateFailed:"},
-			{In: "saga.(*run).undo", Old: "st.undoTx(ctx, tx, b.Input, b.Result)", New: "st.undoTx(ctx, tx, b.Input, append([]byte(nil), or(string(b.Result), `\"s2 was done\"`)...))"},
+			{In: "saga.(*run).undo", Old: "st.undoTx(current.With(ctx, own), tx, b.Input, b.Result)", New: "st.undoTx(ctx, tx, b.Input, append([]byte(nil), or(string(b.Result), `\"s2 was done\"`)...))"},
 			{In: "saga.(*run).failed", Old: "stateFailed, f, nil, nil", New: "stateFailed, f, nil, b.Call"},
 		},
 		Tests: onSaga("TestEverySchedule$/^tct_deduped.*"),

@@ -33,6 +33,7 @@ func (g *ground) deeds(t *testing.T) map[string]deed {
 		"pause":   {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
 		"resume":  {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_failed where next_at is not null"},
 		"skip":    {url.Values{"id": {messageID}}, "select count(*) from once_outbox where event_type = 'once.skipped'"},
+		"resend":  {url.Values{"id": {sentID}}, "select count(*) from once_outbox where event_id = '" + sentID + "' and not exists (select 1 from once_outbox_sent where event_id = '" + sentID + "')"},
 		"redrive": {url.Values{"uid": {letterID}}, "select count(*) from once_deadletter where redrive <> ''"},
 		"discard": {url.Values{"uid": {otherID}}, "select count(*) from once_deadletter where state = 'discarded'"},
 	}
@@ -155,7 +156,7 @@ func TestWithoutUsers(t *testing.T) {
 			}
 		}
 		form := url.Values{"action": {"pause"}, "topic": {"refunds"}, "reason": {"because"}}
-		if p := send(t, http.MethodPost, server.URL+"/do", "ada", form); p.status != http.StatusForbidden || g.count(t, "select count(*) from once_outbox_paused") != 0 {
+		if p := send(t, http.MethodPost, server.URL+"/do", "ada", form); p.status != http.StatusForbidden || g.count(t, "select count(*) from once_outbox_paused where topic = 'refunds'") != 0 {
 			t.Errorf("it acts: %d", p.status)
 		}
 		for _, addr := range []string{"10.0.0.1:8480", "[2001:db8::1]:8480"} {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once"
 	"github.com/oncelib/once/attemptlog"
 	"github.com/oncelib/once/console"
 	"github.com/oncelib/once/deadletter"
@@ -24,11 +25,12 @@ import (
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/webhook"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-var sets = []migration.Set{attemptlog.Migrations, operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
+var sets = []migration.Set{attemptlog.Migrations, operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, webhook.Migrations}
 
 // What stands in the fields of the rows: markup, an escape of a terminal, and what is hidden.
 const (
@@ -69,7 +71,7 @@ func newGround(t *testing.T, kind string) *ground {
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))
 	t.Cleanup(g.server.Close)
 	const operation = "insert into once_operation (scope, KEY, state, fence, claim, status, kind, head, body, since, expires_at, name) values (?, ?, ?, 1, ?, ?, 0, ?, ?, NOW, null, ?)"
-	stored := head.Encode(&store.Result{Header: []store.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Set-Cookie", Value: secretValue}}})
+	stored := head.Encode(&store.Result{Header: []store.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Set-Cookie", Value: secretValue}}, Events: []string{messageID, sentID, goneID}})
 	body := []byte(`{"amount": ` + secretBody + `, "note": "<b>"}`)
 	g.exec(t, operation, "acme POST /refunds", secretKey, int64(2), []byte{1}, int64(201), stored, body, nasty)
 	g.exec(t, operation, "acme POST /refunds", "unknown", int64(3), []byte{1}, int64(0), nil, nil, "refund")
@@ -86,10 +88,29 @@ func newGround(t *testing.T, kind string) *ground {
  attempts, first_failed_at, dead_at, state, redrive, redrive_at, resolved_at, reason) values (?, 'inbox', 'orders', 'shop', ?, ?, 'refunds', ?, 1, ?, ?, ?, ?, '', null, 'exhausted', ?, ?, 3, NOW, NOW, 'dead', '', null, null, '')`,
 			uid, "event "+uid, []byte(uid)[:32], secretOrder, nasty, []byte(`{"h": "`+secretValue+`"}`), body, false, nasty, nasty)
 	}
+	g.furnish(t, body)
 	return g
 }
 
+// furnish adds what the operation has caused, and rows of what is shown beside it.
+func (g *ground) furnish(t *testing.T, body []byte) {
+	t.Helper()
+	g.exec(t, "update once_outbox set op_scope = ?, op_key = ? where event_id = ?", "acme POST /refunds", secretKey, messageID)
+	g.exec(t, `insert into once_outbox_sent (part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, sent_at)
+ values (2, 1000, ?, ?, null, ?, ?, 'shop', ?, ?, ?, '', ?, ?, NOW, NOW)`, nasty, secretOrder, sentID, nasty, []byte(`{"h": "`+secretValue+`"}`), body, false, "acme POST /refunds", secretKey)
+	g.exec(t, "insert into once_outbox_paused (topic, KEY, reason, paused_at) values ('mails', '', ?, NOW)", nasty)
+	g.exec(t, "insert into once_inbox (consumer, source, event_id, payload_hash, received_at, processed_at) values (?, 'shop', ?, ?, NOW, NOW)", nasty, messageID, []byte(messageID)[:32])
+	for i, outcome := range []string{"executed", "replayed", "in_flight"} { // the log takes no other characters here
+		g.exec(t, `insert into once_attempt (key_hash, id, scope, at, outcome, effect, from_state, to_state, cause, attempt, runs, dropped, request_id, correlation_id, node, lock_wait_us, waited_us, handler_us, commit_us, total_us)
+ values (?, ?, ?, NOW, ?, 'applied', '', '', ?, 1, 1, 0, ?, ?, ?, 0, 0, 0, 0, 0)`, once.KeyHash(secretKey), []byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, "acme POST /refunds", outcome, "x", nasty, nasty, nasty)
+	}
+	g.exec(t, `insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at, disabled_by, created_at, version)
+ values ('ep_1', 1, ?, ?, ' * ', ?, ?, ?, ?, ?, 0, 0, NOW, ?, NOW, 1)`, nasty, "https://hooks.example/"+secretValue, nasty, []byte{}, []byte("secret"), false, false, "person")
+}
+
 const (
+	sentID    = "0190a0a0-0000-7000-8000-000000000002"
+	goneID    = "0190a0a0-0000-7000-8000-000000000003"
 	messageID = "0190a0a0-0000-7000-8000-000000000001"
 	letterID  = "0190a0a0-0000-7000-8000-00000000000a"
 	otherID   = "0190a0a0-0000-7000-8000-00000000000b"

@@ -42,7 +42,7 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/audit", "/help", "/do", "/console.css", "/console.js"}
+		want := []string{"/", "/operations", "/operation", "/outbox", "/messages", "/message", "/deadletters", "/letters", "/letter", "/event", "/attempts", "/endpoints", "/audit", "/help", "/do", "/console.css", "/console.js"}
 		for _, path := range want {
 			if !kinds[path] {
 				t.Errorf("no link leads to %s, only to %q", path, slices.Sorted(maps.Keys(kinds)))
@@ -146,7 +146,7 @@ func TestTenants(t *testing.T) {
 		other := g.operationLink(t, "operations?scope=globex")
 		for _, path := range []string{
 			"operation?id=" + other, "do?action=resolve&id=" + other, "do?action=forget&id=" + other, "operations?tenant=globex", "outbox", "messages", "message?id=" + messageID,
-			"deadletters", "letters", "letter?id=" + letterID, "audit", "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
+			"deadletters", "letters", "letter?id=" + letterID, "audit", "attempts", "endpoints", "event", "event?id=" + messageID, "do?action=pause&topic=refunds", "do?action=skip&id=" + messageID, "do?action=resend&id=" + sentID, "do?action=redrive&origin=inbox", "do?action=discard&origin=inbox",
 		} {
 			if p := g.get(t, "acme", path); p.status != http.StatusNotFound || strings.Contains(p.body, "globex") {
 				t.Errorf("%s: %d: %s", path, p.status, p.body)

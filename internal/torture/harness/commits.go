@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Commits is a tracer of pgx that counts commits and all statements, whether they travel alone or with others.
+// Commits is a tracer of pgx that counts commits and all statements, whether they travel alone or with others. A batch outside of a transaction that
+// has neither BEGIN nor COMMIT commits by itself.
 type Commits struct{ n, all atomic.Int64 }
 
 // Count is how many there were.
@@ -33,9 +34,15 @@ func (c *Commits) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 // TraceQueryEnd implements pgx.QueryTracer.
 func (*Commits) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+type commitsByItself struct{}
+
 // TraceBatchStart implements pgx.BatchTracer.
-func (*Commits) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
+func (*Commits) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	byItself := conn.PgConn().TxStatus() == 'I'
+	for _, q := range data.Batch.QueuedQueries {
+		byItself = byItself && !strings.HasPrefix(strings.ToLower(q.SQL), "begin")
+	}
+	return context.WithValue(ctx, commitsByItself{}, byItself)
 }
 
 // TraceBatchQuery implements pgx.BatchTracer.
@@ -44,4 +51,8 @@ func (c *Commits) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Trace
 }
 
 // TraceBatchEnd implements pgx.BatchTracer.
-func (*Commits) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+func (c *Commits) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	if byItself, _ := ctx.Value(commitsByItself{}).(bool); byItself && data.Err == nil {
+		c.n.Add(1)
+	}
+}

@@ -83,7 +83,10 @@ func TestForgetNothingHalf(t *testing.T) {
 // cache notes what it was told of.
 type cache map[string]bool
 
-func (c cache) InvalidateCache(scope, key string) { c[scope+" "+key] = true }
+func (c cache) InvalidateCache(_ context.Context, scope, key string) error {
+	c[scope+" "+key] = true
+	return nil
+}
 
 // ada has been asked.
 var ada = operate.By{Who: "ada", Reason: "asked"}
@@ -213,7 +216,39 @@ func (c *faultyConn) PrepareContext(ctx context.Context, query string) (stmt dri
 		stmt, err = c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 		return err
 	})
-	return stmt, err
+	if err != nil {
+		if stmt != nil {
+			_ = stmt.Close()
+		}
+		return nil, err
+	}
+	return &faultyStmt{stmt, c}, nil
+}
+
+// faultyStmt is a statement that stays prepared: it fails as one that does not.
+type faultyStmt struct {
+	driver.Stmt
+	conn *faultyConn
+}
+
+func (s *faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (r driver.Result, err error) {
+	err = s.conn.f.call("exec", func() error {
+		r, err = s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+		return err
+	})
+	return r, err
+}
+
+func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	return s.conn.query(func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+}
+
+// CheckNamedValue lets the driver below convert, if it wants to.
+func (s *faultyStmt) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := s.Stmt.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return s.conn.CheckNamedValue(v)
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {
@@ -224,9 +259,13 @@ func (c *faultyConn) ExecContext(ctx context.Context, query string, args []drive
 	return r, err
 }
 
-func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.query(func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
+}
+
+func (c *faultyConn) query(do func() (driver.Rows, error)) (rows driver.Rows, err error) {
 	err = c.f.call("query", func() error {
-		rows, err = c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+		rows, err = do()
 		return err
 	})
 	if err != nil {

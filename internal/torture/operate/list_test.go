@@ -208,8 +208,11 @@ func TestListMost(t *testing.T) {
 				t.Errorf("%+v: %d items, cut: %t, %v", f, len(p.Items), p.Cut, err)
 			}
 		}
-		found := map[string]int{"": scopes, "t1 ": scopes / 2}
-		for _, prefix := range []string{"", "t1 ", "t2 "} {
+		for _, in := range []struct {
+			prefix string
+			found  int
+		}{{"", scopes}, {"t1 ", scopes / 2}, {"t2 ", 0}} {
+			prefix := in.prefix
 			for _, most := range []int{0, 1, 3} {
 				f, n := operate.KeyFilter{ScopePrefix: prefix, Most: most}, 0
 				for pages := 0; ; pages++ {
@@ -224,8 +227,8 @@ func TestListMost(t *testing.T) {
 						break
 					}
 				}
-				if want := found[prefix]; n != want {
-					t.Errorf("%q by %d: %d found, want %d", prefix, most, n, want)
+				if n != in.found {
+					t.Errorf("%q by %d: %d found, want %d", prefix, most, n, in.found)
 				}
 			}
 		}

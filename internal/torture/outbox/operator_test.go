@@ -32,7 +32,7 @@ func (g *ground[TX]) failed(t *testing.T, id, next string, args ...any) {
 // delivered marks a message as a relay does that keeps it.
 func (g *ground[TX]) delivered(t *testing.T, id string) {
 	t.Helper()
-	const columns = "part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at"
+	const columns = "part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at"
 	g.exec(t, "insert into once_outbox_sent ("+columns+", sent_at) select "+columns+", NOW from once_outbox where event_id = ?", id)
 	g.exec(t, "delete from once_outbox where event_id = ?", id)
 }
@@ -70,8 +70,12 @@ func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
 	if age := time.Since(e.CreatedAt); age.Abs() > 10*time.Minute {
 		t.Errorf("added at %v", e.CreatedAt)
 	}
-	e.CreatedAt = time.Time{}
-	want := fmt.Sprintf("{{%s /s a Zürich 1 t [0 1 255] map[content-type:text/plain; charset=\"utf-8\" x-name:<é>] %s %v 0} waiting false false 3 0 %v  %v %v}",
+	if e.OpScope != "outbox" || (&e.Message).KeyHash() != once.KeyHash(e.OpKey) {
+		t.Errorf("it names the operation %q, %q, and the hash %q", e.OpScope, e.OpKey, (&e.Message).KeyHash())
+	}
+	e.CreatedAt, e.OpScope, e.OpKey = time.Time{}, "", ""
+	delete(e.Headers, message.HeaderKeyHash)
+	want := fmt.Sprintf("{{%s /s a Zürich 1 t [0 1 255] map[content-type:text/plain; charset=\"utf-8\" x-name:<é>] %s %v 0} waiting false false 3   0 %v  %v %v}",
 		firstID, first.Trace, time.Time{}, time.Time{}, time.Time{}, time.Time{})
 	if got := fmt.Sprintf("%v", e); got != want {
 		t.Errorf("shown as\n%s\nwant\n%s", got, want)
@@ -223,6 +227,10 @@ func testSkip[TX any](t *testing.T, g *ground[TX]) {
 			must(t, box.Skip(t.Context(), id, "customer 42 <é> is gone"))
 			e, err := box.Show(t.Context(), id)
 			must(t, err)
+			if (&e.Message).KeyHash() != once.KeyHash(e.OpKey) {
+				t.Errorf("the marker does not name the operation: %+v", e)
+			}
+			delete(e.Headers, message.HeaderKeyHash)
 			if e.Type != message.TypeSkipped || len(e.Payload) > 0 || fmt.Sprint(e.Headers) != "map[once-skip-reason:customer 42 <é> is gone]" ||
 				e.Seq != before.Seq || e.Key != "k" || !e.CreatedAt.Equal(before.CreatedAt) || e.State != outbox.StateFailing || e.NextAt.IsZero() {
 				t.Errorf("%+v", e)

@@ -317,7 +317,7 @@ func TestCommittedFromBelow(t *testing.T) {
 		}
 		// A person finds it in the list, and resolves it.
 		id := store.ID{Scope: "below", Key: fmt.Sprint("call ends()", nil)}
-		list, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
+		list, _, err := s.Unfinished(t.Context(), upkeep.Listing{Limit: 100})
 		if err != nil || !slices.ContainsFunc(list, func(e upkeep.Entry) bool { return e.ID == id && e.State == store.StateUnknown }) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}

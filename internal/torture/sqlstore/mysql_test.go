@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -363,11 +362,7 @@ func lockOf(t *testing.T, s *sqlstore.Store, db *sql.DB, id store.ID) string {
 	if err := <-asked; err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(info, "get_lock(x'")
-	text, _, _ := strings.Cut(rest, "'")
-	name, err := hex.DecodeString(text)
-	if err != nil || len(name) == 0 {
-		t.Fatalf("%s: %v", info, err)
-	}
-	return string(name)
+	_, rest, _ := strings.Cut(info, "get_lock('")
+	name, _, _ := strings.Cut(rest, "'")
+	return name
 }

@@ -16,6 +16,7 @@ type spy struct {
 
 	mu     sync.Mutex
 	log    []string                // statements that were run, by any connection
+	parsed []string                // and those of them that were parsed for that
 	before func(text string) error // fails it, and it does not run
 	after  func(text string) error // fails it when it has run
 }
@@ -50,8 +51,22 @@ func (s *spy) take(texts ...string) (counts []int) {
 		}
 		counts = append(counts, n)
 	}
-	s.log = nil
+	s.log, s.parsed = nil, nil
 	return counts
+}
+
+// takeParsed returns the texts that were parsed since the last time.
+func (s *spy) takeParsed() (texts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts, s.log, s.parsed = s.parsed, nil, nil
+	return texts
+}
+
+func (s *spy) parse(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parsed = append(s.parsed, text)
 }
 
 // endsWith reports whether these texts were the last ones of their kind, in this order.
@@ -105,16 +120,19 @@ type spyConn struct {
 }
 
 func (c *spyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (r driver.Result, err error) {
+	c.spy.parse(text)
 	err = c.spy.run(text, func() error { r, err = c.fullConn.ExecContext(ctx, text, args); return err })
 	return r, err
 }
 
 func (c *spyConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (r driver.Rows, err error) {
+	c.spy.parse(text)
 	err = c.spy.run(text, func() error { r, err = c.fullConn.QueryContext(ctx, text, args); return err })
 	return r, err
 }
 
 func (c *spyConn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
+	c.spy.parse(text)
 	base, err := c.fullConn.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err

@@ -140,6 +140,28 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 			}
 		}
 
+		// What has room by itself is not too large together with what it might travel with.
+		db, e := open("")
+		text := func(bytes int) string { return "insert into paper values ('" + strings.Repeat("x", bytes) + "')" }
+		for _, attempt := range []int{0, 1} {
+			_, err := once.Do(ctx, e, once.Operation{Scope: "alone", Key: fmt.Sprint(attempt), Attempt: once.Attempt{Number: attempt}}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+				_, err := tx.ExecContext(ctx, text(1<<20-100))
+				return 1, err
+			})
+			if err != nil {
+				t.Errorf("a statement of one packet: %v", err)
+			}
+		}
+		if _, err := once.DoBatch(ctx, e, once.Operation{Scope: "alone", Key: "batch"}, func(b *once.Batch) (string, error) {
+			b.Exec(text(515_000))
+			return strings.Repeat("y", 400_000), nil
+		}); err != nil {
+			t.Errorf("a batch of two packets: %v", err)
+		}
+		if n := count(t, db, "select count(*) from paper"); n != 3 {
+			t.Errorf("%d rows, want 3", n)
+		}
+
 		// Limits change, and the service need not be started again.
 		admin, _ := open("")
 		limit := func(n int) { run(t, admin, fmt.Sprintf("set global max_allowed_packet = %d", n)) }
@@ -149,7 +171,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 			return err
 		}
 		limit(32 << 20)
-		db, e := open("")
+		db, e = open("")
 		limit(64 << 10)
 		const key = "the limit was lowered" // the connection is closed while the record is being sent
 		err = do(db, e, key, 6_000_000)

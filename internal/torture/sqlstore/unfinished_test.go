@@ -2,13 +2,16 @@ package sqlstore
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -20,7 +23,7 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 	testenv.Both(t)
 	page := func(t *testing.T, s *sqlstore.Store) {
 		t.Helper()
-		list, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
+		list, _, err := s.Unfinished(t.Context(), upkeep.Listing{After: store.ID{Scope: "plan", Key: "running 3"}, Limit: 2})
 		if err != nil || len(list) != 2 || list[0].Key != "running 4" || list[1].Key != "running 5" {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -42,13 +45,19 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			text := c.spy.log[0]
 			for _, statistics := range []string{"select 1", "analyze"} { // without and with them
 				c.exec(statistics)
-				var id, parent, unused int
-				var plan string
-				if err := c.db.QueryRow("explain query plan "+text, "a", "b", 2, true, "", 0).Scan(&id, &parent, &unused, &plan); err != nil {
+				rows, err := c.db.Query("explain query plan "+text, "a", "b", 2, true, "", 0)
+				if err != nil {
 					t.Fatal(err)
 				}
-				if !strings.HasPrefix(plan, "SEARCH once_operation USING INDEX once_operation_unfinished") {
-					t.Errorf("the plan is %q", plan)
+				var plan []string
+				for rows.Next() {
+					plan = append(plan, "")
+					if err := rows.Scan(new(int), new(int), new(int), &plan[len(plan)-1]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if all := strings.Join(plan, "\n"); rows.Err() != nil || !strings.Contains(all, "SEARCH once_operation USING INDEX once_operation_unfinished (scope>?)") && !strings.Contains(all, "SEARCH once_operation USING INDEX once_operation_unfinished ((scope,key)>(?,?))") {
+					t.Errorf("the plan is %s, %v", all, rows.Err())
 				}
 			}
 		})
@@ -89,6 +98,10 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 					}
 					return err
 				},
+				"the doctor": func() error {
+					some := dialect.Text(sqlplane.MySQL, "select count(*) from "+dialect.Unfinished(sqlplane.MySQL, "scope, KEY, state, since, lease_until", 9))
+					return db.QueryRowContext(t.Context(), some).Scan(new(int))
+				},
 				"the sagas": func() error {
 					return s.Pool().Query(t.Context(), store.Statement{SQL: dialect.UnfinishedUnder(sqlplane.MySQL, "plan", "")}, func(sqlplane.Row) error { return nil })
 				},
@@ -105,6 +118,109 @@ func TestUnfinishedReadsNoTable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAPageReadsNoMore than its limit, although thousands of operations are unfinished and it lists one of them.
+func TestAPageReadsNoMore(t *testing.T) {
+	testenv.Both(t)
+	const limit, held = 200, 4900
+	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
+		db.SetMaxOpenConns(1)
+		digits := "(select 0 as d" + strings.Join(union(70), "") + ")"
+		many := map[string]string{
+			"PostgreSQL": "select 'held', 'k' || (1000 + a.d * 70 + b.d), 1, 1, '\\x01', now(), now() + interval '1 day'",
+			"SQLite":     "select 'held', 'k' || (1000 + a.d * 70 + b.d), 1, 1, x'01', 0, 4102444800000",
+			"MySQL":      "select 'held', concat('k', 1000 + a.d * 70 + b.d), 1, 1, '', 0, 4102444800000",
+		}
+		many["MariaDB"] = many["MySQL"]
+		run(t, db, spelled(db, "insert into once_operation (scope, key , state, fence, claim, since, lease_until) "+many[path(t)]+" from "+digits+" a cross join "+digits+" b"))
+		due := store.Change{ID: store.ID{Scope: "waits", Key: "k"}, Next: store.Record{State: store.StateWaiting, Fence: 1, Nonce: []byte("0123456789abcdef"), Name: "order"}}
+		swap(t, s, due)
+		if path(t) == "PostgreSQL" {
+			run(t, db, "analyze once_operation")
+		}
+		if path(t) == "MariaDB" || path(t) == "MySQL" { // that of PostgreSQL is counted by TestManyRows
+			run(t, db, "flush status")
+			p, err := operate.New(s, operate.Config{}).Keys.List(t.Context(), operate.KeyFilter{State: "running", Window: operate.Window{Limit: 50}, Most: 100})
+			if read := rowsRead(t, db); err != nil || len(p.Items) != 50 || read > 4*limit {
+				t.Errorf("a list of 50 reads %d rows: %v", read, err)
+			}
+			run(t, db, "flush status")
+			v, err := operate.New(s, operate.Config{}).Overview(t.Context())
+			if read := rowsRead(t, db); err != nil && !sqlguard.IsMissing(err) || v.Running.Number == 0 || read > 2000 {
+				t.Errorf("the overview reads %d rows: %+v, %v", read, v, err)
+			}
+		}
+		for what, page := range map[string]upkeep.Listing{"due": {Due: true}, "of a name": {Name: "order"}} {
+			page.Limit = limit
+			pages, most, found := 0, 0, 0
+			for more := true; more; more = !page.After.IsZero() {
+				pages++
+				rows := 0
+				switch path(t) {
+				case "MariaDB", "MySQL":
+					run(t, db, "flush status")
+				case "PostgreSQL":
+					rows = explained(t, db, "explain (analyze, format json) "+pgsql.Unfinished, page.After.Scope, page.After.Key, page.Limit, page.Due, page.Name, 0)
+				}
+				list, next, err := s.Unfinished(t.Context(), page)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rows == 0 && path(t) != "SQLite" { // whose plan has its own test
+					rows = rowsRead(t, db)
+				}
+				most, found, page.After = max(most, rows), found+len(list), next
+			}
+			t.Logf("%s: %d pages, at most %d rows", what, pages, most)
+			if found != 1 || pages != held/limit+1 {
+				t.Errorf("%s: %d found on %d pages", what, found, pages)
+			}
+			if most > 8*limit || most == 0 && path(t) != "SQLite" { // MariaDB and MySQL count the rows of tables that they make for a statement, too
+				t.Errorf("%s: %d rows were read for a page of %d", what, most, limit)
+			}
+		}
+	})
+}
+
+// union are the numbers from 1 to n-1, as rows behind another one.
+func union(n int) (rows []string) {
+	for d := 1; d < n; d++ {
+		rows = append(rows, fmt.Sprint(" union all select ", d))
+	}
+	return rows
+}
+
+// explained is how many rows of the operations a statement of PostgreSQL has read.
+func explained(t *testing.T, db *sql.DB, explain string, args ...any) int {
+	t.Helper()
+	type node struct {
+		Relation string  `json:"Relation Name"`          //nolint:tagliatelle // the name of PostgreSQL
+		Rows     float64 `json:"Actual Rows"`            //nolint:tagliatelle // as above
+		Removed  float64 `json:"Rows Removed by Filter"` //nolint:tagliatelle // as above
+		Loops    float64 `json:"Actual Loops"`           //nolint:tagliatelle // as above
+		Plans    []json.RawMessage
+	}
+	var text []byte
+	if err := db.QueryRowContext(t.Context(), explain, args...).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan json.RawMessage }
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatal(err)
+	}
+	read := 0.0
+	for todo := []json.RawMessage{plans[0].Plan}; len(todo) > 0; todo = todo[1:] {
+		var n node
+		if err := json.Unmarshal(todo[0], &n); err != nil {
+			t.Fatal(err)
+		}
+		if n.Relation == "once_operation" {
+			read += (n.Rows + n.Removed) * n.Loops
+		}
+		todo = append(todo, n.Plans...)
+	}
+	return int(read)
 }
 
 // rowsRead is how many rows the session of MariaDB or MySQL has read since FLUSH STATUS, with those of tables that it made for itself.

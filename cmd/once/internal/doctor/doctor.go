@@ -29,6 +29,8 @@ with its user. For SQLite use the data source name that the service opens, such 
 --db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
 the settings of the service's connections cannot be seen.
 
+redis://HOST:6379 is a server of redisstore: whether it can work, and what it may lose.
+
 The database does not know whether the service sets once.Config.Synced: use --synced if it
 does.
 
@@ -55,16 +57,9 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 }
 
 func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	db, err := Open(ctx, c.db)
+	r, err := c.examine(ctx)
 	if err != nil {
 		return err
-	}
-	defer db.Close()
-	cfg := db.Config(c.to)
-	cfg.Synced = c.synced
-	r, err := doctor.Examine(ctx, cfg)
-	if err != nil {
-		return db.Failed("examine", err)
 	}
 	if c.output != cli.Table {
 		err = cli.WriteList(m.Stdout, c.output, r, r.Findings)
@@ -75,6 +70,24 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return cli.ErrSaid
 	}
 	return err
+}
+
+func (c *command) examine(ctx context.Context) (doctor.Report, error) {
+	if isRedis(c.db) {
+		return examineRedis(ctx, c.db)
+	}
+	db, err := Open(ctx, c.db)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	defer db.Close()
+	cfg := db.Config(c.to)
+	cfg.Synced = c.synced
+	r, err := doctor.Examine(ctx, cfg)
+	if err != nil {
+		return r, db.Failed("examine", err)
+	}
+	return r, nil
 }
 
 func printReport(w io.Writer, r doctor.Report) {

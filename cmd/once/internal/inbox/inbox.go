@@ -1,4 +1,4 @@
-// Package inbox is the commands of once inbox: keys that wait for a message.
+// Package inbox is the commands of once inbox: events that have come, and keys that wait for one.
 package inbox
 
 import (
@@ -21,8 +21,8 @@ import (
 
 // Noun is once inbox.
 var Noun = cli.Noun{
-	Name: "inbox", Brief: "keys that wait for a message", Group: cli.GroupOperate,
-	Entries: []cli.Entry{listEntry, skipEntry, startAtEntry},
+	Name: "inbox", Brief: "events that have come, and keys that wait for one", Group: cli.GroupOperate,
+	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry},
 }
 
 // refused says in the words of the command why nothing was done, if err says so.

@@ -34,6 +34,10 @@ The scope consists of the route and its caller, such as "acme POST /refunds". Wi
 --scope all scopes are searched. A key that is stored as a hash is found by the key
 itself. A key in quotation marks, as in the log of a proxy, is also searched without them.
 
+With --events it also prints what the operation has caused: each event that it has added to the outbox,
+with its ID, its state, its deliveries, and the inboxes of this database that know it; and the steps of
+a saga. An event that is "gone" was delivered: once inbox show ID in the database of its consumer.
+
 The exit code is 3 if nothing is known about the key, and 1 if several scopes have the key
 and --scope is missing ("ambiguous" in JSON).`,
 	Make: func() cli.Runner { return new(show) },
@@ -43,6 +47,7 @@ type show struct {
 	db, scope, who string
 	output         cli.Form
 	attempts       int
+	events         bool
 }
 
 func (c *show) Flags(fs *pflag.FlagSet) {
@@ -50,6 +55,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
 	fs.StringVar(&c.who, "by", cli.Operator(), "`WHO`, for the audit")
+	fs.BoolVar(&c.events, "events", false, "also show what the operation has caused: events, and the steps of a saga")
 	fs.IntVar(&c.attempts, "attempts", 20, "show the last `N` attempts")
 }
 
@@ -72,6 +78,9 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return db.Failed("read", err)
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: v.Scope, Key: v.Key, Detail: words.Count(len(v.Operations), "operation")})
+	if c.events && v.Found {
+		return c.follow(ctx, m, db, v)
+	}
 	if c.output != cli.Table {
 		err = cli.WriteJSON(m.Stdout, c.output, v)
 	} else {

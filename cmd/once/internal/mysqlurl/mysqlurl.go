@@ -40,6 +40,8 @@ func Parse(s string) (*mysql.Config, error) {
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	cfg.InterpolateParams, cfg.MultiStatements = true, true
+	if !u.Query().Has("multiStatements") { // as sqlstore.Open sets it
+		cfg.InterpolateParams, cfg.MultiStatements = true, true
+	}
 	return cfg, nil
 }

@@ -55,6 +55,9 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if err := c.print(m.Stdout, e); err != nil {
 		return err
 	}
+	if op := e.Operation; op != nil {
+		fmt.Fprintf(m.Stderr, "\nTry: once keys show %s --scope %s --events --db %s, for the operation that has added it\n", words.Quoted(op.Key), words.Quoted(op.Scope), db.Paste)
+	}
 	if e.State == outbox.StateStopped {
 		fmt.Fprintf(m.Stderr, "\nTry: %s when the cause is removed, or once outbox skip %s --reason WHY --db %s\n", about(db, "resume", e.Topic, e.Key), e.ID, db.Paste)
 	}
@@ -83,6 +86,9 @@ func (c *show) print(w io.Writer, e operate.Message) error {
 	}
 	if !e.NextAt.IsZero() {
 		line("next try", "%s", words.Time(e.NextAt))
+	}
+	if op := e.Operation; op != nil {
+		line("operation", "%s, scope %s", op.KeyHash, words.Shown(op.Scope))
 	}
 	if e.Trace != "" {
 		line("trace", "%s", words.Shown(e.Trace))

@@ -1,0 +1,81 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/operate"
+)
+
+var showEntry = cli.Entry{
+	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "what the inboxes of a database know of an event",
+	Help: `Prints what each inbox of a database knows of an event, by its ID, which logs have as event_id: whether it was
+applied, and when; whether it is parked; and its dead letter.
+
+An inbox with an order (inbox.InOrder, inbox.LatestVersion) keeps the number of the last message of a key, and no IDs. With
+--topic, --key and --seq, as once outbox show has them, it is asked as well.
+
+The exit code is 3 if no inbox knows the event. It may have been applied so long ago that its ID was swept.`,
+	Make: func() cli.Runner { return new(show) },
+}
+
+type show struct {
+	db      string
+	message message.Message
+	output  cli.Form
+}
+
+func (c *show) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.message.Source, "source", "", "only of this `SOURCE` (default: all)")
+	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC` of the event, for inboxes with an order")
+	fs.StringVar(&c.message.Key, "key", "", "its `KEY`, likewise")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "its `NUMBER` in the key, likewise")
+	c.output.Flag(fs)
+}
+
+func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once inbox show EVENT --db URL, with an ID that logs have as event_id"
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which event?", try)
+	}
+	c.message.ID = args[0]
+	if err := c.message.Check(); err != nil {
+		return cli.Usage(err.Error(), try)
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := db.Inbox.Find(ctx, c.message)
+	if err != nil {
+		return refused(db, "read", err)
+	}
+	if c.output != cli.Table {
+		err = cli.WriteList(m.Stdout, c.output, operate.Page[operate.InboxEvent]{Items: list}, list)
+	} else if len(list) > 0 {
+		err = printEvents(m.Stdout, list)
+	}
+	if err == nil && len(list) == 0 {
+		return cli.Nothing(fmt.Errorf("no inbox of %s knows the event %s. Try: --topic, --key and --seq, for an inbox with an order; once outbox show %s, in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
+	}
+	return err
+}
+
+func printEvents(w io.Writer, list []operate.InboxEvent) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "CONSUMER\tSOURCE\tSTATE\tRECEIVED\tAPPLIED\tDEAD LETTER\n")
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", by its number", ""),
+			words.Time(s.ReceivedAt), words.Time(s.AppliedAt), words.OrDash(s.Letter))
+	}
+	return t.Flush()
+}

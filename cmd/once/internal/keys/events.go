@@ -1,0 +1,65 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+// followed is what is known of a key and of what its operation has caused. Its JSON form is a contract with scripts.
+type followed struct {
+	operate.KeyView
+	operate.Trail
+}
+
+// follow prints an operation, and then what it has caused.
+func (c *show) follow(ctx context.Context, m *cli.Env, db *cli.DB, v operate.KeyView) error {
+	t, err := db.Trail(ctx, v.Operation.ID())
+	if err != nil {
+		return db.Failed("read", err)
+	}
+	if c.output != cli.Table {
+		return cli.WriteJSON(m.Stdout, c.output, followed{v, t})
+	}
+	if err := printView(m.Stdout, v, db.Source); err != nil {
+		return err
+	}
+	return printTrail(m.Stdout, t)
+}
+
+func printTrail(out io.Writer, t operate.Trail) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(t.Steps) > 0 {
+		fmt.Fprint(w, "\nSTEP\tSTATE\tFAILURE\n")
+	}
+	for _, s := range t.Steps {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", words.Shown(s.Step), s.State, words.OrDash(s.Failure))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(t.Events) == 0 {
+		_, err := fmt.Fprint(out, "\nThe operation has added no event to an outbox.\n")
+		return err
+	}
+	fmt.Fprint(w, "\nEVENT\tTOPIC\tTYPE\tSTATE\tFAILED\tBY\n")
+	for _, e := range t.Events {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", e.ID, words.OrDash(e.Topic), words.OrDash(e.Type), e.State+words.Either(e.Paused, ", paused", ""), e.Attempts, words.OrDash(e.Step))
+		for _, s := range e.Inbox {
+			fmt.Fprintf(w, "  inbox %s\t\t\t%s\t\t\n", words.Shown(s.Consumer), s.State)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if t.Cut {
+		fmt.Fprint(out, "The operation may have added more: its record names the first 64.\n")
+	}
+	_, err := fmt.Fprintf(out, "\nTry: once outbox show ID, while an event waits or is kept; once inbox show ID, in the database of a consumer\n")
+	return err
+}

@@ -1,0 +1,77 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var resendEntry = cli.Entry{
+	Quick: true, Name: "outbox resend", Args: "ID", Brief: "deliver a message again that was delivered",
+	Help: `Has a message delivered again that was delivered and is kept (once relay --keep): for a consumer that has
+lost it. It has the same ID, number and payload as before, so that an inbox that has applied it takes it
+for a duplicate. If its delivery fails, later messages of its key wait for it, as for any other.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(resend) },
+}
+
+type resend struct {
+	db  string
+	by  operate.By
+	yes bool
+}
+
+func (c *resend) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
+	const try = "once outbox resend ID --reason WHY --db URL"
+	if len(args) == 0 || args[0] == "" {
+		return cli.Usage("which message?", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	e, err := db.Outbox.Show(ctx, args[0])
+	switch {
+	case errors.Is(err, outbox.ErrNotFound):
+		return cli.Nothing(fmt.Errorf("the outbox of %s does not have this message: delivered ones are kept only by once relay --keep, for so long. Try: once outbox list --state delivered --db %s", db.Name, db.Paste))
+	case err != nil && e.ID == "": // not only one that cannot be decrypted
+		return refused(db, "read", err)
+	case e.State != outbox.StateDelivered:
+		return waits(db, e.ID)
+	}
+	if !c.yes {
+		fmt.Fprintf(m.Stdout, "would send again: %s\n", skipped(e))
+		return m.Preview("--yes")
+	}
+	switch err := db.Outbox.Resend(ctx, c.by, e.ID); {
+	case errors.Is(err, outbox.ErrNotDelivered): // another person was faster
+		return waits(db, e.ID)
+	case errors.Is(err, outbox.ErrErased):
+		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or it never had any. Try: have the service add a new one", e.ID)
+	case err != nil:
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "a relay sends it again: %s\n", skipped(e))
+	return nil
+}
+
+func waits(db *cli.DB, id string) error {
+	return fmt.Errorf("message %s is not delivered yet. Try: once outbox show %s --db %s", id, id, db.Paste)
+}

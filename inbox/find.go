@@ -1,0 +1,238 @@
+package inbox
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Sighting is what one inbox of a database knows of an event, for people.
+type Sighting struct {
+	EventID, Consumer, Source string
+
+	State      State     // StateApplied, StateParked or StateDeadLettered
+	ReceivedAt time.Time // zero: not known
+	AppliedAt  time.Time // likewise
+
+	// ByNumber says that the state follows from the number of the message in its key, which is what an inbox with an order keeps.
+	ByNumber bool
+
+	Letter string // UID of the newest dead letter of the event; "" if there is none
+}
+
+// mostInboxes is how many pairs of consumer and source Find looks at.
+const mostInboxes = 200
+
+// Find returns what the inboxes of a database know of events, at most 64, by their IDs. If a message has its Source, only that one is
+// looked at; if it has Topic, Key and Seq as well, also inboxes with an order know it when it was applied. Each look is at an index: there are two or three for
+// each consumer and source, of which it looks at the first 200.
+func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
+	f := finding{db: db, at: map[sighted]*Sighting{}}
+	if len(events) == 0 {
+		return nil, nil
+	}
+	events = events[:min(len(events), 64)]
+	places, err := f.places(ctx, events)
+	if err == nil {
+		err = f.parked(ctx, events)
+	}
+	for _, p := range places {
+		if err == nil {
+			err = f.byID(ctx, p, events)
+		}
+		if err == nil {
+			err = f.letters(ctx, p, events)
+		}
+		if err == nil {
+			err = f.byNumber(ctx, p, events)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range f.found {
+		list = append(list, *s)
+	}
+	return list, nil
+}
+
+// inboxOf is a consumer, and a source of its messages.
+type inboxOf struct{ consumer, source string }
+
+// sighted names a sighting.
+type sighted struct {
+	inboxOf
+	event string
+}
+
+// finding is one call of [Find].
+type finding struct {
+	db    sqlplane.Database
+	found []*Sighting
+	at    map[sighted]*Sighting
+}
+
+func (f *finding) query(ctx context.Context, query string, args []any, each func(sqlplane.Row) error) error {
+	return f.db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(f.db.Dialect(), query), Args: args}, each)
+}
+
+// of returns the sighting of an event, which is new if there was none.
+func (f *finding) of(p inboxOf, event string) *Sighting {
+	name := sighted{p, event}
+	if f.at[name] == nil {
+		f.at[name] = &Sighting{EventID: event, Consumer: p.consumer, Source: p.source}
+		f.found = append(f.found, f.at[name])
+	}
+	return f.at[name]
+}
+
+// places returns consumers and their sources. Each is found by one look at an index.
+func (f *finding) places(ctx context.Context, events []message.Message) (list []inboxOf, err error) {
+	only := map[string]bool{} // sources
+	for _, m := range events {
+		only[m.Source] = true
+	}
+	seen := map[inboxOf]bool{}
+	for _, table := range []string{"once_inbox", "once_inbox_position"} {
+		err := f.each(ctx, "select min(consumer) from "+table+" where consumer > ?", nil, func(consumer string) error {
+			return f.each(ctx, "select min(source) from "+table+" where consumer = ? and source > ?", []any{consumer}, func(source string) error {
+				if p := (inboxOf{consumer, source}); !seen[p] && (only[""] || only[source]) {
+					seen[p] = true
+					list = append(list, p)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list[:min(len(list), mostInboxes)], nil
+}
+
+// each calls do with the values that a query returns one by one, from the smallest.
+func (f *finding) each(ctx context.Context, query string, args []any, do func(string) error) error {
+	last := ""
+	for range mostInboxes {
+		var next *string
+		err := f.query(ctx, query, append(args[:len(args):len(args)], last), func(row sqlplane.Row) error { return row.Scan(&next) })
+		if err != nil || next == nil {
+			return err
+		}
+		last = *next
+		if err := do(last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// among is a condition on event_id, with its arguments behind others.
+func among(events []message.Message, args ...any) (condition string, all []any) {
+	for _, m := range events {
+		args = append(args, m.ID)
+	}
+	return "event_id in (?" + strings.Repeat(", ?", len(events)-1) + ")", args
+}
+
+func (f *finding) byID(ctx context.Context, p inboxOf, events []message.Message) error {
+	where, args := among(events, p.consumer, p.source)
+	return f.query(ctx, "select event_id, received_at, processed_at from once_inbox where consumer = ? and source = ? and "+where, args, func(row sqlplane.Row) error {
+		var id string
+		var received, processed dialect.Time
+		if err := row.Scan(&id, &received, &processed); err != nil {
+			return err
+		}
+		s := f.of(p, id)
+		s.ReceivedAt, s.AppliedAt, s.State = time.Time(received), time.Time(processed), StateApplied
+		if s.AppliedAt.IsZero() { // its dead letter waits, and the row with it
+			s.State = StateDeadLettered
+		}
+		return nil
+	})
+}
+
+func (f *finding) parked(ctx context.Context, events []message.Message) error {
+	where, args := among(events)
+	return f.query(ctx, "select consumer, source, event_id, parked_at from once_inbox_parked where "+where, args, func(row sqlplane.Row) error {
+		var p inboxOf
+		var id string
+		var at dialect.Time
+		if err := row.Scan(&p.consumer, &p.source, &id, &at); err != nil {
+			return err
+		}
+		if only := sourceOf(events, id); only != "" && only != p.source {
+			return nil
+		}
+		s := f.of(p, id)
+		s.ReceivedAt, s.State = time.Time(at), StateParked
+		return nil
+	})
+}
+
+// sourceOf is the source of the event with an ID, "" if it is not known.
+func sourceOf(events []message.Message, id string) string {
+	for _, m := range events {
+		if m.ID == id {
+			return m.Source
+		}
+	}
+	return ""
+}
+
+// letters finds the dead letters. A database without their tables has none.
+func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Message) error {
+	where, args := among(events, letter.OriginInbox, p.consumer, p.source)
+	err := f.query(ctx, "select event_id, uid, state, dead_at from once_deadletter where origin = ? and consumer = ? and source = ? and "+where+" order by uid", args, func(row sqlplane.Row) error {
+		var id, uid, state string
+		var at dialect.Time
+		if err := row.Scan(&id, &uid, &state, &at); err != nil {
+			return err
+		}
+		s := f.of(p, id)
+		s.Letter = uid
+		if state == letter.StateDead || s.State == "" {
+			s.State = StateDeadLettered
+		}
+		if s.ReceivedAt.IsZero() {
+			s.ReceivedAt = time.Time(at)
+		}
+		if state == letter.StateApplied && s.AppliedAt.IsZero() {
+			s.State = StateApplied
+		}
+		return nil
+	})
+	if sqlguard.IsMissing(err) {
+		return nil
+	}
+	return err
+}
+
+// byNumber finds out which events an inbox with an order has applied: it keeps no IDs.
+func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Message) error {
+	for _, m := range events {
+		if m.Key == "" || m.Seq == 0 || m.Source != "" && m.Source != p.source || f.at[sighted{p, m.ID}] != nil {
+			continue
+		}
+		err := f.query(ctx, "select seq from once_inbox_position where consumer = ? and source = ? and topic = ? and KEY = ?", []any{p.consumer, p.source, m.Topic, m.Key}, func(row sqlplane.Row) error {
+			var seq int64
+			err := row.Scan(&seq)
+			if err == nil && seq >= m.Seq {
+				s := f.of(p, m.ID)
+				s.State, s.ByNumber = StateApplied, true
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/engine/declared"
+	"github.com/oncelib/once/internal/held"
+	"github.com/oncelib/once/store"
+)
+
+// InBatch is [InTx] for a phase whose writes and value are known beforehand: fn declares them in the SQL of the store that the leases are kept in,
+// and does nothing else. The writes, the value and the fact that the phase is done are one commit, and one round trip where the store can.
+//
+// An error of a write is that of the phase: nothing of it was applied, and the earlier phases stand. The isolation is [store.ReadCommitted], and
+// of the operation's Timeouts only Acquire counts.
+func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
+	leave, err := r.enter(phase)
+	if err != nil {
+		return value, err
+	}
+	defer leave()
+	if p, ok := r.saved.find(phase); ok {
+		return earlier[T](r, p)
+	}
+	if err := r.mayWrite(phase); err != nil {
+		return value, err
+	}
+	err = r.trace(ctx, Phase{Name: phase}, func(ctx context.Context) error {
+		var b once.Batch
+		if value, err = fn(&b); err != nil {
+			return err
+		}
+		next, err := r.done(phase, value)
+		if err != nil {
+			return err
+		}
+		return r.write(ctx, phase, next, declared.Writes(&b))
+	})
+	return value, err
+}
+
+// mayWrite refuses a phase of database work under the name of a call that was begun, which is the only one that enter lets pass.
+func (r *Run) mayWrite(phase string) error {
+	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
+		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
+	}
+	return nil
+}
+
+// write saves next together with writes. A lost answer is found out, and if need be all of it is sent again under the same fence, so that at
+// most one is applied.
+func (r *Run) write(ctx context.Context, phase string, next saved, writes []store.Statement) error {
+	c := r.running(next)
+	c.Writes = writes
+	switch err := r.swap(context.WithoutCancel(ctx), c); {
+	case err == nil:
+		r.saved = next
+		return nil
+	case store.KindOf(err) == store.KindTaken:
+		if errors.Is(err, held.ErrMayApply) {
+			r.lost = err
+		}
+		r.own.Lose(true)
+		return fmt.Errorf("phase %q is not committed: %w: %w", phase, ErrLost, err)
+	default:
+		return fmt.Errorf("phase %q is not committed: %w", phase, err)
+	}
+}

@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// storeChecks are those of a store without SQL.
+var storeChecks = []check{
+	{"store", askUsable, ""},
+	{"volatile", askVolatile, ""},
+}
+
+func askUsable(ctx context.Context, p *examination) (Finding, error) {
+	checker, ok := store.As[store.Checker](p.Store)
+	if !ok {
+		return Finding{}, nil
+	}
+	if err := checker.Check(ctx); err != nil {
+		what, try := words.Advice(err.Error())
+		return fail(what, words.Either(try != "", try, "the address and the user of the service")), nil
+	}
+	return fine("the store can work with its server and the settings of that"), nil
+}
+
+func askVolatile(_ context.Context, p *examination) (Finding, error) {
+	v, ok := store.As[upkeep.Volatile](p.Store)
+	if !ok {
+		return Finding{}, nil
+	}
+	return warn(v.Volatile(), "a database for operations that must not be executed twice, also when this server fails"), nil
+}

@@ -1,0 +1,210 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/engine/current"
+	"github.com/oncelib/once/internal/owner"
+	"github.com/oncelib/once/internal/sql/sqlguard"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Event is a message that an operation has added to an outbox, for people and scripts, and what has become of it in this database.
+type Event struct {
+	ID       string    `json:"id"`
+	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added it
+	State    string    `json:"state"`          // of EventWaiting to EventGone
+	Topic    string    `json:"topic,omitempty"`
+	Key      string    `json:"key,omitempty"`
+	Seq      int64     `json:"seq,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Paused   bool      `json:"paused,omitempty"`
+	Added    time.Time `json:"created_at,omitzero"`
+	SentAt   time.Time `json:"sent_at,omitzero"`
+	Attempts int       `json:"attempts,omitempty"` // deliveries that have failed
+	Error    string    `json:"error,omitempty"`    // of the last of them
+
+	Letter    string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
+	Inbox     []InboxEvent   `json:"inbox"`            // what inboxes of this database know of it
+	Operation *OperationName `json:"operation,omitempty"`
+}
+
+// States of an event.
+const (
+	EventWaiting   = "waiting"   // for its delivery
+	EventBlocked   = "blocked"   // an earlier one of its key has failed
+	EventFailing   = "failing"   // its delivery is tried again
+	EventDead      = "dead"      // it is given up, and waits for a person
+	EventDelivered = "delivered" // and kept
+	EventGone      = "gone"      // it is in the outbox no more: it was delivered, or skipped
+)
+
+// OperationName names the operation that has added an event, by what stands in links and logs.
+type OperationName struct {
+	Scope   string `json:"scope"`
+	Key     string `json:"key"`      // as it is stored
+	KeyHash string `json:"key_hash"` // as logs have it
+}
+
+// InboxEvent is what an inbox knows of an event.
+type InboxEvent struct {
+	EventID    string    `json:"event_id"`
+	Consumer   string    `json:"consumer"`
+	Source     string    `json:"source"`
+	State      string    `json:"state"` // applied, parked or dead_lettered
+	ReceivedAt time.Time `json:"received_at,omitzero"`
+	AppliedAt  time.Time `json:"applied_at,omitzero"`
+	ByNumber   bool      `json:"by_number,omitempty"` // it has an order: the message counts as applied because a later one, or it, was
+	Letter     string    `json:"letter,omitempty"`    // UID of its dead letter
+}
+
+// Trail is what an operation has caused.
+type Trail struct {
+	Events []Event           `json:"events"`
+	Cut    bool              `json:"events_cut,omitempty"` // it may have added more: the record names the first 64
+	Steps  []saga.StepStatus `json:"steps,omitempty"`      // of a saga, without what they were given and have returned
+}
+
+// Trail returns what an operation has caused: its events, what has become of each in the outbox and the inboxes of this database, and the
+// steps of a saga. The record has the IDs, so each event is looked up by an index. A database without an outbox or an inbox knows nothing of them.
+func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) {
+	t.Events = []Event{}
+	rec, err := o.Keys.Record(ctx, id)
+	if err != nil || rec.State == store.StateAbsent {
+		return t, err
+	}
+	if t.Steps, err = o.Keys.steps(ctx, id); err != nil {
+		return t, err
+	}
+	progress, err := o.Keys.Progress(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	step := map[string]string{}
+	var ids []string
+	for _, p := range progress.Phases {
+		ids = append(ids, note(step, p.Phase, p.Events)...)
+	}
+	for _, s := range t.Steps {
+		ids = append(ids, note(step, s.Step, s.Events)...)
+	}
+	ids = append(ids, rec.Result.Events...)
+	if t.Cut = len(ids) >= current.MaxEvents; t.Cut {
+		ids = ids[:current.MaxEvents]
+	}
+	t.Events, err = o.events(ctx, ids)
+	for i := range t.Events {
+		t.Events[i].Step = step[t.Events[i].ID]
+	}
+	return t, err
+}
+
+// note notes which step has added events, and returns those.
+func note(step map[string]string, name string, events []string) []string {
+	for _, id := range events {
+		step[id] = name
+	}
+	return events
+}
+
+// steps are those of a saga.
+func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error) {
+	ops, err := a.operations()
+	if owner.Of(id.Scope) != owner.Saga || err != nil {
+		return nil, nil //nolint:nilerr // the store keeps none
+	}
+	s, err := saga.StatusOf(ctx, ops, saga.ID{Tenant: id.Scope[len(owner.Saga):], Key: id.Key}, nil)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is of package saga
+	}
+	return convert(s.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s }), nil
+}
+
+// EventsByID returns what this database knows of events: in its outbox, and in its inboxes.
+func (o *Operator) EventsByID(ctx context.Context, ids ...string) ([]Event, error) {
+	return o.events(ctx, ids)
+}
+
+func (o *Operator) events(ctx context.Context, ids []string) ([]Event, error) {
+	list := []Event{}
+	if len(ids) == 0 {
+		return list, nil
+	}
+	stored, err := o.Outbox.box.ByID(ctx, ids...)
+	if err != nil && !sqlguard.IsMissing(err) {
+		return nil, err //nolint:wrapcheck // it is of package outbox
+	}
+	var sought []message.Message
+	for _, id := range ids {
+		e := Event{ID: id, State: EventGone, Inbox: []InboxEvent{}}
+		m := message.Message{ID: id}
+		if i := slices.IndexFunc(stored, func(s outbox.Entry) bool { return s.ID == id }); i >= 0 {
+			e = eventOf(stored[i])
+			m = stored[i].Message
+		}
+		list, sought = append(list, e), append(sought, m)
+	}
+	seen, err := o.Inbox.Find(ctx, sought...)
+	if err != nil && !sqlguard.IsMissing(err) {
+		return nil, err
+	}
+	for i := range list {
+		for _, s := range seen {
+			if s.EventID == list[i].ID {
+				list[i].Inbox = append(list[i].Inbox, s)
+			}
+		}
+		if list[i].State != EventDead {
+			continue
+		}
+		if list[i].Letter, err = o.Keys.letterOf(ctx, sought[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func eventOf(e outbox.Entry) Event {
+	one := Event{
+		ID: e.ID, Topic: e.Topic, Key: e.Key, Seq: e.Seq, Type: e.Type, Paused: e.Paused, Added: utc(e.CreatedAt), SentAt: utc(e.SentAt),
+		Attempts: e.Attempts, Error: e.Error, State: string(e.State), Inbox: []InboxEvent{}, Operation: operationOf(e),
+	}
+	if e.State == outbox.StateStopped {
+		one.State = EventDead
+	}
+	return one
+}
+
+// operationOf names the operation of a message, nil if none is known.
+func operationOf(e outbox.Entry) *OperationName {
+	if e.OpKey == "" {
+		return nil
+	}
+	return &OperationName{e.OpScope, e.OpKey, keyname.Hashes(e.OpKey)[0]}
+}
+
+// letterOf returns the UID of the dead letter of a message of the outbox, "" if there is none. It reads by an index.
+func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err error) {
+	query := a.statement("select uid from once_deadletter where origin = 'outbox' and consumer = '' and source = ? and event_id = ?", m.Source, m.ID)
+	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&uid) })
+	if sqlguard.IsMissing(err) {
+		return "", nil
+	}
+	return uid, err
+}
+
+// Find returns what the inboxes of a database know of events. See [inbox.Find].
+func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
+	list, err := inbox.Find(ctx, i.db, events...)
+	return convert(list, func(s inbox.Sighting) InboxEvent {
+		return InboxEvent{s.EventID, s.Consumer, s.Source, string(s.State), utc(s.ReceivedAt), utc(s.AppliedAt), s.ByNumber, s.Letter}
+	}), err //nolint:wrapcheck // it is of package inbox
+}

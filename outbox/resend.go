@@ -1,0 +1,64 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// ErrNotDelivered says that a message waits for its delivery, and is not to be sent again.
+var ErrNotDelivered = errors.New("it is not delivered yet. Try: once outbox resume, if its delivery has failed")
+
+// ErrErased says that a message was delivered and is kept, and that nothing of its content is.
+var ErrErased = errors.New("its payload and headers were erased, or it never had any. Try: add a new message")
+
+// Resend has a message delivered again that was delivered, and is kept: see Config.RetainDelivered. It has the ID, the number and all else that it
+// had, so that a consumer with an inbox that has applied it takes it for a duplicate. It is for consumers that have lost it. It waits in the
+// outbox as any other: if its delivery fails, later messages of its key wait for it.
+//
+// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if it cannot be done. To resend twice does no harm: the second call finds it waiting.
+func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	e, s, err := b.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case e.State != StateDelivered:
+		return notDelivered(id)
+	}
+	const columns = "part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at"
+	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
+		at := []any{int64(s.part), s.id}
+		// A write comes first: SQLite gives its lock to no reader that others have overtaken, and of two calls one waits here.
+		if _, err := r.Exec(ctx, b.statement("update once_outbox_sent set sent_at = sent_at where part = ? and id = ?", at...)); err != nil {
+			return err
+		}
+		n, err := r.Exec(ctx, b.statement("insert into once_outbox ("+columns+") select "+columns+" from once_outbox_sent where part = ? and id = ? and (length(payload) > 0 or length(headers) > 0)", at...))
+		if err != nil {
+			return err
+		}
+		deleted, err := r.Exec(ctx, b.statement("delete from once_outbox_sent where part = ? and id = ?", at...))
+		switch {
+		case err != nil:
+			return err
+		case deleted == 0: // another call was faster, or a sweep
+			return notDelivered(id)
+		case n == 0:
+			return fmt.Errorf("outbox: message %s cannot be sent again: %w", id, ErrErased)
+		}
+		return b.audit(ctx, r, "outbox resend", e.Topic, e.Key, reason, "message "+e.ID)
+	})
+	if err == nil {
+		b.note()
+	}
+	return err
+}
+
+func notDelivered(id string) error {
+	return fmt.Errorf("outbox: message %s cannot be sent again: %w", id, ErrNotDelivered)
+}

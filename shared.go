@@ -1,0 +1,235 @@
+package once
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/engine/replay"
+	"github.com/oncelib/once/internal/sql/head"
+	"github.com/oncelib/once/store"
+)
+
+// SharedCache is a cache beside the database in which the processes of a service find each other's results: see
+// Config.Shared. Package store/redisstore/rediscache is one. It may lose and evict anything at any time, and hang: that
+// costs look-ups. It must not return under one key what was put under another one. Its methods are called by
+// many goroutines at once.
+type SharedCache interface {
+	// Get returns what is kept under key, which has letters, digits, "-" and "_", and does not tell the key of the
+	// operation. Empty is nothing.
+	Get(ctx context.Context, key string) ([]byte, error)
+
+	// Add keeps value under key until then, unless something is kept there, if only an empty value. The time is
+	// absolute, so that a value which arrives late is not kept.
+	Add(ctx context.Context, key string, value []byte, until time.Time) error
+
+	// Replace keeps value under key until then, whatever is kept there. An empty value says that a result was
+	// forgotten: calls that are on their way must not add it again.
+	Replace(ctx context.Context, key string, value []byte, until time.Time) error
+}
+
+const (
+	sharedTimeout  = 100 * time.Millisecond // of a look-up, and of what is added
+	sharedDrop     = 2 * time.Second        // of what is forgotten: a person waits for it
+	sharedFailures = 5                      // in a row, until the cache is left alone: a busy host misses one or two
+	sharedPause    = time.Second            // for so long; then one look-up tries
+	sharedQueue    = 1000                   // results on their way
+	sharedBytes    = 8 << 20                // of them together
+	sharedLargest  = 1 << 20                // of one
+	sharedWriters  = 4                      // goroutines that empty the queue, at most
+)
+
+// shared is what an engine knows of Config.Shared.
+type shared struct {
+	cache      SharedCache
+	encrypter  Encrypter
+	life, hold time.Duration // of a result, and of the note that it was forgotten
+
+	mu       sync.Mutex
+	failures int       // in a row
+	resumes  time.Time // when the cache is asked again, after too many of them
+	queue    []sharedResult
+	bytes    int // in queue
+	writers  int
+
+	hits, misses, skipped, errors uint64
+}
+
+// sharedResult is on its way to the cache.
+type sharedResult struct {
+	id    store.ID
+	rec   store.Record
+	until time.Time
+	size  int
+}
+
+func newShared(cfg Config) *shared {
+	if cfg.Shared == nil {
+		return nil
+	}
+	life := or(cfg.CacheFor, defaultCacheFor)
+	return &shared{cache: cfg.Shared, encrypter: cfg.Encrypter, life: life, hold: life + or(cfg.Skew, defaultSkew)}
+}
+
+// get returns the result of id, if it is in the cache. What does not say that it is done, or is over by the clock of this
+// process, is not believed.
+func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok bool) {
+	if !s.admits() {
+		return rec, false
+	}
+	timeout := sharedTimeout
+	if deadline, has := ctx.Deadline(); has {
+		timeout = min(timeout, time.Until(deadline)/2) // the database needs the rest
+	}
+	var value []byte
+	err := s.ask(ctx, timeout, func(ctx context.Context) (err error) {
+		value, err = s.cache.Get(ctx, sharedKey(id))
+		return err
+	})
+	if err != nil {
+		return rec, false
+	}
+	rec, until, err := s.open(id, value)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.errors++
+	case rec.State == store.StateDone && time.Now().Before(until):
+		s.hits++
+		return rec, true
+	default:
+		s.misses++
+	}
+	return rec, false
+}
+
+// put has the result of id added, whose COMMIT was sent then and was answered. It does not wait.
+func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent time.Time) {
+	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
+		s.skipped++
+		return
+	}
+	s.queue, s.bytes = append(s.queue, r), s.bytes+r.size
+	if s.writers < sharedWriters {
+		s.writers++
+		go s.write()
+	}
+}
+
+// write adds what is in the queue, and ends when that is empty.
+func (s *shared) write() {
+	for r, ok := s.next(); ok; r, ok = s.next() {
+		if !s.admits() {
+			continue
+		}
+		_ = s.ask(context.Background(), sharedTimeout, func(ctx context.Context) (err error) {
+			value := replay.Encode(&r.rec, r.until)
+			if s.encrypter != nil {
+				value, err = s.encrypter.Encrypt(value, sharedLabel(r.id))
+			}
+			if err != nil {
+				return err //nolint:wrapcheck // it is only counted
+			}
+			return s.cache.Add(ctx, sharedKey(r.id), value, r.until) //nolint:wrapcheck // likewise
+		})
+	}
+}
+
+// next takes a result from the queue.
+func (s *shared) next() (r sharedResult, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.queue = nil // what was taken from it stays in its memory
+		s.writers--
+		return r, false
+	}
+	r, s.queue = s.queue[0], s.queue[1:]
+	s.bytes -= r.size
+	return r, true
+}
+
+// drop has the result of id forgotten, and kept out if it is on its way.
+func (s *shared) drop(ctx context.Context, id store.ID) error {
+	err := s.ask(ctx, sharedDrop, func(ctx context.Context) error {
+		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
+	})
+	if err != nil {
+		return fmt.Errorf("once: Config.Shared was not told that a result is forgotten, and may return it for up to %v: %w. Try: the same again", s.life, err)
+	}
+	return nil
+}
+
+// admits reports whether the cache is asked. After too many failures it is left alone for a while. Then one
+// call asks, and the others go on without until it is answered.
+func (s *shared) admits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failures < sharedFailures {
+		return true
+	}
+	now := time.Now()
+	if now.Before(s.resumes) {
+		s.skipped++
+		return false
+	}
+	s.resumes = now.Add(sharedPause)
+	return true
+}
+
+var errNoSharedAnswer = errors.New("it has not answered in time")
+
+// ask calls f, and waits no longer than timeout, also if f does not end then. It notes whether there was an answer. None for a
+// caller that has gone counts, too: callers hang up because they wait.
+func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- f(ctx) }()
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.failures = 0
+		return nil
+	}
+	s.errors++
+	if s.failures++; s.failures >= sharedFailures {
+		s.resumes = time.Now().Add(sharedPause)
+	}
+	return err
+}
+
+// open reads a value. Nothing is a record that is absent.
+func (s *shared) open(id store.ID, value []byte) (rec store.Record, until time.Time, err error) {
+	if s.encrypter != nil && len(value) > 0 {
+		value, err = s.encrypter.Decrypt(value, sharedLabel(id))
+	}
+	if err != nil || len(value) == 0 {
+		return rec, until, err //nolint:wrapcheck // it is only counted
+	}
+	return replay.Decode(value) //nolint:wrapcheck // so is this one
+}
+
+// sharedKey names id in the cache. The key of an operation may be personal, so it is a hash.
+func sharedKey(id store.ID) string {
+	hash := sha256.Sum256([]byte(strconv.Itoa(len(id.Scope)) + " " + id.Scope + id.Key))
+	return base64.RawURLEncoding.EncodeToString(hash[:])
+}
+
+// sharedLabel binds a value to its operation, and to this use of the Encrypter.
+func sharedLabel(id store.ID) []byte { return append(seal.Label(id.Scope, id.Key), "\x00shared"...) }

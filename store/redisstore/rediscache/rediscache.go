@@ -1,0 +1,63 @@
+// Package rediscache keeps the results of operations in Redis 7 or Valkey, where all processes of a service find them: a retry that
+// comes to another process than its first attempt does not ask the database.
+//
+//	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{
+//		Shared: rediscache.New(client, rediscache.Config{Prefix: "shop-prod:"}),
+//	})
+//
+// Redis is asked for what is done, and for nothing else: it claims nothing, and locks nothing. A server that is down, that hangs, that
+// evicts or that has lost everything costs a look-up, and never an effect: docs/cache.md.
+package rediscache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Config of a [Cache].
+type Config struct {
+	// Prefix begins each key. It must name the database of the operations: two databases that share a prefix, such
+	// as those of staging and production, replay each other's results. Required.
+	Prefix string
+}
+
+// Cache is a once.SharedCache.
+type Cache struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+// New returns a cache on client. The client may send commands again by itself: that is harmless here. New panics if cfg is
+// invalid.
+func New(client redis.UniversalClient, cfg Config) *Cache {
+	if client == nil || cfg.Prefix == "" {
+		panic(`rediscache: New: client and Config.Prefix are required. Try: Config{Prefix: "shop-prod:"}, which names the database`)
+	}
+	return &Cache{client, cfg.Prefix}
+}
+
+// Get implements once.SharedCache.
+func (c *Cache) Get(ctx context.Context, key string) ([]byte, error) {
+	value, err := c.client.Get(ctx, c.prefix+key).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return value, err //nolint:wrapcheck // the engine only counts it
+}
+
+// Add implements once.SharedCache.
+func (c *Cache) Add(ctx context.Context, key string, value []byte, until time.Time) error {
+	err := c.client.Do(ctx, "set", c.prefix+key, value, "nx", "pxat", until.UnixMilli()).Err()
+	if errors.Is(err, redis.Nil) { // something is there
+		return nil
+	}
+	return err //nolint:wrapcheck // the engine only counts it
+}
+
+// Replace implements once.SharedCache.
+func (c *Cache) Replace(ctx context.Context, key string, value []byte, until time.Time) error {
+	return c.client.Do(ctx, "set", c.prefix+key, value, "pxat", until.UnixMilli()).Err() //nolint:wrapcheck // the engine wraps it
+}

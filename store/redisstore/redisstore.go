@@ -1,0 +1,122 @@
+// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. What was answered may be lost
+// with the server, and the operation is then executed again: see docs/redis.md for when.
+//
+//	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+//	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})
+//	r, err := once.Do(ctx, mail, op, func(ctx context.Context, run *lease.Run) (string, error) {
+//		return lease.Call(ctx, run, "send", send, lease.CallPolicy{DedupedFor: 24 * time.Hour})
+//	})
+//
+// It has no transactions for a handler, so it is no [store.Store]: atomic work needs a database that has the effect and the record.
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// DefaultPrefix is that of [Config].
+const DefaultPrefix = "{once}:"
+
+// replicaWait is how long a call waits for replicas.
+const replicaWait = time.Second
+
+// Config of a [Store].
+type Config struct {
+	// VolatileRecord says that it is known that Redis may lose what it has confirmed. Required.
+	VolatileRecord bool
+
+	// Prefix is how the names of all keys begin, one for each service. The part in braces keeps them on one shard of a cluster.
+	// Default "{once}:".
+	Prefix string
+
+	// Replicas is how many replicas must have confirmed a record before it counts as written, and before it is returned by a read. It makes a loss
+	// by failover rarer, and does not exclude it: Redis may promote a replica that has confirmed nothing. Default 0: a record counts as soon as the
+	// primary has it. A call waits for them for a second, which must be shorter than the client's ReadTimeout.
+	Replicas int
+}
+
+// Store is a [store.Operations] in Redis. Its methods can be called concurrently.
+type Store struct {
+	rdb *redis.Client
+	cfg Config
+}
+
+var (
+	_ store.Renewer     = (*Store)(nil)
+	_ upkeep.Lister     = (*Store)(nil)
+	_ upkeep.Backlogger = (*Store)(nil)
+)
+
+// New returns a store on a server, which needs no preparation. It does not ask the server: see [Store.Check]. It panics without
+// Config.VolatileRecord, and if the client sends commands again by itself: the answer to the second one would be that of a stranger's record.
+func New(rdb *redis.Client, cfg Config) *Store {
+	if cfg.Prefix == "" {
+		cfg.Prefix = DefaultPrefix
+	}
+	switch timeout := rdb.Options().ReadTimeout; {
+	case !cfg.VolatileRecord:
+		panic("redisstore: New: Redis may lose records that it has confirmed, and their operations are then executed again. Try: Config.VolatileRecord, if the calls of your handlers can bear that, or else a database")
+	case rdb.Options().MaxRetries > 0:
+		panic("redisstore: New: the client sends commands again by itself, and would take its own record for that of another process. Try: redis.Options{MaxRetries: -1}")
+	case cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait:
+		panic(fmt.Sprintf("redisstore: New: the client reads for %v, and replicas are waited for %v. Try: a longer redis.Options.ReadTimeout", timeout, replicaWait))
+	}
+	return &Store{rdb: rdb, cfg: cfg}
+}
+
+// Volatile implements [upkeep.Volatile].
+func (s *Store) Volatile() string {
+	failover := "fails over to a replica that is behind"
+	if s.cfg.Replicas > 0 {
+		failover = fmt.Sprintf("fails over to a replica that is not one of the %d which have confirmed it", s.cfg.Replicas)
+	}
+	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
+}
+
+// Check implements [store.Checker]. It fails if the server cannot keep even what this package promises: because it evicts keys, has no append-only
+// file, is a replica, or has fewer replicas than are waited for. It asks by INFO, which managed services allow.
+func (s *Store) Check(ctx context.Context) error {
+	sections, err := s.rdb.InfoMap(ctx).Result()
+	if err != nil {
+		return failed(err, false)
+	}
+	info := map[string]string{}
+	for _, section := range sections {
+		maps.Copy(info, section)
+	}
+	if err := s.problem(info); err != nil {
+		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("redisstore: the server at %s %w", s.rdb.Options().Addr, err)}
+	}
+	return nil
+}
+
+// problem returns why the server does not do.
+func (s *Store) problem(info map[string]string) error {
+	major, _, _ := strings.Cut(info["redis_version"], ".")
+	version, _ := strconv.Atoi(major)
+	replicas, _ := strconv.Atoi(info["connected_slaves"])
+	switch {
+	case version < 7:
+		return fmt.Errorf("speaks version %q. Try: Redis 7 or newer, or Valkey", info["redis_version"])
+	case info["role"] != "master":
+		return errors.New("is a replica. Try: the address of the primary")
+	case info["maxmemory_policy"] != "noeviction":
+		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server of its own beside that of your caches", info["maxmemory_policy"])
+	case info["aof_enabled"] != "1":
+		return errors.New("has no append-only file: a restart would forget all operations. Try: appendonly yes")
+	case replicas < s.cfg.Replicas:
+		return fmt.Errorf("has %d replicas, and Config.Replicas waits for %d: no call would succeed. Try: more replicas, or fewer to wait for", replicas, s.cfg.Replicas)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncelib/once/store"
+)
+
+// call is one run of a script.
+type call struct {
+	keys []string
+	args []any
+}
+
+var errBehind = errors.New("redisstore: too few replicas have confirmed it in time. Try: look whether they are connected and follow")
+
+// run runs a script that returns a list.
+func (s *Store) run(ctx context.Context, script script, writes bool, c call) (answer []any, confirmed bool, err error) {
+	answers, confirmed, err := s.send(ctx, script, writes, []call{c})
+	if err != nil {
+		return nil, false, err
+	}
+	answer, err = answers[0].Slice()
+	return answer, confirmed, failed(err, writes)
+}
+
+// send runs a script for each of calls, in one pipeline. confirmed says that the replicas that are waited for have all that the calls have written or seen: WAIT
+// is about the writes of its connection, so it is in the same pipeline. An error is that of the first call which has one.
+func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, failed(err, false)
+	}
+	for load := false; ; load = true {
+		pipe := s.rdb.Pipeline()
+		if load {
+			pipe.ScriptLoad(ctx, script.text)
+		}
+		answers, err = nil, nil
+		for _, c := range calls {
+			answers = append(answers, pipe.EvalSha(ctx, script.sum, c.keys, c.args...))
+		}
+		wait := redis.NewCmdResult(int64(0), nil)
+		if s.cfg.Replicas > 0 {
+			wait = pipe.Do(ctx, "wait", s.cfg.Replicas, replicaWait.Milliseconds())
+		}
+		_, _ = pipe.Exec(ctx) // each command has its error
+		for _, a := range answers {
+			err = cmp.Or(err, a.Err())
+		}
+		if load || !redis.HasErrorPrefix(err, "NOSCRIPT") { // it has not run
+			have, unheard := wait.Int()
+			return answers, unheard == nil && have >= s.cfg.Replicas, failed(err, writes)
+		}
+	}
+}
+
+// unavailable are the answers that come before a command is executed, and that may be others later.
+var unavailable = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "BUSY", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
+}
+
+// failed is the error of a command, nil if there is none. One that writes and was not answered may have been executed, or may still be.
+func failed(err error, writes bool) error {
+	kind := store.KindUnavailable
+	var answer redis.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer):
+		if !slices.ContainsFunc(unavailable, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }) {
+			kind = store.KindOther
+		}
+		if redis.HasErrorPrefix(err, "OOM") {
+			err = fmt.Errorf("redisstore: the memory of the server is full. Try: a larger maxmemory, or a shorter retention: %w", err)
+		}
+	case writes && !neverSent(err):
+		kind = store.KindLost
+	}
+	return &store.Error{Kind: kind, Err: err}
+}
+
+func neverSent(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial" ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
+}
