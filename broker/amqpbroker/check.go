@@ -124,11 +124,13 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 		return err
 	}
 	defer ch.Close()
-	if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {
+	return conn.bounded(ctx, func() error {
+		if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(queue, durable, autoDelete, false, false, arguments)
 		return err
-	}
-	_, err = ch.QueueDeclare(queue, durable, autoDelete, false, false, arguments)
-	return err
+	})
 }
 
 // unset is how the server says that a queue does not have a setting.

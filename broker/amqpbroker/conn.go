@@ -33,6 +33,8 @@ type Conn struct {
 	end     context.CancelFunc
 }
 
+var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whether the queue has a leader", callTimeout)
+
 var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
 
 // Dial returns a connection to the server that url names, such as amqp://user:password@host:5672/vhost. It does not wait for the
@@ -154,10 +156,16 @@ func (c *Conn) channel(ctx context.Context) (*amqp.Channel, error) {
 // bounded calls the server. The library waits for an answer without end, and a queue that has no leader yet may give none: then the connection
 // is closed, so that the caller can try again.
 func (c *Conn) bounded(ctx context.Context, call func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
 	defer context.AfterFunc(ctx, c.drop)()
-	return call()
+	if err := call(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		return err
+	}
+	return nil
 }
 
 // drop closes a connection over which no answer comes. The next caller makes another one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ type ConsumerConfig struct {
 	Batch       int // messages in one transaction, at most. Default 64
 
 	// Prefetch is how many messages are worked on in this process, at most. As many may have failed or wait for their key: the server is asked
-	// for twice as many, and they are in memory, whatever their size. Default 512.
+	// for twice as many, 65,535 at most, and they are in memory, whatever their size. Default 512.
 	Prefetch int
 
 	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
@@ -129,7 +130,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	const tag = "once"
 	var deliveries <-chan amqp.Delivery
 	err = c.conn.bounded(ctx, func() (err error) {
-		if err = ch.Qos(2*c.pool.Config().Prefetch, 0, false); err == nil {
+		if err = ch.Qos(min(2*c.pool.Config().Prefetch, math.MaxUint16), 0, false); err == nil {
 			deliveries, err = ch.Consume(c.cfg.Queue, tag, false, false, false, false, nil)
 		}
 		return err

@@ -36,6 +36,10 @@ func Declare(ctx context.Context, conn *Conn, q Queue) error {
 		return err
 	}
 	defer ch.Close()
+	return conn.bounded(ctx, func() error { return declare(ch, q) })
+}
+
+func declare(ch *amqp.Channel, q Queue) error {
 	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: quorum}); err != nil {
 		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which tells its settings, and another name", q.Name, err)
 	}

@@ -41,8 +41,6 @@
 // of a consumer that says nothing for 30 minutes. Messages of a key are in one transaction at a time in a process; several processes may have
 // messages of one key, and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time, with pauses.
 //
-// Experimental: a crash of the server is proven for publishers. A consumer may receive nothing after one until its process is started again.
-//
 // The promise of an inbox needs, beside the settings above:
 //
 //   - No x-delivery-limit, or one with an x-dead-letter-exchange: the inbox says when a message is given up, and keeps it as a dead letter

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +16,11 @@ import (
 	"time"
 )
 
-// rabbitScript starts the server itself. The one in PATH changes the user and leaves the process.
-const rabbitScript = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+// rabbitScript starts the server itself, and rabbitControl asks it. Those in PATH change the user and leave the process.
+const (
+	rabbitScript  = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+	rabbitControl = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+)
 
 // RabbitMQ is a private node of RabbitMQ, with an epmd of its own, whose queues are on the disk. Its methods may be called by several
 // goroutines at once.
@@ -121,6 +125,37 @@ func (r *RabbitMQ) Restart(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Control runs rabbitmqctl, and returns what it prints without headings.
+func (r *RabbitMQ) Control(ctx context.Context, args ...string) (string, error) {
+	runtime.LockOSThread() // as in startProcess
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, rabbitControl, append([]string{"-q", "--no-table-headers"}, args...)...)
+	cmd.Dir = r.dataDir()
+	cmd.Env = append(r.env(), "RABBITMQ_CTL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}")
+	if err := restrict(cmd, r.who, syscall.SIGKILL); err != nil {
+		return "", err
+	}
+	text, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("testenv: rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, text)
+	}
+	return string(text), nil
+}
+
+// Messages returns how many messages a queue has, also those that a consumer has and has not acknowledged: AMQP does not count these.
+func (r *RabbitMQ) Messages(ctx context.Context, queue string) (n int, err error) {
+	text, err := r.Control(ctx, "list_queues", "name", "messages")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if name, count, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name == queue {
+			return strconv.Atoi(count)
+		}
+	}
+	return 0, fmt.Errorf("testenv: there is no queue %s:\n%s", queue, text)
 }
 
 // Close ends the server at once, with its epmd, and removes its directory. Closing twice is allowed.

@@ -82,4 +82,24 @@ var brokerMutants = []Mutant{
 		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if p.confirmed(ctx, confirmation) || !l.IsClosed()"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
 	},
+	{
+		Name:  "a queue of RabbitMQ that is missing is not found",
+		Edits: []Edit{{In: "amqpbroker.Check", Old: "if isGone(err) {", New: "if isGone(err) {\ncontinue\n}\nif isGone(err) {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
+	},
+	{
+		Name:  "Declare makes a queue of RabbitMQ that is on one disk",
+		Edits: []Edit{{In: "amqpbroker.Declare", Old: "amqp.Table{queueType: quorum}", New: "nil"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
+	},
+	{
+		Name:  "a consumer of RabbitMQ acknowledges a message before it is applied",
+		Edits: []Edit{{In: "amqpbroker.(*consumer).delivery", Old: "d.Message.Delivery = deliveryOf(from)", New: "d.Message.Delivery = deliveryOf(from)\n_ = ch.Ack(from.DeliveryTag, false)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
+	},
+	{
+		Name:  "a consumer of RabbitMQ ends when its server is killed",
+		Edits: []Edit{{In: "amqpbroker.(*consumer).takeAll", Old: "if c.conn.isClosed() {", New: "if err != nil {\nreturn err\n}\nif c.conn.isClosed() {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
+	},
 }
