@@ -44,6 +44,8 @@ The destinations of --to:
                                record. With TLS and a password:
                                kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
                                (or scram-sha-256, plain; ca=FILE trusts other certificates)
+  amqp://HOST:5672/VHOST       RabbitMQ; the topic of a message is the name of a queue, or with
+                               ?exchange=NAME the routing key; amqps:// for TLS
   https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
                                stands for its topic
 
