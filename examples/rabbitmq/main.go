@@ -9,10 +9,12 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	_ "modernc.org/sqlite"
@@ -22,6 +24,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -34,7 +37,8 @@ func main() {
 	}
 }
 
-// run books events until ctx ends, and returns when the handlers that run have returned.
+// run books events until ctx ends. The client does not connect again: when the connection is lost, run returns an error, and whatever has
+// started the program starts it again. What was not acknowledged then comes again, and the inbox knows what it has applied.
 func run(ctx context.Context, url, dsn string) error {
 	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -45,7 +49,40 @@ func run(ctx context.Context, url, dsn string) error {
 	if err != nil {
 		return err
 	}
+	if err := declare(ctx, url); err != nil {
+		return err
+	}
 
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := ch.Qos(1, 0, false); err != nil { // the next message after the acknowledgement of this one
+		return err
+	}
+	deliveries, err := ch.ConsumeWithContext(ctx, "refunds", "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	go func() { _ = in.Run(ctx, book) }() // applies dead letters that are redriven, and forgets old IDs
+	for d := range deliveries {
+		if err := handle(ctx, in, d); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return errors.New("the connection to RabbitMQ is lost, or the queue is deleted")
+	}
+	return nil
+}
+
+// declare makes the queue if it is not there, and tells which of its settings lose messages.
+func declare(ctx context.Context, url string) error {
 	conn, err := amqpbroker.Dial(url, amqp.Config{})
 	if err != nil {
 		return err
@@ -55,13 +92,43 @@ func run(ctx context.Context, url, dsn string) error {
 		return err
 	}
 	findings, err := amqpbroker.Check(ctx, conn, "refunds")
-	if err != nil {
-		return err
-	}
 	for _, finding := range findings {
 		slog.Warn(finding)
 	}
-	return amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
+	return err
+}
+
+// handle applies a message, and acknowledges it after the commit. After a failure it waits as the policy of the inbox says, and gives it back.
+func handle(ctx context.Context, in *inbox.Inbox[*sql.Tx], d amqp.Delivery) error {
+	m, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
+	if err != nil {
+		slog.Error("not an event", "error", err)
+		return d.Reject(false) // to the x-dead-letter-exchange of the queue, if it has one
+	}
+	m.Topic = d.RoutingKey
+	if _, err := in.Handle(ctx, m, book); err != nil {
+		_, after := retry.Classify(err)
+		select {
+		case <-time.After(max(after, time.Second)):
+		case <-ctx.Done():
+		}
+		return d.Nack(false, true)
+	}
+	return d.Ack(false)
+}
+
+// headers are those of an event. Its content type is a property.
+func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
+	return func(yield func(name, value string) bool) {
+		if d.ContentType != "" && !yield("content-type", d.ContentType) {
+			return
+		}
+		for name, value := range d.Headers {
+			if text, ok := value.(string); ok && !yield(name, text) {
+				return
+			}
+		}
+	}
 }
 
 func newInbox(ctx context.Context, db *sql.DB) (*inbox.Inbox[*sql.Tx], error) {

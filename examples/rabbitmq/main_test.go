@@ -14,9 +14,11 @@ import (
 	"github.com/oncelib/once/broker/amqpbroker"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/outbox"
 )
 
-// TestBookedOnce: events come twice, and one cannot be booked. Each of the others is booked once, and the program ends without an error.
+// TestBookedOnce: events come twice, one cannot be booked, and the server is killed. The program ends then, and is started again. Each of the
+// other events is booked once, in their order.
 func TestBookedOnce(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "rabbitmq")
@@ -25,56 +27,82 @@ func TestBookedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	dsn := "file:" + filepath.Join(t.TempDir(), "billing.db")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, server.URL(), dsn) }()
-
 	conn, err := amqpbroker.Dial(server.URL(), amqp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	var events []message.Message
-	for i, payload := range []string{`{"account":"acct_1","amount":1000}`, `{"account":"acct_1","amount":2000}`, "no refund"} {
-		m := message.Message{ID: fmt.Sprint("e", i), Source: "payments", Topic: "refunds", Type: "refund.succeeded", Payload: []byte(payload)}
-		if i < 2 {
-			m.Key, m.Seq = "acct_1", int64(i+1)
-		}
-		events = append(events, m, m)
-	}
 	publisher := amqpbroker.Publisher(conn, "")
-	for _, m := range events { // what no queue takes is not delivered: the program declares it
-		for errors.Join(publisher.Publish(ctx, []message.Message{m})...) != nil {
-			if ctx.Err() != nil {
-				t.Fatal("the message is not delivered: ", m.ID)
-			}
-			<-time.After(10 * time.Millisecond)
-		}
-	}
+	dsn := "file:" + filepath.Join(t.TempDir(), "billing.db")
 
-	for end := time.Now().Add(2 * time.Minute); ; <-time.After(10 * time.Millisecond) {
-		n, err := server.Messages(ctx, "refunds")
-		if err == nil && n == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the queue has %d messages: %v", n, err)
-		}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := start(ctx, server.URL(), dsn)
+	publishTwice(t, publisher, event(1), event(2), message.Message{ID: "bad", Source: "payments", Topic: "refunds", Type: "refund.succeeded", Payload: []byte("no refund")})
+	waitEmpty(t, server)
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	if err := <-ended; err == nil {
+		t.Error("the program has not noticed that the server was killed")
+	}
+	publishTwice(t, publisher, event(2), event(3))
+	ended = start(ctx, server.URL(), dsn)
+	waitEmpty(t, server)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	var bookings, sum, dead int
-	err = db.QueryRowContext(t.Context(), "select count(*), sum(amount), (select count(*) from once_deadletter where class = 'permanent') from booking").Scan(&bookings, &sum, &dead)
-	if err != nil || bookings != 2 || sum != 3000 || dead != 1 {
-		t.Errorf("%d bookings of %d, %d dead letters: %v", bookings, sum, dead, err)
+	var booked string
+	var dead int
+	err = db.QueryRowContext(t.Context(), "select group_concat(amount), (select count(*) from once_deadletter where class = 'permanent') from (select amount from booking order by rowid)").Scan(&booked, &dead)
+	if err != nil || booked != "1000,2000,3000" || dead != 1 {
+		t.Errorf("booked: %s, %d dead letters: %v", booked, dead, err)
+	}
+}
+
+func event(seq int64) message.Message {
+	return message.Message{
+		ID: fmt.Sprint("e", seq), Source: "payments", Topic: "refunds", Key: "acct_1", Seq: seq, Type: "refund.succeeded",
+		Payload: fmt.Appendf(nil, `{"account":"acct_1","amount":%d}`, 1000*seq),
+	}
+}
+
+func start(ctx context.Context, url, dsn string) (ended chan error) {
+	ended = make(chan error, 1)
+	go func() { ended <- run(ctx, url, dsn) }()
+	return ended
+}
+
+// publishTwice publishes until the messages are delivered. What no queue takes is not: the program declares it.
+func publishTwice(t *testing.T, to outbox.Publisher, messages ...message.Message) {
+	t.Helper()
+	for _, m := range append(messages, messages...) {
+		for errors.Join(to.Publish(t.Context(), []message.Message{m})...) != nil {
+			if t.Context().Err() != nil {
+				t.Fatal("the message is not delivered: ", m.ID)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+}
+
+// waitEmpty waits until all messages are acknowledged.
+func waitEmpty(t *testing.T, server *testenv.RabbitMQ) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; <-time.After(10 * time.Millisecond) {
+		n, err := server.Messages(t.Context(), "refunds")
+		if err == nil && n == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the queue has %d messages: %v", n, err)
+		}
 	}
 }

@@ -19,10 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/oncelib/once/broker/amqpbroker"
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
@@ -34,7 +32,6 @@ type plan struct {
 	Database harness.Database
 	NATS     string // the URL of a server
 	Kafka    string // the address of a broker
-	AMQP     string // the URL of a RabbitMQ
 	Fails    bool   // handlers fail now and then
 	KillAt   int64  // it kills itself at this named point; 0: never
 	StopIn   string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
@@ -99,14 +96,8 @@ func (p *points) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time
 
 const offsetCommit = 8
 
-// basicAck is the number of the method in a frame of AMQP.
-var basicAck = []byte{0, 60, 0, 80}
-
 // dialer makes connections on which an acknowledgement is a named point, before it is sent and after that.
-type dialer struct {
-	points *points
-	ack    []byte // what an acknowledgement has, and nothing else that is sent
-}
+type dialer struct{ points *points }
 
 // Dial implements nats.CustomDialer.
 func (d dialer) Dial(network, address string) (net.Conn, error) {
@@ -114,22 +105,22 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ackConn{conn, d}, nil
+	return ackConn{conn, d.points}, nil
 }
 
 type ackConn struct {
 	net.Conn
 
-	dialer dialer
+	points *points
 }
 
 func (c ackConn) Write(b []byte) (int, error) {
-	if !bytes.Contains(b, c.dialer.ack) {
+	if !bytes.Contains(b, []byte("+ACK")) {
 		return c.Conn.Write(b)
 	}
-	c.dialer.points.pass()
+	c.points.pass()
 	n, err := c.Conn.Write(b)
-	c.dialer.points.pass()
+	c.points.pass()
 	return n, err
 }
 
@@ -166,18 +157,7 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 			Client: append(client, kgo.WithHooks(at)), Topics: []string{topic}, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
 		})
 	}
-	if p.AMQP != "" {
-		conn, err := amqpbroker.Dial(p.AMQP, amqp.Config{
-			Heartbeat: time.Second, // a process that is stopped is missed soon
-			Dial:      dialer{at, basicAck}.Dial,
-		})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close() }()
-		return amqpbroker.Consume(ctx, conn, in, handle, amqpbroker.ConsumerConfig{Queue: topic, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet})
-	}
-	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at, []byte("+ACK")}))...)
+	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at}))...)
 	if err != nil {
 		return err
 	}

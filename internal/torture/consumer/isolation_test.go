@@ -14,7 +14,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/oncelib/once/broker/amqpbroker"
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/inbox"
@@ -308,11 +307,6 @@ func startOn[TX any](t *testing.T, b broker, in *inbox.Inbox[TX], fn inbox.Handl
 			cfg := natsConfig
 			cfg.Concurrency, cfg.Prefetch = places, prefetch
 			return natsbroker.Consume(ctx, n.js, in, fn, cfg)
-		}
-		if r, is := b.(*rabbit); is {
-			cfg := amqpConfig
-			cfg.Concurrency, cfg.Prefetch = places, prefetch
-			return amqpbroker.Consume(ctx, r.conn, in, fn, cfg)
 		}
 		k := b.(*kafka)
 		cfg := k.config()
