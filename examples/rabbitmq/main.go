@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,7 +70,10 @@ func run(ctx context.Context, url, dsn string) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = in.Run(ctx, book) }() // applies dead letters that are redriven, and forgets old IDs
+	beside, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = in.Run(beside, book) }) // applies dead letters that are redriven, and forgets old IDs
+	defer func() { stop(); running.Wait() }()
 	for d := range deliveries {
 		if err := handle(ctx, in, d); err != nil {
 			return err
