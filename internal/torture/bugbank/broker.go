@@ -89,7 +89,7 @@ var brokerMutants = []Mutant{
 	},
 	{
 		Name:  "Declare makes a queue of RabbitMQ that is on one disk",
-		Edits: []Edit{{In: "amqpbroker.Declare", Old: "amqp.Table{queueType: quorum}", New: "nil"}},
+		Edits: []Edit{{In: "amqpbroker.declare", Old: "amqp.Table{queueType: quorum}", New: "nil"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
 	},
 }
