@@ -41,7 +41,7 @@ func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	err = ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	if isGone(err) {
 		return []string{fmt.Sprintf("There is no exchange %s, and its messages wait. Try: declare it, by amqpbroker.Declare for example", exchange)}, nil
@@ -71,7 +71,7 @@ func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error 
 	if err != nil {
 		return err
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
 }
 
@@ -123,7 +123,7 @@ func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDe
 	if err != nil {
 		return err
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	return conn.bounded(ctx, func() error {
 		if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {
 			return err

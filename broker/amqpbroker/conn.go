@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Conn struct {
 	mu      sync.Mutex
 	current *amqp.Connection
 	closed  bool
-	over    context.Context // ends with Close
+	over    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc
 }
 
@@ -48,7 +49,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	if config.Heartbeat == 0 {
 		config.Heartbeat = defaultHeartbeat
 	}
-	c := &Conn{url: url, server: net.JoinHostPort(parsed.Host, fmt.Sprint(parsed.Port)), config: config, turn: make(chan struct{}, 1)}
+	c := &Conn{url: url, server: net.JoinHostPort(parsed.Host, strconv.Itoa(parsed.Port)), config: config, turn: make(chan struct{}, 1)}
 	c.over, c.end = context.WithCancel(context.Background())
 	return c, nil
 }

@@ -35,7 +35,7 @@ func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if err != nil {
 		return err
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	return conn.bounded(ctx, func() error { return declare(ch, q) })
 }
 
