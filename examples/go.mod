@@ -4,6 +4,11 @@ go 1.25.0
 
 require (
 	connectrpc.com/connect v1.21.0
+	github.com/ThreeDotsLabs/watermill v1.5.1
+	github.com/ThreeDotsLabs/watermill-aws v1.0.1
+	github.com/aws/aws-sdk-go-v2 v1.38.1
+	github.com/aws/aws-sdk-go-v2/config v1.31.2
+	github.com/aws/aws-sdk-go-v2/service/sqs v1.42.1
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -11,12 +16,19 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/labstack/echo/v5 v5.3.1
+	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
+	github.com/oncelib/once/broker/kafkabroker v0.0.0
+	github.com/oncelib/once/broker/natsbroker v0.0.0
+	github.com/oncelib/once/broker/redisbroker v0.0.0
+	github.com/oncelib/once/broker/watermillbroker v0.0.0
 	github.com/oncelib/once/onceconnect v0.0.0
 	github.com/oncelib/once/oncegrpc v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/riverqueue/river v0.44.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.44.1
+	github.com/twmb/franz-go v1.21.7
 	github.com/uptrace/bun v1.3.0
 	github.com/uptrace/bun/dialect/sqlitedialect v1.3.0
 	google.golang.org/grpc v1.84.0
@@ -95,6 +107,10 @@ require (
 
 replace (
 	github.com/oncelib/once => ..
+	github.com/oncelib/once/broker/kafkabroker => ../broker/kafkabroker
+	github.com/oncelib/once/broker/natsbroker => ../broker/natsbroker
+	github.com/oncelib/once/broker/redisbroker => ../broker/redisbroker
+	github.com/oncelib/once/broker/watermillbroker => ../broker/watermillbroker
 	github.com/oncelib/once/onceconnect => ../onceconnect
 	github.com/oncelib/once/oncegrpc => ../oncegrpc
 	github.com/oncelib/once/store/pgxstore => ../store/pgxstore

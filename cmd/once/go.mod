@@ -9,6 +9,7 @@ require (
 	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
 	github.com/oncelib/once/broker/natsbroker v0.0.0
+	github.com/oncelib/once/broker/redisbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
@@ -60,6 +61,7 @@ require (
 replace (
 	github.com/oncelib/once => ../..
 	github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
+	github.com/oncelib/once/broker/redisbroker => ../../broker/redisbroker
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

@@ -1,6 +1,6 @@
 // Command once shows what package once does, and looks after what it stores.
 //
-// It is small, so that it is built in a minute: it delivers to NATS and to webhooks. The build in cmd/once/full/once has Kafka, OpenTelemetry and
+// It is small, so that it is built in a minute: it delivers to NATS, to Redis and to webhooks. The build in cmd/once/full/once has Kafka, OpenTelemetry and
 // the NATS server of "once demo events" too.
 package main
 

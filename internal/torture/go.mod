@@ -17,6 +17,7 @@ require (
 	github.com/oncelib/once v0.0.0
 	github.com/oncelib/once/broker/kafkabroker v0.0.0
 	github.com/oncelib/once/broker/natsbroker v0.0.0
+	github.com/oncelib/once/broker/redisbroker v0.0.0
 	github.com/oncelib/once/broker/watermillbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
@@ -96,6 +97,8 @@ replace github.com/oncelib/once => ../..
 replace github.com/oncelib/once/broker/kafkabroker => ../../broker/kafkabroker
 
 replace github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
+
+replace github.com/oncelib/once/broker/redisbroker => ../../broker/redisbroker
 
 replace github.com/oncelib/once/broker/watermillbroker => ../../broker/watermillbroker
 

@@ -18,7 +18,7 @@ type Destination struct {
 	doctor.Broker
 }
 
-const toUsage = "--to nats://HOST:4222, --to kafka://HOST:9092, or --to https://HOST/PATH"
+const toUsage = "--to nats://HOST:4222, --to redis://HOST:6379, --to kafka://HOST:9092, or --to https://HOST/PATH"
 
 // Opener opens the destination that a URL names.
 type Opener func(to string) (*Destination, error)
@@ -26,6 +26,7 @@ type Opener func(to string) (*Destination, error)
 // openers are those by the scheme of the URL.
 var openers = map[string]Opener{
 	"nats": openNATS, "tls": openNATS, "http": openHTTP, "https": openHTTP,
+	"redis": openRedis, "rediss": openRedis,
 	"kafka": missing("Kafka"),
 }
 
