@@ -60,12 +60,12 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	}
 	pipe := p.rdb.Pipeline() // WAIT is about the writes of its connection
 	added := pipe.XAdd(ctx, args)
-	wait := pipe.Wait(ctx, p.cfg.Replicas, replicaWait)
+	wait := pipe.Do(ctx, "wait", p.cfg.Replicas, replicaWait.Milliseconds())
 	_, _ = pipe.Exec(ctx) // each command has its error
 	if err := added.Err(); err != nil {
 		return err
 	}
-	if have, err := wait.Result(); err != nil || have < int64(p.cfg.Replicas) {
+	if have, err := wait.Int(); err != nil || have < p.cfg.Replicas {
 		return errors.Join(errBehind, err)
 	}
 	return nil

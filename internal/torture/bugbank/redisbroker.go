@@ -23,7 +23,7 @@ var redisBrokerMutants = []Mutant{
 	},
 	{
 		Name:  "Redis Streams: a message that too few replicas have is delivered",
-		Edits: []Edit{{In: "redisbroker.(*publisher).send", Old: "have < int64(p.cfg.Replicas)", New: "have < 0"}},
+		Edits: []Edit{{In: "redisbroker.(*publisher).send", Old: "have < p.cfg.Replicas", New: "have < 0"}},
 		Tests: brokerTest("TestRedisReplicas"),
 	},
 	{

@@ -111,7 +111,7 @@ func testRedis(t *testing.T, valkey bool) {
 		swapped[i], swapped[i+7] = swapped[i+7], swapped[i]
 	}
 	for i, m := range swapped {
-		m.Key, m.Headers = m.Key, map[string]string{"data": "x"} // which is no name of ours
+		m.Headers = map[string]string{"data": "x"} // which is no name of ours
 		r.publish(t, []message.Message{m})
 		if i%3 == 0 {
 			r.publish(t, []message.Message{m})
@@ -123,7 +123,7 @@ func testRedis(t *testing.T, valkey bool) {
 	var failed sync.Map
 	stop := start(t, func(ctx context.Context) error {
 		return redisbroker.Consume(ctx, r.rdb, in, func(ctx context.Context, tx sqlTx, m message.Message) error {
-			if m.Headers["data"] != "x" || m.Delivery != 1 {
+			if m.Headers["data"] != "x" || m.Delivery > 1 {
 				t.Errorf("%+v", m)
 			}
 			if _, before := failed.LoadOrStore(m.ID, true); !before && m.Seq%4 == 0 {
@@ -544,7 +544,7 @@ func TestRedisRefusals(t *testing.T) {
 	t.Parallel()
 	r, g := newRedis(t, false), newSQLite(t)
 	refused := redisOptions(r.Addr())
-	refused.Password = "wrong"
+	refused.Username, refused.Password = "nobody", "wrong"
 	closed := redis.NewClient(redisOptions(r.Addr()))
 	must(t, closed.Close())
 	for name, c := range map[string]struct {
