@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
@@ -22,7 +22,7 @@ func TestRelayRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	rdb := goredis.NewClient(&goredis.Options{Addr: server.Addr()})
 	defer func() { _ = rdb.Close() }()
 	to := "redis://" + server.Addr()
 	db := open(t, sqliteURL(t))
@@ -52,7 +52,7 @@ func TestRelayRedis(t *testing.T) {
 		if err := rdb.XGroupCreate(t.Context(), "refunds", group, "0").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{"refunds", ">"}, Count: 1}).Err(); err != nil {
+		if err := rdb.XReadGroup(t.Context(), &goredis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{"refunds", ">"}, Count: 1}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
