@@ -98,7 +98,7 @@ var redisBrokerMutants = []Mutant{
 	},
 	{
 		Name:  "NATS: a stream that exists is taken as it is",
-		Edits: []Edit{{In: "natsbroker.EnsureStream", Old: "refuse(stream.CachedInfo().Config,", New: "refuse(settings,"}},
+		Edits: []Edit{{In: "natsbroker.EnsureStream", Old: "refuse(stream.CachedInfo().Config, max(1, settings.Replicas)); err != nil", New: "refuse(stream.CachedInfo().Config, max(1, settings.Replicas)); err != nil && stream == nil"}},
 		Tests: brokerTest("TestNATSEnsureStream"),
 	},
 	{
