@@ -74,7 +74,7 @@ func bareRequests(b *testing.B) { serve(b, http.HandlerFunc(answer), nil) }
 
 func protectedRequests(b *testing.B) {
 	s := memstore.New()
-	protect := oncehttp.Middleware(once.New(s, once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Retain: time.Minute})
+	protect := oncehttp.Middleware(once.New(s, once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Retain: time.Minute})
 	serve(b, protect(http.HandlerFunc(answer)), s)
 }
 

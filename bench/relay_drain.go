@@ -47,7 +47,7 @@ func drainers(small, large int) (list []drainer) {
 	add := func(name string, rows int, c func(*relayField, func(int)) consumer) {
 		list = append(list, drainer{&contestant{name: fmt.Sprintf("%s, %s", name, thousands(int64(rows)))}, rows, c})
 	}
-	raw := func(f *relayField, done func(int)) consumer { return f.rawLoop(done) }
+	raw := func(f *relayField, done func(int)) consumer { return f.rawLoop(false, done) }
 	relay := func(keep time.Duration, calls int) func(*relayField, func(int)) consumer {
 		return func(f *relayField, done func(int)) consumer { return f.relayBy(keep, calls, func() { done(1) }, nil) }
 	}

@@ -13,21 +13,35 @@ const (
 	relayBatch  = 1000
 	claimByHand = `select id, part, topic, key, seq, event_id, event_type, source, headers, payload, trace, created_at
  from once_outbox order by part, id limit $1`
+	tailsByHand = `select m.part, m.topic, m.id from generate_series(0, 63) x(part) cross join lateral
+ (select part, topic, id from once_outbox where part = x.part::smallint and id > $1 offset 0) m`
 	deleteByHand = `delete from once_outbox using unnest($1::smallint[], $2::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id`
 )
 
 // rawLoop is a consumer by hand. seen is called with the number of messages of a batch that is done. It polls as a relay
-// does: 1 ms after a claim that has found something, else 5 ms, and a quarter more each time.
-func (f *relayField) rawLoop(seen func(int)) consumer {
+// does: 1 ms after a claim that has found something, else 5 ms, and a quarter more each time. With find it reads twice, as a
+// relay does: the tails of all parts, and then, if they have something, the messages.
+func (f *relayField) rawLoop(find bool, seen func(int)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
 		const least, most = 5 * time.Millisecond, time.Second
 		began()
 		idle := least
+		var high int64
 		for ctx.Err() == nil {
 			claimed := time.Now()
-			n, err := f.rawBatch(context.WithoutCancel(ctx), p)
-			if err != nil {
-				return err
+			found := true
+			if find {
+				var err error
+				if found, err = f.rawTails(context.WithoutCancel(ctx), &high); err != nil {
+					return err
+				}
+			}
+			n := 0
+			if found {
+				var err error
+				if n, err = f.rawBatch(context.WithoutCancel(ctx), p); err != nil {
+					return err
+				}
 			}
 			wait := time.Millisecond - time.Since(claimed)
 			if n == 0 {
@@ -42,6 +56,25 @@ func (f *relayField) rawLoop(seen func(int)) consumer {
 		}
 		return nil
 	}
+}
+
+// rawTails reports whether a part has a message above an id, and sets it to the highest one.
+func (f *relayField) rawTails(ctx context.Context, high *int64) (found bool, err error) {
+	rows, err := f.pool.Query(ctx, tailsByHand, *high)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var part int16
+		var topic string
+		var id int64
+		if err := rows.Scan(&part, &topic, &id); err != nil {
+			return false, err
+		}
+		*high, found = max(*high, id), true
+	}
+	return found, rows.Err()
 }
 
 func (f *relayField) rawBatch(ctx context.Context, p outbox.Publisher) (int, error) {

@@ -133,8 +133,8 @@
 // # Problems
 //
 // Errors are application/problem+json ([Problem]). The type is
-// https://oncelib.dev/problems/ and the code in lower case, with slashes and hyphens:
-// .../conflict/idempotency/in-flight.
+// https://oncelib.dev/problems/ (or Preset.ProblemBase) and the code in lower case, with slashes and hyphens:
+// .../conflict/idempotency/in-flight. [ProblemPages] serves a page for each.
 //
 //	code                                    status  retryable  safe_new_key
 //	AUTH.unauthenticated                       401  no         no

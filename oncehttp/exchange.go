@@ -151,7 +151,7 @@ func (x *Exchange) admit() (refused *Problem) {
 	}
 	leave, shed := x.plan.Gate.Enter(x.r, lookUp)
 	if shed != nil {
-		return refusedBy(shed)
+		return x.plan.refusedBy(shed)
 	}
 	x.leaveGate = leave
 	return nil

@@ -84,6 +84,7 @@ type problem struct {
 	Title      string                             `json:"title"`
 	Status     int                                `json:"status"`
 	Detail     string                             `json:"detail"`
+	Instance   string                             `json:"instance"`
 	Code       oncehttp.ProblemCode               `json:"code"`
 	Retryable  bool                               `json:"retryable"`
 	SafeNewKey bool                               `json:"safe_new_key"`

@@ -148,10 +148,10 @@ func (r *replay) Cached() bool                    { return r.cached(r.op) }
 func (r *replay) Stored(ctx context.Context) bool { return r.isDone(ctx, r.op) }
 
 // refusedBy is the problem of a request that a gate has refused.
-func refusedBy(r *limit.Refusal) *Problem {
-	p := &Problem{Title: r.Title, Status: r.Status, Detail: r.Detail, Code: ProblemCode(r.Code), Retryable: true, RetryAfter: r.After}
+func (p *plan) refusedBy(r *limit.Refusal) *Problem {
+	prob := &Problem{Title: r.Title, Status: r.Status, Detail: r.Detail, Code: ProblemCode(r.Code), Retryable: true, RetryAfter: r.After}
 	if r.Code != "" { // a gate of the program's own need not have one
-		p.Type = wire.ProblemType(r.Code)
+		prob.Type = p.problemType(r.Code)
 	}
-	return p
+	return prob
 }

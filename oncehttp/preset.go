@@ -52,6 +52,10 @@ type Preset struct {
 	// something else.
 	Codes map[ProblemCode]ProblemCode
 
+	// ProblemBase is what the types of problems of this package begin with, such as "https://api.example.com/problems/", where
+	// [ProblemPages] serves their pages. Default: "https://oncelib.dev/problems/".
+	ProblemBase string
+
 	// These are the names of headers in which the answer says something about itself.
 	// "": it does not.
 	StatusHeader    string // "stored", "omitted", "replayed", "not-stored" or "ignored"

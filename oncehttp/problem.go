@@ -48,11 +48,16 @@ const (
 // Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
 // needs to know to go on.
 type Problem struct {
-	Type   string      `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
-	Title  string      `json:"title,omitempty"`
-	Status int         `json:"status"`
-	Detail string      `json:"detail,omitempty"`
-	Code   ProblemCode `json:"code,omitempty"`
+	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
+	Title  string `json:"title,omitempty"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+
+	// Instance is a URI that names this one case. A problem about a key has "urn:once:key:" and the hash of the key, by which logs, the
+	// console and "once keys list --hash" know the operation.
+	Instance string `json:"instance,omitempty"`
+
+	Code ProblemCode `json:"code,omitempty"`
 
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
@@ -97,11 +102,11 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	return body, nil
 }
 
-var members = []string{"type", "title", "status", "detail", "code", "retryable", "safe_new_key", "errors"}
+var members = []string{"type", "title", "status", "detail", "instance", "code", "retryable", "safe_new_key", "errors"}
 
 // WriteProblem answers with p as application/problem+json. Status 0 is 500; a missing
 // title is that of the status. A handler's own errors look like those of the
-// middleware if they are sent with it.
+// middleware if they are sent with it. A Type that is the address of a page is also in a Link header, with rel="help".
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status == 0 {
 		p.Status = http.StatusInternalServerError
@@ -116,6 +121,9 @@ func WriteProblem(w http.ResponseWriter, p Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if strings.HasPrefix(p.Type, "https://") || strings.HasPrefix(p.Type, "http://") {
+		h.Add("Link", "<"+p.Type+`>; rel="help"`)
+	}
 	retryAfter(h, p)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body)
@@ -140,11 +148,19 @@ func (p *plan) problem(code ProblemCode) Problem {
 	if code == ProblemMismatch && p.preset.Body != nil {
 		prob.Detail = strings.Replace(prob.Detail, "body are", "body (as the dialect "+p.preset.Name+" reads it) are", 1)
 	}
-	prob.Type = wire.ProblemType(string(prob.Code))
+	prob.Type = p.problemType(string(prob.Code))
 	if status, differs := p.preset.Problems[code]; differs {
 		prob.Status = status
 	}
 	return prob
+}
+
+// problemType is the URI of the type of a problem, in the preset's dialect.
+func (p *plan) problemType(code string) string {
+	if p.preset.ProblemBase != "" {
+		return p.preset.ProblemBase + wire.ProblemPath(code)
+	}
+	return wire.ProblemType(code)
 }
 
 // problems by code. What is said of retries is explained in the package documentation.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/toolarge"
 	"github.com/oncelib/once/internal/base/wire"
 )
@@ -37,6 +38,9 @@ func (x *Exchange) WriteProblem(p Problem) {
 	}
 	if _, set := x.w.Header()["Www-Authenticate"]; p.Code == ProblemUnauthenticated && !set {
 		x.w.Header()["Www-Authenticate"] = []string{x.plan.preset.Challenge}
+	}
+	if p.Instance == "" && x.key != "" {
+		p.Instance = "urn:once:key:" + keyname.Hash(x.key)
 	}
 	x.plan.preset.WriteProblem(x.w, p)
 }

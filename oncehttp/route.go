@@ -127,7 +127,7 @@ func (rt *Route) Problems() []Problem {
 	if rt.plan.Gate != nil {
 		for _, r := range limit.Refusals() {
 			r.After = time.Second
-			add(ProblemCode(r.Code), *refusedBy(&r))
+			add(ProblemCode(r.Code), *rt.plan.refusedBy(&r))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {

@@ -68,7 +68,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 			x.WriteProblem(unavailable)
 		case err != nil, rec.State == store.StateAbsent: // a key that cannot be one names nothing
 			x.WriteProblem(Problem{
-				Type: wire.ProblemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
+				Type: p.problemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
 				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
 			})
 		default:

@@ -49,12 +49,9 @@ func (f *finder) run(ctx context.Context) {
 			failures++
 			f.relay.databaseFailed(ctx, err, failures)
 			continue
-		case found:
-			idle = minIdle
 		}
 		failures = 0
-		woken := f.wait(ctx, idle)
-		if woken || found {
+		if found || f.wait(ctx, idle) {
 			idle = minIdle
 			sleep.For(ctx, minPace-time.Since(began))
 		} else {

@@ -27,9 +27,12 @@ func TestNth(t *testing.T) {
 			g := newGround(t, store)
 			line := newToll(t, address(t, g.DSN), wireOf(store))
 			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
-			if store == harness.Pgx {
+			switch {
+			case store == harness.Pgx:
 				n.loops(faultsOf(store), optimisticCourses...)
-			} else {
+			case innodb(store):
+				n.loops(faultsOf(store), modeCourses...)
+			default:
 				n.loops(faultsOf(store))
 			}
 			n.report(50)
@@ -54,9 +57,10 @@ func faultsOf(store string) []fault {
 	faults := []fault{{name: "line cut before", cut: true}, {name: "line cut after", lose: true}}
 	if innodb(store) {
 		for _, code := range []int{1205, 1213} {
-			faults = append(faults, fault{name: fmt.Sprint(code), raise: raiseInnoDB(store, code)})
+			faults = append(faults, fault{name: fmt.Sprint(code), raise: raiseInnoDB(store, code)},
+				fault{name: fmt.Sprint(code, " in a packet"), inside: raiseInnoDB(store, code), undone: true})
 		}
-		return faults
+		return append(faults, fault{name: "killed in a packet", inside: "kill connection_id()"}, fault{name: "syntax error in a packet", inside: "no statement", undone: true})
 	}
 	for _, state := range []string{"40001", "40P01", "55P03"} {
 		faults = append(faults, fault{name: state, raise: raisePostgres(state)})
@@ -132,6 +136,13 @@ var optimisticCourses = []course{
 
 // optimistic puts off the look-up as well where a store can.
 func optimistic(op *once.Operation) { op.Optimistic = true }
+
+// modeCourses have a handler that leaves its session with another sql_mode, in which the packets of once follow.
+var modeCourses = []course{{flow: flowDo, op: first, also: quotesOtherwise}, {flow: flowFailure, op: first, also: quotesOtherwise}}
+
+func quotesOtherwise(ctx context.Context, exec execer) error {
+	return exec(ctx, "set session sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'")
+}
 
 // first puts off the claim where a store can.
 func first(op *once.Operation) { op.Attempt.Number = 1 }

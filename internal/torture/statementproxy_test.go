@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -28,6 +29,8 @@ type statementProxy struct {
 type fault struct {
 	name     string
 	raise    string // the server runs this in its place
+	inside   string // the server runs this in the middle of a packet, after the N-th semicolon: statements do not count
+	undone   bool   // and not behind COMMIT, where nothing can meet it: a lock is let go there
 	cut      bool   // it does not get there, and the connection ends
 	lose     bool   // it is run, but its answer is lost with the connection
 	meddle   func() // runs before it goes on its way
@@ -37,6 +40,7 @@ type fault struct {
 // frame is a part of what a client sends.
 type frame struct {
 	bytes  []byte
+	text   string // that may be several statements in one packet
 	counts bool // as a statement
 	part   bool // of a pipeline
 	ends   bool // the server answers now
@@ -90,6 +94,34 @@ func (t *statementProxy) struck() bool {
 	struck := t.left == 0
 	t.left = 0
 	return struck
+}
+
+// meets counts a statement, or the ends of statements within it, and returns the frame as the server is to have it.
+func (t *statementProxy) meets(f frame) (frame, fault, bool) {
+	armed := t.armed()
+	if armed.inside == "" {
+		strikes, now := t.due()
+		return f, strikes, now
+	}
+	for at, c := range f.text {
+		if c != ';' {
+			continue
+		}
+		if armed.undone && strings.HasSuffix(f.text[:at], "COMMIT") {
+			break
+		}
+		if strikes, now := t.due(); now {
+			f.bytes = t.speaks.query(f.text[:at+1] + " " + strikes.inside + ";" + f.text[at+1:])
+			return f, strikes, now
+		}
+	}
+	return f, fault{}, false
+}
+
+func (t *statementProxy) armed() fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fault
 }
 
 // due counts a statement.
@@ -158,7 +190,7 @@ func (p *passage) up() {
 		var strikes fault
 		now := false
 		if f.counts && !skips {
-			strikes, now = p.proxy.due()
+			f, strikes, now = p.proxy.meets(f)
 		}
 		if strikes.raise != "" && p.skips(to) {
 			p.proxy.putBack()

@@ -71,6 +71,9 @@ func (mysqlWire) next(client *bufio.Reader) (f frame, err error) {
 	const query, prepare, execute = 0x03, 0x16, 0x17
 	if begins := f.bytes[3] == 0 && len(f.bytes) > 4; begins { // else it is a part of the login
 		f.counts = f.bytes[4] == query || f.bytes[4] == prepare || f.bytes[4] == execute
+		if f.bytes[4] == query {
+			f.text = string(f.bytes[5:])
+		}
 	}
 	f.ends = true
 	return f, err

@@ -56,6 +56,7 @@ func (p *route) problemResponse(problems []oncehttp.Problem) object {
 	}
 	if p.Preset.WriteProblem == nil { // else in a form of its own, which only the dialect knows
 		r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
+		headers["Link"] = object{"description": "The page of the problem, with rel=\"help\".", "schema": object{"type": "string"}}
 		if slices.ContainsFunc(problems, func(p oncehttp.Problem) bool { return p.RetryAfter > 0 }) {
 			headers["Retry-After"] = object{"description": "In seconds.", "schema": object{"type": "integer", "minimum": 0}}
 		}
@@ -75,6 +76,7 @@ var problemSchema = object{
 		"title":        object{"type": "string"},
 		"status":       object{"type": "integer"},
 		"detail":       object{"type": "string"},
+		"instance":     object{"type": "string", "format": "uri", "description": "Names the operation for those who run the service, by the hash of its key."},
 		"code":         object{"type": "string"},
 		"retryable":    object{"type": "boolean", "description": "The same request with the same key may succeed later."},
 		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: starting anew with another one does nothing twice."},

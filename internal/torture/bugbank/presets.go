@@ -14,6 +14,16 @@ var presetMutants = []Mutant{
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
 	},
 	{
+		Name:  "types of problems do not lead to the pages of the service",
+		Edits: []Edit{{In: "(*plan).problemType", Old: `p.preset.ProblemBase != ""`, New: `p.preset.ProblemBase == p.preset.Name`}},
+		Tests: in("oncehttp", "TestEachProblemHasAPage"),
+	},
+	{
+		Name:  "a problem names another case",
+		Edits: []Edit{{In: "(*Exchange).WriteProblem", Old: "keyname.Hash(x.key)", New: "keyname.Hash(p.Type)"}},
+		Tests: in("oncehttp", "TestAProblemNamesItsCase"),
+	},
+	{
 		Name:  "a timeout is told as a store that is away",
 		Edits: []Edit{{In: "(*Exchange).timedOut", Old: "errors.Is(err, context.DeadlineExceeded) && (", New: "errors.Is(err, context.Canceled) && ("}},
 		Tests: in("oncehttp", "TestPlaybookTaxonomy"),
