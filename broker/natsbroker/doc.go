@@ -25,7 +25,7 @@
 //   - A consumer that wants the order of a key handles one message of it at a time, and drops those whose
 //     ce-sequence is not greater than the last one: JetStream delivers a message that was not acknowledged again later.
 //
-// [Check] tells which of these a server does not have.
+// [EnsureStream] creates such a stream, or refuses one that is not. [Check] tells which of these a server does not have.
 //
 // # Consumers
 //

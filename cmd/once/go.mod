@@ -7,6 +7,7 @@ require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/oncelib/once v0.0.0
+	github.com/oncelib/once/broker/redisbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/retry/breaker v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
@@ -53,6 +54,7 @@ require (
 
 replace (
 	github.com/oncelib/once => ../..
+	github.com/oncelib/once/broker/redisbroker => ../../broker/redisbroker
 	github.com/oncelib/once/onceprom => ../../onceprom
 	github.com/oncelib/once/retry/breaker => ../../retry/breaker
 	github.com/oncelib/once/store/pgxstore => ../../store/pgxstore

@@ -18,6 +18,7 @@ require (
 	github.com/oncelib/once/broker/amqpbroker v0.0.0
 	github.com/oncelib/once/broker/kafkabroker v0.0.0
 	github.com/oncelib/once/broker/natsbroker v0.0.0
+	github.com/oncelib/once/broker/redisbroker v0.0.0
 	github.com/oncelib/once/broker/watermillbroker v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
@@ -100,6 +101,8 @@ replace github.com/oncelib/once/broker/kafkabroker => ../../broker/kafkabroker
 replace github.com/oncelib/once/broker/amqpbroker => ../../broker/amqpbroker
 
 replace github.com/oncelib/once/broker/natsbroker => ../../broker/natsbroker
+
+replace github.com/oncelib/once/broker/redisbroker => ../../broker/redisbroker
 
 replace github.com/oncelib/once/broker/watermillbroker => ../../broker/watermillbroker
 

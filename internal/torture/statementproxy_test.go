@@ -41,9 +41,9 @@ type fault struct {
 type frame struct {
 	bytes  []byte
 	text   string // that may be several statements in one packet
-	counts bool // as a statement
-	part   bool // of a pipeline
-	ends   bool // the server answers now
+	counts bool   // as a statement
+	part   bool   // of a pipeline
+	ends   bool   // the server answers now
 }
 
 // protocol is what a database speaks.

@@ -76,7 +76,7 @@ func askConsumers(ctx context.Context, p *examination) (Finding, error) {
 	case len(findings) > 0:
 		return destinationFinding(d.Name, findings), nil
 	case found == 0:
-		return fine("%s has no consumer with the name of an inbox: %s. natsbroker.CheckConsumer asks for one with another name", d.Name, strings.Join(names, ", ")), nil
+		return fine("%s has no consumer with the name of an inbox: %s. CheckConsumer of its package asks for one with another name", d.Name, strings.Join(names, ", ")), nil
 	}
 	return fine("%s delivers each message until it is acknowledged: %s looked at", d.Name, words.Either(found == 1, "1 consumer was", fmt.Sprintf("%d consumers were", found))), nil
 }

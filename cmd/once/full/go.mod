@@ -51,6 +51,7 @@ require (
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/oncelib/once/broker/redisbroker v0.0.0 // indirect
 	github.com/oncelib/once/onceprom v0.0.0 // indirect
 	github.com/oncelib/once/retry/breaker v0.0.0 // indirect
 	github.com/oncelib/once/store/pgxstore v0.0.0 // indirect
@@ -90,6 +91,7 @@ replace (
 	github.com/oncelib/once/broker/amqpbroker => ../../../broker/amqpbroker
 	github.com/oncelib/once/broker/kafkabroker => ../../../broker/kafkabroker
 	github.com/oncelib/once/broker/natsbroker => ../../../broker/natsbroker
+	github.com/oncelib/once/broker/redisbroker => ../../../broker/redisbroker
 	github.com/oncelib/once/cmd/once => ..
 	github.com/oncelib/once/onceotel => ../../../onceotel
 	github.com/oncelib/once/onceprom => ../../../onceprom

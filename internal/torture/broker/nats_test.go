@@ -327,6 +327,57 @@ func TestNATSReusedID(t *testing.T) {
 	}
 }
 
+// TestNATSEnsureStream: a stream is created as the promise needs it. One that exists, or is asked for, with settings that endanger the promise is refused, and not changed.
+func TestNATSEnsureStream(t *testing.T) {
+	nc := embedded(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds", "payouts.>"}, MaxBytes: 64 << 20}
+	for range 2 {
+		if err := natsbroker.EnsureStream(t.Context(), js, good); err != nil {
+			t.Fatal(err)
+		}
+	}
+	findings, err := natsbroker.Check(t.Context(), js, "refunds", "payouts.eu")
+	if err != nil || len(findings) != 2 || !strings.Contains(findings[0], "max_payload") || !strings.Contains(findings[1], "has one replica") {
+		t.Errorf("%q, %v", findings, err)
+	}
+	for name, c := range map[string]jetstream.StreamConfig{
+		"DROPS":  {MaxMsgs: 10},
+		"MEMORY": {Storage: jetstream.MemoryStorage, Duplicates: time.Hour},
+	} {
+		c.Name, c.Subjects = name, []string{name}
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		settings jetstream.StreamConfig
+		want     string
+	}{
+		{jetstream.StreamConfig{}, "cannot be the name of a stream"},
+		{jetstream.StreamConfig{Name: "a.b", Subjects: []string{"b"}}, "cannot be the name of a stream"},
+		{jetstream.StreamConfig{Name: "YOUNG", Subjects: []string{"young"}, MaxAge: time.Minute}, "deletes messages after 1m0s"},
+		{jetstream.StreamConfig{Name: "MEMORY", Subjects: []string{"MEMORY"}}, "is in memory"},
+		{jetstream.StreamConfig{Name: "DROPS", Subjects: []string{"DROPS"}}, "deletes old messages when it is full"},
+		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds", "mails"}}, "without the subject mails"},
+		{jetstream.StreamConfig{Name: "GOOD", Subjects: []string{"refunds"}, Replicas: 3}, "has 1 replicas, and 3 are asked for"},
+	} {
+		if err := natsbroker.EnsureStream(t.Context(), js, c.settings); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "Try: ") {
+			t.Errorf("%+v: %v", c.settings, err)
+		}
+	}
+	if _, err := js.Stream(t.Context(), "YOUNG"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a stream that was refused: %v", err)
+	}
+	nc.Close()
+	if err := natsbroker.EnsureStream(t.Context(), js, good); err == nil {
+		t.Error("a closed connection is not told")
+	}
+}
+
 func TestNATSCheck(t *testing.T) {
 	js, _ := stream(t, embedded(t), "refunds")
 	for _, c := range []jetstream.StreamConfig{

@@ -139,6 +139,7 @@ func All() []Mutant {
 		metricsMutants,
 		dynamoMutants,
 		redisMutants,
+		redisBrokerMutants,
 		outboxMutants,
 		inboxMutants,
 		naturalMutants,

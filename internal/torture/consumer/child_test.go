@@ -19,10 +19,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
+	"github.com/oncelib/once/broker/redisbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/torture/harness"
 )
@@ -32,6 +34,7 @@ type plan struct {
 	Database harness.Database
 	NATS     string // the URL of a server
 	Kafka    string // the address of a broker
+	Redis    string // the address of a server
 	Fails    bool   // handlers fail now and then
 	KillAt   int64  // it kills itself at this named point; 0: never
 	StopIn   string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
@@ -108,6 +111,10 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return ackConn{conn, d.points}, nil
 }
 
+func (d dialer) dialRedis(_ context.Context, network, address string) (net.Conn, error) {
+	return d.Dial(network, address)
+}
+
 type ackConn struct {
 	net.Conn
 
@@ -115,7 +122,7 @@ type ackConn struct {
 }
 
 func (c ackConn) Write(b []byte) (int, error) {
-	if !bytes.Contains(b, []byte("+ACK")) {
+	if !bytes.Contains(b, []byte("+ACK")) && !bytes.Contains(b, []byte("xack")) {
 		return c.Conn.Write(b)
 	}
 	c.points.pass()
@@ -157,6 +164,15 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 			Client: append(client, kgo.WithHooks(at)), Topics: []string{topic}, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
 		})
 	}
+	if p.Redis != "" {
+		options := redisOptions(p.Redis)
+		options.Dialer = dialer{at}.dialRedis
+		rdb := redis.NewClient(options)
+		defer func() { _ = rdb.Close() }()
+		return redisbroker.Consume(ctx, rdb, in, handle, redisbroker.ConsumerConfig{
+			Streams: []string{topic}, MinIdle: time.Second, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
+		})
+	}
 	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at}))...)
 	if err != nil {
 		return err
@@ -176,6 +192,10 @@ func natsOptions() []nats.Option {
 		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}
+}
+
+func redisOptions(address string) *redis.Options {
+	return &redis.Options{Addr: address, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1}
 }
 
 // kafkaOptions are those of a client that is missed when it has said nothing for as long as session.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
+	"github.com/oncelib/once/broker/redisbroker"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/message"
@@ -307,6 +308,11 @@ func startOn[TX any](t *testing.T, b broker, in *inbox.Inbox[TX], fn inbox.Handl
 			cfg := natsConfig
 			cfg.Concurrency, cfg.Prefetch = places, prefetch
 			return natsbroker.Consume(ctx, n.js, in, fn, cfg)
+		}
+		if r, is := b.(*redisServer); is {
+			cfg := redisConfig
+			cfg.Concurrency, cfg.Prefetch, cfg.MinIdle = places, prefetch, time.Second
+			return redisbroker.Consume(ctx, r.rdb, in, fn, cfg)
 		}
 		k := b.(*kafka)
 		cfg := k.config()

@@ -28,6 +28,7 @@ var destinations = map[string]func(t *testing.T, p *relayPlan) destination{
 	toHTTP:      func(t *testing.T, p *relayPlan) destination { return newConsumer(t, p) },
 	toNATS:      func(t *testing.T, p *relayPlan) destination { return newStream(t, p) },
 	toKafka:     func(t *testing.T, p *relayPlan) destination { return newLog(t, p) },
+	toRedis:     func(t *testing.T, p *relayPlan) destination { return newRedisStreams(t, p) },
 	toWatermill: func(t *testing.T, p *relayPlan) destination { return newConsumer(t, p) },
 }
 
@@ -36,6 +37,7 @@ const (
 	toHTTP      = "HTTP"
 	toNATS      = "NATS"
 	toKafka     = "Kafka"
+	toRedis     = "Redis"
 	toWatermill = "Watermill"
 )
 

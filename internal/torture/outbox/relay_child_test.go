@@ -69,6 +69,8 @@ func (p relayPlan) publisher() (outbox.Publisher, func(), error) {
 		return natsPublisher(p.URL)
 	case toKafka:
 		return kafkaPublisher(p.URL)
+	case toRedis:
+		return redisPublisher(p.URL)
 	case toWatermill:
 		return watermillPublisher(p.URL), func() {}, nil
 	}

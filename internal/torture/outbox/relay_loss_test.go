@@ -42,8 +42,8 @@ func TestRelayOrderAndLoss(t *testing.T) {
 // isFirst reports whether a cell is that which make test runs.
 func isFirst(c cell) bool { return c == cell{harness.Pgx, toHTTP} }
 
-// TestRelayOrderAndLossOnEveryCell is TestRelayOrderAndLoss with every other store and destination: a nats-server that is
-// killed, a model of Kafka to which connections are cut, a publisher of Watermill that fails and loses answers. make prove
+// TestRelayOrderAndLossOnEveryCell is TestRelayOrderAndLoss with every other store and destination: a nats-server and a
+// redis-server that are killed, a model of Kafka to which connections are cut, a publisher of Watermill that fails and loses answers. make prove
 // runs Kafka and Watermill on two stores, and a sample of the rest.
 func TestRelayOrderAndLossOnEveryCell(t *testing.T) {
 	testenv.Core(t)

@@ -37,8 +37,9 @@ does.
 If there is an outbox, its backlog, its relays and what waits for a person are looked at. With
 --to the destination is asked for the settings that its promise needs.
 
-If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 the
-consumers on that server that have the names of inboxes of this database are asked for their settings.`,
+If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 or
+redis://HOST:6379 the consumers (groups) on that server that have the names of inboxes of this
+database are asked for their settings, and for what they have missed.`,
 	Make: func() cli.Runner { return new(command) },
 }
 

@@ -42,6 +42,8 @@ The destinations of --to:
   https://HOST/PATH            a service; each message is a POST, and {topic} in the URL
                                stands for its topic
   nats://HOST:4222             NATS JetStream; the topic of a message is the subject
+  redis://HOST:6379            a stream of Redis or Valkey; the topic is its name. With TLS and a
+                               password: rediss://USER:PASSWORD@HOST:6379
   kafka://HOST:9092,HOST:9092  Kafka; the topic and the key of a message are those of the
                                record. With TLS and a password:
                                kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512

@@ -1,0 +1,119 @@
+package redisbroker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// oldest is the first version of Redis that tells which messages were trimmed before they were acknowledged.
+const oldest = 7
+
+// Check returns what in the settings of the client, of the server and of the streams for topics endangers the promises of an outbox, one sentence for each finding. An
+// error says that they cannot be asked. It asks by INFO, and by CONFIG where the server allows it.
+func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
+	var findings []string
+	if rdb.Options().MaxRetries > 0 {
+		findings = append(findings, "The client sends a message again by itself when an answer is lost, and the stream has it twice. Try: redis.Options{MaxRetries: -1}; the relay does it")
+	}
+	sections, err := rdb.InfoMap(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("redisbroker: ask for the settings of the server: %w", err)
+	}
+	info := map[string]string{}
+	for _, section := range sections {
+		maps.Copy(info, section)
+	}
+	findings = append(findings, checkServer(info)...)
+	// Managed services refuse CONFIG; what is not known is not told.
+	if sync := rdb.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]; info["aof_enabled"] == "1" && sync != "" && sync != "always" {
+		findings = append(findings, fmt.Sprintf("The server answers before a message is on the disk (appendfsync %s): a power failure loses the last second or two. Try: appendfsync always", sync))
+	}
+	for _, topic := range topics {
+		kind, err := rdb.Type(ctx, topic).Result()
+		if err != nil {
+			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", topic, err)
+		}
+		if kind != "stream" && kind != "none" { // the first message creates it
+			findings = append(findings, fmt.Sprintf("The key %s is a %s and no stream, and the messages of this topic wait. Try: another name for the topic, or delete the key", topic, kind))
+			continue
+		}
+		left, err := rdb.PTTL(ctx, topic).Result()
+		if err != nil {
+			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", topic, err)
+		}
+		if left > 0 {
+			findings = append(findings, fmt.Sprintf("Stream %s expires in %v, with all its messages. Try: PERSIST %[1]s", topic, left))
+		}
+	}
+	return findings, nil
+}
+
+func checkServer(info map[string]string) (findings []string) {
+	add := func(is bool, finding string, args ...any) {
+		if is {
+			findings = append(findings, fmt.Sprintf(finding, args...))
+		}
+	}
+	major, _, _ := strings.Cut(info["redis_version"], ".")
+	version, _ := strconv.Atoi(major)
+	replicas, _ := strconv.Atoi(info["connected_slaves"])
+	add(version < oldest, "The server speaks version %q. Try: Redis %d or newer, or Valkey", info["redis_version"], oldest)
+	add(info["role"] != "master", "The server is a replica, and the messages wait. Try: the address of the primary")
+	add(info["role"] == "master" && replicas == 0, "The server has no replica: the loss of its disk loses its messages. Try: a replica, and PublisherConfig{Replicas: 1}")
+	add(info["maxmemory_policy"] != "noeviction", "The server evicts keys (maxmemory-policy %s), and a stream with all its messages is one key. Try: noeviction, and a server of its own beside that of your caches", info["maxmemory_policy"])
+	add(info["aof_enabled"] != "1", "The server has no append-only file: a restart loses messages. Try: appendonly yes")
+	return findings
+}
+
+// CheckConsumer returns what a group of stream has missed, one sentence for each finding. [Consume] creates groups that get all that the stream has. An
+// error says that the group is missing, or cannot be asked.
+func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
+	groups, err := rdb.XInfoGroups(ctx, stream).Result()
+	if err != nil {
+		return nil, fmt.Errorf("redisbroker: ask for the groups of stream %s: %w", stream, err)
+	}
+	for _, g := range groups {
+		if g.Name != group {
+			continue
+		}
+		s, err := rdb.XInfoStream(ctx, stream).Result()
+		if err != nil {
+			return nil, fmt.Errorf("redisbroker: ask for stream %s: %w", stream, err)
+		}
+		return checkGroup(stream, s, g), nil
+	}
+	return nil, fmt.Errorf("redisbroker: stream %s has no group %s. Try: run its consumer, which creates it", stream, group)
+}
+
+// checkGroup tells what was trimmed before the group read it. The server counts what was added and what the group has read; what is between is there, or is lost.
+func checkGroup(name string, s *redis.XInfoStream, g redis.XInfoGroup) (findings []string) {
+	var unread int64
+	switch {
+	case g.EntriesRead <= 0: // the server does not know
+		return nil
+	case g.LastDeliveredID == s.LastGeneratedID:
+	case s.Length > 0 && isBefore(g.LastDeliveredID, s.FirstEntry.ID):
+		unread = s.Length
+	default:
+		return nil
+	}
+	if missed := s.EntriesAdded - g.EntriesRead - unread; missed > 0 {
+		findings = append(findings, fmt.Sprintf("Group %s of stream %s has missed %d messages, which were deleted or trimmed before it read them. Try: no MaxLen, or a larger one; Keep of a consumer deletes what is acknowledged", g.Name, name, missed))
+	}
+	return findings
+}
+
+// isBefore compares the IDs of two entries.
+func isBefore(a, b string) bool {
+	aTime, aNumber, _ := strings.Cut(a, "-")
+	bTime, bNumber, _ := strings.Cut(b, "-")
+	if aTime == bTime {
+		aTime, bTime = aNumber, bNumber
+	}
+	return len(aTime) < len(bTime) || len(aTime) == len(bTime) && aTime < bTime
+}

@@ -1,0 +1,116 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/outbox"
+)
+
+const (
+	onTheWay    = 64 // messages at once, at most: more connections make nothing faster
+	replicaWait = time.Second
+)
+
+// PublisherConfig says how a [Publisher] adds messages. The zero value is fine.
+type PublisherConfig struct {
+	// MaxLen is how many messages a stream keeps, approximately. With each new message Redis deletes older ones, also those that no consumer has read:
+	// a consumer that is away for long loses them. Default: the stream keeps all; see [ConsumerConfig].Keep.
+	MaxLen int64
+
+	// Replicas is how many replicas must have a message before it counts as delivered. A call waits for them for a second, which must be shorter than the
+	// ReadTimeout of the client. Default 0: a message counts as soon as the primary has answered.
+	Replicas int
+}
+
+// Publisher returns a publisher that adds messages to streams by rdb. It panics if the client reads for a shorter time than replicas are waited for.
+func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
+	options := rdb.Options()
+	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {
+		panic(fmt.Sprintf("redisbroker: Publisher: the client reads for %v, and replicas are waited for %v. Try: a longer redis.Options.ReadTimeout", timeout, replicaWait))
+	}
+	return &publisher{rdb: rdb, cfg: cfg, sender: keyed.NewSender(max(1, min(onTheWay, options.PoolSize)))}
+}
+
+type publisher struct {
+	rdb    *redis.Client
+	cfg    PublisherConfig
+	sender *keyed.Sender
+}
+
+// Publish implements [outbox.Publisher].
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error {
+		return classify(m.Topic, p.send(ctx, m))
+	})
+}
+
+var errBehind = errors.New("too few replicas have the message in time. Try: look whether they are connected and follow, or fewer PublisherConfig.Replicas")
+
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
+	args := &redis.XAddArgs{Stream: m.Topic, MaxLen: p.cfg.MaxLen, Approx: true, Values: fields(m)}
+	if p.cfg.Replicas <= 0 {
+		return p.rdb.XAdd(ctx, args).Err()
+	}
+	pipe := p.rdb.Pipeline() // WAIT is about the writes of its connection
+	added := pipe.XAdd(ctx, args)
+	wait := pipe.Do(ctx, "wait", p.cfg.Replicas, replicaWait.Milliseconds())
+	_, _ = pipe.Exec(ctx) // each command has its error
+	if err := added.Err(); err != nil {
+		return err
+	}
+	if have, err := wait.Int(); err != nil || have < p.cfg.Replicas {
+		return errors.Join(errBehind, err)
+	}
+	return nil
+}
+
+// remedies are the answers of a server that say nothing about a message, by how they begin, and what to try. All of them may be others later.
+var remedies = []struct{ answer, try string }{
+	{"OOM", "a larger maxmemory, or ConsumerConfig.Keep, which deletes what is acknowledged"},
+	{"READONLY", "the address of the primary"},
+	{"MOVED", "the address of a server that is no cluster"},
+	{"ASK", "the address of a server that is no cluster"},
+	{"WRONGTYPE", "another name for the topic: the key with this name is no stream"},
+	{"NOPERM", "a user that may write the stream"},
+	{"NOAUTH", "a user and a password"},
+	{"WRONGPASS", "another user or password"},
+	{"MISCONF", "look at the disk of the server"},
+	{"NOREPLICAS", "look whether its replicas are connected"},
+	{"LOADING", ""},
+	{"MASTERDOWN", ""},
+	{"CLUSTERDOWN", ""},
+	{"BUSY", ""}, // a script or a function runs
+	{"TRYAGAIN", ""},
+	{"UNBLOCKED", ""},
+	{"max number of clients", "a larger maxclients"},
+}
+
+// classify says what an error means for the messages of a stream.
+func classify(stream string, err error) error {
+	if err == nil {
+		return nil
+	}
+	told := fmt.Errorf("redisbroker: stream %s: %w", stream, err)
+	if errors.Is(err, redis.ErrClosed) { // only the program closes it: the client library itself always connects again
+		return outbox.Closed(fmt.Errorf("%w. Try: close the client after Run or Consume has returned", told))
+	}
+	for _, r := range remedies {
+		if redis.HasErrorPrefix(err, r.answer) {
+			if r.try != "" {
+				told = fmt.Errorf("%w. Try: %s", told, r.try)
+			}
+			return outbox.Unavailable(told)
+		}
+	}
+	if answer := redis.Error(nil); errors.As(err, &answer) {
+		return told
+	}
+	return outbox.Unavailable(told)
+}

@@ -1,0 +1,135 @@
+package redisbroker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncelib/once/internal/consume"
+)
+
+// receipt answers the server for one message. An answer that is lost costs another delivery, which the inbox knows.
+type receipt struct {
+	stream *stream
+	id     string
+	apart  int // its bytes, if it waits for long
+}
+
+var _ consume.Receipt = (*receipt)(nil)
+
+// answers are for the server. Those of many messages go in one round trip.
+type answers struct{ acks, extends, gives []string }
+
+// Ack implements [consume.Receipt].
+func (r *receipt) Ack() { r.end(func(a *answers) { a.acks = append(a.acks, r.id) }) }
+
+// Again implements [consume.Receipt]. Redis has no delivery after a pause: the pool keeps the message, while there is room for what waits for long. A message
+// that is left to the group comes again when it has been idle for MinIdle; at the end of the consumer it is made so at once.
+func (r *receipt) Again(after time.Duration) bool {
+	switch {
+	case after <= 0:
+		r.end(func(a *answers) { a.gives = append(a.gives, r.id) })
+	case r.stream.isFull():
+		r.end(func(*answers) {})
+	default:
+		return false
+	}
+	return true
+}
+
+// Extend implements [consume.Receipt].
+func (r *receipt) Extend() {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[r.id] == r {
+		s.answers.extends = append(s.answers.extends, r.id)
+		s.notify()
+	}
+}
+
+// Apart implements [consume.Receipt].
+func (r *receipt) Apart(bytes int) {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[r.id] == r && r.apart == 0 {
+		r.apart = bytes
+		s.setApart(1, bytes)
+	}
+}
+
+// end says that the pool does not hold the message any more, and what the server is told.
+func (r *receipt) end(answer func(a *answers)) {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[r.id] != r {
+		return
+	}
+	delete(s.held, r.id)
+	if r.apart > 0 {
+		s.setApart(-1, -r.apart)
+	}
+	answer(&s.answers)
+	s.notify()
+}
+
+func (s *stream) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lastAnswers is how long the server has for the last answers.
+const lastAnswers = 5 * time.Second
+
+// answerAll sends answers until ctx ends, and then the last ones. Then it deletes the consumer of this process.
+func (s *stream) answerAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-s.wake:
+			s.answer(context.WithoutCancel(ctx))
+		case <-ctx.Done():
+		}
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	s.answer(ending)
+	_ = s.tidy(ending, s.name) // one that stays is deleted by another process
+}
+
+// atOnce is how many messages a command names.
+const atOnce = 500
+
+// answer sends what was not yet sent, in one round trip.
+func (s *stream) answer(ctx context.Context) {
+	s.mu.Lock()
+	a := s.answers
+	s.answers = answers{}
+	s.mu.Unlock()
+	pipe := s.rdb.Pipeline()
+	for ids := range slices.Chunk(a.extends, atOnce) {
+		pipe.XClaimJustID(ctx, &redis.XClaimArgs{Stream: s.stream, Group: s.cfg.Group, Consumer: s.name, Messages: ids})
+	}
+	for ids := range slices.Chunk(a.gives, atOnce) {
+		claim := []any{"xclaim", s.stream, s.cfg.Group, s.name, 0}
+		for _, id := range ids {
+			claim = append(claim, id)
+		}
+		pipe.Do(ctx, append(claim, "idle", s.cfg.MinIdle.Milliseconds(), "justid")...) // it is as if nothing had been heard of it for so long
+	}
+	for ids := range slices.Chunk(a.acks, atOnce) {
+		pipe.XAck(ctx, s.stream, s.cfg.Group, ids...)
+	}
+	if pipe.Len() == 0 {
+		return
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		s.log.Debug("once: redisbroker: answers were lost; their messages come again, and the inbox applies them once",
+			"stream", s.stream, "group", s.cfg.Group, "messages", len(a.acks), "error", err)
+	}
+}

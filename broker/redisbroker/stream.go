@@ -1,0 +1,212 @@
+package redisbroker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
+)
+
+const (
+	shortestClaim = 100 * time.Millisecond
+	longestClaim  = 5 * time.Second
+)
+
+// stream is one that is read.
+type stream struct {
+	*consumer
+
+	stream  string
+	created bool      // the group is there, as far as this process knows
+	claimAt time.Time // when it looks next for messages that others have left
+
+	mu      sync.Mutex
+	held    map[string]*receipt // messages in the pool, by ID
+	answers answers             // that were not yet sent
+	wake    chan struct{}       // there are some
+}
+
+// readAll fills the pool until ctx ends. While the server cannot be reached, or refuses the stream, it tries again.
+func (s *stream) readAll(ctx context.Context) error {
+	known := false // the server has once let this process have the group
+	for failures := 0; ctx.Err() == nil; {
+		err := s.read(ctx)
+		known = known || s.created
+		switch {
+		case err == nil:
+			failures = 0
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, redis.ErrClosed), !known && refusesUser(err):
+			return classify(s.stream, err)
+		}
+		failures++
+		s.log.Warn("once: redisbroker: a stream cannot be read now. Try: look at the server and the stream",
+			"stream", s.stream, "group", s.cfg.Group, "error", classify(s.stream, err))
+		consume.Pause(ctx, failures)
+	}
+	return nil
+}
+
+func refusesUser(err error) bool {
+	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+}
+
+// read reads once: what others have left, from time to time, and what is new.
+func (s *stream) read(ctx context.Context) error {
+	if !s.created {
+		// From the start: a group that is missing may have been there, and lost.
+		err := s.rdb.XGroupCreateMkStream(ctx, s.stream, s.cfg.Group, "0").Err()
+		if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
+			return err
+		}
+		s.created = true
+	}
+	var err error
+	if now := time.Now(); !now.Before(s.claimAt) {
+		s.claimAt = now.Add(max(shortestClaim, min(s.cfg.MinIdle/2, longestClaim)))
+		if err = s.claimAll(ctx); err == nil {
+			err = s.tidy(ctx, "")
+		}
+	}
+	if err == nil {
+		err = s.readNew(ctx)
+	}
+	if redis.HasErrorPrefix(err, "NOGROUP") {
+		s.created = false
+	}
+	return err
+}
+
+// readNew fetches as many new messages as there is room for. If there are none, it waits for one.
+func (s *stream) readNew(ctx context.Context) error {
+	fetch := func() (int, error) {
+		s.fetching.Lock()
+		defer s.fetching.Unlock()
+		n, err := s.pool.Room(ctx, largest)
+		if err != nil {
+			return 0, err
+		}
+		return s.fetch(ctx, n, -1)
+	}
+	n, err := fetch()
+	if n > 0 || err != nil {
+		return err
+	}
+	_, err = s.fetch(ctx, 1, readWait)
+	return err
+}
+
+// fetch puts at most n new messages into the pool, and returns how many have come. It waits for one; if wait is negative, it does not.
+func (s *stream) fetch(ctx context.Context, n int, wait time.Duration) (int, error) {
+	read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: s.cfg.Group, Consumer: s.name, Streams: []string{s.stream, ">"}, Count: int64(n), Block: wait,
+	}).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, err
+	}
+	count := 0
+	for _, of := range read {
+		count += len(of.Messages)
+		s.add(of.Messages, func(string) int { return 1 })
+	}
+	return count, nil
+}
+
+// claimAll takes over messages that their processes have left.
+func (s *stream) claimAll(ctx context.Context) error {
+	for start := "0-0"; ; {
+		next, err := s.claim(ctx, start)
+		if err != nil || next == "0-0" {
+			return err
+		}
+		start = next
+	}
+}
+
+func (s *stream) claim(ctx context.Context, start string) (next string, err error) {
+	s.fetching.Lock()
+	defer s.fetching.Unlock()
+	n, err := s.pool.Room(ctx, largest)
+	if err != nil {
+		return "", err
+	}
+	claimed, next, gone, err := s.rdb.XAutoClaimWithDeleted(ctx, &redis.XAutoClaimArgs{
+		Stream: s.stream, Group: s.cfg.Group, Consumer: s.name, MinIdle: s.cfg.MinIdle, Start: start, Count: int64(n),
+	}).Result()
+	if err != nil {
+		return "", err
+	}
+	if len(gone) > 0 {
+		s.log.Error("once: redisbroker: messages were deleted or trimmed before they were acknowledged, and are lost if no handler has applied them. Try: no MaxLen, or a larger one; ConsumerConfig.Keep deletes what is acknowledged",
+			"stream", s.stream, "group", s.cfg.Group, "messages", len(gone), "first", gone[0])
+	}
+	if len(claimed) == 0 {
+		return next, nil
+	}
+	// The answer does not tell how often they were delivered.
+	counts := make(map[string]int, len(claimed))
+	pipe := s.rdb.Pipeline()
+	for _, m := range claimed {
+		pipe.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: s.stream, Group: s.cfg.Group, Start: m.ID, End: m.ID, Count: 1})
+	}
+	asked, err := pipe.Exec(ctx)
+	for _, a := range asked {
+		if pending, is := a.(*redis.XPendingExtCmd); is {
+			for _, p := range pending.Val() {
+				counts[p.ID] = int(min(p.RetryCount, 1<<30))
+			}
+		}
+	}
+	s.add(claimed, func(id string) int { return max(2, counts[id]) }) // also if err: this process has them now
+	return next, err
+}
+
+// add puts messages into the pool. Those that are there stay as they are: the claim was a sign of life.
+func (s *stream) add(messages []redis.XMessage, delivery func(id string) int) {
+	var list []*consume.Delivery
+	for _, m := range messages {
+		if r := s.hold(m.ID); r != nil {
+			list = append(list, s.delivery(r, m, delivery(m.ID)))
+		}
+	}
+	s.pool.Add(list...)
+}
+
+// hold notes that the pool gets a message; nil: it has it.
+func (s *stream) hold(id string) *receipt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[id] != nil {
+		return nil
+	}
+	r := &receipt{stream: s, id: id}
+	s.held[id] = r
+	return r
+}
+
+// delivery decodes a message.
+func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.Delivery {
+	data, has := m.Values[dataField].(string)
+	d := &consume.Delivery{Receipt: r}
+	d.Decode(message.Message{Topic: s.stream, Payload: []byte(data)}, func() (message.Message, error) { return s.cfg.Decode(s.stream, m) })
+	d.Message.Delivery = delivery
+	if d.Malformed == nil {
+		return d
+	}
+	if d.Message.ID == "" { // its place names it
+		d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%s", s.stream, m.ID), "redis"
+	}
+	if !has && len(d.Message.Payload) == 0 {
+		d.Message.Payload, _ = json.Marshal(m.Values) // strings: so that a person sees what has come
+	}
+	return d
+}
