@@ -79,16 +79,14 @@ func (l *sentLook) among() (text string, args []any) {
 	for _, p := range l.order {
 		endpoints[p.endpoint], events[p.event] = true, true
 	}
-	for _, column := range []struct {
-		name string
-		of   map[int64]bool
-	}{{"endpoint", endpoints}, {"event", events}} {
-		text += column.name + " in (?" + strings.Repeat(", ?", len(column.of)-1) + ") and "
-		for _, n := range slices.Sorted(maps.Keys(column.of)) {
+	in := func(column string, of map[int64]bool) string {
+		for _, n := range slices.Sorted(maps.Keys(of)) {
 			args = append(args, n)
 		}
+		return column + " in (?" + strings.Repeat(", ?", len(of)-1) + ")"
 	}
-	return strings.TrimSuffix(text, " and "), args
+	text = in("endpoint", endpoints) + " and " + in("event", events)
+	return text, args
 }
 
 // sentPairs reads the events, and the endpoints of their tenants.
