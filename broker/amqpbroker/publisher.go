@@ -92,15 +92,11 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
 }
 
-// confirmed waits for what the server says. When ctx has ended, the caller waits no more: a connection over which then nothing comes for long
-// is closed, so that it does not take places for ever.
-func (p *publisher) confirmed(ctx context.Context, confirmation *amqp.DeferredConfirmation) bool {
-	select {
-	case <-confirmation.Done():
-	case <-ctx.Done():
-		timer := time.AfterFunc(longestSilence, p.conn.drop)
-		defer timer.Stop()
-	}
+// confirmed waits for what the server says. A connection over which it says nothing for long is closed: a server that was starting when the
+// connection was made may never confirm.
+func (p *publisher) confirmed(_ context.Context, confirmation *amqp.DeferredConfirmation) bool {
+	timer := time.AfterFunc(longestSilence, p.conn.drop)
+	defer timer.Stop()
 	return confirmation.Wait()
 }
 
