@@ -44,7 +44,7 @@ func (s *stream) readAll(ctx context.Context) error {
 			failures = 0
 			continue
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // Consume was ended
 		case errors.Is(err, redis.ErrClosed), !known && refusesUser(err):
 			return classify(s.stream, err)
 		}
@@ -206,7 +206,7 @@ func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.D
 		d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%s", s.stream, m.ID), "redis"
 	}
 	if !has && len(d.Message.Payload) == 0 {
-		d.Message.Payload, _ = json.Marshal(m.Values) // strings: so that a person sees what has come
+		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // strings: so that a person sees what has come
 	}
 	return d
 }
