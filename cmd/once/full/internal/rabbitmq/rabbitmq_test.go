@@ -63,7 +63,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("%s: %q, %v", to, findings, err)
 		}
 		for topic, taken := range map[string]bool{"refunds": to != "?exchange=nowhere", "payouts": false} {
-			errs := d.Publisher.Publish(t.Context(), []message.Message{{ID: "1", Topic: topic, Type: "test", Source: "test"}})
+			errs := d.Publish(t.Context(), []message.Message{{ID: "1", Topic: topic, Type: "test", Source: "test"}})
 			if (errs == nil) != taken {
 				t.Errorf("%s, %s: %v", to, topic, errs)
 			}
