@@ -97,7 +97,7 @@ func declare(ctx context.Context, url string) error {
 	}
 	findings, err := amqpbroker.Check(ctx, conn, "refunds")
 	for _, finding := range findings {
-		slog.Warn(finding)
+		slog.Warn("a setting of the queue", "finding", finding)
 	}
 	return err
 }

@@ -122,9 +122,9 @@ func book(ctx context.Context, tx *sql.Tx, m oncemessage.Message) error {
 type envelope struct{}
 
 type enveloped struct {
-	UUID     string
-	Metadata message.Metadata
-	Payload  []byte // base64
+	UUID     string           `json:"uuid"`
+	Metadata message.Metadata `json:"metadata"`
+	Payload  []byte           `json:"payload"` // base64
 }
 
 // Marshal implements watermillsqs.Marshaler.
