@@ -83,7 +83,7 @@ func entries(rdb *redis.Client, streams ...string) func(t *testing.T) []message.
 								return
 							}
 						}
-					}, []byte(entry.Values["ce_data"].(string))) //nolint:forcetypeassert // the field is there
+					}, []byte(entry.Values["ce_data"].(string)))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -260,7 +260,7 @@ func clusterNode(t *testing.T) (server *testenv.Redis, rdb *redis.Client, bus in
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus = l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
+	bus = l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
 	server, rdb = realRedis(t, testenv.RedisConfig{Lines: fmt.Sprintf("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-port %d\n", bus)})
 	return server, rdb, bus
