@@ -20,6 +20,9 @@ const sqliteNow = dialect.SQLiteNow
 const sqliteColumns = `state, fence, claim, fingerprint, status, kind, head, body, request, coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, coalesce(state = 2 and expires_at <= ` + sqliteNow + `, 0)`
 
+// sqliteProtocol is the error of a lock of the write-ahead log that has stayed: SQLite has tried for ten seconds to begin to read, and would do so again.
+const sqliteProtocol = 15
+
 const (
 	// A read of no row takes its time by its columns.
 	sqliteThere = `select 1 from once_operation where scope = ?1 and key = ?2`
@@ -139,6 +142,9 @@ func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, 
 	})
 	if err != nil {
 		s.file.Next()
+		if code, _ := sqlguard.SQLiteCode(err); code&0xff == sqliteProtocol {
+			return nil, err
+		}
 		if again := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); errors.As(again, new(*foundError)) {
 			return nil, again // a file that cannot be written has replays all the same
 		}
