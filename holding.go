@@ -16,14 +16,6 @@ var errHolding = errors.New("the handler runs for longer than Config.SlowHandler
 // watch has the observer told if the handler still runs after Config.SlowHandler: one that hangs never comes to the last event of its call. stop ends
 // that, and no event comes after it.
 func (c *call[TX]) watch(ctx context.Context) (stop func()) {
-	if c.e.cfg.SlowHandler == 0 {
-		return func() {}
-	}
-	return c.alarm(ctx)
-}
-
-// alarm is watch; it has a function of its own, so that engines without SlowHandler do not allocate.
-func (c *call[TX]) alarm(ctx context.Context) (stop func()) {
 	e := Event{Type: eventSlowHandler, Err: errHolding, Runs: c.runs, Handler: c.e.cfg.SlowHandler}
 	if !c.e.shows(e) {
 		return func() {}

@@ -102,7 +102,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 	if txn.joined {
 		own.outer, _ = ctx.Value(c.e).(*frame)
 	}
-	if h.batch == nil && !txn.joined {
+	if h.batch == nil && !txn.joined && c.e.cfg.SlowHandler > 0 {
 		defer c.watch(ctx)()
 	}
 	var a Answer
