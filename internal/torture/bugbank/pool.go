@@ -4,7 +4,7 @@ package bugbank
 var poolMutants = []Mutant{
 	{
 		Name:  "nothing tells of a handler that holds its transaction",
-		Edits: []Edit{{In: "(*call).run", Old: "c.e.cfg.SlowHandler > 0", New: "c.e.cfg.SlowHandler < 0"}},
+		Edits: []Edit{{In: "once.(*call).run", Old: "c.e.cfg.SlowHandler > 0", New: "c.e.cfg.SlowHandler < 0"}},
 		Tests: []Killer{{Package: ".", Test: "TestASlowHandlerIsTold", Hangs: true}},
 	},
 	{
