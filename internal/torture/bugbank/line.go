@@ -10,7 +10,7 @@ return err`, New: "return err"}},
 	},
 	{
 		Name: "who cannot begin keeps the turn",
-		Edits: []Edit{{In: "(*Store).openSQLite", Old: "s.file.Next()\nif code", New: "if code"},
+		Edits: []Edit{{In: "(*Store).openSQLite", Old: "s.file.Next()\nif code", New: "if code"}},
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
