@@ -9,7 +9,7 @@ return err`, New: "return err"}},
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
 	{
-		Name: "who cannot begin keeps the turn",
+		Name:  "who cannot begin keeps the turn",
 		Edits: []Edit{{In: "(*Store).openSQLite", Old: "s.file.Next()\nif code", New: "if code"}},
 		Tests: group("TestSQLiteLineGoesOn"),
 	},
