@@ -64,7 +64,8 @@ func account(r *http.Request) string { return r.Header.Get("Authorization") + "a
 // createRefund keeps the key in the old table as well, in the same transaction. When no old process runs any more, and the last of their keys
 // is as old as keys are kept, oldClaim and oldComplete are left out and the table is dropped.
 func createRefund(w http.ResponseWriter, r *http.Request) {
-	tx, key := oncehttp.Tx[pgx.Tx](r.Context()), r.Header.Get("Idempotency-Key")
+	tx := oncehttp.Tx[pgx.Tx](r.Context())
+	key, _ := oncehttp.Key(r.Context()) // whichever header it has come in
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		oncehttp.Fail(w, r, err)

@@ -121,6 +121,31 @@ func TestOldKeysAreReplayed(t *testing.T) {
 	}
 }
 
+// TestOtherHeader: the middleware takes keys from other headers than the old service did. Each is a key of its own in the old table as well.
+func TestOtherHeader(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), testenv.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := prepare(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	service := newServer(once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Observer: once.Discard}))
+	for _, key := range []string{"a", "b"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refunds", strings.NewReader(body))
+		r.Header.Set("X-Idempotency-Key", key)
+		w := httptest.NewRecorder()
+		if service.ServeHTTP(w, r); w.Code != http.StatusCreated {
+			t.Errorf("%s: %d %s", key, w.Code, w.Body)
+		}
+	}
+	var refunds int
+	if err := pool.QueryRow(t.Context(), "select count(*) from refund").Scan(&refunds); err != nil || refunds != 2 {
+		t.Errorf("%d refunds of 2, %v", refunds, err)
+	}
+}
+
 // send returns status and body of an answer.
 func send(t *testing.T, url, key, body string) string {
 	t.Helper()
