@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, a driver for Java. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -47,8 +47,9 @@ find_missing() {
 	has npm || missing+=(npm)
 	# Only for the pages of the console.
 	has chromium || missing+=(chromium)
-	# A recipe is run with Java where that is there.
-	! has javac || [ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
+	# A recipe is run with Java.
+	has javac || missing+=(default-jdk-headless)
+	[ -e /usr/share/java/postgresql.jar ] || missing+=(libpostgresql-jdbc-java)
 	# A recipe is run with psycopg where the system has that package.
 	/usr/bin/python3 -c 'import psycopg' 2>/dev/null || optional+=(python3-psycopg)
 }

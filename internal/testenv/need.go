@@ -36,14 +36,18 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 // is that of a program, such as "pgbouncer" or "strace".
 func Need(tb testing.TB, software ...string) {
 	tb.Helper()
-	text := missing(software)
-	switch {
-	case text == "":
-	case inCI():
-		tb.Fatal(text)
-	default:
-		tb.Skip(text)
+	if text := missing(software); text != "" {
+		Lacks(tb, text)
 	}
+}
+
+// Lacks ends the test because of what it lacks, as Need does.
+func Lacks(tb testing.TB, text string) {
+	tb.Helper()
+	if inCI() {
+		tb.Fatal(text)
+	}
+	tb.Skip(text)
 }
 
 func inCI() bool { return os.Getenv("CI") == "true" }

@@ -47,12 +47,12 @@ const (
 	systemPython = "/usr/bin/python3" // which finds the packages of the system
 )
 
-// need ends the test if what the recipe runs with is not installed. Java is not installed by make setup, nor is psycopg everywhere.
+// need ends the test if what the recipe runs with is not installed.
 func (r recipe) need(t *testing.T) {
 	t.Helper()
 	if r.name == "psycopg" {
 		if err := exec.CommandContext(t.Context(), systemPython, "-c", "import psycopg").Run(); err != nil {
-			t.Skip("the recipe for psycopg needs that. Try: apt-get install python3-psycopg")
+			testenv.Lacks(t, "the recipe for psycopg needs that. Try: apt-get install python3-psycopg")
 		}
 		return
 	}
@@ -62,7 +62,7 @@ func (r recipe) need(t *testing.T) {
 	}
 	_, err := exec.LookPath("javac")
 	if _, noDriver := os.Stat(jdbc); err != nil || noDriver != nil {
-		t.Skip("the recipe for Java needs javac and " + jdbc + ". Try: apt-get install default-jdk-headless libpostgresql-jdbc-java")
+		testenv.Lacks(t, "the recipe for Java needs javac and "+jdbc+". Try: apt-get install default-jdk-headless libpostgresql-jdbc-java")
 	}
 }
 
