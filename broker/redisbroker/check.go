@@ -29,7 +29,7 @@ func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, 
 		maps.Copy(info, section)
 	}
 	findings = append(findings, checkServer(info)...)
-	// Managed services refuse CONFIG; what is not known is not told.
+	// Managed services refuse CONFIG. Nothing is said of a setting that cannot be read.
 	if sync := rdb.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]; info["aof_enabled"] == "1" && sync != "" && sync != "always" {
 		findings = append(findings, fmt.Sprintf("The server answers before a message is on the disk (appendfsync %s): a power failure loses the last second or two. Try: appendfsync always", sync))
 	}

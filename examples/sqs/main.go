@@ -81,7 +81,7 @@ func run(ctx context.Context, dsn string) error {
 func deliver(ctx context.Context, account aws.Config, s *sqlstore.Store) error {
 	publisher, err := watermillsqs.NewPublisher(watermillsqs.PublisherConfig{
 		AWSConfig: account, Marshaler: envelope{}, GenerateSendMessageInput: inGroups,
-		DoNotCreateQueueIfNotExists: true, // a queue that the publisher makes has the settings of nobody
+		DoNotCreateQueueIfNotExists: true, // the publisher would make it with settings that nobody has chosen
 	}, watermill.NopLogger{})
 	if err != nil {
 		return err
