@@ -1,7 +1,7 @@
 # Everything that a change is judged by. "make" alone lists the targets.
 
 # Every directory with a go.mod that go.work uses. check-modules compares it with the tree.
-MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/redisbroker broker/watermillbroker cmd/once cmd/once/full examples examples/shop internal/torture bench
+MODULES := . store/pgxstore store/dynamostore store/redisstore limit/adaptive oncegrpc onceconnect onceotel onceprom retry/breaker broker/natsbroker broker/kafkabroker broker/redisbroker broker/watermillbroker cmd/once cmd/once/full examples examples/shop integration bench
 
 # The rivals of the benchmarks choose the versions of no module but their own: it is not in
 # go.work, and is built and tested as if the others were not there.
@@ -69,7 +69,7 @@ prove-all: setup ## every test of make prove, but for the mutants (30 minutes)
 
 .PHONY: mutants
 mutants: setup ## kill every seeded bug of the bank
-	set -o pipefail; cd internal/torture/bugbank && go test -count=1 $(TIMEOUT) -v -run TestEveryMutantIsKilled . | grep -v '^=== '
+	set -o pipefail; cd integration/bugbank && go test -count=1 $(TIMEOUT) -v -run TestEveryMutantIsKilled . | grep -v '^=== '
 
 .PHONY: models
 models: ## check the models with spin, which must be installed; not a part of CI

@@ -25,7 +25,7 @@ func TestAPI(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains([]string{"internal", "testdata", "cmd", "bench", "examples"}, d.Name()) || len(path) > 1 && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (slices.Contains([]string{"internal", "testdata", "cmd", "bench", "examples", "integration"}, d.Name()) || len(path) > 1 && strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
 		case !d.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
 			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleNew() { //nolint:testableexamples // it needs a database: internal/torture/operate has one that runs
+func ExampleNew() { //nolint:testableexamples // it needs a database: integration/operate has one that runs
 	var db *sql.DB // of sqlstore.Open, and migrated
 	ctx := context.Background()
 	s, err := sqlstore.New(ctx, db, sqlstore.Config{})

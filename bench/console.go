@@ -153,7 +153,7 @@ func firstPage(ask func(path string) ([]byte, error)) (int, error) {
 func (c *consoled) write(p printer) {
 	p("\n## Console\n")
 	p("Pages on PostgreSQL with %d operations, and %d messages, dead letters, attempts and keys of an inbox that wait, in the process and without", c.Operations, c.Others)
-	p("sockets. A request at a time, %d of each page in a round. How many rows a page reads is in `internal/torture/console`.\n", consoleAsks)
+	p("sockets. A request at a time, %d of each page in a round. How many rows a page reads is in `integration/console`.\n", consoleAsks)
 	p("| CPU time of a request in ms, client and server | median | bar | |")
 	p("|---|---|---|---|")
 	for _, page := range c.Pages {

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleHandler() { //nolint:testableexamples // it needs a database: internal/torture/console has tests of it
+func ExampleHandler() { //nolint:testableexamples // it needs a database: integration/console has tests of it
 	var db *sql.DB // of sqlstore.Open
 	s, err := sqlstore.New(context.Background(), db, sqlstore.Config{})
 	if err != nil {

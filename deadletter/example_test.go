@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleLetters_Redrive() { //nolint:testableexamples // it needs a database: internal/torture/deadletter has tests of it
+func ExampleLetters_Redrive() { //nolint:testableexamples // it needs a database: integration/deadletter has tests of it
 	ctx := context.Background()
 	var db *sql.DB // of sqlstore.Open
 	if err := sqlstore.Migrate(ctx, db, operate.Migrations, outbox.Migrations, deadletter.Migrations); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-func ExampleBox_Add() { //nolint:testableexamples // it needs a database: internal/torture/outbox has one that runs
+func ExampleBox_Add() { //nolint:testableexamples // it needs a database: integration/outbox has one that runs
 	ctx := context.Background()
 	var db *sql.DB // of sqlstore.Open
 	if err := sqlstore.Migrate(ctx, db, outbox.Migrations); err != nil {

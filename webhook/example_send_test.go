@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-func ExampleHooks_Send() { //nolint:testableexamples // it needs a database: internal/torture/hooks has one that runs
+func ExampleHooks_Send() { //nolint:testableexamples // it needs a database: integration/hooks has one that runs
 	ctx := context.Background()
 	var db *sql.DB // of sqlstore.Open
 	var key []byte // 32 bytes, from where your secrets are

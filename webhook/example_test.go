@@ -28,7 +28,7 @@ func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	return err
 }
 
-func ExampleReceive() { //nolint:testableexamples // it needs a database: internal/torture/push has one that runs
+func ExampleReceive() { //nolint:testableexamples // it needs a database: integration/push has one that runs
 	in := inbox.New(engine, inbox.Config{
 		Consumer:       "billing",
 		RetainOf:       map[string]time.Duration{"stripe": 31 * 24 * time.Hour}, // a person can send an event again for 30 days
@@ -41,7 +41,7 @@ func ExampleReceive() { //nolint:testableexamples // it needs a database: intern
 
 // Senders wait for a few seconds, and work may take longer. The event is kept in the transaction of the inbox, the sender gets its answer, and a relay has it applied,
 // once as well.
-func ExampleReceive_applyLater() { //nolint:testableexamples // it needs a database: internal/torture has outboxes and inboxes that run
+func ExampleReceive_applyLater() { //nolint:testableexamples // it needs a database: integration has outboxes and inboxes that run
 	in := inbox.New(engine, inbox.Config{Consumer: "stripe"})
 	box := outbox.New(s, outbox.Config{Source: "stripe"})
 	keep := func(ctx context.Context, tx *sql.Tx, m message.Message) error {

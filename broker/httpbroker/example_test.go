@@ -45,7 +45,7 @@ func Example() {
 
 var engine *once.Engine[*sql.Tx]
 
-func ExampleReceiver() { //nolint:testableexamples // it needs a database: internal/torture/push has receivers that run
+func ExampleReceiver() { //nolint:testableexamples // it needs a database: integration/push has receivers that run
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		var refund struct{ Amount int64 }
@@ -72,7 +72,7 @@ func ExampleReceiver() { //nolint:testableexamples // it needs a database: inter
 }
 
 // Webhooks of the tenants of a service, whose secrets are in its database. Package webhook has receivers for the usual senders.
-func ExampleReceiver_webhook() { //nolint:testableexamples // it needs a database: internal/torture/push has one that runs
+func ExampleReceiver_webhook() { //nolint:testableexamples // it needs a database: integration/push has one that runs
 	in := inbox.New(engine, inbox.Config{Consumer: "crm"})
 	apply := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into contact (id, body) values (?, ?)", m.ID, string(m.Payload))

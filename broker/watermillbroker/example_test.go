@@ -44,7 +44,7 @@ var (
 	subscriber message.Subscriber
 )
 
-func ExampleHandler() { //nolint:testableexamples // it needs a database: internal/torture/push has one that runs
+func ExampleHandler() { //nolint:testableexamples // it needs a database: integration/push has one that runs
 	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
 	book := func(ctx context.Context, tx *sql.Tx, m oncemessage.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (account, refund) values (?, ?)", m.Key, m.Payload)

@@ -19,7 +19,7 @@ import (
 const root = "github.com/oncelib/once"
 
 // unreleased are the modules that are not imported outside of the tree.
-var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", "internal/torture"}
+var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", "integration"}
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 

@@ -12,7 +12,7 @@ import (
 
 // An order and the request for its payment are there together or not at all; what is there
 // is sent, by this process or by one that comes after it.
-func ExampleTable() { //nolint:testableexamples // it needs a database: internal/torture/operate runs it
+func ExampleTable() { //nolint:testableexamples // it needs a database: integration/operate runs it
 	pay := func(ctx context.Context, db *sql.DB, s *sqlstore.Store, order string) (journal.Resumed, error) {
 		intents, err := journal.OpenTable(s, journal.Config{})
 		if err != nil {

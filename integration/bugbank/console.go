@@ -1,0 +1,264 @@
+package bugbank
+
+// consoleMutants are bugs of package console.
+var consoleMutants = []Mutant{
+	{
+		Name:  "a viewer acts on the console",
+		Edits: []Edit{{In: "console.(*request).operator", Old: "q.user.Role != RoleOperator", New: "q.user.Role > RoleOperator"}},
+		Tests: console("TestViewersDoNothing"),
+	},
+	{
+		Name:  "another site presses the buttons of the console",
+		Edits: []Edit{{In: "console.(*console).ServeHTTP", Old: "err := c.origin.Check(r); err != nil", New: "err := c.origin.Check(r); err != nil && r.Method == http.MethodPut"}},
+		Tests: console("TestViewersDoNothing"),
+	},
+	{
+		Name:  "the console acts without a reason",
+		Edits: []Edit{{In: "console.(*request).do", Old: `by.Reason == ""`, New: `by.Who == ""`}, {In: "operate.(By).check", Old: `strings.TrimSpace(by.Reason) == ""`, New: `by.Who == ""`}},
+		Tests: console("TestActions"),
+	},
+	{
+		Name:  "the console shows payloads to a viewer",
+		Edits: []Edit{{In: "console.(*request).show", Old: "err := q.operator(); err != nil", New: "err := q.operator(); err != nil && q.seen"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console shows what it does not audit",
+		Edits: []Edit{{In: "console.(*request).looking", Old: "err != nil", New: "err != nil && q.seen == false"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console has keys in its links",
+		Edits: []Edit{{In: "console.(sealer).seal", Old: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))", New: "base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind))) + text"}},
+		Tests: console("TestFindKey"),
+	},
+	{
+		Name:  "the console shows the cookie of a stored answer",
+		Edits: []Edit{{In: "console.(answer).Fields", Old: "recorded.IsSecret(f.Name)", New: `recorded.IsSecret(f.Name) && f.Name == ""`}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "a link of the console leads to an operation of another tenant",
+		Edits: []Edit{{In: "console.(*request).operation", Old: "!ok || !q.sees(id.Scope)", New: "!ok"}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a tenant acts on what has none",
+		Edits: []Edit{{In: "console.everything", Old: "q.user.Tenants != nil", New: "q.user.Tenants != nil && len(q.user.Tenants) == 0"}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a console without users answers under any name",
+		Edits: []Edit{{In: "console.isLocal", Old: `host == "localhost" || err == nil && ip.IsLoopback()`, New: `host == "localhost" || err != nil || ip.IsLoopback()`}},
+		Tests: console("TestWithoutUsers"),
+	},
+	{
+		Name:  "a console without users answers what a proxy has passed on",
+		Edits: []Edit{{In: "console.isLocal", Old: `r.Header.Get(name) != ""`, New: `r.Header.Get(name) == "*"`}},
+		Tests: console("TestWithoutUsers"),
+	},
+	{
+		Name:  "letters that died later are discarded as well",
+		Edits: []Edit{{In: "console.(*request).matching", Old: "f.Before, err = time.Parse(time.RFC3339Nano, at)", New: "_, err = time.Parse(time.RFC3339Nano, at)"}},
+		Tests: console("TestHowMany"),
+	},
+	{
+		Name:  "a message does not name its operation",
+		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the record of an operation does not name its events",
+		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a consumer does not name the key",
+		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "the log of a relay does not name the key",
+		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "it.message.Headers = m.Headers", New: "_ = m.Headers"}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "a phase does not name its events",
+		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "the undo of a step does not name its events",
+		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.Events = slices.Concat(b.Events, own.Events())", New: "u.Events = slices.Concat(b.Events, nil)"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "what was rolled back names its events",
+		Edits: []Edit{{In: "once.(*call).run", Old: "} else {\n\t\t\ta.Result.Events = own.current.Events()\n\t\t}", New: "}\n\t\ta.Result.Events = own.current.Events()"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "a field of a form has an escape of a terminal",
+		Edits: []Edit{{In: "console.harmless", Old: "return '\\uFFFD'", New: "return r"}},
+		Tests: console("TestPages"),
+	},
+	{
+		Name:  "what is sent again stays among what was delivered",
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
+		Tests: console("TestActions"),
+	},
+	{
+		Name:  "what was erased is sent again",
+		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestFollowCommands"}},
+	},
+	{
+		Name:  "a bounded list of keys leaves out what is behind its bound",
+		Edits: []Edit{{In: "operate.(*Keys).List", Old: "p.Next, p.Cut = end.String(), true", New: "p.Cut = true"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
+	},
+	{
+		Name:  "a search of a key ends with the first scopes",
+		Edits: []Edit{{In: "operate.(*Keys).Search", Old: "p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true", New: "p.Cut = true"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
+	},
+	{
+		Name:  "a form of the console counts all dead letters",
+		Edits: []Edit{{In: "console.(*request).matching", Old: "f.Window.Limit, f.Most = 1, mostMatching", New: "f.Window.Limit = 1"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a count that was ended by its bound does not say so",
+		Edits: []Edit{{In: "deadletter.(*Letters).count", Old: "read >= int64(f.Most)", New: "read > int64(f.Most)"}},
+		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
+	},
+	{
+		Name:  "a bounded list of dead letters ends with its bound",
+		Edits: []Edit{{In: "deadletter.(*Letters).List", Old: `where, args = where+" and uid <= ?", append(args, next)`, New: `where, args, next = where+" and uid <= ?", append(args, next), ""`}},
+		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
+	},
+	{
+		Name:  "a page of topics leaves out the one that its bound has cut",
+		Edits: []Edit{{In: "outbox.(*topicReader).cut", Old: "last = max(last, name)", New: "last = max(last, r.until)"}},
+		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestTopicsUpTo"}},
+	},
+	{
+		Name:  "a page of topics reads all of them",
+		Edits: []Edit{{In: "console.(*request).topics", Old: "mostOfTopics)", New: "100*mostOfTopics)"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a page of blocked messages ends with the failures that were read",
+		Edits: []Edit{{In: "outbox.(*Box).failedKeys", Old: "return keys[:len(keys)-1], true, err", New: "return keys[:len(keys)-1], false, err"}},
+		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlocked"}},
+	},
+	{
+		Name:  "a page of an inbox reads all keys that wait",
+		Edits: []Edit{{In: "console.(*request).inbox", Old: "GapFilter{Consumer: consumer, Most: mostGaps,", New: "GapFilter{Consumer: consumer, Most: 1000 * mostGaps,"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name:  "a user with tenants sees keys of inboxes",
+		Edits: []Edit{{In: "console.Handler", Old: `everything((*request).place)`, New: `(*request).place`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a user with tenants skips a message of an inbox",
+		Edits: []Edit{{In: "console.(*request).number", Old: "(q); err != nil", New: `(q); err != nil && q.user.Name == ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a page of an inbox has a key",
+		Edits: []Edit{{In: "console.(*request).place", Old: "Hash: keyname.Hash(m.Key)", New: "Hash: m.Key"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the key of an inbox is shown without an audit",
+		Edits: []Edit{{In: "console.(*request).showPlace", Old: `", on the console"}); err != nil`, New: `", on the console"}); err != nil && !q.seen`}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "more parked messages are dropped than the form has said",
+		Edits: []Edit{{In: "console.(*request).startAt", Old: "said != about.Values[len(about.Values)-1][1]", New: `said == "-" && about.What == ""`}},
+		Tests: console("TestInboxActions"),
+	},
+	{
+		Name:  "a message that is there and is tried is shown as missing",
+		Edits: []Edit{{In: "inbox.GapsUpTo", Old: "there == 0", New: "there >= 0"}},
+		Tests: console("TestInboxPages"),
+	},
+	{
+		Name:  "once dev leaves its files",
+		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(dir) // likewise", New: "_ = dir"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+	},
+	{
+		Name:  "once dev leaves the files of a process that was killed",
+		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+	},
+	{
+		Name:  "a user with tenants sees the endpoints of others",
+		Edits: []Edit{{In: "console.(*request).theEndpoint", Old: "!q.seesTenant(e.Tenant)", New: `e.Tenant == ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "a user with tenants sees the sagas of others",
+		Edits: []Edit{{In: "console.(*request).theSaga", Old: "!ok || !is || !q.seesTenant(tenant)", New: "!ok || !is"}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "the list of endpoints is of any tenant",
+		Edits: []Edit{{In: "console.(*request).ofTenant", Old: "q.user.Tenants == nil", New: `q.user.Tenants == nil || q.FormValue("tenant") != ""`}},
+		Tests: console("TestTenants"),
+	},
+	{
+		Name:  "an operation shows the webhooks that it has sent to another tenant",
+		Edits: []Edit{{In: "console.(*request).seenEvents", Old: "!q.seesTenant(s.Tenant)", New: `s.Tenant == ""`}},
+		Tests: console("TestHooksOfTenants"),
+	},
+	{
+		Name:  "the console shows the URL of an endpoint",
+		Edits: []Edit{{In: "console.rowOf", Old: "row.Host = u.Host", New: "row.Host = u.Host + u.Path"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console shows what an endpoint has answered to a tenant",
+		Edits: []Edit{{In: "console.(*request).delivery", Old: "q.seen && q.user.Tenants == nil", New: "q.seen"}},
+		Tests: console("TestHooksHidden"),
+	},
+	{
+		Name:  "the console shows the data of a webhook that it does not audit",
+		Edits: []Edit{{In: "console.(*request).showHook", Old: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil`, New: `err := q.looked(operate.Access{Scope: e.Tenant, Detail: detail + ", on the console"}); err != nil && !q.seen`}},
+		Tests: console("TestHooksHidden"),
+	},
+	{
+		Name:  "the console shows what is hidden on the page of a saga",
+		Edits: []Edit{{In: "console.(*request).render", Old: "Seen: q.seen", New: `Seen: q.seen || name == "saga"`}, {In: "console.(*request).saga", Old: "body.SagaView = v.WithoutBody()", New: "_ = v.WithoutBody()"}},
+		Tests: console("TestHidden"),
+	},
+	{
+		Name:  "the console decides about a saga that has gone on",
+		Edits: []Edit{{In: "saga.(*deciding).hasGoneOn", Old: "p.Fence != 0 && p.Fence != rec.Fence", New: "p.Fence != 0 && p.Fence > rec.Fence"}},
+		Tests: console("TestTwoOperators"),
+	},
+	{
+		Name:  "the record of an operation does not name its webhooks",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "op.Note(ids...)", New: "_ = ids"}},
+		Tests: console("TestTrailOfWebhooks"),
+	},
+	{
+		Name:  "a webhook does not name its operation",
+		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
+		Tests: console("TestTrailOfWebhooks"),
+	},
+	{
+		Name:  "a page of deliveries in one state reads all of an endpoint",
+		Edits: []Edit{{In: "operate.(*Webhooks).Deliveries", Old: "Before: f.After, From: from,", New: "Before: f.After,"}},
+		Tests: console("TestManyRows"),
+	},
+}
+
+func console(test string) []Killer {
+	return []Killer{{Module: "integration", Package: "console", Test: test}}
+}

@@ -1,0 +1,104 @@
+package bugbank
+
+// homeMutants execute a key in two regions, forward a request twice, or leave a tenant without a home.
+var homeMutants = []Mutant{
+	{
+		Name:  "an operation commits in a region that does not own its tenant",
+		Edits: []Edit{{In: "home.(*Store).under", Old: "if !c.ID.IsZero() {", New: "if len(c.Writes) > 1000 {"}},
+		Tests: onHomes("TestOwned$/^SQLite$"),
+	},
+	{
+		Name:  "an operation that joins a transaction is not checked",
+		Edits: []Edit{{In: "home.(*Store).Join", Old: "return s.checked(s.joiner.Join(ctx, tx, opts))", New: "return s.joiner.Join(ctx, tx, opts)"}},
+		Tests: onHomes("TestOwned$/^SQLite$"),
+	},
+	{
+		Name:  "a change without a transaction of the handler is not checked",
+		Edits: []Edit{{In: "home.(*Store).Swap", Old: "s.base.Swap(ctx, s.under(c))", New: "s.base.Swap(ctx, c)"}},
+		Tests: onHomes("TestOwned$/^SQLite$"),
+	},
+	{
+		Name:  "a region does not learn where a tenant that it refuses lives",
+		Edits: []Edit{{In: "home.(*Store).refused", Old: "s.regions.Pin(tenant, e.Pin)", New: "_ = s.regions"}},
+		Tests: onHomes("TestOwned$/^SQLite$"),
+	},
+	{
+		Name:  "a move does not wait for transactions that are committing",
+		Edits: []Edit{{In: "home.owned", Old: "for share of h skip locked", New: ""}},
+		Tests: onHomes("TestDrain"),
+	},
+	{
+		Name:  "operations are left behind",
+		Edits: []Edit{{In: "home.(Mover).raise", Old: "return of.copy(ctx, m.pool(from.Region), t, from.Tenant)", New: "return nil"}},
+		Tests: onHomes("TestOwned$/^SQLite$"),
+	},
+	{
+		Name:  "the first page of the operations of a tenant goes along, and the rest does not",
+		Edits: []Edit{{In: "home.(table).copySpan", Old: "if err != nil || n == 0 {", New: "if err != nil || n == 0 || key != \"\" {"}},
+		Tests: onHomes("TestColumns"),
+	},
+	{
+		Name:  "a target becomes the owner before the operations are there",
+		Edits: []Edit{{In: "home.(Mover).run", Old: "if err == nil && m.Rows != nil {", New: "if err == nil {\nerr = m.pool(to).exec(ctx, 0, \"update once_home set owned = true where tenant = ?\", from.Tenant)\n}\nif err == nil && m.Rows != nil {"}},
+		Tests: onHomes("TestMoveKilled$/^SQLite$"),
+	},
+	{
+		Name:  "a region owns a tenant that has left",
+		Edits: []Edit{{In: "home.(Mover).drain", Old: "set owned = false, region = ?", New: "set region = ?"}},
+		Tests: onHomes("TestMoveKilled$/^SQLite$"),
+	},
+	{
+		Name:  "a move that was killed at its end is begun again from the region that the tenant has left",
+		Edits: []Edit{{In: "home.(Mover).prepare", Old: "where not once_home.owned and once_home.epoch", New: "where once_home.epoch"}, {In: "home.(Mover).Move", Old: "if from >= 0 && i != from && s.Moving != \"\" {", New: "if s.Moving != \"\" {\nreturn m.run(ctx, s, s.Moving, highest(list)+1)\n}\nif from > len(list) && i != from {"}},
+		Tests: onHomes("TestMoveKilled$/^SQLite$"),
+	},
+	{
+		Name:  "the doctor does not see a move that has not ended",
+		Edits: []Edit{{In: "doctor.askHomeMoves", Old: "err != nil || n == 0", New: "err != nil || n >= 0"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestHomeMoveIsKilled/SQLite"}},
+	},
+	{
+		Name:  "the ID of a message depends on the attempt",
+		Edits: []Edit{{In: "outbox.IDFor", Old: `"message:" +`, New: `"message:" + strconv.Itoa(op.Attempt.Number) +`}},
+		Tests: in("outbox", "TestIDFor"),
+	},
+	{
+		Name:  "net/http may send a forwarded request again",
+		Edits: []Edit{{In: "home.(*Config).send", Old: "onward.SendOnce(out, io.NopCloser(bytes.NewReader(body)))", New: "out.Body = io.NopCloser(bytes.NewReader(body))\nout.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }"}},
+		Tests: in("home", "TestForwardedOnce"),
+	},
+	{
+		Name:  "a request that was forwarded is forwarded again",
+		Edits: []Edit{{In: "home.Handler", Old: "case len(hops) > 0:", New: "case len(hops) > 1:"}},
+		Tests: in("home", "TestMapsDiffer"),
+	},
+	{
+		Name:  "half an answer is passed on",
+		Edits: []Edit{{In: "home.(*Config).send", Old: "case err != nil:\nreturn nil, nil, err\ncase int64", New: "case err != nil && len(answer) == 0:\nreturn nil, nil, err\ncase int64"}},
+		Tests: in("home", "TestForwardedOnce"),
+	},
+	{
+		Name:  "a client may repeat a request without a key that may have been executed",
+		Edits: []Edit{{In: "home.isRepeatable", Old: "case http.MethodPost, http.MethodPatch, http.MethodConnect:", New: "case http.MethodConnect:"}},
+		Tests: in("home", "TestForwardedOnce"),
+	},
+	{
+		Name:  "a pin that comes late takes the place of a later one",
+		Edits: []Edit{{In: "home.(*Map).Pin", Old: "p.Epoch <= m.pins[tenant].Epoch", New: "p.Epoch == m.pins[tenant].Epoch"}},
+		Tests: in("home", "TestPinsInAnyOrder"),
+	},
+	{
+		Name:  "a new region takes over tenants of all regions",
+		Edits: []Edit{{In: "home.(*Map).Home", Old: "h >= highest", New: "h%uint64(len(m.regions)) == 0 || h >= highest"}},
+		Tests: in("home", "TestNewRegion"),
+	},
+	{
+		Name:  "the tenants of principals with a slash are other ones",
+		Edits: []Edit{{In: "home.ends", Old: `" ", "/", "%2F"`, New: `" ", "/"`}},
+		Tests: in("home", "TestTenantOf"),
+	},
+}
+
+func onHomes(test string) []Killer {
+	return []Killer{{Module: "integration", Package: "home", Test: test}}
+}

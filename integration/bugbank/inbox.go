@@ -1,0 +1,217 @@
+package bugbank
+
+func inboxTest(test string) []Killer {
+	return []Killer{{Module: ".", Package: "inbox", Test: test}}
+}
+
+func inboxOn(test string) []Killer {
+	return []Killer{{Module: "integration", Package: "inbox", Test: test}}
+}
+
+// inboxMutants are bugs of an inbox.
+var inboxMutants = []Mutant{
+	{
+		Name:  "a message is acknowledged although its transaction has failed",
+		Edits: []Edit{{In: "inbox.(*Inbox).fail", Old: "it.result.Err = err", New: "it.result.Outcome = Applied"}},
+		Tests: inboxOn("TestEveryPointFails$/^SQLite$/^order_0_batch_1$"),
+	},
+	{
+		Name:  "an ID is forgotten earlier than a message may be delivered again",
+		Edits: []Edit{{In: "inbox.(*Config).checkRetain", Old: "d < c.Redelivery", New: "d < 0"}},
+		Tests: inboxTest("TestConfigIsChecked"),
+	},
+	{
+		Name:  "the ID of a dead letter is forgotten",
+		Edits: []Edit{{In: "inbox.sweep", Old: "and processed_at <= AGO(?) order by processed_at limit ?)`", New: "and coalesce(processed_at, received_at) <= AGO(?) order by processed_at limit ?)`"}},
+		Tests: inboxOn("TestRetention$/^SQLite$"),
+	},
+	{
+		Name:  "the retention of a source is that of all others",
+		Edits: []Edit{{In: "inbox.(*Config).retain", Old: "ok := c.RetainOf[source]; ok", New: "ok := c.RetainOf[source]; ok && d < c.Retain"}},
+		Tests: inboxOn("TestRetention$/^SQLite$"),
+	},
+	{
+		Name:  "a batch hides the failure of a message",
+		Edits: []Edit{{In: "inbox.(*Inbox).finish", Old: "case it.err != nil:", New: "case it.err != nil && it.drains:"}},
+		Tests: inboxOn("TestPoisonInBatch$/^SQLite$"),
+	},
+	{
+		Name:  "a later message of a key whose message has failed is applied",
+		Edits: []Edit{{In: "inbox.(*pass).apply", Old: "p.failed[s] = true", New: ""}},
+		Tests: inboxOn("TestPoisonInBatch$/^SQLite$"),
+	},
+	{
+		Name:  "the ID of a message that failed in a batch stays",
+		Edits: []Edit{{In: "inbox.(*pass).run", Old: "if it.err != nil {", New: "if it.err != nil && it.behind {"}},
+		Tests: inboxOn("TestPoisonInBatch$/^SQLite$"),
+	},
+	{
+		Name:  "bodies are not compared",
+		Edits: []Edit{{In: "inbox.sameBody", Old: "bytes.Equal(a, b)", New: "len(a) == len(b)"}},
+		Tests: inboxOn("TestOnce$/^SQLite$"),
+	},
+	{
+		Name:  "a parked message is not stored",
+		Edits: []Edit{{In: "inbox.(*pass).park", Old: "if err := p.r.Append(ctx, s); err != nil {", New: `if err := ctx.Err(); err != nil || s.SQL == "" {`}},
+		Tests: inboxOn("TestInOrder$/^SQLite$"),
+	},
+	{
+		Name:  "a first message that fails does not begin its key",
+		Edits: []Edit{{In: "inbox.(*Inbox).begin", Old: "in.cfg.beginsAt(at)", New: "in.cfg.beginsAt(at) && it.m.Seq == 1"}},
+		Tests: inboxOn("TestFirstMessageFails$/^SQLite$"),
+	},
+	{
+		Name:  "a malformed letter is redriven",
+		Edits: []Edit{{In: "inbox.(*Inbox).itemOf", Old: "case l.Class == classMalformed:", New: `case l.Class == "":`}},
+		Tests: inboxOn("TestMalformedIsNotRedriven$/^SQLite$"),
+	},
+	{
+		Name:  "the head of a key is overtaken after it has become a dead letter",
+		Edits: []Edit{{In: "inbox.(*Inbox).giveUpPosition", Old: "at.dead = true", New: "at.seq = it.m.Seq"}},
+		Tests: inboxOn("TestFailingHead$/^SQLite$"),
+	},
+	{
+		Name:  "a gap is stepped over",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "case p.in.cfg.beginsAt(at), seq == at.seq+1 &&", New: "case p.in.cfg.beginsAt(at), seq > at.seq &&"}},
+		Tests: inboxOn("TestInOrder$/^SQLite$"),
+	},
+	{
+		Name:  "a marker does not take the place of the message that was skipped",
+		Edits: []Edit{{In: "inbox.(*pass).apply", Old: "if it.ordered {\n\t\treturn p.move(ctx, at, it)", New: "if it.ordered && !it.isMarker() {\n\t\treturn p.move(ctx, at, it)"}},
+		Tests: inboxOn("TestInOrder$/^SQLite$"),
+	},
+	{
+		Name:  "a position is read without its lock",
+		Edits: []Edit{{In: "inbox.textsOf", Old: `stream + " FOR UPDATE"),`, New: `stream),`}},
+		Tests: inboxOn("TestSameMessageAtOnce$/^pgxstore$"),
+	},
+	{
+		Name:  "an ID that PostgreSQL has not inserted counts as new",
+		Edits: []Edit{{In: "inbox.(*Inbox).addIDs", Old: "added < int64(n)", New: "added < 0"}},
+		Tests: inboxOn("TestOnce$/^pgxstore$"),
+	},
+	{
+		Name:  "the letter of a message is resolved although its handler has failed",
+		Edits: []Edit{{In: "inbox.(*Inbox).applyLetter", Old: "if err := apply(); err != nil {", New: "if err := apply(); err != nil && it.ordered {"}},
+		Tests: inboxOn("TestRedriveFails$/^SQLite$"),
+	},
+	{
+		Name: "an attempt of a database that fails counts",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).blames", Old: "case once.CodeUnavailable, once.CodeConflict, once.CodeInFlight:", New: "case once.CodeInFlight:"},
+			{In: "inbox.(*Inbox).blames", Old: "case store.KindRetry, store.KindUnavailable, store.KindLost, store.KindBusy:", New: "case store.KindRetry:"},
+		},
+		Tests: inboxOn("TestDatabaseFaultsAreNoAttempts$/^SQLite$"),
+	},
+	{
+		Name:  "a result does not tell how long its transaction has waited",
+		Edits: []Edit{{In: "inbox.(*Inbox).HandleBatch", Old: "results[i].Wait = it.wait", New: ""}},
+		Tests: inboxOn("TestResultTellsTheWait"),
+	},
+	{
+		Name:  "the body of a message counts as that of another one",
+		Edits: []Edit{{In: "inbox.(*Inbox).tellSome", Old: "and b.event_id <> ? order", New: "and b.event_id >= ? order"}},
+		Tests: inboxOn("TestSameBody$/^SQLite$"),
+	},
+	{
+		Name:  "the body of a parked message is not noted",
+		Edits: []Edit{{In: "inbox.(*Inbox).applyParked", Old: "it.outcome = Applied", New: ""}},
+		Tests: inboxOn("TestSameBody$/^SQLite$"),
+	},
+	{
+		Name:  "an early message is refused when many are parked",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "return false, p.park(ctx, it, at)", New: "if seq-at.seq > 1000 {\nit.err = ErrTooFarAhead\nreturn false, nil\n}\nreturn false, p.park(ctx, it, at)"}},
+		Tests: consumerTest("TestKafkaGaps"),
+	},
+	{
+		Name:  "a handler that does not return is waited for",
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "case <-over.C:", New: "case <-(chan int)(nil):"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "a handler that returns because its time is over is no failure",
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout)", New: "false"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "a handler that hangs is called again beside itself",
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "in.hanging.since(&m); hangs {", New: "in.hanging.since(&m); hangs && since.IsZero() {"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "messages before one that hangs are not applied",
+		Edits: []Edit{{In: "inbox.(*Inbox).hung", Old: "in.handle(ctx, before, fn)", New: "in.fail(before, errUntried)"}},
+		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
+	},
+	{
+		Name:  "parked messages that become due wait for handlers that take long",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "return full || more && started > 0, err", New: "e.working.Wait()\nreturn full || more && started > 0, err"}},
+		Tests: inboxOn("TestParkedBesideSlow"),
+	},
+	{
+		Name:  "keys that take long keep their places",
+		Edits: []Edit{{In: "inbox.(*errands).give", Old: "<-place\nplace = e.slow\ndefault", New: "<-e.slow\ndefault"}},
+		Tests: inboxOn("TestParkedBesideSlow"),
+	},
+	{
+		Name: "letters of keys that take long hide those of others",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).look", Old: "except(taken)", New: "letter.Except{}"},
+			{In: "inbox.(*Inbox).look", Old: "left.UpTo = e.lastLetter", New: ""},
+		},
+		Tests: inboxOn("TestRedriveBesideSlow"),
+	},
+	{
+		Name:  "many letters that cannot be applied hide those behind them",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "left.UpTo = e.lastLetter", New: ""}},
+		Tests: inboxOn("TestRedriveBehindMany$/^SQLite$"),
+	},
+	{
+		Name:  "many keys that cannot be read hide those behind them",
+		Edits: []Edit{{In: "inbox.(*Inbox).look", Old: "e.lastKey = s\n", New: "e.lastKey = stream{}\n"}},
+		Tests: inboxOn("TestParkedBehindMany$/^SQLite$"),
+	},
+	{
+		Name:  "a key that cannot be read is tried at each look",
+		Edits: []Edit{{In: "inbox.(*errands).ended", Old: "time.Now().Add(pause(k.failures))", New: "time.Now()"}},
+		Tests: inboxOn("TestParkedBesideUnreadable"),
+	},
+	{
+		Name:  "a handler that ends its goroutine is waited for",
+		Edits: []Edit{{In: "inbox.(*Inbox).call", Old: "err := errGoexit", New: "var err error"}},
+		Tests: inboxOn("TestHandlerGoexit$/^SQLite$"),
+	},
+	{
+		Name:  "a key that a person has begin later is not audited",
+		Edits: []Edit{{In: "inbox.(*Inbox).StartAt", Old: `return in.audit(ctx, r, "inbox start-at", s, who, reason, detail)`, New: "_ = detail\nreturn nil"}},
+		Tests: inboxOn("TestStartInTheMiddle$/^SQLite$"),
+	},
+	{
+		Name:  "a key whose name has a mistake is skipped",
+		Edits: []Edit{{In: "inbox.(*skip).plan", Old: "case !p.Known:", New: "case !p.Known && p.Dead:"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestInboxCommands$/^SQLite$"}},
+	},
+	{
+		Name:  "the doctor does not tell of a dangerous consumer",
+		Edits: []Edit{{In: "nats.checkConsumers", Old: "findings = append(findings, list...)", New: "_ = list"}},
+		Tests: []Killer{{Module: "cmd/once/full", Package: "once", Test: "TestDoctorAsksConsumers"}},
+	},
+	{
+		Name:  "a message counts as applied although the answer to its COMMIT is lost",
+		Edits: []Edit{{In: "inbox.(*Inbox).handle", Old: "case err == nil:", New: "case err == nil || store.KindOf(err) == store.KindLost:"}},
+		Tests: inboxOn("TestEveryWriteIsCut$/^before_write,_order_0_batch_20$/^pgxstore$"),
+	},
+	{
+		Name: "parked messages stay in memory until the last of their key is applied",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).drain", Old: "for range drainAtOnce {", New: "var held []*item\ndefer func() { clear(held) }()\nfor range drainAtOnce {"},
+			{In: "inbox.(*Inbox).drain", Old: "in.tellOutcome(ctx, it)", New: "held = append(held, it)\nin.tellOutcome(ctx, it)"},
+		},
+		Tests: inboxOn("TestParkedMemory$/^SQLite$"),
+	},
+	{
+		Name:  "of the messages of a batch that are given up, only the first becomes a dead letter",
+		Edits: []Edit{{In: "inbox.(*Inbox).failedAll", Old: "if !f.dead {", New: "if !f.dead || i > 0 {"}},
+		Tests: inboxOn("TestPoisonStorm$/^order_0$/^SQLite$"),
+	},
+}

@@ -1,0 +1,68 @@
+package home
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oncelib/once/home"
+	"github.com/oncelib/once/integration/harness"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// TestColumns: a move takes along all columns of a table, also those that a later migration adds. Each row of a tenant is in the other region as it was.
+func TestColumns(t *testing.T) {
+	dbs := map[string]sqlplane.Database{}
+	for _, name := range []string{"eu", "us"} {
+		db, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, sets))
+		dbs[name] = db
+	}
+	m := home.Mover{Regions: dbs}
+	must(t, m.Move(t.Context(), "acme", "eu"))
+	columns := map[string][]string{}
+	for _, table := range []string{"once_operation", "once_saga_due"} {
+		var names, values []string
+		must(t, dbs["eu"].Pool().Query(t.Context(), store.Statement{SQL: "select name from pragma_table_info('" + table + "')"}, func(row sqlplane.Row) error {
+			var name string
+			err := row.Scan(&name)
+			names = append(names, name)
+			return err
+		}))
+		for i, name := range names {
+			values = append(values, map[string]string{"scope": "'saga/acme'", "key": "'k" + strings.Repeat("x", i%3) + "'"}[name])
+			if values[i] == "" {
+				values[i] = "1" + strings.Repeat("0", i%5)
+			}
+		}
+		columns[table] = names
+		for n := range 45 { // more than two pages
+			row := slices.Clone(values)
+			row[slices.Index(names, "key")] = "'k" + strings.Repeat("x", n) + "'"
+			harness.Exec(t, dbs["eu"], "insert into "+table+" ("+strings.Join(names, ", ")+") values ("+strings.Join(row, ", ")+")")
+		}
+	}
+	dump := func(region, table string) (rows []string) {
+		text := "select coalesce(quote(" + strings.Join(columns[table], "), '') || coalesce(quote(") + "), '') from " + table + " order by key"
+		must(t, dbs[region].Pool().Query(t.Context(), store.Statement{SQL: text}, func(row sqlplane.Row) error {
+			var line string
+			err := row.Scan(&line)
+			rows = append(rows, line)
+			return err
+		}))
+		return rows
+	}
+	before := map[string][]string{}
+	for table := range columns {
+		before[table] = dump("eu", table)
+	}
+	must(t, m.Move(t.Context(), "acme", "us"))
+	for table, rows := range before {
+		if got := dump("us", table); len(rows) != 45 || !slices.Equal(got, rows) {
+			t.Errorf("%s: %d rows were %q, and %d are %q", table, len(rows), rows[:1], len(got), got[:min(1, len(got))])
+		}
+		if left := dump("eu", table); len(left) > 0 {
+			t.Errorf("%s: %d rows were left behind", table, len(left))
+		}
+	}
+}
