@@ -25,6 +25,7 @@ type readBox interface {
 	TopicsUpTo(ctx context.Context, after string, most int) (list []outbox.Topic, next string, err error)
 	Blocked(ctx context.Context, topic, after string, limit, most int) (list []outbox.Entry, next string, err error)
 	Known(ctx context.Context, topic, key string) (bool, error)
+	Started(ctx context.Context) (int64, error)
 }
 
 // signedBox is an outbox whose changes are audited.
@@ -34,6 +35,7 @@ type signedBox interface {
 	Skip(ctx context.Context, id, reason string) error
 	Resend(ctx context.Context, id, reason string) error
 	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
+	Renumber(ctx context.Context, reason string) (int64, error)
 }
 
 // MessageFilter says which messages to list. The zero value means all that are not delivered.
@@ -165,6 +167,19 @@ func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.F
 		return outbox.Forgotten{}, err
 	}
 	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
+}
+
+// Renumber moves the numbers of all keys forward, after the database was restored from a backup. See [outbox.Box.Renumber].
+func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
+	if err := by.check(); err != nil {
+		return 0, err
+	}
+	return o.by(by).Renumber(ctx, by.String()) //nolint:wrapcheck // likewise
+}
+
+// Started returns the number after which Renumber has last had all keys go on; 0 if there was none.
+func (o *Outbox) Started(ctx context.Context) (after int64, err error) {
+	return o.box.Started(ctx) //nolint:wrapcheck // likewise
 }
 
 // String is a reason with the name of its author, for lists that have one column for both.
