@@ -57,7 +57,7 @@ func newProvider(t *testing.T) *provider {
 var policies = map[string]lease.CallPolicy{
 	"open":  {DedupedFor: time.Hour},
 	"late":  {DedupedFor: time.Nanosecond}, // the provider has forgotten the key, or may have
-	"whole": {DedupedFor: time.Hour}, // begins after the backup
+	"whole": {DedupedFor: time.Hour},       // begins after the backup
 }
 
 var errAnswerLost = errors.New("the answer is lost")
