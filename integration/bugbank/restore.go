@@ -53,7 +53,7 @@ var restoreMutants = []Mutant{
 	},
 	{
 		Name:  "the doctor does not see calls under way",
-		Edits: []Edit{{In: "doctor.askCalls", Old: `calling+" and not (`, New: `"not "+calling+" and not (`}},
+		Edits: []Edit{{In: "doctor.askCalls", Old: `calling+" and not ("+ofSagas+")"`, New: `"not "+calling+" and not ("+ofSagas+")"`}},
 		Tests: restored("TestRestoredCalls"),
 	},
 	{
