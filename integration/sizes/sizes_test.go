@@ -33,9 +33,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var update = flag.Bool("update", false, "write what was measured into docs/sizes.md")
 
+const page = "../../docs/sizes.md"
+
+// How many rows are written: by statements, and by operations, of which each commits.
 const (
-	page = "../../docs/sizes.md"
-	rows = 600
+	many = 600
+	few  = 200
 )
 
 // body is an answer or a payload of 200 bytes that does not compress.
@@ -50,13 +53,14 @@ func body(i int) []byte {
 // work writes rows of a capability. It is measured in a database of its own.
 type work struct {
 	name  string // as docs/sizes.md has it
+	rows  int
 	write func(ctx context.Context, s *sqlstore.Store) error
 }
 
 var works = []work{
-	{"a key, with an answer of 200 bytes", func(ctx context.Context, s *sqlstore.Store) error {
+	{"a key, with an answer of 200 bytes", few, func(ctx context.Context, s *sqlstore.Store) error {
 		engine := once.New(s, once.Config{Observer: once.Discard})
-		return each(func(i int) error {
+		return each(few, func(i int) error {
 			_, err := once.Do(ctx, engine, once.Operation{Scope: "acme POST /orders", Key: once.NewKey(), Fingerprint: once.FingerprintOf(body(i))}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 				_, err := s.On(tx).Exec(ctx, harness.Text(s, "select 1"))
 				return string(body(i)), err
@@ -64,9 +68,9 @@ var works = []work{
 			return err
 		})
 	}},
-	{"a message of 200 bytes that waits, with a key of its own", func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, true) }},
-	{"a message of 200 bytes that waits, without a key", func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, false) }},
-	{"a message of 200 bytes that was delivered and is kept", func(ctx context.Context, s *sqlstore.Store) error {
+	{"a message of 200 bytes that waits, with a key of its own", many, func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, true) }},
+	{"a message of 200 bytes that waits, without a key", many, func(ctx context.Context, s *sqlstore.Store) error { return add(ctx, s, false) }},
+	{"a message of 200 bytes that was delivered and is kept", many, func(ctx context.Context, s *sqlstore.Store) error {
 		if err := add(ctx, s, false); err != nil {
 			return err
 		}
@@ -77,25 +81,25 @@ var works = []work{
 		}
 		return err
 	}},
-	{"an ID of an inbox (`Once`)", func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.AnyOrder) }},
-	{"a key of an inbox (`InOrder`)", func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.InOrder) }},
-	{"an attempt of a webhook, with 100 bytes of its answer", func(ctx context.Context, s *sqlstore.Store) error {
-		return each(func(i int) error {
+	{"an ID of an inbox (`Once`)", many, func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.AnyOrder) }},
+	{"a key of an inbox (`InOrder`)", many, func(ctx context.Context, s *sqlstore.Store) error { return receive(ctx, s, inbox.InOrder) }},
+	{"an attempt of a webhook, with 100 bytes of its answer", few, func(ctx context.Context, s *sqlstore.Store) error {
+		return each(few, func(i int) error {
 			_, err := s.Pool().Exec(ctx, harness.Text(s, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host) values (?, ?, NOW, 1200, 200, '', 100, ?, false, '', 'hooks.example.com')",
 				int64(i%20), int64(i), body(i)[:100]))
 			return err
 		})
 	}},
-	{"leased work with one call, done", func(ctx context.Context, s *sqlstore.Store) error {
+	{"leased work with one call, done", few, func(ctx context.Context, s *sqlstore.Store) error {
 		jobs := once.New(lease.New(s, lease.Config{}), once.Config{Observer: once.Discard})
-		return each(func(i int) error {
+		return each(few, func(i int) error {
 			_, err := once.Do(ctx, jobs, once.Operation{Scope: "acme POST /refunds", Key: once.NewKey()}, func(ctx context.Context, run *lease.Run) (string, error) {
 				return lease.Call(ctx, run, "charge", func(context.Context, string) (string, error) { return string(body(i)), nil }, lease.CallPolicy{SafeToRepeat: true})
 			})
 			return err
 		})
 	}},
-	{"a saga of two steps that waits behind the first one", func(ctx context.Context, s *sqlstore.Store) error {
+	{"a saga of two steps that waits behind the first one", few, func(ctx context.Context, s *sqlstore.Store) error {
 		first := saga.Tx("reserve", func(ctx context.Context, tx *sql.Tx, i int) (string, error) { return string(body(i)), nil })
 		second := saga.Tx("ship", func(context.Context, *sql.Tx, int) (string, error) { return "", saga.Again(time.Hour) })
 		order := saga.New("order", func(ctx saga.Context, i int) (string, error) {
@@ -105,7 +109,7 @@ var works = []work{
 			return second.Do(ctx, i)
 		}, first, second)
 		runner := saga.NewRunner(s, saga.Config{Observer: saga.Observers()}, order)
-		return each(func(i int) error {
+		return each(few, func(i int) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			done := make(chan error, 1)
@@ -127,8 +131,8 @@ var works = []work{
 			}
 		})
 	}},
-	{"a receipt with an answer of 200 bytes", func(ctx context.Context, s *sqlstore.Store) error {
-		return each(func(i int) error {
+	{"a receipt with an answer of 200 bytes", few, func(ctx context.Context, s *sqlstore.Store) error {
+		return each(few, func(i int) error {
 			_, err := s.Pool().Exec(ctx, harness.Text(s, "insert into once_receipt (operation, fingerprint, status, body) values (?, ?, 201, ?)", once.NewKey(), strings.Repeat("f", 64), body(i)))
 			return err
 		})
@@ -139,8 +143,8 @@ var emptied = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "truncate once_outbox", sqlplane.MySQL: "truncate once_outbox", sqlplane.SQLite: "delete from once_outbox",
 }
 
-func each(do func(i int) error) error {
-	for i := range rows {
+func each(n int, do func(i int) error) error {
+	for i := range n {
 		if err := do(i); err != nil {
 			return err
 		}
@@ -151,7 +155,7 @@ func each(do func(i int) error) error {
 func add(ctx context.Context, s *sqlstore.Store, keyed bool) error {
 	engine, box := once.New(s, once.Config{Observer: once.Discard}), outbox.New(s, outbox.Config{Source: "/orders"})
 	var list []message.Message
-	_ = each(func(i int) error {
+	_ = each(many, func(i int) error {
 		m := message.Message{Topic: "orders", Type: "order.placed", Payload: body(i)}
 		if keyed {
 			m.Key = "acct_" + strconv.Itoa(100_000+i)
@@ -166,7 +170,7 @@ func add(ctx context.Context, s *sqlstore.Store, keyed bool) error {
 func receive(ctx context.Context, s *sqlstore.Store, order inbox.Order) error {
 	in := inbox.New(once.New(s, once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Order: order, Observer: inbox.Observers()})
 	var list []message.Message
-	_ = each(func(i int) error {
+	_ = each(many, func(i int) error {
 		list = append(list, message.Message{ID: once.NewKey(), Source: "/orders", Topic: "orders", Type: "order.placed", Key: "acct_" + strconv.Itoa(100_000+i), Seq: 1, Payload: body(i)})
 		return nil
 	})
@@ -229,7 +233,7 @@ func TestSizes(t *testing.T) {
 				}
 				after, err := used(t.Context(), s)
 				harness.Must(t, err)
-				measured := float64(after-before) / rows
+				measured := float64(after-before) / float64(w.rows)
 				if *update {
 					text = written(t, text, w.name, kind, measured)
 					continue
