@@ -108,6 +108,7 @@ func All() []Mutant {
 		mariadbMutants,
 		mysqlMutants,
 		doctorMutants,
+		restoreMutants,
 		standbys,
 		boundMutants,
 		changeMutants,
