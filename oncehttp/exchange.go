@@ -66,7 +66,10 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		}
 		if p.Key == nil {
 			var err error
-			if x.key, err = p.headerKey(r); err != nil {
+			if x.key, err = p.headerKey(r); err == nil && x.key != "" {
+				err = p.KeyFormat.check(x.key)
+			}
+			if err != nil {
 				return malformed(err)
 			}
 			if x.key == "" && p.FormField == "" && !p.Optional {
@@ -96,12 +99,15 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if x.keyed {
-		x.key, err = p.bodyKey(r, &x.body, x.key)
+		inHeader := x.key
+		if x.key, err = p.bodyKey(r, &x.body, x.key); err == nil && x.key != inHeader {
+			err = p.KeyFormat.check(x.key)
+		}
 	}
 	if err != nil {
 		return malformed(err)
 	}
-	op = described(r)
+	op = p.described(r)
 	op.Isolation, op.Timeouts = p.Isolation, p.Timeouts
 	switch {
 	case x.key != "":
@@ -161,7 +167,7 @@ func (x *Exchange) admit() (refused *Problem) {
 // nothing else is done.
 func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
-	return described(x.r)
+	return x.plan.described(x.r)
 }
 
 // comparesBody reports whether the body matters: there is a key, or it may be in there.
