@@ -244,12 +244,12 @@ func TestLeasedWorkUnderAnotherCompare(t *testing.T) {
 // TestMismatchSaysWhatIsCompared to the client whose request differs.
 func TestMismatchSaysWhatIsCompared(t *testing.T) {
 	for want, c := range map[string]oncehttp.Compare{
-		"Method, route, path, query, content type and body are compared, and no other header.":                                                       {},
-		"Method, route, path, the query parameters to, the headers X-A, X-B, content type and body are compared":                                     {Query: []string{"to"}, Headers: []string{"X-A", "X-B"}},
-		"Method, route, path, query, content type and body (of JSON only /a, /b) are compared":                                                       {JSON: []string{"/a", "/b"}},
-		"Method, route, path, query, content type and body (of a form only a) are compared":                                                          {Form: []string{"a"}},
-		"Method, route, path, query, content type and body (of JSON only /a, of a form only a) are compared":                                         {JSON: []string{"/a"}, Form: []string{"a"}},
-		"Method, route, path, query, content type and body (of JSON all but /at) are compared": {JSONExcept: []string{"/at"}},
+		"Method, route, path, query, content type and body are compared, and no other header.":                   {},
+		"Method, route, path, the query parameters to, the headers X-A, X-B, content type and body are compared": {Query: []string{"to"}, Headers: []string{"X-A", "X-B"}},
+		"Method, route, path, query, content type and body (of JSON only /a, /b) are compared":                   {JSON: []string{"/a", "/b"}},
+		"Method, route, path, query, content type and body (of a form only a) are compared":                      {Form: []string{"a"}},
+		"Method, route, path, query, content type and body (of JSON only /a, of a form only a) are compared":     {JSON: []string{"/a"}, Form: []string{"a"}},
+		"Method, route, path, query, content type and body (of JSON all but /at) are compared":                   {JSONExcept: []string{"/at"}},
 	} {
 		s := start(t, setup{Config: oncehttp.Config{Compare: c}}, create)
 		s.post("k", "1")

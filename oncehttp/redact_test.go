@@ -34,18 +34,18 @@ func TestRedact(t *testing.T) {
 		body, replay string // "": not stored
 		said         string
 	}{
-		"a member":       {[]string{"/card/token"}, 201, `{ "id": 7, "card": {"token":"` + secret + `", "last4" : "4242"} }`, `{ "id": 7, "card": {"token":null, "last4" : "4242"} }`, `"/card/token"`},
-		"an object":      {[]string{"/card"}, 201, `{"card":{"token":"` + secret + `"}}`, `{"card":null}`, `"/card"`},
-		"two, nested":    {[]string{"/card/token", "/card"}, 201, `{"card":{"token":"` + secret + `"},"a":[1,2]}`, `{"card":null,"a":[1,2]}`, `"/card/token", "/card"`},
-		"an element":     {[]string{"/keys/1"}, 201, `{"keys":[1,"` + secret + `",3]}`, `{"keys":[1,null,3]}`, `"/keys/1"`},
-		"twice":          {[]string{"/a"}, 201, `{"a":"` + secret + `","a":"` + secret + `"}`, `{"a":null,"a":null}`, `"/a"`},
-		"escaped":        {[]string{"/a~1b/ü,\""}, 201, `{"a/b":{"\u00fc,\"":"` + secret + `"}}`, `{"a/b":{"\u00fc,\"":null}}`, `"/a~1b/%C3%BC,%22"`},
-		"not there":      {[]string{"/card"}, 201, `{"id":7}`, `{"id":7}`, ""},
-		"an error":       {[]string{"/card"}, 422, `{"card":"` + secret + `"}`, `{"card":null}`, `"/card"`},
-		"not JSON":       {[]string{"/card"}, 201, `<card>` + secret + `</card>`, "", ""},
-		"half of JSON":   {[]string{"/card"}, 201, `{"card":"` + secret + `"`, "", ""},
-		"JSON and JSON":  {[]string{"/card"}, 201, `{"id":1}{"card":"` + secret + `"}`, "", ""},
-		"an empty body":  {[]string{"/card"}, 201, ``, ``, ""},
+		"a member":        {[]string{"/card/token"}, 201, `{ "id": 7, "card": {"token":"` + secret + `", "last4" : "4242"} }`, `{ "id": 7, "card": {"token":null, "last4" : "4242"} }`, `"/card/token"`},
+		"an object":       {[]string{"/card"}, 201, `{"card":{"token":"` + secret + `"}}`, `{"card":null}`, `"/card"`},
+		"two, nested":     {[]string{"/card/token", "/card"}, 201, `{"card":{"token":"` + secret + `"},"a":[1,2]}`, `{"card":null,"a":[1,2]}`, `"/card/token", "/card"`},
+		"an element":      {[]string{"/keys/1"}, 201, `{"keys":[1,"` + secret + `",3]}`, `{"keys":[1,null,3]}`, `"/keys/1"`},
+		"twice":           {[]string{"/a"}, 201, `{"a":"` + secret + `","a":"` + secret + `"}`, `{"a":null,"a":null}`, `"/a"`},
+		"escaped":         {[]string{"/a~1b/ü,\""}, 201, `{"a/b":{"\u00fc,\"":"` + secret + `"}}`, `{"a/b":{"\u00fc,\"":null}}`, `"/a~1b/%C3%BC,%22"`},
+		"not there":       {[]string{"/card"}, 201, `{"id":7}`, `{"id":7}`, ""},
+		"an error":        {[]string{"/card"}, 422, `{"card":"` + secret + `"}`, `{"card":null}`, `"/card"`},
+		"not JSON":        {[]string{"/card"}, 201, `<card>` + secret + `</card>`, "", ""},
+		"half of JSON":    {[]string{"/card"}, 201, `{"card":"` + secret + `"`, "", ""},
+		"JSON and JSON":   {[]string{"/card"}, 201, `{"id":1}{"card":"` + secret + `"}`, "", ""},
+		"an empty body":   {[]string{"/card"}, 201, ``, ``, ""},
 		"nothing to hide": {nil, 201, `<card>` + secret + `</card>`, `<card>` + secret + `</card>`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
