@@ -63,6 +63,11 @@ var routeMutants = []Mutant{
 		Tests: in("oncehttp", "TestKeyFormatInForms"),
 	},
 	{
+		Name:  "a gateway takes any key",
+		Edits: []Edit{{In: "(*Route).protected", Old: "KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},", New: ""}},
+		Tests: in("gateway", "TestUUIDKeys"),
+	},
+	{
 		Name:  "an answer that cannot be redacted is stored",
 		Edits: []Edit{{In: "(*plan).redacted", Old: "return res, false", New: "return res, true"}},
 		Tests: in("oncehttp", "TestRedact"),
