@@ -2,6 +2,7 @@ package oncehttp_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -207,6 +208,33 @@ func TestAnotherCompare(t *testing.T) {
 		if got := send(c, strings.Replace(body, `"a"`, `"b"`, 1)); got != 422 {
 			t.Errorf("%+v: %d", c, got)
 		}
+	}
+}
+
+// TestFingerprintsOfRulesStay: they are stored, and one rule must give a request the same one in every version.
+func TestFingerprintsOfRulesStay(t *testing.T) {
+	for want, c := range map[string]struct {
+		compare           oncehttp.Compare
+		contentType, body string
+	}{
+		"0240bc29ac3efc0b60d68f215e6ad11997417fcd02539a25c3932ccd77517c2e69": {oncehttp.Compare{JSON: []string{"/b", "/a"}, Headers: []string{"x-a"}}, "application/json", `{"a": {"y":1,"x":"\u0061"}}`},
+		"024c6f13aa7e12751d842a8e3f62543c09e7a0dccd06804fac4dad3bf9a7dd5b10": {oncehttp.Compare{JSON: []string{"/b"}, Query: []string{"q"}}, "text/plain", "b"},
+		"02f91aca6e4c8513b68e9d1ffc7f16ddc29c7c148962ce86d3e054b7bc81f8e1b1": {oncehttp.Compare{JSONExcept: []string{"/at"}}, "application/json", `{"at":1}`},
+		"0258ce43c5d3c3a746284b488aa63751c0070e7ad4cb76d9aaf2091513519aa873": {oncehttp.Compare{Form: []string{"a"}}, urlencoded, "a=1&b=2"},
+	} {
+		route := oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Compare: c.compare})
+		r := httptest.NewRequest("POST", "/refunds?q=1", strings.NewReader(c.body))
+		r.Header.Set("Idempotency-Key", "k")
+		r.Header.Set("Content-Type", c.contentType)
+		r.Header.Set("X-A", "1")
+		x, ok := route.Read(httptest.NewRecorder(), r)
+		if !ok {
+			t.Fatal("the request was refused")
+		}
+		if got := hex.EncodeToString(x.Operation.Fingerprint[:]); got != want {
+			t.Errorf("%+v: %s, it was %s", c.compare, got, want)
+		}
+		_ = x.Close()
 	}
 }
 
