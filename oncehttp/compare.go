@@ -143,7 +143,7 @@ func (l *lists) add(texts ...string) {
 	}
 }
 
-func (l lists) fingerprint() once.Fingerprint { return once.FingerprintOf(l...) }
+func (l *lists) fingerprint() once.Fingerprint { return once.FingerprintOf(*l...) }
 
 // fingerprint hashes what the rule chooses of a request.
 func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error) {
@@ -192,7 +192,8 @@ func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint,
 	if pieces == nil {
 		pieces = [][]byte{body}
 	}
-	return append(parts, pieces...).fingerprint(), nil
+	parts = append(parts, pieces...)
+	return parts.fingerprint(), nil
 }
 
 // ofBody returns what is compared of the body, nil if that is all of it.

@@ -184,7 +184,7 @@ func TestAnotherCompare(t *testing.T) {
 	store := memstore.New()
 	engine := once.New(store, once.Config{Observer: once.Discard})
 	send := func(c oncehttp.Compare, body string) int {
-		r := httptest.NewRequest("POST", "/refunds", strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", "k")
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
@@ -223,7 +223,7 @@ func TestFingerprintsOfRulesStay(t *testing.T) {
 		"0258ce43c5d3c3a746284b488aa63751c0070e7ad4cb76d9aaf2091513519aa873": {oncehttp.Compare{Form: []string{"a"}}, urlencoded, "a=1&b=2"},
 	} {
 		route := oncehttp.NewRoute(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Compare: c.compare})
-		r := httptest.NewRequest("POST", "/refunds?q=1", strings.NewReader(c.body))
+		r := httptest.NewRequest(http.MethodPost, "/refunds?q=1", strings.NewReader(c.body))
 		r.Header.Set("Idempotency-Key", "k")
 		r.Header.Set("Content-Type", c.contentType)
 		r.Header.Set("X-A", "1")
@@ -251,7 +251,7 @@ func TestLeasedWorkUnderAnotherCompare(t *testing.T) {
 				oncehttp.Fail(w, r, errors.New("the process is about to end")) // behind a phase
 			}
 		})
-		r := httptest.NewRequest("POST", "/refunds", strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(body))
 		r.Header.Set("Idempotency-Key", "k")
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()

@@ -66,10 +66,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		}
 		if p.Key == nil {
 			var err error
-			if x.key, err = p.headerKey(r); err == nil && x.key != "" {
-				err = p.KeyFormat.check(x.key)
-			}
-			if err != nil {
+			if x.key, err = p.headerKey(r); err != nil {
 				return malformed(err)
 			}
 			if x.key == "" && p.FormField == "" && !p.Optional {
@@ -99,10 +96,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return op, prob
 	}
 	if x.keyed {
-		inHeader := x.key
-		if x.key, err = p.bodyKey(r, &x.body, x.key); err == nil && x.key != inHeader {
-			err = p.KeyFormat.check(x.key)
-		}
+		x.key, err = p.bodyKey(r, &x.body, x.key)
 	}
 	if err != nil {
 		return malformed(err)

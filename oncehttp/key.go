@@ -47,6 +47,8 @@ func (f *KeyFormat) invalid() string {
 func (f *KeyFormat) check(key string) error {
 	refuse := func(detail string) error { return &wire.KeyError{Detail: detail, MayBeUsed: true} } // before the form was asked for
 	switch {
+	case key == "": // there is none
+		return nil
 	case f.UUID && !isUUID(key):
 		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
 	case f.UUID && strings.Count(key, key[:1]) == 32:
@@ -108,7 +110,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 	if unusable != nil {
 		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
-	return key, nil
+	return key, p.KeyFormat.check(key)
 }
 
 // lineKey returns the key in the lines of one header.
@@ -148,7 +150,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 		case key == "":
 			return "", nil // there is none
 		}
-		return wire.OpaqueKey(key)
+		return p.checkedKey(key)
 	}
 	if p.FormField == "" {
 		return key, nil
@@ -160,7 +162,16 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 	if len(values) > 1 || key != "" && key != values[0] {
 		return "", errTwoKeys
 	}
-	return wire.OpaqueKey(values[0])
+	return p.checkedKey(values[0])
+}
+
+// checkedKey returns a key that has no syntax around it, if it can be used and has the form that the route asks for.
+func (p *plan) checkedKey(key string) (string, error) {
+	key, err := wire.OpaqueKey(key)
+	if err == nil {
+		err = p.KeyFormat.check(key)
+	}
+	return key, err
 }
 
 // parseKey reads the value of a key header.

@@ -14,7 +14,7 @@ func TestKeyFormat(t *testing.T) {
 	const uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324"
 	own := func(key string) error {
 		if !strings.HasPrefix(key, "ord_") {
-			return errors.New("Send the id of the order, such as ord_1.")
+			return errors.New("the key is the id of the order, such as ord_1")
 		}
 		return nil
 	}
@@ -32,7 +32,7 @@ func TestKeyFormat(t *testing.T) {
 		"UUIDs that stand for none": {oncehttp.KeyFormat{UUID: true}, nil, []string{"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"}, "stands for none"},
 		"at least":                  {oncehttp.KeyFormat{MinLength: 4}, []string{"abcd", `"abcd"`}, []string{"abc", `"abc"`, " abc "}, "at least 4 are needed"},
 		"at most":                   {oncehttp.KeyFormat{MaxLength: 4}, []string{"abcd", `"abcd"`, `"ab\"d"`}, []string{"abcde"}, "at most 4 are allowed"},
-		"own":                       {oncehttp.KeyFormat{Check: own}, []string{"ord_1"}, []string{"1"}, "such as ord_1."},
+		"own":                       {oncehttp.KeyFormat{Check: own}, []string{"ord_1"}, []string{"1"}, "such as ord_1"},
 		"own and short":             {oncehttp.KeyFormat{Check: own, MinLength: 5}, []string{"ord_1"}, []string{"ord_"}, "at least 5"},
 	} {
 		t.Run(name, func(t *testing.T) {

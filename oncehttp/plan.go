@@ -141,10 +141,8 @@ func invalid(cfg *Config) string {
 	case cfg.Isolation > store.Serializable:
 		return fmt.Sprintf("there is no Isolation %d.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise.", cfg.Isolation)
 	}
-	for _, wrong := range []string{cfg.Compare.invalid(p), invalidPointers("Redact", cfg.Redact), cfg.KeyFormat.invalid()} {
-		if wrong != "" {
-			return wrong
-		}
+	if wrong := cmp.Or(cfg.Compare.invalid(p), invalidPointers("Redact", cfg.Redact), cfg.KeyFormat.invalid()); wrong != "" {
+		return wrong
 	}
 	for _, m := range p.Methods {
 		switch m {

@@ -59,7 +59,7 @@ var routeMutants = []Mutant{
 	},
 	{
 		Name:  "a key in a form need not have the form",
-		Edits: []Edit{{In: "(*Exchange).operation", Old: "err == nil && x.key != inHeader", New: "err == nil && x.key == inHeader && x.key != \"\""}},
+		Edits: []Edit{{In: "(*plan).checkedKey", Old: "err == nil", New: "err != nil"}},
 		Tests: in("oncehttp", "TestKeyFormatInForms"),
 	},
 	{
