@@ -104,6 +104,7 @@ func All() []Mutant {
 		firstAttemptMutants,
 		answerMutants,
 		presetMutants,
+		routeMutants,
 		joins,
 		mariadbMutants,
 		mysqlMutants,
