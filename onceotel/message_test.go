@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -210,5 +211,54 @@ func TestErrorTypeOfADelivery(t *testing.T) {
 		if got := text(send.Attributes, "error.type"); got != want || (send.Status.Code == codes.Error) != (want != "") || text(send.Attributes, "messaging.system") != "rabbitmq" {
 			t.Errorf("%v: error.type %q, want %q: %v", errs, got, want, send.Attributes)
 		}
+	}
+}
+
+// spanOf is the context that a handler and a publisher have got.
+type spanOf struct{ publisher, handler chan trace.SpanContext }
+
+// TestSpansOfMessagesReachHandlerAndPublisher: both get the context of their span, and the span of a publisher that panics ends, with an error.
+func TestSpansOfMessagesReachHandlerAndPublisher(t *testing.T) {
+	t.Parallel()
+	tel, s := newTelemetry(t, onceotel.Config{}), database(t)
+	got := spanOf{make(chan trace.SpanContext, 10), make(chan trace.SpanContext, 10)}
+	engine := once.New(s, once.Config{Observer: once.Discard})
+	box, in := outbox.New(s, outbox.Config{}), inbox.New(engine, inbox.Config{Consumer: "billing", Tracer: tel})
+	panics := true
+	relay := box.Relay(outbox.PublisherFunc(func(ctx context.Context, list []message.Message) []error {
+		if panics {
+			panics = false
+			panic("the first one")
+		}
+		got.publisher <- trace.SpanContextFromContext(ctx)
+		_, err := in.Handle(ctx, message.Message{ID: list[0].ID, Topic: list[0].Topic, Type: list[0].Type}, func(ctx context.Context, _ *sql.Tx, _ message.Message) error {
+			got.handler <- trace.SpanContextFromContext(ctx)
+			return nil
+		})
+		return []error{err}
+	}), outbox.RelayConfig{Tracer: tel, Observer: outbox.Observers(), Policy: &retry.Policy{Base: time.Millisecond}})
+	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
+		return "", box.Add(ctx, tx, message.Message{Topic: "refunds", Type: "refund.succeeded"})
+	})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	publisher, handler := <-got.publisher, <-got.handler
+	stop()
+	must(t, <-ended)
+	var failed, sent, processed int
+	for _, s := range tel.take() {
+		switch {
+		case s.Name == "send refunds" && s.Status.Code == codes.Error:
+			failed++
+		case s.Name == "send refunds" && s.SpanContext.SpanID() == publisher.SpanID():
+			sent++
+		case s.Name == "process refunds" && s.SpanContext.SpanID() == handler.SpanID():
+			processed++
+		}
+	}
+	if failed != 1 || sent != 1 || processed != 1 {
+		t.Errorf("%d failed, %d sent, %d processed", failed, sent, processed)
 	}
 }

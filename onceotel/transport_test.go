@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -322,5 +323,17 @@ func TestMethods(t *testing.T) {
 				t.Errorf("%q: %s has the method %q, and %q in the original", method, name, known, original)
 			}
 		}
+	}
+}
+
+// TestOneThatCountsAndTracesCountsOnce: a Telemetry of this package is the metrics and the tracer.
+func TestOneThatCountsAndTracesCountsOnce(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t, onceotel.Config{})
+	both := wiring.Telemetry{Metrics: tel.Telemetry, Tracer: tel.Telemetry, Logger: slog.New(slog.DiscardHandler)}
+	_, err := once.Do(t.Context(), once.New(memstore.New(), both.Engine(once.Config{})), refund, pay)
+	must(t, err)
+	if n := tel.numbers()["once.operations{decision=new_execution,effect=applied,operation="+refund.Name+"}"]; n != 1 {
+		t.Errorf("%v operations in %v", n, tel.numbers())
 	}
 }

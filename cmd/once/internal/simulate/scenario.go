@@ -60,7 +60,7 @@ func Presets() []Scenario {
 			Story: "A service that can do 1,000 requests a second gets 700, and nothing is wrong with it. One attempt in a hundred " +
 				"fails, as on any day: a connection is reset, or a process starts anew.",
 			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
-			Length: 120 * sec, From: 30 * sec, To: 90 * sec, Fails: 0.01,
+			Length: 60 * sec, From: 10 * sec, To: 50 * sec, Fails: 0.01,
 		},
 		{
 			Name: "herd", Title: "The thundering herd after a dip",
