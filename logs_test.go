@@ -17,6 +17,7 @@ import (
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/saga"
 )
 
@@ -46,6 +47,11 @@ func TestLogAttributesAreThoseOfTheTable(t *testing.T) {
 		"inbox": func(l *slog.Logger) {
 			for _, e := range []inbox.EventType{inbox.EventApplied, inbox.EventFailed, inbox.EventDeadLettered, inbox.EventGap, inbox.EventDatabase, inbox.EventSameBody} {
 				inbox.Log(l).Observe(t.Context(), filled(inbox.Event{Type: e}))
+			}
+		},
+		"retry": func(l *slog.Logger) {
+			for _, e := range []retry.EventType{retry.EventFailed, retry.EventEnded} {
+				retry.Log(l)(t.Context(), filled(retry.Event{Type: e}))
 			}
 		},
 		"saga": func(l *slog.Logger) {

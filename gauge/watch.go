@@ -38,7 +38,9 @@ const rounds = 3
 // Watch asks sources in the background and keeps what they have answered last.
 type Watch struct {
 	cfg     Config
+	mu      sync.Mutex // of sources and running
 	sources []*watched
+	running bool
 	labels  map[string]*label.Set // by the name of the label
 }
 
@@ -66,21 +68,42 @@ func NewWatch(cfg Config, sources ...Source) *Watch {
 			w.labels[in.Label] = new(label.Set)
 		}
 	}
+	w.Add(sources...)
+	return w
+}
+
+// Add adds sources, before [Watch.Run]. So a watch can be made first: metrics are given the watch, an engine the metrics, and the watch
+// the engine.
+func (w *Watch) Add(sources ...Source) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running {
+		panic("gauge: Watch.Add: the watch runs already. Try: Add before Run")
+	}
 	now := time.Now()
 	for i, s := range sources {
 		if s == nil {
-			panic("gauge: NewWatch: source " + strconv.Itoa(i+1) + " is nil")
+			panic("gauge: Watch: source " + strconv.Itoa(i+1) + " is nil")
 		}
 		w.sources = append(w.sources, &watched{Source: s, since: now})
 	}
-	return w
+}
+
+// all returns the sources.
+func (w *Watch) all() []*watched {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sources
 }
 
 // Run asks the sources until ctx ends, each in a goroutine of its own: one that does not answer delays no
 // other. It returns when all have returned, and the error is that of ctx.
 func (w *Watch) Run(ctx context.Context) error {
+	w.mu.Lock()
+	w.running = true
+	w.mu.Unlock()
 	var all sync.WaitGroup
-	for _, s := range w.sources {
+	for _, s := range w.all() {
 		all.Go(func() { w.watch(ctx, s) })
 	}
 	<-ctx.Done()
@@ -163,7 +186,7 @@ func (w *Watch) Values() []Value {
 		}
 		found[at] = v.Number
 	}
-	for _, s := range w.sources {
+	for _, s := range w.all() {
 		values, age := s.last(now, rounds*w.cfg.Every)
 		for _, v := range values {
 			add(v)

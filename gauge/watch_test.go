@@ -187,3 +187,30 @@ func TestInstrumentsOfGauges(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchTakesSourcesUntilItRuns: what is added before is asked, and later it is too late, which is said.
+func TestWatchTakesSourcesUntilItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := gauge.NewWatch(gauge.Config{})
+		asked := false
+		source := gauge.Func(func(context.Context) ([]gauge.Value, error) { asked = true; return nil, nil })
+		w.Add(source)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		synctest.Wait()
+		func() {
+			defer func() {
+				if p, _ := recover().(string); !strings.Contains(p, "Try: Add before Run") {
+					t.Errorf("a source that is added later: %q", p)
+				}
+			}()
+			w.Add(source)
+		}()
+		cancel()
+		<-ended
+		if !asked {
+			t.Error("a source was not asked")
+		}
+	})
+}

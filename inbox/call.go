@@ -39,7 +39,7 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 			returned <- err
 			in.hanging.end(&m, ended)
 		}()
-		err = fn(ctx, tx, m)
+		err = in.traced(ctx, tx, m, fn)
 	}()
 	over := time.NewTimer(most + min(most, longestGrace))
 	defer over.Stop()

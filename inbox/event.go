@@ -150,4 +150,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 func (in *Inbox[TX]) tell(ctx context.Context, e Event) {
 	e.Consumer, e.Message.Payload = in.cfg.Consumer, nil
 	in.cfg.Observer.Observe(ctx, e)
+	if in.cfg.Tracer != nil {
+		in.traceEvent(ctx, e)
+	}
 }

@@ -107,6 +107,9 @@ type Config struct {
 
 	// Observer is told what happens. Default: [Log] with slog.Default().
 	Observer Observer
+
+	// Tracer makes a span of each run of the handler. An onceotel.Telemetry is one. Default: none.
+	Tracer Tracer
 }
 
 // Handler applies a message in tx. What it writes through tx commits together with the fact that the

@@ -19,6 +19,7 @@ require (
 	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/broker/redisbroker v0.0.0
 	github.com/oncelib/once/broker/watermillbroker v0.0.0
+	github.com/oncelib/once/onceotel v0.0.0
 	github.com/oncelib/once/onceprom v0.0.0
 	github.com/oncelib/once/store/pgxstore v0.0.0
 	github.com/pb33f/libopenapi v0.36.6
@@ -32,12 +33,21 @@ require (
 	github.com/twmb/franz-go/pkg/kadm v1.18.0
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260515175617-8268a5d078c0
 	github.com/twmb/franz-go/pkg/kmsg v1.13.1
+	go.opentelemetry.io/otel/sdk v1.46.0
 	modernc.org/libc v1.75.7
 	modernc.org/sqlite v1.59.0
 	pgregory.net/rapid v1.3.0
 )
 
-require go.uber.org/atomic v1.11.0 // indirect
+require (
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel v1.46.0 // indirect
+	go.opentelemetry.io/otel/metric v1.46.0 // indirect
+	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+)
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
@@ -81,13 +91,13 @@ require (
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.4 // indirect
-	golang.org/x/crypto v0.54.0 // indirect
-	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
@@ -101,6 +111,8 @@ replace github.com/oncelib/once/broker/natsbroker => ../broker/natsbroker
 replace github.com/oncelib/once/broker/redisbroker => ../broker/redisbroker
 
 replace github.com/oncelib/once/broker/watermillbroker => ../broker/watermillbroker
+
+replace github.com/oncelib/once/onceotel => ../onceotel
 
 replace github.com/oncelib/once/onceprom => ../onceprom
 

@@ -21,7 +21,7 @@ import (
 )
 
 // A refund adds an event, a relay sends it, and an inbox applies it. (Here the relay and the inbox are one process.)
-func ExampleTelemetry_Publisher() {
+func ExampleTelemetry_OutboxSpan() {
 	check := func(err error) {
 		if err != nil {
 			log.Panic(err)
@@ -42,7 +42,7 @@ func ExampleTelemetry_Publisher() {
 	applied := make(chan message.Message, 1)
 	book := func(_ context.Context, _ *sql.Tx, m message.Message) error { applied <- m; return nil }
 
-	tel, err := onceotel.New(onceotel.Config{TracerProvider: tp})
+	tel, err := onceotel.New(onceotel.Config{TracerProvider: tp, Broker: "nats"})
 	check(err)
 	engine := once.New(s, once.Config{Observer: tel})
 
@@ -53,18 +53,17 @@ func ExampleTelemetry_Publisher() {
 	}
 
 	// The consumer: a span for each message.
-	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("nats")})
-	handle := onceotel.Handler(tel, in, book, "nats")
+	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: inbox.Metrics(tel), Tracer: tel})
 
 	// The relay: a span for each delivery.
 	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages)) // your publisher is that of package natsbroker, say
 		for i, m := range messages {
-			_, errs[i] = in.Handle(ctx, message.Message{ID: m.ID, Topic: m.Topic, Type: m.Type, Trace: m.Trace}, handle)
+			_, errs[i] = in.Handle(ctx, message.Message{ID: m.ID, Topic: m.Topic, Type: m.Type, Trace: m.Trace}, book)
 		}
 		return errs
 	})
-	relay := box.Relay(tel.Publisher(publisher, "nats"), outbox.RelayConfig{Observer: outbox.Metrics(tel)})
+	relay := box.Relay(publisher, outbox.RelayConfig{Observer: outbox.Metrics(tel), Tracer: tel})
 
 	_, err = once.Do(ctx, engine, once.Operation{Scope: "acme", Key: "8e03978e", Name: "POST /refunds"}, refund)
 	check(err)

@@ -47,14 +47,14 @@ func Example() {
 }
 
 // A client that retries has a span for each call, and one for each attempt.
-func ExampleTelemetry_Transport() {
+func ExampleTelemetry_CallSpan() {
 	tel, err := onceotel.New(onceotel.Config{})
 	if err != nil {
 		log.Panic(err)
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	client := &http.Client{Transport: tel.Transport(&retryhttp.Transport{Keys: true})}
+	client := &http.Client{Transport: &retryhttp.Transport{Keys: true, Tracer: tel}}
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, http.NoBody) // in a handler: its ctx
 	if err != nil {
 		log.Panic(err)

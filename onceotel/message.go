@@ -24,30 +24,24 @@ const maxLinks = 128
 // outcomeKey is what has become of a message.
 const outcomeKey = attribute.Key("once.outcome")
 
-// Publisher returns a publisher that makes a span "send {topic}" for each call of Publish of another one. It links to the producers of the
-// messages, the contexts of outbox.Config.Trace: to those of the first 128. broker is the messaging.system, such as "kafka", "nats" or
-// "rabbitmq"; "" is "once", for messages that no broker carries.
-func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publisher {
-	return outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
-		if len(messages) == 0 {
-			return p.Publish(ctx, messages)
-		}
-		topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
-		for i := range messages { // they are the publisher's then
-			traces[i], ids[i] = messages[i].Trace, messages[i].ID
-		}
-		attrs := append(messaging("send", topic, broker), semconv.MessagingOperationTypeSend)
-		if len(messages) == 1 {
-			attrs = append(attrs, semconv.MessagingMessageID(ids[0]), attemptKey.Int(messages[0].Delivery))
-		} else {
-			attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
-		}
-		ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...))
-		defer span.End()
-		errs := p.Publish(ctx, messages)
+// OutboxSpan implements [outbox.Tracer]: a span "send {topic}" for each call of Publish. It links to the producers of the messages, the contexts of
+// outbox.Config.Trace: to those of the first 128.
+func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error)) {
+	topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
+	for i := range messages { // they are the publisher's then
+		traces[i], ids[i] = messages[i].Trace, messages[i].ID
+	}
+	attrs := append(t.messaging("send", topic), semconv.MessagingOperationTypeSend)
+	if len(messages) == 1 {
+		attrs = append(attrs, semconv.MessagingMessageID(ids[0]), attemptKey.Int(messages[0].Delivery))
+	} else {
+		attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
+	}
+	ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...)) //nolint:spancheck // the end that is returned ends it
+	return ctx, func(errs []error) { //nolint:spancheck // so it does
 		failed := false
 		for i, err := range errs {
-			if err == nil || i >= len(ids) {
+			if err == nil {
 				continue
 			}
 			span.AddEvent("once.outbox.failed", trace.WithAttributes(semconv.MessagingMessageID(ids[i]), errorKey.String(err.Error())))
@@ -57,8 +51,8 @@ func (t *Telemetry) Publisher(p outbox.Publisher, broker string) outbox.Publishe
 				span.SetStatus(codes.Error, err.Error())
 			}
 		}
-		return errs
-	})
+		span.End()
+	}
 }
 
 // errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
@@ -72,60 +66,29 @@ func errorTypeOf(err error) attribute.KeyValue {
 	return semconv.ErrorType(err)
 }
 
-// Handler returns a handler for the messages of an inbox that makes a span "process {topic}" for each run of fn. It is a child of the span in the
-// context, and links to the producer of the message: Message.Trace. The commit of the message is not in it: it is in the operation of the
-// inbox, if t observes the engine. broker is the messaging.system that the messages come from: see [Telemetry.Publisher].
-func Handler[TX any](t *Telemetry, in *inbox.Inbox[TX], fn inbox.Handler[TX], broker string) inbox.Handler[TX] {
-	consumer := in.Config().Consumer
-	return func(ctx context.Context, tx TX, m message.Message) error {
-		ctx, span := t.process(ctx, consumer, broker, &m)
-		defer span.End()
-		err := fn(ctx, tx, m)
+// InboxSpan implements [inbox.Tracer]: a span "process {topic}" for each run of a handler, and for each message that no handler runs for: a duplicate,
+// say. It is a child of the span in the context, and links to the producer of the message: Message.Trace.
+func (t *Telemetry) InboxSpan(ctx context.Context, s inbox.Span) (_ context.Context, end func(error)) {
+	attrs := append(t.messaging("process", s.Message.Topic), semconv.MessagingOperationTypeProcess,
+		semconv.MessagingConsumerGroupName(s.Consumer), semconv.MessagingMessageID(s.Message.ID))
+	if s.Message.Delivery > 0 {
+		attrs = append(attrs, attemptKey.Int(s.Message.Delivery))
+	}
+	if s.Outcome != "" {
+		attrs = append(attrs, outcomeKey.String(string(s.Outcome)))
+	}
+	ctx, span := t.tracer.Start(ctx, "process "+s.Message.Topic, //nolint:spancheck // the end that is returned ends it
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(s.Message.Trace)...), trace.WithAttributes(attrs...))
+	return ctx, func(err error) { //nolint:spancheck // so it does
 		if err != nil {
 			fail(span, err)
 		}
-		return err
-	}
-}
-
-// process starts the span of a message that was received.
-func (t *Telemetry) process(ctx context.Context, consumer, broker string, m *message.Message) (context.Context, trace.Span) {
-	attrs := append(messaging("process", m.Topic, broker), semconv.MessagingOperationTypeProcess,
-		semconv.MessagingConsumerGroupName(consumer), semconv.MessagingMessageID(m.ID))
-	if m.Delivery > 0 {
-		attrs = append(attrs, attemptKey.Int(m.Delivery))
-	}
-	return t.tracer.Start(ctx, "process "+m.Topic, //nolint:spancheck // the caller ends it
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links(m.Trace)...), trace.WithAttributes(attrs...))
-}
-
-func messaging(operation, topic, broker string) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		semconv.MessagingSystemKey.String(cmp.Or(broker, system)), semconv.MessagingOperationName(operation), semconv.MessagingDestinationName(topic),
-	}
-}
-
-// Inbox returns the observer of an inbox. It records the instruments, and makes a span "process {topic}" of a message that no handler runs
-// for: a duplicate, say. That of another message is one of [Handler]. broker is the messaging.system that the messages come from: see
-// [Telemetry.Publisher].
-func (t *Telemetry) Inbox(broker string) inbox.Observer { return inboxObserver{t, broker} }
-
-type inboxObserver struct {
-	of     *Telemetry
-	broker string
-}
-
-// Observe implements [inbox.Observer].
-func (o inboxObserver) Observe(ctx context.Context, e inbox.Event) {
-	inbox.Metrics(o.of).Observe(ctx, e)
-	switch e.Type {
-	case inbox.EventDuplicate, inbox.EventStale, inbox.EventReusedSeq, inbox.EventParked, inbox.EventSkipped, inbox.EventDeadLettered:
-		_, span := o.of.process(ctx, e.Consumer, o.broker, &e.Message)
-		span.SetAttributes(outcomeKey.String(string(e.Type)))
-		if e.Type == inbox.EventDeadLettered { // it waits for a person
-			span.SetAttributes(semconv.ErrorType(e.Err))
-			span.SetStatus(codes.Error, text(e.Err))
-		}
 		span.End()
+	}
+}
+
+func (t *Telemetry) messaging(operation, topic string) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		semconv.MessagingSystemKey.String(cmp.Or(t.cfg.Broker, system)), semconv.MessagingOperationName(operation), semconv.MessagingDestinationName(topic),
 	}
 }

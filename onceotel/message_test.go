@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -58,19 +59,19 @@ func (d delivered) Observe(ctx context.Context, e outbox.Event) {
 // spans of the delivery and of the handler link to the operation, and so does that of a second delivery.
 func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	t.Parallel()
-	tel, s := newTelemetry(t, onceotel.Config{}), database(t)
+	tel, s := newTelemetry(t, onceotel.Config{Broker: "http"}), database(t)
 	engine := once.New(s, once.Config{Observer: tel})
 	box := outbox.New(s, outbox.Config{Trace: onceotel.Trace})
-	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: tel.Inbox("http")})
+	in := inbox.New(engine, inbox.Config{Consumer: "billing", Observer: inbox.Metrics(tel), Tracer: tel})
 	book := func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		_, err := tx.ExecContext(ctx, "insert into booking (id) values (?)", m.ID)
 		return err
 	}
 	received := make(chan message.Message, 10)
-	receiver := httptest.NewServer(httpbroker.Receiver(in, onceotel.Handler(tel.Telemetry, in, func(ctx context.Context, tx *sql.Tx, m message.Message) error {
+	receiver := httptest.NewServer(httpbroker.Receiver(in, func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		received <- m
 		return book(ctx, tx, m)
-	}, "http"), httpbroker.ReceiverConfig{}))
+	}, httpbroker.ReceiverConfig{}))
 	defer receiver.Close()
 
 	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
@@ -79,8 +80,7 @@ func TestMessageIsLinkedFromProducerToConsumer(t *testing.T) {
 	must(t, err)
 
 	told := delivered{outbox.Metrics(tel), make(chan string, 10)}
-	publisher := tel.Publisher(httpbroker.Publisher(receiver.URL, httpbroker.Config{}), "http")
-	relay := box.Relay(publisher, outbox.RelayConfig{Observer: told})
+	relay := box.Relay(httpbroker.Publisher(receiver.URL, httpbroker.Config{}), outbox.RelayConfig{Observer: told, Tracer: tel})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
@@ -160,14 +160,10 @@ func TestFailedMessages(t *testing.T) {
 	t.Parallel()
 	tel := newTelemetry(t, onceotel.Config{})
 	refused := errors.New("refused")
-	p := tel.Publisher(outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
-		clear(messages) // they are the publisher's
-		return []error{nil, refused}
-	}), "")
 	messages := []message.Message{{Topic: "refunds", ID: "1", Trace: original}, {Topic: "refunds", ID: "2", Trace: original}}
-	if errs := p.Publish(t.Context(), messages); len(errs) != 2 || !errors.Is(errs[1], refused) {
-		t.Errorf("%v", errs)
-	}
+	_, end := tel.OutboxSpan(t.Context(), messages)
+	clear(messages) // they are the publisher's
+	end([]error{nil, refused})
 	send := named(t, tel.take(), "send refunds")
 	if send.Status.Code != codes.Error || len(send.Events) != 1 || text(send.Events[0].Attributes, "messaging.message.id") != "2" {
 		t.Errorf("%v, %v", send.Status, send.Events)
@@ -179,9 +175,9 @@ func TestFailedMessages(t *testing.T) {
 		t.Errorf("links to %q: %v", got, send.Attributes)
 	}
 
-	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: tel.Inbox("")})
+	in := inbox.New(once.New(database(t), once.Config{Observer: once.Discard}), inbox.Config{Consumer: "billing", Observer: inbox.Metrics(tel), Tracer: tel})
 	m := message.Message{ID: "1", Topic: "refunds", Type: "refund.succeeded", Trace: "no traceparent"}
-	outcome, err := in.Handle(t.Context(), m, onceotel.Handler(tel.Telemetry, in, func(context.Context, *sql.Tx, message.Message) error { return retry.Permanent(refused) }, ""))
+	outcome, err := in.Handle(t.Context(), m, func(context.Context, *sql.Tx, message.Message) error { return retry.Permanent(refused) })
 	if err != nil || outcome != inbox.DeadLettered {
 		t.Fatal(outcome, err)
 	}
@@ -202,18 +198,67 @@ func TestFailedMessages(t *testing.T) {
 // TestErrorTypeOfADelivery: it is one of few, and says what the destination has said of the message.
 func TestErrorTypeOfADelivery(t *testing.T) {
 	t.Parallel()
-	tel, refused := newTelemetry(t, onceotel.Config{}), errors.New("refused")
+	tel, refused := newTelemetry(t, onceotel.Config{Broker: "rabbitmq"}), errors.New("refused")
 	for want, errs := range map[string][]error{
 		"":                    nil,
 		"permanent":           {nil, retry.Permanent(refused), outbox.Unavailable(refused)},
 		"unavailable":         {outbox.Unavailable(refused), retry.Permanent(refused), nil},
 		"*errors.errorString": {fmt.Errorf("nats: %w", refused), nil, nil},
 	} {
-		publish := func(context.Context, []message.Message) []error { return errs }
-		tel.Publisher(outbox.PublisherFunc(publish), "rabbitmq").Publish(t.Context(), make([]message.Message, 3))
+		_, end := tel.OutboxSpan(t.Context(), make([]message.Message, 3))
+		end(errs)
 		send := named(t, tel.take(), "send ")
 		if got := text(send.Attributes, "error.type"); got != want || (send.Status.Code == codes.Error) != (want != "") || text(send.Attributes, "messaging.system") != "rabbitmq" {
 			t.Errorf("%v: error.type %q, want %q: %v", errs, got, want, send.Attributes)
 		}
+	}
+}
+
+// spanOf is the context that a handler and a publisher have got.
+type spanOf struct{ publisher, handler chan trace.SpanContext }
+
+// TestSpansOfMessagesReachHandlerAndPublisher: both get the context of their span, and the span of a publisher that panics ends, with an error.
+func TestSpansOfMessagesReachHandlerAndPublisher(t *testing.T) {
+	t.Parallel()
+	tel, s := newTelemetry(t, onceotel.Config{}), database(t)
+	got := spanOf{make(chan trace.SpanContext, 10), make(chan trace.SpanContext, 10)}
+	engine := once.New(s, once.Config{Observer: once.Discard})
+	box, in := outbox.New(s, outbox.Config{}), inbox.New(engine, inbox.Config{Consumer: "billing", Tracer: tel})
+	panics := true
+	relay := box.Relay(outbox.PublisherFunc(func(ctx context.Context, list []message.Message) []error {
+		if panics {
+			panics = false
+			panic("the first one")
+		}
+		got.publisher <- trace.SpanContextFromContext(ctx)
+		_, err := in.Handle(ctx, message.Message{ID: list[0].ID, Topic: list[0].Topic, Type: list[0].Type}, func(ctx context.Context, _ *sql.Tx, _ message.Message) error {
+			got.handler <- trace.SpanContextFromContext(ctx)
+			return nil
+		})
+		return []error{err}
+	}), outbox.RelayConfig{Tracer: tel, Observer: outbox.Observers(), Policy: &retry.Policy{Base: time.Millisecond}})
+	_, err := once.Do(t.Context(), engine, refund, func(ctx context.Context, tx *sql.Tx) (string, error) {
+		return "", box.Add(ctx, tx, message.Message{Topic: "refunds", Type: "refund.succeeded"})
+	})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	publisher, handler := <-got.publisher, <-got.handler
+	stop()
+	must(t, <-ended)
+	var failed, sent, processed int
+	for _, s := range tel.take() {
+		switch {
+		case s.Name == "send refunds" && s.Status.Code == codes.Error:
+			failed++
+		case s.Name == "send refunds" && s.SpanContext.SpanID() == publisher.SpanID():
+			sent++
+		case s.Name == "process refunds" && s.SpanContext.SpanID() == handler.SpanID():
+			processed++
+		}
+	}
+	if failed != 1 || sent != 1 || processed != 1 {
+		t.Errorf("%d failed, %d sent, %d processed", failed, sent, processed)
 	}
 }

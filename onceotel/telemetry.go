@@ -13,8 +13,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/wire"
-	"github.com/oncelib/once/lease"
-	"github.com/oncelib/once/saga"
+	"github.com/oncelib/once/telemetry"
 )
 
 // name is the instrumentation scope.
@@ -31,7 +30,11 @@ type Config struct {
 	// Gauges are told by instruments of the MeterProvider, with their last values. Default: none.
 	Gauges *gauge.Watch
 
-	// Propagator writes the trace context into the requests of [Telemetry.Transport]. Default: traceparent and baggage.
+	// Broker is the messaging.system of messages, in the words of the semantic conventions: "kafka", "nats", "rabbitmq".
+	// Default: "once", for messages that no broker carries.
+	Broker string
+
+	// Propagator writes the trace context into the requests of a retryhttp.Transport. Default: traceparent and baggage.
 	Propagator propagation.TextMapPropagator
 
 	// Downstream says how the key of an operation travels to the services that its handler calls. Default: it does not.
@@ -42,7 +45,7 @@ type Config struct {
 }
 
 // Telemetry is an observer of an engine that makes a span for each operation, and records the instruments.
-// Its methods make what observes the rest. It can be shared by all engines.
+// It is the tracer of everything else: see package telemetry. It can be shared by all engines.
 type Telemetry struct {
 	cfg    Config
 	tracer trace.Tracer
@@ -50,9 +53,8 @@ type Telemetry struct {
 }
 
 var (
-	_ once.Tracer  = (*Telemetry)(nil)
-	_ lease.Tracer = (*Telemetry)(nil)
-	_ saga.Tracer  = (*Telemetry)(nil)
+	_ once.Tracer      = (*Telemetry)(nil)
+	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
 // New returns a Telemetry. An error is one of the MeterProvider.

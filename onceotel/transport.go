@@ -24,94 +24,72 @@ const (
 	waitKey     = attribute.Key("once.wait_ms")
 )
 
-// Transport is a [retryhttp.Transport] with spans: see [Telemetry.Transport]. RoundTrip is that of a whole call.
-type Transport struct {
-	*retryhttp.Transport
-
-	of *Telemetry
+// CallSpan implements [retryhttp.Tracer]: a span for each call, until the header of its answer.
+func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error)) {
+	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...) //nolint:spancheck // the end that is returned ends it
+	return ctx, func(resp *http.Response, err error) { //nolint:spancheck // so it does
+		switch {
+		case err != nil:
+			fail(span, err)
+		case retryhttp.GivenUp(resp) != nil:
+			fail(span, retryhttp.GivenUp(resp))
+		}
+		if resp != nil {
+			span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
+		}
+		span.End()
+	}
 }
 
-// Transport returns a copy of a transport that makes a span for each call, until the header of its answer, and in it a span of kind CLIENT
-// for each attempt, with the trace context in its header. A nil transport is the zero one. Its Base must make no spans itself, as that of
-// package otelhttp does. It records the instruments of retries, unless [retryhttp.WithPolicy] has set another Observe.
-func (t *Telemetry) Transport(of *retryhttp.Transport) *Transport {
-	var own retryhttp.Transport
-	if of != nil {
-		own = *of
+// CallEvent implements [retryhttp.Tracer]: it is written to the span of the call.
+func (t *Telemetry) CallEvent(ctx context.Context, e retry.Event) {
+	if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has none
+		addRetry(span, &e)
 	}
-	base := own.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	own.Base = &attempts{base, t}
-	own.Policy.Observe = t.observeRetry(own.Policy.Observe)
-	return &Transport{&own, t}
 }
 
-// RoundTrip implements [http.RoundTripper].
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, span := t.of.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...)
-	defer span.End()
-	resp, err := t.Transport.RoundTrip(req.WithContext(ctx))
-	switch {
-	case err != nil:
-		fail(span, err)
-	case retryhttp.GivenUp(resp) != nil:
-		fail(span, retryhttp.GivenUp(resp))
-	}
-	if resp != nil {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
-	}
-	return resp, err
-}
-
-// attempts is the Base of a transport.
-type attempts struct {
-	base http.RoundTripper
-	of   *Telemetry
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (a *attempts) RoundTrip(req *http.Request) (*http.Response, error) {
+// AttemptSpan implements [retryhttp.Tracer]: a span of kind CLIENT, with the trace context in the header of the request. The Base of the transport must make no
+// spans itself, as that of package otelhttp does.
+func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error)) {
 	attrs := attributesOf(req)
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
 		attrs = append(attrs, semconv.HTTPRequestResendCount(n))
 	}
-	ctx, span := a.of.tracer.Start(req.Context(), spanName(req), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
-	defer span.End()
+	ctx, span := t.tracer.Start(req.Context(), spanName(req), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...)) //nolint:spancheck // the end that is returned ends it
 	own := req.WithContext(ctx)
 	if own.Header = maps.Clone(req.Header); own.Header == nil {
 		own.Header = http.Header{}
 	}
-	a.of.inject(ctx, own.Header)
-	resp, err := a.base.RoundTrip(own)
-	switch {
-	case err != nil:
-		fail(span, err)
-	case resp != nil:
-		span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
-		if resp.StatusCode >= http.StatusBadRequest {
-			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(resp.StatusCode)))
-			span.SetStatus(codes.Error, "")
+	t.inject(ctx, own.Header)
+	return own, func(resp *http.Response, err error) { //nolint:spancheck // so it does
+		switch {
+		case err != nil:
+			fail(span, err)
+		case resp != nil:
+			span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
+			if resp.StatusCode >= http.StatusBadRequest {
+				span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(resp.StatusCode)))
+				span.SetStatus(codes.Error, "")
+			}
 		}
-	}
-	return resp, err
-}
-
-// CloseIdleConnections is for [http.Client.CloseIdleConnections].
-func (a *attempts) CloseIdleConnections() {
-	if base, ok := a.base.(interface{ CloseIdleConnections() }); ok {
-		base.CloseIdleConnections()
+		span.End()
 	}
 }
 
-// Do is [retry.Do] with a span for the call, and in it one for each attempt. name is that of the spans: one of few.
+// Do is [retry.Do] with a span for the call, and in it one for each attempt. name is that of the spans: one of few. It counts if Policy.Observe
+// does: see [retry.Metrics].
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
 	if p != nil {
 		own = *p
 	}
-	own.Observe = t.observeRetry(own.Observe)
+	next := own.Observe
+	own.Observe = func(ctx context.Context, e retry.Event) {
+		t.CallEvent(ctx, e)
+		if next != nil {
+			next(ctx, e)
+		}
+	}
 	ctx, span := t.startCall(ctx, "call "+name)
 	defer span.End()
 	err := retry.Do(ctx, &own, func(ctx context.Context, attempt int) error {
@@ -136,19 +114,6 @@ type callKey struct{}
 func (t *Telemetry) startCall(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...)) //nolint:spancheck // the caller ends it
 	return context.WithValue(ctx, callKey{}, span), span                   //nolint:spancheck // the caller ends it
-}
-
-// observeRetry returns what observes the calls of a policy.
-func (t *Telemetry) observeRetry(next func(context.Context, retry.Event)) func(context.Context, retry.Event) {
-	return func(ctx context.Context, e retry.Event) {
-		retry.Metrics(t)(ctx, e)
-		if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has none
-			addRetry(span, &e)
-		}
-		if next != nil {
-			next(ctx, e)
-		}
-	}
 }
 
 // addRetry writes an event of a call to its span.

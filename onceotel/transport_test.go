@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/retry/retryhttp"
 	"github.com/oncelib/once/store/memstore"
+	wiring "github.com/oncelib/once/telemetry"
 )
 
 // server answers with statuses, one after the other and then 200, and keeps the headers that it has got.
@@ -70,6 +72,11 @@ func post(ctx context.Context, t *testing.T, transport http.RoundTripper, url st
 	return resp.StatusCode
 }
 
+// transport is that of a client with spans and instruments.
+func (tel *telemetry) transport(of *retryhttp.Transport) *retryhttp.Transport {
+	return wiring.Telemetry{Tracer: tel.Telemetry}.Client(of)
+}
+
 // quick is a policy without pauses, with a budget of its own.
 func quick() retry.Policy { return retry.Policy{Base: -1, Budget: &retry.Budget{Burst: 100}} }
 
@@ -83,7 +90,7 @@ func TestCallHasASpanForEachAttempt(t *testing.T) {
 	policy := quick()
 	policy.Observe = func(context.Context, retry.Event) { seen++ }
 	url := strings.Replace(s.URL, "http://", "http://user:secret@", 1) + "/charges?token=secret"
-	if status := post(ctx, t, tel.Transport(&retryhttp.Transport{Keys: true, Policy: policy}), url); status != http.StatusOK {
+	if status := post(ctx, t, tel.transport(&retryhttp.Transport{Keys: true, Policy: policy}), url); status != http.StatusOK {
 		t.Fatal(status)
 	}
 	spans := tel.take()
@@ -151,7 +158,7 @@ func TestCallThatFails(t *testing.T) {
 	tel := newTelemetry(t, onceotel.Config{})
 	policy := quick()
 	policy.Attempts = 2
-	transport := tel.Transport(&retryhttp.Transport{Keys: true, Policy: policy})
+	transport := tel.transport(&retryhttp.Transport{Keys: true, Policy: policy})
 	s := newServer(t, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusServiceUnavailable)
 	if status := post(t.Context(), t, transport, s.URL); status != http.StatusServiceUnavailable {
 		t.Fatal(status)
@@ -202,7 +209,7 @@ func TestHedgeIsASpan(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	if status := post(t.Context(), t, tel.Transport(&retryhttp.Transport{Keys: true, Hedge: time.Millisecond, Policy: quick()}), s.URL); status != http.StatusOK {
+	if status := post(t.Context(), t, tel.transport(&retryhttp.Transport{Keys: true, Hedge: time.Millisecond, Policy: quick()}), s.URL); status != http.StatusOK {
 		t.Fatal(status)
 	}
 	<-second
@@ -260,7 +267,7 @@ func TestKeyTravelsDownstream(t *testing.T) {
 			t.Parallel()
 			tel, s := newTelemetry(t, tt.cfg), newServer(t)
 			e := once.New(memstore.New(), once.Config{Observer: tel})
-			transport := tel.Transport(&retryhttp.Transport{Policy: quick()})
+			transport := tel.transport(&retryhttp.Transport{Policy: quick()})
 			_, err := once.Do(t.Context(), e, refund, func(ctx context.Context, tx tx) (string, error) {
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, nil)
 				must(t, err)
@@ -287,7 +294,7 @@ func TestKeyTravelsDownstream(t *testing.T) {
 		})
 	}
 	tel, s := newTelemetry(t, onceotel.Config{Downstream: onceotel.KeyInHeader}), newServer(t)
-	post(t.Context(), t, tel.Transport(nil), s.URL) // outside of an operation
+	post(t.Context(), t, tel.transport(nil), s.URL) // outside of an operation
 	if h := s.got()[0]; h.Get("X-Idempotency-Key") != "" || h.Get("Traceparent") == "" {
 		t.Errorf("%v", h)
 	}
@@ -306,7 +313,7 @@ func TestMethods(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), method, s.URL, nil)
 		must(t, err)
 		req.Method = method
-		resp, err := tel.Transport(nil).RoundTrip(req)
+		resp, err := tel.transport(nil).RoundTrip(req)
 		must(t, err)
 		must(t, resp.Body.Close())
 		spans := tel.take()
@@ -316,5 +323,17 @@ func TestMethods(t *testing.T) {
 				t.Errorf("%q: %s has the method %q, and %q in the original", method, name, known, original)
 			}
 		}
+	}
+}
+
+// TestOneThatCountsAndTracesCountsOnce: a Telemetry of this package is the metrics and the tracer.
+func TestOneThatCountsAndTracesCountsOnce(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t, onceotel.Config{})
+	both := wiring.Telemetry{Metrics: tel.Telemetry, Tracer: tel.Telemetry, Logger: slog.New(slog.DiscardHandler)}
+	_, err := once.Do(t.Context(), once.New(memstore.New(), both.Engine(once.Config{})), refund, pay)
+	must(t, err)
+	if n := tel.numbers()["once.operations{decision=new_execution,effect=applied,operation="+refund.Name+"}"]; n != 1 {
+		t.Errorf("%v operations in %v", n, tel.numbers())
 	}
 }

@@ -192,10 +192,12 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 	n := len(messages) // they are the publisher's now
 	go func() {
 		errs := all(errors.New("Publish has ended its goroutine (runtime.Goexit). Try: return an error"))
+		ctx, end := r.traced(ctx, messages)
 		defer func() {
 			if p := recover(); p != nil {
 				errs = all(fmt.Errorf("Publish panics: %v", p))
 			}
+			end(errs)
 			answered <- errs
 		}()
 		told := r.publisher.Publish(ctx, messages)

@@ -54,6 +54,9 @@ type RelayConfig struct {
 
 	// Observer is told what the relay does. Default: it logs failures with slog.
 	Observer Observer
+
+	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: none.
+	Tracer Tracer
 }
 
 // TopicConfig bounds the deliveries of one topic from this process.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -69,6 +71,60 @@ func TestStorm(t *testing.T) {
 		if strings.Contains(pages[0], part) {
 			t.Errorf("the report has %q", part)
 		}
+	}
+}
+
+// TestStormSaysItsVerdict: on an ordinary day retries help, and in a brownout they do harm; the sentences are made of the numbers that the table and the JSON have.
+// What is neither a success nor a failure is in both.
+func TestStormSaysItsVerdict(t *testing.T) {
+	testenv.Both(t)
+	t.Run("ordinary", func(t *testing.T) {
+		testenv.Cell(t, testenv.InTest)
+		wantVerdict(t, "ordinary", "Here retries help.")
+	})
+	t.Run("herd", func(t *testing.T) {
+		testenv.Cell(t, testenv.InProve)
+		wantVerdict(t, "herd", "Here retries do harm without a budget")
+	})
+}
+
+func wantVerdict(t *testing.T, preset, want string) {
+	t.Helper()
+	args := []string{"storm", "--preset", preset, "--clients", "5"}
+	said := run(t, args...).want(t, 0).stdout
+	var answer struct {
+		Scenarios []struct {
+			Verdict string
+			Results []struct {
+				Name                                            string
+				Intents, Succeeded, Failed, Open, Unsent, Queue int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(run(t, append(args, "--json")...).want(t, 0).stdout), &answer); err != nil {
+		t.Fatal(err)
+	}
+	o := answer.Scenarios[0]
+	if !strings.HasPrefix(o.Verdict, want) || !strings.HasSuffix(strings.TrimSpace(said), o.Verdict) {
+		t.Errorf("%s: the verdict is %q, want %q, at the end of\n%s", preset, o.Verdict, want, said)
+	}
+	left := 0
+	for _, r := range o.Results {
+		if r.Intents != r.Succeeded+r.Failed+r.Open || r.Unsent > r.Failed {
+			t.Errorf("%s, %s: the numbers do not add up: %+v", preset, r.Name, r)
+		}
+		left += r.Open + r.Unsent
+		share := fmt.Sprintf("%.1f %%", 100*float64(r.Succeeded)/float64(r.Intents))
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^ +\S.* +%s +%d +%d .* %s$`, regexp.QuoteMeta(share), r.Open, r.Unsent, regexp.QuoteMeta(r.Name)))
+		if !row.MatchString(said) {
+			t.Errorf("%s has no row of %s with %s, %d and %d:\n%s", preset, r.Name, share, r.Open, r.Unsent, said)
+		}
+		if (r.Name == "no retries" || r.Name == "full jitter" || r.Name == "once/retry") && !strings.Contains(o.Verdict, share) {
+			t.Errorf("%s: the verdict has no %s of %s: %s", preset, share, r.Name, o.Verdict)
+		}
+	}
+	if left == 0 {
+		t.Errorf("vacuous: %s has left nothing out", preset)
 	}
 }
 

@@ -83,6 +83,7 @@ func All() []Mutant {
 		decideMutants,
 		dueMutants,
 		tracingMutants,
+		wiringMutants,
 		leaseKillMutants,
 		holdMutants,
 		webMutants,

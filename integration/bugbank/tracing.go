@@ -51,12 +51,12 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "the first attempt counts as a repetition",
-		Edits: []Edit{{In: "onceotel.(*attempts).RoundTrip", Old: "n > 0", New: "n >= 0"}},
+		Edits: []Edit{{In: "onceotel.(*Telemetry).AttemptSpan", Old: "n > 0", New: "n >= 0"}},
 		Tests: onceotel("TestCallHasASpanForEachAttempt"),
 	},
 	{
 		Name:  "the trace is written into the request of all attempts",
-		Edits: []Edit{{In: "onceotel.(*attempts).RoundTrip", Old: "a.of.inject(ctx, own.Header)", New: "a.of.inject(req.Context(), own.Header)"}},
+		Edits: []Edit{{In: "onceotel.(*Telemetry).AttemptSpan", Old: "t.inject(ctx, own.Header)", New: "t.inject(req.Context(), own.Header)"}},
 		Tests: onceotel("TestCallHasASpanForEachAttempt"),
 	},
 	{
@@ -66,7 +66,7 @@ var tracingMutants = []Mutant{
 	},
 	{
 		Name:  "a delivery does not link to its producer",
-		Edits: []Edit{{In: "onceotel.(*Telemetry).Publisher", Old: "traces[i], ids[i] = messages[i].Trace, messages[i].ID", New: "ids[i] = messages[i].ID"}},
+		Edits: []Edit{{In: "onceotel.(*Telemetry).OutboxSpan", Old: "traces[i], ids[i] = messages[i].Trace, messages[i].ID", New: "ids[i] = messages[i].ID"}},
 		Tests: onceotel("TestMessageIsLinkedFromProducerToConsumer"),
 	},
 	{
@@ -80,13 +80,13 @@ var tracingMutants = []Mutant{
 		Tests: onLease("TestTracerSeesEachPhaseThatRuns"),
 	},
 	{
-		Name:  "the spans of a consumer do not name its broker",
-		Edits: []Edit{{In: "onceotel.(*Telemetry).process", Old: `messaging("process", m.Topic, broker)`, New: `messaging("process", m.Topic, "")`}},
+		Name:  "the spans of messages do not name their broker",
+		Edits: []Edit{{In: "onceotel.(*Telemetry).messaging", Old: "cmp.Or(t.cfg.Broker, system)", New: "cmp.Or(system, t.cfg.Broker)"}},
 		Tests: onceotel("TestMessageIsLinkedFromProducerToConsumer"),
 	},
 	{
 		Name:  "a delivery that has failed has no type of error",
-		Edits: []Edit{{In: "onceotel.(*Telemetry).Publisher", Old: "span.SetAttributes(errorTypeOf(err))", New: "_ = errorTypeOf"}},
+		Edits: []Edit{{In: "onceotel.(*Telemetry).OutboxSpan", Old: "span.SetAttributes(errorTypeOf(err))", New: "_ = errorTypeOf"}},
 		Tests: onceotel("TestErrorTypeOfADelivery"),
 	},
 	{

@@ -19,11 +19,12 @@ import (
 	"github.com/oncelib/once/saga"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/migration"
+	"github.com/oncelib/once/webhook"
 )
 
 func TestMain(m *testing.M) { harness.Main[life](m) }
 
-var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations, saga.Migrations}
+var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations, saga.Migrations, webhook.Migrations}
 
 // ground is a new, migrated database with a table for the effects of handlers.
 type ground[TX any] struct{ store harness.Store[TX] }

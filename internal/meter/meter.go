@@ -47,6 +47,11 @@ func (m *Meter) Operation(e *once.Event, record func(instrument.Measurement)) {
 			zero.Value = 0
 			record(zero)
 		}
+		for _, effect := range [...]once.Effect{once.EffectApplied, once.EffectNotApplied} {
+			zero := instrument.One(instrument.Settled, name, effectOf(effect))
+			zero.Value = 0
+			record(zero)
+		}
 	}
 	switch e.Type {
 	case once.EventRerun:

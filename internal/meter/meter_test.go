@@ -141,15 +141,15 @@ func TestMeasurementsAreBounded(t *testing.T) {
 		inbox.Metrics(bounded).Observe(t.Context(), inbox.Event{Type: inbox.EventApplied, Message: message.Message{Source: s, Key: s}})
 		retry.Metrics(bounded)(t.Context(), retry.Event{Type: retry.EventDone, URL: "https://" + s})
 	}
-	if n := len(series); n != 4*101+5*100 {
-		t.Errorf("%d series, want 101 of each, and 100 of the other five counters of operations that begin at 0", n)
+	if n := len(series); n != 4*101+7*100 {
+		t.Errorf("%d series, want 101 of each, and 100 of the other seven counters of operations that begin at 0", n)
 	}
 }
 
 // TestRareCountersBeginAtZero: with the first event of an operation, so that the first deadlock is an increase.
 func TestRareCountersBeginAtZero(t *testing.T) {
 	var m meter.Meter
-	for _, want := range []int{6, 0} {
+	for _, want := range []int{8, 0} {
 		n := 0
 		m.Operation(&once.Event{Type: once.EventClaimed, Name: "pay"}, func(v instrument.Measurement) {
 			n++

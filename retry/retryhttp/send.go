@@ -43,7 +43,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 	}
 	a.begun = time.Duration(lazy.Now())
 	a.number = c.policy.Budget.Begin(a.begun)
-	a.resp, err = c.t.base().RoundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
+	a.resp, err = c.roundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
 	switch {
 	case err != nil && a.resp != nil && a.resp.Body != nil: // both, against the rules of RoundTripper
 		a.resp.Body.Close()

@@ -64,6 +64,9 @@ type Transport struct {
 	// Breaker returns the breaker of a host, whose name is that of its budget: see
 	// [retry.BudgetFor]. Default: Policy.Breaker for all.
 	Breaker func(host string) retry.Breaker
+
+	// Tracer makes a span of each call, and of each attempt in it. An onceotel.Telemetry is one. Default: none.
+	Tracer Tracer
 }
 
 // Dialect is what a client and its servers have in common, beside the header of the key: on the server, it is a preset of package oncehttp.
@@ -99,7 +102,16 @@ func Once() Dialect { return Dialect{Announce: true, Retain: 72 * time.Hour} }
 // RoundTrip implements [http.RoundTripper]. The last answer is returned even if it is a
 // failure: [GivenUp] tells why it is the last. If there is none the error is the last
 // failure itself or a *[retry.Error] around it.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	if t.Tracer == nil {
+		return t.roundTrip(req)
+	}
+	ctx, end := t.Tracer.CallSpan(req)
+	defer func() { end(resp, err) }()
+	return t.roundTrip(req.WithContext(ctx))
+}
+
+func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.begin(req)
 	if err != nil {
 		closeBody(req)
@@ -154,13 +166,18 @@ func (c *call) ended(reason retry.Reason) error {
 
 // tell tells the observer.
 func (c *call) tell(e retry.Event) {
-	if c.policy.Observe == nil {
+	if c.policy.Observe == nil && c.t.Tracer == nil {
 		return
 	}
 	url := *c.req.URL
 	url.User, url.RawQuery, url.Fragment = nil, "", ""
 	e.Attempt, e.Method, e.URL = c.attempts(), c.method(), url.String()
-	c.policy.Observe(c.req.Context(), e)
+	if c.t.Tracer != nil {
+		c.t.Tracer.CallEvent(c.req.Context(), e)
+	}
+	if c.policy.Observe != nil {
+		c.policy.Observe(c.req.Context(), e)
+	}
 }
 
 // CloseIdleConnections does so in Base, for [http.Client.CloseIdleConnections].

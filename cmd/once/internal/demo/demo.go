@@ -109,7 +109,7 @@ func (c *demo) service(ctx context.Context, src database, session string) (serve
 		}
 	}
 	return c.server(func() []string {
-		args := []string{"demo", "serve", "--db", withSession(src, session), "--metrics", metrics}
+		args := []string{"demo", "serve", "--db", withSession(src, session), "--alone", "--metrics", metrics}
 		if c.unsafe {
 			args = append(args, "--unsafe")
 		}

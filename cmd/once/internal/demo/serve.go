@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/telemetry"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/words"
+	wiring "github.com/oncelib/once/telemetry"
 )
 
 var serveEntry = cli.Entry{
@@ -35,6 +37,8 @@ With --key-file it keeps the requests, encrypted with this key, for once keys ex
 GET /openapi.json tells, without authentication, the rules of the keys. At an address of their
 own, which is printed, GET /metrics has the instruments that docs/observability.md lists.
 With --otlp the same instruments, and a span for each operation, go to a collector by OTLP/HTTP.
+Behind the service stands a warehouse with a SQLite file of its own: it sends a parcel for each charge, with a
+saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the dashboard in observability/grafana has data.
 The caller's traceparent is the parent of the span.
 
 With --dialect stripe-v1 it is charges and refunds as Stripe's API v1 has them: forms,
@@ -51,6 +55,7 @@ type serve struct {
 	dialect    string
 	unsafe     bool
 	events     bool
+	alone      bool
 	key        cli.KeyFile
 	wait       *time.Duration // nil: that of the dialect
 	metrics    telemetry.Metrics
@@ -65,6 +70,7 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out: retries execute again")
 	c.key.Flags(fs)
 	fs.BoolVar(&c.events, "events", false, "add an event to an outbox for each charge, refund and voided refund")
+	fs.BoolVar(&c.alone, "alone", false, "leave out the warehouse behind the service, whose only purpose is to be measured")
 	c.metrics.Flags(fs, "127.0.0.1:0")
 	c.otlp.Flags(fs)
 	fs.Func("wait", fmt.Sprintf("how `LONG` a duplicate waits for the request in flight, such as 2s (default 0s; with --dialect %s %v)",
@@ -145,27 +151,56 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 // gaugesEvery is how often the database is asked: often, because a demo is short.
 const gaugesEvery = time.Second
 
-// observe starts what counts and traces the operations; stop ends it, and sends what was not sent yet.
+// observe starts what counts and traces the operations, and the warehouse; stop ends it, and sends what was not sent yet.
 func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
 	if !c.metrics.Served() && c.otlp.URL == "" {
 		return nil, func() {}, nil
 	}
-	watch, unwatch := telemetry.Watch(ctx, log, gaugesEvery, sources)
-	tel, flush, err := c.otlp.Start(ctx, "once-demo", log, watch)
+	watch := gauge.NewWatch(gauge.Config{Every: gaugesEvery, Log: log}, sources...)
+	tracer, flush, err := c.otlp.Start(ctx, "once-demo", log, watch)
 	if err != nil {
-		unwatch()
 		c.metrics.Close()
 		return nil, nil, err
 	}
 	counted, unserve := c.metrics.Start(m, log, watch)
+	tel := wiring.Telemetry{Logger: slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), Tracer: tracer} // the failures of the warehouse are meant
 	var observers []once.Observer
-	if tel != nil {
-		observers = append(observers, tel)
-	}
 	if counted != nil {
+		tel.Metrics = counted
 		observers = append(observers, counted)
 	}
-	return once.Observers(observers...), func() { flush(); unserve(); unwatch() }, nil
+	if tracer != nil {
+		observers = append(observers, tracer)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	ended := func() error { return nil }
+	if !c.alone {
+		w, err := openWarehouse(ctx, tel)
+		if err != nil {
+			cancel()
+			unserve()
+			return nil, nil, err
+		}
+		watch.Add(w.sources()...)
+		observers = append(observers, w)
+		running.Go(func() {
+			if err := w.run(ctx, tel.Logger); err != nil && ctx.Err() == nil {
+				log.Warn("the warehouse of the demo has ended; the service goes on. Try: start it again", "error", err)
+			}
+		})
+		ended = func() error { return w.close(ctx) }
+	}
+	running.Go(func() { _ = watch.Run(ctx) }) // until stop
+	return once.Observers(observers...), func() {
+		cancel()
+		running.Wait()
+		if err := ended(); err != nil {
+			log.Warn("the files of the warehouse stay. Try: remove them", "error", err)
+		}
+		flush()
+		unserve()
+	}, nil
 }
 
 func (c *serve) open(ctx context.Context) (database, *payments.DB, error) {

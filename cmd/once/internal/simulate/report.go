@@ -26,6 +26,7 @@ type Outcome struct {
 	Scenario
 
 	Results []Result `json:"results"`
+	Verdict string   `json:"verdict"` // in words, from the numbers of the results
 }
 
 // RunAll runs all policies in all scenarios.
@@ -36,7 +37,7 @@ func RunAll(scenarios []Scenario, seed uint64) Report {
 	for i, s := range scenarios {
 		policies := Policies()
 		results := make([]Result, len(policies))
-		report.Scenarios[i] = Outcome{s, results}
+		report.Scenarios[i] = Outcome{Scenario: s, Results: results}
 		for j, p := range policies {
 			room <- struct{}{}
 			wg.Go(func() {
@@ -46,6 +47,9 @@ func RunAll(scenarios []Scenario, seed uint64) Report {
 		}
 	}
 	wg.Wait()
+	for i := range report.Scenarios {
+		report.Scenarios[i].Verdict = verdict(report.Scenarios[i])
+	}
 	return report
 }
 

@@ -16,6 +16,9 @@ type Result struct {
 
 	Intents   int     `json:"intents"`
 	Succeeded int     `json:"succeeded"`
+	Failed    int     `json:"failed"`
+	Open      int     `json:"open"`   // under way when the time was over: neither succeeded nor failed
+	Unsent    int     `json:"unsent"` // of those that failed: a breaker has let no attempt through
 	Attempts  int     `json:"attempts"`
 	Recovery  float64 `json:"recovery_s"`    // after the end of what went wrong; -1: not in this time
 	Amplified float64 `json:"amplification"` // attempts per intent while it went wrong
@@ -68,6 +71,7 @@ func Run(s Scenario, p Policy, seed uint64) Result {
 		r.run(time.Duration(i+1) * Step)
 		r.result.Series.Queue[i] = r.service.waiting()
 	}
+	r.result.Open = r.result.Intents - r.result.Succeeded - r.result.Failed
 	judge(&r.result, s)
 	return r.result
 }
@@ -112,12 +116,20 @@ func (r *run) intent(of *process, random *rand.Rand, over func()) {
 	r.result.Intents++
 	r.count(r.result.Series.Intents)
 	start := r.now
-	r.client.begin(&intent{of: of, stuck: random.Float64() < r.service.Stuck, done: func(ok bool) {
-		if ok {
+	i := &intent{of: of, stuck: random.Float64() < r.service.Stuck}
+	i.done = func(ok bool) {
+		switch {
+		case ok:
 			r.result.Succeeded++
 			r.count(r.result.Series.Good)
 			r.countAt(r.result.won, start)
+		case i.tries == 0:
+			r.result.Unsent++
+			fallthrough
+		default:
+			r.result.Failed++
 		}
 		over()
-	}})
+	}
+	r.client.begin(i)
 }

@@ -30,8 +30,8 @@ type Scenario struct {
 	Down   bool          `json:"down"`    // nothing is answered: no connection
 	Stuck  float64       `json:"stuck"`   // this part of the intents hold their worker for Hang, with each attempt
 	Hang   time.Duration `json:"hang_ns"` // see Stuck
+	Fails  float64       `json:"fails"`   // this part of the attempts, at any time, by chance
 
-	fails   float64     // this part of the attempts, at any time, by chance
 	silent  bool        // and they get no answer
 	notices bool        // the service drops what its client has given up before it was begun
 	refused retry.Class // what it is called if there is no connection; zero: transient
@@ -52,9 +52,16 @@ func Preset(name string) (s Scenario, ok bool) {
 	return s, false
 }
 
-// Presets are the classic failures.
+// Presets are an ordinary day and the classic failures.
 func Presets() []Scenario {
 	return []Scenario{
+		{
+			Name: "ordinary", Title: "An ordinary day",
+			Story: "A service that can do 1,000 requests a second gets 700, and nothing is wrong with it. One attempt in a hundred " +
+				"fails, as on any day: a connection is reset, or a process starts anew.",
+			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
+			Length: 60 * sec, From: 10 * sec, To: 50 * sec, Fails: 0.01,
+		},
 		{
 			Name: "herd", Title: "The thundering herd after a dip",
 			Story: "A service that can do 1,000 requests a second gets 700. For ten seconds it can do only 300. " +

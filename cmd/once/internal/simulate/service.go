@@ -72,7 +72,7 @@ func (s *service) work(r *request, over func()) {
 // ask takes a request that its client waits for no longer than budget.
 func (s *service) ask(r *request, budget time.Duration) {
 	switch {
-	case s.fails > 0 && s.random.Float64() < s.fails:
+	case s.Fails > 0 && s.random.Float64() < s.Fails:
 		if !s.silent {
 			s.after(ms, func() { r.answer(retry.ClassUnknown, 0) })
 		}

@@ -21,10 +21,11 @@ var entry = cli.Entry{
 	Name: "storm", Brief: "what retries do to a service that stumbles, simulated",
 	Help: `Simulates clients that retry in different ways while a service is slow or unavailable.
 It prints when the service has recovered, how many calls have succeeded, and how many
-requests were sent. The decisions are made by the code of packages retry and limit. The same seed gives the
+requests were sent, then what was left out of these numbers, and a verdict. The decisions are made by the code of packages retry and limit. The same seed gives the
 same result, byte for byte.
 
-  herd     the thundering herd after a dip
+  ordinary an ordinary day, on which one attempt in a hundred fails
+  herd     a brownout: the thundering herd after a dip
   slow     a slow dependency
   pool     a pool that retries exhaust
   outage   a total outage`,
@@ -54,7 +55,7 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if c.preset != "all" {
 		s, ok := simulate.Preset(c.preset)
 		if !ok {
-			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset herd, slow, pool, outage, or all")
+			return cli.Usage(fmt.Sprintf("there is no preset %q", c.preset), "--preset ordinary, herd, slow, pool, outage, or all")
 		}
 		scenarios = []simulate.Scenario{s}
 	}
@@ -99,9 +100,14 @@ func (c *storm) write(report simulate.Report) error {
 func printStorm(w io.Writer, o simulate.Outcome) error {
 	fmt.Fprintf(w, "\n%s (%s)\n\n", o.Title, o.Name)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "well again\tsucceeded\tattempts an intent\tworst second\tlongest queue\t  policy")
+	fmt.Fprintln(t, "well again\tsucceeded\tunder way\tunsent\tattempts an intent\tworst second\tlongest queue\t  policy")
 	for _, r := range o.Results {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%d\t  %s\n", r.Recovered(), r.Percent(), r.Amplified, r.Peak, r.Queue, r.Name)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.2f\t%.1f\t%d\t  %s\n", r.Recovered(), r.Percent(), r.Open, r.Unsent, r.Amplified, r.Peak, r.Queue, r.Name)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nSucceeded is of all intents of %v. Those that were under way at the end count as not succeeded, and so do those that\na breaker has let fail unsent. Attempts are counted from %v to %v, and the worst second is of the whole time.\n", o.Length, o.From, o.To)
+	_, err := fmt.Fprintf(w, "\nVerdict: %s\n", o.Verdict)
+	return err
 }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/telemetry"
 )
 
-// Exporter sends traces and metrics to the collector at a URL. It returns an observer of engines, and a function that sends what was not sent yet.
-type Exporter func(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ once.Observer, flush func(), err error)
+// Exporter sends traces and metrics to the collector at a URL. It returns a tracer that counts as well, and a function that sends what was not sent yet.
+type Exporter func(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ telemetry.Tracer, flush func(), err error)
 
 // exporter is that of this build, nil if it has none.
 var exporter Exporter
@@ -47,8 +47,8 @@ func (c *OTLP) Check() error {
 	return nil
 }
 
-// Start returns an observer of engines, nil without a URL. flush sends what was not sent yet.
-func (c *OTLP) Start(ctx context.Context, service string, log *slog.Logger, watch *gauge.Watch) (_ once.Observer, flush func(), err error) {
+// Start returns a tracer, nil without a URL. flush sends what was not sent yet.
+func (c *OTLP) Start(ctx context.Context, service string, log *slog.Logger, watch *gauge.Watch) (_ telemetry.Tracer, flush func(), err error) {
 	if c.URL == "" {
 		return nil, func() {}, nil
 	}

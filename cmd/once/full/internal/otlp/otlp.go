@@ -17,9 +17,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/oncelib/once"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/onceotel"
+	wiring "github.com/oncelib/once/telemetry"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 )
 
 // Start is a [telemetry.Exporter].
-func Start(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ once.Observer, flush func(), err error) {
+func Start(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ wiring.Tracer, flush func(), err error) {
 	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url+"/v1/traces"))
 	if err != nil {
 		return nil, nil, err

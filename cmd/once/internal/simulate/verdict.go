@@ -1,0 +1,80 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names of the policies that a verdict compares with clients that do not retry.
+const (
+	policyNone    = "no retries"
+	policyNaive   = "full jitter"
+	policyOurs    = "once/retry"
+	policyLimited = "once/retry + limit"
+)
+
+// little is what makes no difference: so much of the intents.
+const little = 0.001
+
+// verdict says in words what retries have done, compared with none. It is made of the numbers of the results alone.
+func verdict(o Outcome) string {
+	by := map[string]Result{}
+	for _, r := range o.Results {
+		by[r.Name] = r
+	}
+	none, naive, ours, limited := by[policyNone], by[policyNaive], by[policyOurs], by[policyLimited]
+	all := []string{
+		fmt.Sprintf("Without retries %s of %s calls succeeded, and the service was %s.", none.Percent(), thousands(none.Intents), none.health()),
+		"Retries without a budget (" + naive.Name + ") " + naive.against(none),
+		"The default of once (" + ours.Name + ") " + ours.against(none),
+		"With package limit in front of the service it " + limited.against(none),
+	}
+	return conclusion(naive.gain(none), max(ours.gain(none), limited.gain(none))) + " " + strings.Join(all, " ")
+}
+
+// conclusion says whether retries have helped.
+func conclusion(naive, ours float64) string {
+	switch {
+	case naive > little && ours > little:
+		return "Here retries help."
+	case naive < -little && ours > little:
+		return "Here retries do harm without a budget, and help with one and a service that sheds load."
+	case naive < -little && ours < -little:
+		return "Here retries do harm; a budget bounds it."
+	case naive < -little:
+		return "Here retries do harm without a budget, and none with one."
+	case ours > little:
+		return "Here retries help only with a budget."
+	case ours < -little:
+		return "Here retries do harm."
+	}
+	return "Here retries make little difference."
+}
+
+// gain is by how much of the intents more have succeeded than in another result.
+func (r Result) gain(than Result) float64 { return r.share() - than.share() }
+
+func (r Result) share() float64 { return float64(r.Succeeded) / float64(max(1, r.Intents)) }
+
+// against compares a result with that of no retries.
+func (r Result) against(none Result) string {
+	what := "made little difference"
+	switch gain := r.gain(none); {
+	case gain > little:
+		what = "helped"
+	case gain < -little:
+		what = "did harm"
+	}
+	return fmt.Sprintf("%s: %s succeeded, with %.2f attempts for each call, and the service was %s.", what, r.Percent(), r.Amplified, r.health())
+}
+
+// health says in a sentence when the service was well again.
+func (r Result) health() string {
+	switch {
+	case r.Recovery < 0:
+		return "not well again in this time"
+	case r.Recovered() == "at once":
+		return "well at once"
+	}
+	return "well again after " + r.Recovered()
+}

@@ -1,0 +1,51 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncelib/once/message"
+)
+
+// Span is what a [Tracer] is told of a message.
+type Span struct {
+	Consumer string
+	Message  message.Message // without its payload
+	Outcome  EventType       // of a message that no handler runs for, such as EventDuplicate; "" is a run of the handler
+}
+
+// Tracer starts a span for each run of the handler, and one for each message that no handler runs for, or other things that last as long.
+type Tracer interface {
+	// InboxSpan is called when a handler begins to run, which has the context that it returns, and when a message is done without one. end is called once, with
+	// the error of the handler or of the dead letter. The commit of the message is not in the span: it is in the operation of the inbox.
+	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
+}
+
+var errNoReturn = errors.New("the handler has panicked or has ended its goroutine")
+
+// traced runs the handler, and shows it to Config.Tracer.
+func (in *Inbox[TX]) traced(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) (err error) {
+	if in.cfg.Tracer == nil {
+		return fn(ctx, tx, m)
+	}
+	told := m
+	told.Payload = nil
+	ctx, end := in.cfg.Tracer.InboxSpan(ctx, Span{Consumer: in.cfg.Consumer, Message: told})
+	seen := errNoReturn // unless fn returns
+	defer func() { end(seen) }()
+	err = fn(ctx, tx, m)
+	seen = err
+	return err
+}
+
+// traceEvent shows a message that no handler has run for to Config.Tracer.
+func (in *Inbox[TX]) traceEvent(ctx context.Context, e Event) {
+	switch e.Type { //nolint:exhaustive // the others have a handler, or no message
+	case EventDuplicate, EventStale, EventReusedSeq, EventParked, EventSkipped, EventDeadLettered:
+		_, end := in.cfg.Tracer.InboxSpan(ctx, Span{Consumer: e.Consumer, Message: e.Message, Outcome: e.Type})
+		if e.Type != EventDeadLettered { // a dead letter waits for a person
+			e.Err = nil
+		}
+		end(e.Err)
+	}
+}

@@ -1,0 +1,37 @@
+package retry
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Log returns a [Policy].Observe that writes to l: calls that are given up at Warn, all else at Debug. nil is slog.Default(), as it is at the
+// moment of the event. The names of the attributes are in docs/logs.md.
+func Log(l *slog.Logger) func(context.Context, Event) {
+	return func(ctx context.Context, e Event) {
+		to, level, said := l, slog.LevelDebug, "retry: "+string(e.Type)
+		if to == nil {
+			to = slog.Default()
+		}
+		if e.Stop != "" && e.Stop != ReasonPointless && e.Stop != ReasonCancelled {
+			level, said = slog.LevelWarn, "retry: a call is given up"
+		}
+		if !to.Enabled(ctx, level) {
+			return
+		}
+		attrs := []slog.Attr{slog.Int("attempt", e.Attempt)}
+		if e.URL != "" {
+			attrs = append(attrs, slog.String("method", e.Method), slog.String("url", e.URL))
+		}
+		if e.Type == EventFailed {
+			attrs = append(attrs, slog.String("class", e.Class.String()), slog.Duration("after", e.Wait))
+		}
+		if e.Stop != "" {
+			attrs = append(attrs, slog.String("why", string(e.Stop)))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
+		}
+		to.LogAttrs(ctx, level, said, attrs...)
+	}
+}
