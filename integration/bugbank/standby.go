@@ -29,7 +29,7 @@ var standbys = []Mutant{
 	},
 	{
 		Name:  "a connection to a standby stays in the pool, on database/sql",
-		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "dropConn(t.conn)", New: ""}},
+		Edits: []Edit{{In: "sqlstore.(*Store).begin", Old: "sqlguard.Drop(t.conn)", New: ""}},
 		Tests: failover("TestAStandbyIsDown$/^PostgreSQL,_sqlstore/^default$"),
 	},
 	{

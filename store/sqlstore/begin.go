@@ -89,7 +89,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	case err != nil:
 		if errors.Is(err, pgsql.ErrRecovery) {
 			_ = t.tx.Rollback()
-			dropConn(t.conn)
+			sqlguard.Drop(t.conn)
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)

@@ -42,7 +42,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
-			dropConn(t.conn)
+			sqlguard.Drop(t.conn)
 		}
 		isBroken = broken(t.conn)
 		if t.tx != nil {
@@ -110,8 +110,8 @@ func (t *txn) replaceExpired(id store.ID, insert string, values ...any) (stateme
 func (t *txn) letGo(ctx context.Context, id store.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
 	defer cancel()
-	if _, err := t.conn.ExecContext(ctx, "do "+t.s.unlock(id)); err != nil {
-		dropConn(t.conn)
+	if sqlguard.OnConn(func() error { _, err := t.conn.ExecContext(ctx, "do "+t.s.unlock(id)); return err }) != nil {
+		sqlguard.Drop(t.conn)
 	}
 }
 

@@ -33,7 +33,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	}
 	var locked bool
 	if err := conn.QueryRowContext(ctx, migrationLock).Scan(&locked); err != nil {
-		dropConn(conn) // it may have the lock
+		sqlguard.Drop(conn) // it may have the lock
 		return fmt.Errorf("sqlstore: %w", err)
 	}
 	if !locked {
@@ -41,7 +41,7 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	}
 	_, err = migration.Up(ctx, sqlplane.MySQL, migrating{conn, mysql}, sets...)
 	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), migrationUnlock); unlocked != nil {
-		dropConn(conn) // the lock goes with the connection
+		sqlguard.Drop(conn) // the lock goes with the connection
 	}
 	return err
 }

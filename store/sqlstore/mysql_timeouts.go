@@ -2,11 +2,11 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql/driver"
 	"math"
 	"strings"
 	"time"
 
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 )
 
@@ -81,8 +81,8 @@ func (t *txn) restoreTimeouts() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
 	defer cancel()
-	if _, err := t.conn.ExecContext(ctx, t.restore); err != nil {
-		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	if sqlguard.OnConn(func() error { _, err := t.conn.ExecContext(ctx, t.restore); return err }) != nil {
+		sqlguard.Drop(t.conn)
 	}
 }
 

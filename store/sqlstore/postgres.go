@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
@@ -34,11 +33,11 @@ func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error
 	t.seen.row, err = lookPostgres(ctx, t.conn, opts)
 	switch {
 	case errors.Is(err, pgsql.ErrRecovery):
-		dropConn(t.conn)
+		sqlguard.Drop(t.conn)
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &store.Error{Kind: store.KindBusy, Err: err} // another connection would wait as long
 	case err != nil && t.conn.PingContext(ctx) != nil:
-		dropConn(t.conn) // it broke while it was idle: openBy takes another one
+		sqlguard.Drop(t.conn) // it broke while it was idle: openBy takes another one
 	}
 	return err
 }
@@ -132,7 +131,7 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 func (t *txn) dropStandby(ctx context.Context, err error) error {
 	if errors.Is(err, errReplica) {
 		_ = t.tx.Rollback()
-		dropConn(t.conn)
+		sqlguard.Drop(t.conn)
 		return err
 	}
 	if t.s.dialect.name != sqlplane.PostgreSQL || !pgsql.StandbyRefuses(sqlguard.SQLState(err)) {
@@ -140,14 +139,9 @@ func (t *txn) dropStandby(ctx context.Context, err error) error {
 	}
 	_ = t.tx.Rollback()
 	var standby bool
-	if t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) != nil || !standby {
+	if sqlguard.OnConn(func() error { return t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) }) != nil || !standby {
 		return err
 	}
-	dropConn(t.conn)
+	sqlguard.Drop(t.conn)
 	return t.s.down(pgsql.ErrRecovery)
-}
-
-// dropConn keeps a connection from going back into the pool.
-func dropConn(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

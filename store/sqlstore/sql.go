@@ -207,7 +207,7 @@ func (p poolRunner) runOn(ctx context.Context, conn *sql.Conn, fn func(*sql.Conn
 		return false, nil
 	}
 	if p.s.readOnly(err) { // another connection may lead to the primary
-		dropConn(conn)
+		sqlguard.Drop(conn)
 	}
 	return p.s.refusedByDriver(ctx, err, conn.PingContext), err
 }

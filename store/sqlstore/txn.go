@@ -127,7 +127,7 @@ func (t *txn) free() {
 	}
 	t.freed = true
 	if t.s.dialect.name == sqlplane.MySQL && t.s.readOnly(t.guard.Err()) { // another connection may lead to the primary
-		dropConn(t.conn)
+		sqlguard.Drop(t.conn)
 	}
 	t.restoreTimeouts()
 	if t.member != nil {

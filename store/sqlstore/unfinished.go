@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncelib/once/internal/sql/pgsql"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/upkeep"
@@ -53,7 +54,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 	case sqlplane.PostgreSQL:
 		var standby bool
 		if err = conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby); err == nil && standby {
-			dropConn(conn)
+			sqlguard.Drop(conn)
 			err = pgsql.ErrRecovery
 		}
 		if err == nil {

@@ -3,7 +3,6 @@ package sqlitegroup
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"strconv"
 	"time"
@@ -75,7 +74,7 @@ func (f *File) restoreBusyTimeout(conn *sql.Conn, tx *sql.Tx) error {
 		if tx != nil {
 			_ = tx.Rollback()
 		}
-		dropConn(conn)
+		sqlguard.Drop(conn)
 	}
 	return err
 }
@@ -89,6 +88,3 @@ func isBusy(err error) bool {
 	code, ok := sqlguard.SQLiteCode(err)
 	return ok && code&0xff == busy
 }
-
-// dropConn has the pool drop a connection.
-func dropConn(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }

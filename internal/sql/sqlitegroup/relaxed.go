@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/oncelib/once/internal/sql/sqlguard"
 )
 
 // Relaxed is a connection for writes that may be lost in a power failure because they are
@@ -90,7 +92,7 @@ func (r *Relaxed) disconnect() {
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
 	defer cancel()
 	if _, err := r.conn.ExecContext(ctx, r.undo); err != nil {
-		dropConn(r.conn)
+		sqlguard.Drop(r.conn)
 	}
 	_ = r.conn.Close()
 	r.conn, r.stmt = nil, nil
@@ -151,7 +153,7 @@ func (r *Relaxed) turn(ctx context.Context, text string, fn func(context.Context
 // rollback ends the transaction, if one is open.
 func (r *Relaxed) rollback(ctx context.Context) {
 	if _, err := r.conn.ExecContext(ctx, "ROLLBACK"); err != nil { // SQLite has done it itself, or cannot
-		dropConn(r.conn)
+		sqlguard.Drop(r.conn)
 		r.disconnect()
 	}
 }

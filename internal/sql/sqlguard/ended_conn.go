@@ -1,0 +1,31 @@
+package sqlguard
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"runtime"
+)
+
+// OnConn runs fn, which uses a connection whose transaction may have ended with its context.
+//
+// The pool then closes the connection in a goroutine of its own. A method of [sql.Conn] first looks whether the connection is open and
+// then uses it, without a lock around both (Go 1.25): if it is closed in between, the method panics. That would end the process of
+// a service because a caller has gone away. fn has met a broken connection, and OnConn returns that error.
+func OnConn(fn func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, r)
+		default:
+			panic(r)
+		}
+	}()
+	return fn()
+}
+
+// Drop keeps a connection from going back into its pool.
+func Drop(conn *sql.Conn) {
+	_ = OnConn(func() error { return conn.Raw(func(any) error { return driver.ErrBadConn }) })
+}
