@@ -67,4 +67,29 @@ var brokerMutants = []Mutant{
 		Edits: []Edit{{In: "kafkabroker.(*publisher).send", Old: "if !p.waits", New: "if false"}},
 		Tests: []Killer{{Module: "integration", Package: "broker", Test: "TestKafkaRefusals"}},
 	},
+	{
+		Name:  "a publisher of RabbitMQ takes a message for delivered that no queue has taken",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "returned := l.isReturned(number); returned", New: "returned := l.isReturned(number); returned && false"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a publisher of RabbitMQ does not wait for the confirmation",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if confirmation != nil"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a publisher of RabbitMQ takes a refusal of a queue for a confirmation",
+		Edits: []Edit{{In: "amqpbroker.(*publisher).send", Old: "if p.confirmed(ctx, confirmation)", New: "if p.confirmed(ctx, confirmation) || !l.IsClosed()"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPUnroutable"}},
+	},
+	{
+		Name:  "a queue of RabbitMQ that is missing is not found",
+		Edits: []Edit{{In: "amqpbroker.Check", Old: "if isGone(err) {", New: "if isGone(err) {\ncontinue\n}\nif isGone(err) {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
+	},
+	{
+		Name:  "Declare makes a queue of RabbitMQ that is on one disk",
+		Edits: []Edit{{In: "amqpbroker.declare", Old: "amqp.Table{queueType: quorum}", New: "nil"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
+	},
 }

@@ -1,0 +1,62 @@
+package amqpbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Names and values of arguments of queues.
+const (
+	queueType     = "x-queue-type"
+	quorum        = "quorum"
+	overflow      = "x-overflow"
+	rejectPublish = "reject-publish"
+	deliveryLimit = "x-delivery-limit"
+	deadLetters   = "x-dead-letter-exchange"
+)
+
+// Queue is a queue that keeps what it has confirmed.
+type Queue struct {
+	Name     string
+	Exchange string   // from which messages come; "": the default exchange, which has all queues by their names
+	Topics   []string // routing keys that are bound, such as refunds.*; with Exchange only. Default: the name of the queue
+}
+
+// Declare makes a durable quorum queue, and binds it to a durable topic exchange if one is named. What is there already stays. It returns
+// an error if a queue or an exchange of the name has other settings.
+func Declare(ctx context.Context, conn *Conn, q Queue) error {
+	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
+		return errors.New("amqpbroker: a queue needs a Name, and Topics need an Exchange. Try: Queue{Name: \"refunds\"}")
+	}
+	ch, err := conn.channel(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return conn.bounded(ctx, func() error { return declare(ch, q) })
+}
+
+func declare(ch *amqp.Channel, q Queue) error {
+	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: quorum}); err != nil {
+		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which tells its settings, and another name", q.Name, err)
+	}
+	if q.Exchange == "" {
+		return nil
+	}
+	if err := ch.ExchangeDeclare(q.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
+		return fmt.Errorf("amqpbroker: declare the exchange %s: %w. Try: another name", q.Exchange, err)
+	}
+	topics := q.Topics
+	if len(topics) == 0 {
+		topics = []string{q.Name}
+	}
+	for _, topic := range topics {
+		if err := ch.QueueBind(q.Name, topic, q.Exchange, false, nil); err != nil {
+			return fmt.Errorf("amqpbroker: bind the queue %s to %s of exchange %s: %w", q.Name, topic, q.Exchange, err)
+		}
+	}
+	return nil
+}
