@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Check returns what in the settings of queues endangers the promises of an outbox and of an inbox behind it, one sentence for each finding. An error
+// Check returns what in the settings of queues endangers the promises of an outbox and of an inbox, one sentence for each finding. An error
 // says that they cannot be asked. It does not see what policies add to a queue, and no limit of the server (max_message_size).
 func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
 	var findings []string

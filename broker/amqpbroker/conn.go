@@ -20,7 +20,7 @@ const (
 	defaultHeartbeat = 10 * time.Second
 )
 
-// Conn is a connection to a server, which is made when it is needed, and again when it is lost. Publishers share it.
+// Conn is a connection to a server, which is made when it is needed, and again when it is lost. Publishers and consumers share it.
 type Conn struct {
 	url    string
 	server string // for people: the address without a password
@@ -36,7 +36,7 @@ type Conn struct {
 
 var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whether the queue has a leader", callTimeout)
 
-var errClosed = errors.New("the connection was closed. Try: close it after Run has returned")
+var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
 
 // Dial returns a connection to the server that url names, such as amqp://user:password@host:5672/vhost. It does not wait for the
 // server. An error says that url cannot be read. config may be empty; its Recovery is not used.
@@ -45,7 +45,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("amqpbroker: the URL of the server cannot be read: %w. Try: amqp://user:password@host:5672/vhost", err)
 	}
-	config.Recovery = nil // a channel that is lost must not come back: its confirmations would be those of other messages
+	config.Recovery = nil // it would send acknowledgements of one channel over another
 	if config.Heartbeat == 0 {
 		config.Heartbeat = defaultHeartbeat
 	}

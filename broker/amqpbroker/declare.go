@@ -12,6 +12,7 @@ import (
 const (
 	queueType     = "x-queue-type"
 	quorum        = "quorum"
+	classic       = "classic"
 	overflow      = "x-overflow"
 	rejectPublish = "reject-publish"
 	deliveryLimit = "x-delivery-limit"
@@ -23,9 +24,10 @@ type Queue struct {
 	Name     string
 	Exchange string   // from which messages come; "": the default exchange, which has all queues by their names
 	Topics   []string // routing keys that are bound, such as refunds.*; with Exchange only. Default: the name of the queue
+	Classic  bool     // one copy, for a single server: a quorum queue needs three, and may have no leader after a crash of the only one
 }
 
-// Declare makes a durable quorum queue, and binds it to a durable topic exchange if one is named. What is there already stays. It returns
+// Declare makes a durable queue, a quorum queue if it is not to be Classic, and binds it to a durable topic exchange if one is named. What is there already stays. It returns
 // an error if a queue or an exchange of the name has other settings.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
@@ -40,7 +42,11 @@ func Declare(ctx context.Context, conn *Conn, q Queue) error {
 }
 
 func declare(ch *amqp.Channel, q Queue) error {
-	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: quorum}); err != nil {
+	kind := quorum
+	if q.Classic {
+		kind = classic
+	}
+	if _, err := ch.QueueDeclare(q.Name, true, false, false, false, amqp.Table{queueType: kind}); err != nil {
 		return fmt.Errorf("amqpbroker: declare the queue %s: %w. Try: amqpbroker.Check, which tells its settings, and another name", q.Name, err)
 	}
 	if q.Exchange == "" {

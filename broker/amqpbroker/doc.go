@@ -1,4 +1,4 @@
-// Package amqpbroker delivers messages of an outbox to RabbitMQ.
+// Package amqpbroker delivers messages of an outbox to RabbitMQ, and applies what a queue delivers by an inbox.
 //
 //	conn, err := amqpbroker.Dial("amqp://localhost", amqp.Config{})
 //	err = amqpbroker.Declare(ctx, conn, amqpbroker.Queue{Name: "refunds"})
@@ -25,9 +25,26 @@
 //
 // [Check] tells which of these are missing. It does not see policies.
 //
-// There is no consumer in this package. The program in examples/rabbitmq gives the messages of a queue to an inbox. For consumers:
+// # Consumers
 //
-//   - No x-delivery-limit, or one with an x-dead-letter-exchange: an inbox says when a message is given up. RabbitMQ 4 has a limit of 20
-//     for quorum queues that have no other: set a policy with delivery-limit: -1 there.
-//   - A consumer_timeout of the server that is longer than a handler and its pauses. The default is 30 minutes.
+// [Consume] gives the messages of a queue to an inbox, which applies each once:
+//
+//	in := inbox.New(engine, inbox.Config{Consumer: "billing", Order: inbox.InOrder})
+//	err := amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
+//
+// A message is a CloudEvent in binary mode, or in structured mode: in JSON. Any other message needs the property message-id or a header
+// Idempotency-Key, which is its ID.
+//
+// It acknowledges a message after the commit that applies it, over the channel that has delivered it. If the process dies before that, or the
+// connection is lost, the message comes again and the inbox knows it. A message that fails is tried again by the same process, after the pause
+// that the inbox says, and the server is not told; one that has waited for ten minutes goes back to the queue, because the server closes the channel
+// of a consumer that says nothing for 30 minutes. Messages of a key are in one transaction at a time in a process; several processes may have
+// messages of one key, and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time, with pauses.
+//
+// The promise of an inbox needs, beside the settings above:
+//
+//   - No x-delivery-limit, or one with an x-dead-letter-exchange: the inbox says when a message is given up, and keeps it as a dead letter
+//     in its table. RabbitMQ 4 has a limit of 20 for quorum queues that have no other: set a policy with delivery-limit: -1 there.
+//   - A consumer_timeout of the server that is longer than ten minutes and the time of a handler. The default is 30 minutes.
+//   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than messages wait in the queue.
 package amqpbroker

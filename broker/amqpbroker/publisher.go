@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -21,7 +20,7 @@ const (
 	maxName   = 255 // bytes of a topic or of the name of a header, which AMQP allows
 	mediaType = "content-type"
 
-	longestSilence = time.Minute
+	silence = 6 // heartbeats for which a message may be without a confirmation
 )
 
 // Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
@@ -47,6 +46,8 @@ type link struct {
 	closed  chan *amqp.Error
 
 	mu       sync.Mutex
+	users    int   // messages that wait for what the server says
+	retired  bool  // no other message is sent over it
 	cause    error // why the server has closed it
 	sent     uint64
 	returned map[string]string // why, by number
@@ -72,32 +73,43 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if err != nil {
 		return outbox.Unavailable(err)
 	}
+	defer l.leave()
 	number := l.number()
 	publishing.CorrelationId = number
 	confirmation, err := l.PublishWithDeferredConfirm(p.exchange, m.Topic, true, false, publishing)
 	if err != nil {
 		return p.lost(l, m, err)
 	}
-	// What was sent cannot be taken back, and it holds its place until the server has said what became of it, or the connection is lost:
-	// a return always finds room.
-	if p.confirmed(ctx, confirmation) {
+	// What was sent cannot be taken back, and it holds its place until the server has said what became of it, the connection is lost, or the link
+	// has been given up: a return always finds room.
+	confirmed, err := p.wait(confirmation)
+	switch {
+	case err != nil:
+		l.retire()
+		return outbox.Unavailable(fmt.Errorf("amqpbroker: %s does not confirm messages: %w. Try: rabbitmq-queues quorum_status, which tells whether the queue has a leader; "+
+			"rabbitmqctl list_connections name state, which tells whether publishers are blocked", p.place(m), err))
+	case confirmed:
 		if why, returned := l.isReturned(number); returned {
 			return outbox.Unavailable(fmt.Errorf("amqpbroker: no queue takes %s: the server has returned the message (%s). Try: %s", p.place(m), why, p.advice()))
 		}
 		return nil
-	}
-	if l.IsClosed() {
+	case l.IsClosed():
 		return p.lost(l, m, amqp.ErrClosed)
 	}
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
 }
 
-// confirmed waits for what the server says. A connection over which it says nothing for long is closed: a server that was starting when the
-// connection was made may never confirm.
-func (p *publisher) confirmed(_ context.Context, confirmation *amqp.DeferredConfirmation) bool {
-	timer := time.AfterFunc(longestSilence, p.conn.drop)
-	defer timer.Stop()
-	return confirmation.Wait()
+// wait waits for what the server says, but not for ever: a quorum queue without a leader says nothing. The context of the caller is not asked,
+// because the message is on its way.
+func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
+	longest := silence * p.conn.config.Heartbeat
+	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has said nothing for %v", longest))
+	defer cancel()
+	confirmed, err = confirmation.WaitContext(ctx)
+	if err != nil {
+		err = context.Cause(ctx)
+	}
+	return confirmed, err
 }
 
 func (p *publisher) place(m *message.Message) string {
@@ -122,14 +134,14 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("amqpbroker: wait for a channel: %w", context.Cause(ctx))
 	}
-	if p.link != nil && !p.link.IsClosed() {
+	if p.link != nil && !p.link.IsClosed() && p.link.enter() {
 		return p.link, nil
 	}
 	ch, err := p.conn.channel(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Channel: ch, returns: make(chan amqp.Return, onTheWay), closed: make(chan *amqp.Error, 1), returned: map[string]string{}}
+	l := &link{Channel: ch, returns: make(chan amqp.Return, onTheWay), closed: make(chan *amqp.Error, 1), returned: map[string]string{}, users: 1}
 	ch.NotifyReturn(l.returns)
 	ch.NotifyClose(l.closed)
 	if err := p.conn.bounded(ctx, func() error { return ch.Confirm(false) }); err != nil {
@@ -138,6 +150,34 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	}
 	p.link = l
 	return l, nil
+}
+
+// retire lets no other message use a link. Messages of other queues that are on their way over it are still confirmed.
+func (l *link) retire() {
+	l.mu.Lock()
+	l.retired = true
+	l.mu.Unlock()
+}
+
+// leave says that a message does not need the link any more. The last one closes a link that is retired.
+func (l *link) leave() {
+	l.mu.Lock()
+	l.users--
+	unused := l.retired && l.users == 0
+	l.mu.Unlock()
+	if unused {
+		go func() { _ = l.Close() }() // the server may wait for the queue that says nothing; it ends with the connection at the latest
+	}
+}
+
+// enter reports whether another message may use the link.
+func (l *link) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.retired {
+		l.users++
+	}
+	return !l.retired
 }
 
 // number returns a number that no other message of the link has. The server returns it with the message.

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -47,22 +46,23 @@ func dialAMQP(t *testing.T, url string) *amqpbroker.Conn {
 	return conn
 }
 
-// queues makes queues of these names, and a function that takes out of them what has come since the last call.
-func queues(t *testing.T, r *testenv.RabbitMQ, names ...string) func(*testing.T) []message.Message {
+// queues makes queues, and a function that takes out of them what has come since the last call.
+func queues(t *testing.T, r *testenv.RabbitMQ, conn *amqpbroker.Conn, list ...amqpbroker.Queue) func(*testing.T) []message.Message {
 	t.Helper()
-	declaring := rawChannel(t, r)
-	for _, name := range names {
-		// A quorum queue on a single server may have no leader after a crash: see docs/rabbitmq.md.
-		if _, err := declaring.QueueDeclare(name, true, false, false, false, nil); err != nil {
+	for _, q := range list {
+		if err := amqpbroker.Declare(t.Context(), conn, q); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := r.SyncQueues(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	return func(t *testing.T) (arrived []message.Message) {
 		t.Helper()
 		ch := rawChannel(t, r)
-		for _, name := range names {
+		for _, q := range list {
 			for {
-				d, ok, err := ch.Get(name, true)
+				d, ok, err := ch.Get(q.Name, true)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,7 +113,7 @@ func parseAMQP(d amqp.Delivery) (message.Message, error) {
 // TestAMQP: the contract of a publisher, with a server that is killed and started again.
 func TestAMQP(t *testing.T) {
 	r, conn := realRabbitMQ(t)
-	received := queues(t, r, "refunds", "payouts")
+	received := queues(t, r, conn, amqpbroker.Queue{Name: "refunds"}, amqpbroker.Queue{Name: "payouts", Classic: true})
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: amqpbroker.Publisher(conn, ""), Topics: []string{"refunds", "payouts"}, Received: received,
 		Reject: func(m *message.Message) { m.Headers = map[string]string{strings.Repeat("x", 256): "too long a name"} },
@@ -135,7 +135,7 @@ func TestAMQP(t *testing.T) {
 // do, and the message is delivered when a queue is there. A queue that is full refuses a message, and so it is not delivered.
 func TestAMQPUnroutable(t *testing.T) {
 	r, conn := realRabbitMQ(t)
-	received := queues(t, r, "refunds")
+	received := queues(t, r, conn, amqpbroker.Queue{Name: "refunds"})
 	p := amqpbroker.Publisher(conn, "")
 	all := make([]message.Message, 300)
 	for i := range all {
@@ -168,7 +168,7 @@ func TestAMQPUnroutable(t *testing.T) {
 	if n := len(received(t)); n != delivered+50 {
 		t.Errorf("%d messages have arrived, %d are confirmed", n, delivered+50)
 	}
-	got := queues(t, r, "nowhere")
+	got := queues(t, r, conn, amqpbroker.Queue{Name: "nowhere"})
 	if errs := p.Publish(t.Context(), all[1:2]); errs != nil || len(got(t)) != 1 {
 		t.Errorf("with a queue: %v", errs)
 	}
@@ -223,18 +223,72 @@ func TestAMQPUnroutable(t *testing.T) {
 	}
 }
 
+// TestAMQPSilentQueue: a queue that confirms nothing, as one without a leader, holds no message of another queue. Its messages are not delivered, the
+// error names the queue, and they are delivered when it confirms again.
+func TestAMQPSilentQueue(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	r, _ := realRabbitMQ(t)
+	conn, err := amqpbroker.Dial(r.URL(), amqp.Config{Heartbeat: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	received := queues(t, r, conn, amqpbroker.Queue{Name: "refunds"}, amqpbroker.Queue{Name: "payouts", Classic: true})
+	tell := func(what string) {
+		t.Helper()
+		if _, err := r.Control(t.Context(), "eval", `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"payouts">>)), sys:`+what+`(amqqueue:get_pid(Q)).`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := amqpbroker.Publisher(conn, "")
+	tell("suspend")
+	silent := make(chan []error, 1)
+	go func() { silent <- p.Publish(t.Context(), []message.Message{{ID: "1", Topic: "payouts"}, {ID: "2", Topic: "payouts"}}) }()
+	healthy := 0
+	for errs := []error(nil); errs == nil; {
+		select {
+		case errs = <-silent:
+			for _, err := range errs {
+				if !outbox.IsUnavailable(err) || !strings.Contains(err.Error(), "the queue payouts does not confirm messages: the server has said nothing for 6s. Try: rabbitmq-queues quorum_status") {
+					t.Errorf("silence: %v", err)
+				}
+			}
+		default:
+			healthy++
+			if errs := p.Publish(t.Context(), []message.Message{{ID: fmt.Sprint(healthy), Topic: "refunds"}}); errs != nil {
+				t.Fatalf("after %d messages of a healthy queue: %v", healthy, errs)
+			}
+		}
+	}
+	tell("resume")
+	if errs := p.Publish(t.Context(), []message.Message{{ID: "3", Topic: "payouts"}}); errs != nil {
+		t.Errorf("the queue confirms again: %v", errs)
+	}
+	arrived := map[string]int{}
+	for _, m := range received(t) {
+		arrived[m.Topic]++
+	}
+	if arrived["refunds"] != healthy || arrived["payouts"] < 1 {
+		t.Errorf("%d messages of the healthy queue are confirmed, and %v have arrived", healthy, arrived)
+	}
+}
+
 // TestAMQPIsKilledWhilePublishing: each message is published until it is confirmed, while the server is killed again and again. All arrive,
-// those of a key in order behind a consumer that drops what it has seen. With ONCE_TORTURE=long there are 100,000.
+// those of a key in order behind a consumer that drops what it has seen.
 func TestAMQPIsKilledWhilePublishing(t *testing.T) {
 	testenv.Prove(t)
+	t.Parallel()
+	t.Run("quorum queue", func(t *testing.T) { t.Parallel(); testAMQPIsKilled(t, false) })
+	t.Run("classic queue", func(t *testing.T) { t.Parallel(); testAMQPIsKilled(t, true) })
+}
+
+func testAMQPIsKilled(t *testing.T, classic bool) {
+	t.Helper()
 	r, conn := realRabbitMQ(t)
-	received := queues(t, r, "refunds")
+	received := queues(t, r, conn, amqpbroker.Queue{Name: "refunds", Classic: classic})
 	p := amqpbroker.Publisher(conn, "")
-	const keys, kills = 40, 2
-	each := 250
-	if os.Getenv("ONCE_TORTURE") == "long" {
-		each = 2500
-	}
+	const keys, each, kills = 40, 250, 2
 	confirmed := make(chan struct{}, keys*each)
 	killed := make(chan error, 1)
 	go func() {
@@ -294,7 +348,7 @@ func TestAMQPIsKilledWhilePublishing(t *testing.T) {
 		}
 	}
 	for key, seq := range last {
-		if seq != int64(each) {
+		if seq != each {
 			t.Errorf("%s ends with %d", key, seq)
 		}
 	}

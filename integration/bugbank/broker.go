@@ -92,4 +92,14 @@ var brokerMutants = []Mutant{
 		Edits: []Edit{{In: "amqpbroker.declare", Old: "amqp.Table{queueType: quorum}", New: "nil"}},
 		Tests: []Killer{{Module: "internal/torture", Package: "broker", Test: "TestAMQPCheck"}},
 	},
+	{
+		Name:  "a consumer of RabbitMQ acknowledges a message before it is applied",
+		Edits: []Edit{{In: "amqpbroker.(*consumer).delivery", Old: "d.Message.Delivery = deliveryOf(from)", New: "d.Message.Delivery = deliveryOf(from)\n_ = ch.Ack(from.DeliveryTag, false)"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
+	},
+	{
+		Name:  "a consumer of RabbitMQ ends when its server is killed",
+		Edits: []Edit{{In: "amqpbroker.(*consumer).takeAll", Old: "if c.conn.isClosed() {", New: "if err != nil {\nreturn err\n}\nif c.conn.isClosed() {"}},
+		Tests: []Killer{{Module: "internal/torture", Package: "consumer", Test: "TestAMQP"}},
+	},
 }
