@@ -49,7 +49,8 @@ const longestHeld = 10 * time.Minute
 // acknowledged after the commit that applies it. A message that fails is tried again by the same process, after the pause that the policy
 // of the inbox says. It runs in.Run beside.
 //
-// When the connection is lost, the server delivers again what was not acknowledged; Consume forgets what it had, and makes a new connection.
+// It makes a connection as conn says, and makes another one when that is lost: the server delivers again what was not acknowledged, and Consume
+// forgets what it had.
 //
 // When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
 // begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if conn is closed, or if in.Run ends with one.
@@ -62,11 +63,12 @@ func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn in
 }
 
 type consumer struct {
-	conn *Conn
-	cfg  ConsumerConfig
-	pool *consume.Pool
-	log  *slog.Logger
-	last *amqp.Channel // nil if there was none
+	given *Conn
+	conn  *Conn // its own: a queue that gives no answer costs no publisher its connection, and publishers that are blocked block no acknowledgement
+	cfg   ConsumerConfig
+	pool  *consume.Pool
+	log   *slog.Logger
+	last  *amqp.Channel // nil if there was none
 }
 
 func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -83,10 +85,16 @@ func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, 
 	if err != nil {
 		return nil, fmt.Errorf("amqpbroker: %w", err)
 	}
-	return &consumer{conn: conn, cfg: cfg, pool: pool, log: pool.Config().Log}, nil
+	own, err := Dial(conn.url, conn.config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{given: conn, conn: own, cfg: cfg, pool: pool, log: pool.Config().Log}, nil
 }
 
 func (c *consumer) run(ctx context.Context) error {
+	defer func() { _ = c.conn.Close() }()
+	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
 	err := c.pool.Run(ctx, c.takeAll)
 	if c.last != nil {
 		_ = c.last.Close() // the server takes back what is still not acknowledged

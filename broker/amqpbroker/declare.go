@@ -24,11 +24,14 @@ type Queue struct {
 	Name     string
 	Exchange string   // from which messages come; "": the default exchange, which has all queues by their names
 	Topics   []string // routing keys that are bound, such as refunds.*; with Exchange only. Default: the name of the queue
-	Classic  bool     // one copy, for a single server: a quorum queue needs three, and may have no leader after a crash of the only one
+	Classic  bool     // one copy, on one server
 }
 
-// Declare makes a durable queue, a quorum queue if it is not to be Classic, and binds it to a durable topic exchange if one is named. What is there already stays. It returns
-// an error if a queue or an exchange of the name has other settings.
+// Declare makes a durable queue, a quorum queue if it is not to be Classic, and binds it to a durable topic exchange if one is named. What is
+// there already stays. It returns an error if a queue or an exchange of the name has other settings.
+//
+// Call it when a service is deployed, and not with the first message: RabbitMQ confirms a declaration before it is on its disk. A crash of the server
+// within about a second of the declaration loses the queue, or what the queue has confirmed.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
 		return errors.New("amqpbroker: a queue needs a Name, and Topics need an Exchange. Try: Queue{Name: \"refunds\"}")

@@ -16,7 +16,7 @@
 //
 // # What the promise needs
 //
-//   - A durable queue for each topic, without auto-delete, before the first message. [Declare] makes quorum queues, which have
+//   - A durable queue for each topic, without auto-delete, long before the first message. [Declare] makes quorum queues, which have
 //     copies on several servers, and which call fsync before they confirm.
 //   - No limit that deletes messages: no x-message-ttl, no x-max-length without x-overflow: reject-publish.
 //   - A queue for each service that is to see all messages, bound to an exchange: processes that consume one queue share it.

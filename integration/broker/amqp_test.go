@@ -46,6 +46,9 @@ func dialAMQP(t *testing.T, url string) *amqpbroker.Conn {
 	return conn
 }
 
+// endOfQueue is the type of a message that no publisher of an outbox has sent.
+const endOfQueue = "end of the queue"
+
 // queues makes queues, and a function that takes out of them what has come since the last call.
 func queues(t *testing.T, r *testenv.RabbitMQ, conn *amqpbroker.Conn, list ...amqpbroker.Queue) func(*testing.T) []message.Message {
 	t.Helper()
@@ -60,24 +63,35 @@ func queues(t *testing.T, r *testenv.RabbitMQ, conn *amqpbroker.Conn, list ...am
 	return func(t *testing.T) (arrived []message.Message) {
 		t.Helper()
 		ch := rawChannel(t, r)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(ch.Confirm(false))
 		for _, q := range list {
-			for {
-				d, ok, err := ch.Get(q.Name, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !ok {
+			// A message behind all others says that they have come: to ask for one after the other takes a write on the disk for each.
+			last, err := ch.PublishWithDeferredConfirm("", q.Name, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Type: endOfQueue})
+			must(err)
+			if !last.Wait() {
+				t.Fatalf("queue %s takes no message", q.Name)
+			}
+			deliveries, err := ch.Consume(q.Name, q.Name, false, false, false, false, nil)
+			must(err)
+			for d := range deliveries {
+				if d.Type == endOfQueue {
+					must(d.Ack(true))
 					break
 				}
 				if d.DeliveryMode != amqp.Persistent {
 					t.Errorf("message %s is not persistent", d.MessageId)
 				}
 				m, err := parseAMQP(d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(err)
 				arrived = append(arrived, m)
 			}
+			must(ch.Cancel(q.Name, false))
 		}
 		return arrived
 	}
@@ -244,7 +258,9 @@ func TestAMQPSilentQueue(t *testing.T) {
 	p := amqpbroker.Publisher(conn, "")
 	tell("suspend")
 	silent := make(chan []error, 1)
-	go func() { silent <- p.Publish(t.Context(), []message.Message{{ID: "1", Topic: "payouts"}, {ID: "2", Topic: "payouts"}}) }()
+	go func() {
+		silent <- p.Publish(t.Context(), []message.Message{{ID: "1", Topic: "payouts"}, {ID: "2", Topic: "payouts"}})
+	}()
 	healthy := 0
 	for errs := []error(nil); errs == nil; {
 		select {

@@ -20,9 +20,9 @@ type broker interface {
 }
 
 var brokers = map[string]func(t *testing.T) broker{
-	"NATS":  func(t *testing.T) broker { return newJetStream(t) },
-	"Kafka": func(t *testing.T) broker { return newKafka(t, 4) },
-	"Redis": func(t *testing.T) broker { return newRedis(t, false) },
+	"NATS":     func(t *testing.T) broker { return newJetStream(t) },
+	"Kafka":    func(t *testing.T) broker { return newKafka(t, 4) },
+	"Redis":    func(t *testing.T) broker { return newRedis(t, false) },
 	"RabbitMQ": func(t *testing.T) broker { return newRabbit(t, quorumQueue) },
 }
 
