@@ -107,7 +107,7 @@ func (c *consumer) takeAll(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		began, err := c.take(ctx)
 		if ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // it was asked to end
 		}
 		if c.conn.isClosed() {
 			return fmt.Errorf("amqpbroker: %s: %w", c.conn.server, errClosed)

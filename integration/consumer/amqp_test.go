@@ -192,7 +192,7 @@ func testAMQPServerIsKilled(t *testing.T, kind string) {
 		}, cfg)
 	})
 	kills, cuts := 0, 0
-	for range 4 {
+	for range 2 {
 		receive(t, "messages", resumed)
 		kills++
 		must(t, r.disturb())
