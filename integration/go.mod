@@ -15,6 +15,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.14.3
 	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
+	github.com/oncelib/once/broker/amqpbroker v0.0.0
 	github.com/oncelib/once/broker/kafkabroker v0.0.0
 	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/broker/redisbroker v0.0.0
@@ -25,6 +26,7 @@ require (
 	github.com/pb33f/libopenapi v0.36.6
 	github.com/pb33f/libopenapi-validator v0.13.8
 	github.com/prometheus/client_golang v1.24.1
+	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
 	github.com/slack-go/slack v0.17.3
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
@@ -105,6 +107,8 @@ require (
 replace github.com/oncelib/once => ..
 
 replace github.com/oncelib/once/broker/kafkabroker => ../broker/kafkabroker
+
+replace github.com/oncelib/once/broker/amqpbroker => ../broker/amqpbroker
 
 replace github.com/oncelib/once/broker/natsbroker => ../broker/natsbroker
 

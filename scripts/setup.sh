@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from the system: a C compiler for the race
-# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, Prometheus, a mail server, strace, faketime, Node.js, a browser, Java. Quick when all is there.
+# detector, PostgreSQL, MariaDB, MySQL, Redis, Valkey, PgBouncer, NATS, RabbitMQ, Prometheus, a mail server, strace, faketime, Node.js, a browser, Java. Quick when all is there.
 # Where it may not install, it says what is missing and goes on: the tests that need it then
 # skip by name, or fail where CI=true.
 set -euo pipefail
@@ -37,6 +37,7 @@ find_missing() {
 	has_mariadb || missing+=(mariadb-server-core mariadb-client-core)
 	has pgbouncer || missing+=(pgbouncer)
 	has nats-server || missing+=(nats-server)
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing+=(rabbitmq-server)
 	has redis-server || missing+=(redis-server)
 	has aiosmtpd || missing+=(python3-aiosmtpd)
 	has prometheus && has promtool || missing+=(prometheus)

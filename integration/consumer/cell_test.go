@@ -20,9 +20,10 @@ type broker interface {
 }
 
 var brokers = map[string]func(t *testing.T) broker{
-	"NATS":  func(t *testing.T) broker { return newJetStream(t) },
-	"Kafka": func(t *testing.T) broker { return newKafka(t, 4) },
-	"Redis": func(t *testing.T) broker { return newRedis(t, false) },
+	"NATS":     func(t *testing.T) broker { return newJetStream(t) },
+	"Kafka":    func(t *testing.T) broker { return newKafka(t, 4) },
+	"Redis":    func(t *testing.T) broker { return newRedis(t, false) },
+	"RabbitMQ": func(t *testing.T) broker { return newRabbit(t, quorumQueue) },
 }
 
 // onCells runs a test with every broker on every store. make prove runs NATS on pgxstore, Kafka on SQLite, and a sample of the others.

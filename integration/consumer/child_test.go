@@ -19,9 +19,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/oncelib/once/broker/amqpbroker"
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/broker/redisbroker"
@@ -35,6 +37,7 @@ type plan struct {
 	NATS     string // the URL of a server
 	Kafka    string // the address of a broker
 	Redis    string // the address of a server
+	AMQP     string // the URL of a RabbitMQ
 	Fails    bool   // handlers fail now and then
 	KillAt   int64  // it kills itself at this named point; 0: never
 	StopIn   string // it stops itself (SIGSTOP) once: see inHandler and afterCommit
@@ -99,8 +102,14 @@ func (p *points) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time
 
 const offsetCommit = 8
 
+// basicAck is the number of the method in a frame of AMQP.
+var basicAck = []byte{0, 60, 0, 80}
+
 // dialer makes connections on which an acknowledgement is a named point, before it is sent and after that.
-type dialer struct{ points *points }
+type dialer struct {
+	points *points
+	ack    []byte // what an acknowledgement has, and nothing else that is sent
+}
 
 // Dial implements nats.CustomDialer.
 func (d dialer) Dial(network, address string) (net.Conn, error) {
@@ -108,7 +117,7 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ackConn{conn, d.points}, nil
+	return ackConn{conn, d}, nil
 }
 
 func (d dialer) dialRedis(_ context.Context, network, address string) (net.Conn, error) {
@@ -118,16 +127,16 @@ func (d dialer) dialRedis(_ context.Context, network, address string) (net.Conn,
 type ackConn struct {
 	net.Conn
 
-	points *points
+	dialer dialer
 }
 
 func (c ackConn) Write(b []byte) (int, error) {
-	if !bytes.Contains(b, []byte("+ACK")) && !bytes.Contains(b, []byte("xack")) {
+	if !bytes.Contains(b, c.dialer.ack) {
 		return c.Conn.Write(b)
 	}
-	c.points.pass()
+	c.dialer.points.pass()
 	n, err := c.Conn.Write(b)
-	c.points.pass()
+	c.dialer.points.pass()
 	return n, err
 }
 
@@ -166,14 +175,25 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 	}
 	if p.Redis != "" {
 		options := redisOptions(p.Redis)
-		options.Dialer = dialer{at}.dialRedis
+		options.Dialer = dialer{at, []byte("xack")}.dialRedis
 		rdb := redis.NewClient(options)
 		defer func() { _ = rdb.Close() }()
 		return redisbroker.Consume(ctx, rdb, in, handle, redisbroker.ConsumerConfig{
 			Streams: []string{topic}, MinIdle: time.Second, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet,
 		})
 	}
-	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at}))...)
+	if p.AMQP != "" {
+		conn, err := amqpbroker.Dial(p.AMQP, amqp.Config{
+			Heartbeat: time.Second, // a process that is stopped is missed soon
+			Dial:      dialer{at, basicAck}.Dial,
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		return amqpbroker.Consume(ctx, conn, in, handle, amqpbroker.ConsumerConfig{Queue: topic, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet})
+	}
+	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at, []byte("+ACK")}))...)
 	if err != nil {
 		return err
 	}

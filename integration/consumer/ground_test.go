@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -108,10 +109,13 @@ func (g *ground[TX]) inbox(observer inbox.Observer) *inbox.Inbox[TX] {
 // waitFor waits until n messages are applied.
 func (g *ground[TX]) waitFor(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for before, end := 0, time.Now().Add(patience); ; { // patience without any progress
 		got := g.count(t, "select count(*) from applied")
 		if got >= n {
 			return
+		}
+		if got > before {
+			before, end = got, time.Now().Add(patience)
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d messages of %d are applied", got, n)
@@ -167,6 +171,13 @@ func batch(keys int, first, last int64) (list []message.Message) {
 // publish publishes until all messages are delivered.
 func publish(t *testing.T, p outbox.Publisher, list []message.Message) {
 	t.Helper()
+	for part := range slices.Chunk(list, 1000) { // a call is bounded
+		publishPart(t, p, part)
+	}
+}
+
+func publishPart(t *testing.T, p outbox.Publisher, list []message.Message) {
+	t.Helper()
 	for end := time.Now().Add(patience); len(list) > 0; {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		errs := p.Publish(ctx, list)
@@ -179,7 +190,7 @@ func publish(t *testing.T, p outbox.Publisher, list []message.Message) {
 		}
 		if list = failed; len(list) > 0 {
 			if time.Now().After(end) {
-				t.Fatalf("%d messages cannot be published: %v", len(list), errs)
+				t.Fatalf("%d messages cannot be published, the last one: %v", len(list), errs[len(errs)-1])
 			}
 			<-time.After(20 * time.Millisecond)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/oncelib/once/broker/amqpbroker"
 	"github.com/oncelib/once/broker/kafkabroker"
 	"github.com/oncelib/once/broker/natsbroker"
 	"github.com/oncelib/once/broker/redisbroker"
@@ -313,6 +314,11 @@ func startOn[TX any](t *testing.T, b broker, in *inbox.Inbox[TX], fn inbox.Handl
 			cfg := redisConfig
 			cfg.Concurrency, cfg.Prefetch, cfg.MinIdle = places, prefetch, time.Second
 			return redisbroker.Consume(ctx, r.rdb, in, fn, cfg)
+		}
+		if r, is := b.(*rabbit); is {
+			cfg := amqpConfig
+			cfg.Concurrency, cfg.Prefetch = places, prefetch
+			return amqpbroker.Consume(ctx, r.conn, in, fn, cfg)
 		}
 		k := b.(*kafka)
 		cfg := k.config()

@@ -21,10 +21,10 @@ func (g *ground[TX]) plan(b broker) plan {
 // last starts a process that is not taken for dead, and so ends what others have left.
 func (p plan) last(t *testing.T) *harness.Child {
 	t.Helper()
-	return harness.Start(t, plan{Database: p.Database, NATS: p.NATS, Kafka: p.Kafka, Redis: p.Redis, Fails: p.Fails, Last: true})
+	return harness.Start(t, plan{Database: p.Database, NATS: p.NATS, Kafka: p.Kafka, Redis: p.Redis, AMQP: p.AMQP, Fails: p.Fails, Last: true})
 }
 
-// TestConsumersAreKilled: consumers are killed and stopped at any moment, a nats-server is killed, and messages come twice. Each
+// TestConsumersAreKilled: consumers are killed and stopped at any moment, a nats-server or a RabbitMQ is killed, and messages come twice. Each
 // message is applied once and in order.
 func TestConsumersAreKilled(t *testing.T) {
 	testenv.Core(t)

@@ -24,6 +24,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"faketime":      "faketime",
 	"node":          "nodejs",
 	"aiosmtpd":      "python3-aiosmtpd",
+	"rabbitmq":      "rabbitmq-server",
 	"chromium":      "chromium",
 	"valkey-server": "", // likewise
 }
@@ -32,7 +33,7 @@ var packages = map[string]string{ //nolint:gochecknoglobals // a constant table
 // naming what is missing and how to install it, or fails where CI=true: a CI
 // run in which the important tests were skipped must not look green.
 //
-// "postgresql", "mariadb" and "mysql" stand for complete server installations; any other name
+// "postgresql", "mariadb", "mysql" and "rabbitmq" stand for complete server installations; any other name
 // is that of a program, such as "pgbouncer" or "strace".
 func Need(tb testing.TB, software ...string) {
 	tb.Helper()
@@ -95,6 +96,11 @@ func lookFor(name string) error {
 		return lookForAll("mariadbd", "mariadb-install-db", "mariadb")
 	case "mysql": // the witness is MariaDB's client
 		return lookForAll("mysqld", "mariadb")
+	case "rabbitmq":
+		if !isExecutable(rabbitScript) {
+			return fmt.Errorf("testenv: no %s", rabbitScript)
+		}
+		return lookForAll("epmd", "erl")
 	}
 	return lookForAll(name)
 }

@@ -27,6 +27,7 @@ var (
 	HTTP  = Binding{prefix: "ce-", escaped: true}
 	NATS  = Binding{prefix: "ce-", escaped: true, bare: true} // its binding knows JSON and no headers
 	Kafka = Binding{prefix: "ce_"}                            // and Watermill and Redis, which have no binding
+	AMQP  = Binding{prefix: "cloudEvents_"}                   // of AMQP 1.0, to which RabbitMQ maps headers of 0.9.1
 )
 
 // Headers returns the headers of m: the attributes of the event, the trace

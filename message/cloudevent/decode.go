@@ -87,9 +87,10 @@ func (d *decoder) take(attribute string) string {
 
 func (d *decoder) readHeaders(headers iter.Seq2[string, string], b Binding) {
 	d.attributes = map[string]string{}
+	prefix := strings.ToLower(b.prefix)
 	for name, value := range headers {
 		name = strings.ToLower(name)
-		attribute, isAttribute := strings.CutPrefix(name, b.prefix)
+		attribute, isAttribute := strings.CutPrefix(name, prefix)
 		switch {
 		case isAttribute:
 			d.readAttribute(attribute, value, b.escaped)

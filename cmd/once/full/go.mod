@@ -7,10 +7,12 @@ require (
 	github.com/nats-io/nats-server/v2 v2.14.3
 	github.com/nats-io/nats.go v1.53.1
 	github.com/oncelib/once v0.0.0
+	github.com/oncelib/once/broker/amqpbroker v0.0.0
 	github.com/oncelib/once/broker/kafkabroker v0.0.0
 	github.com/oncelib/once/broker/natsbroker v0.0.0
 	github.com/oncelib/once/cmd/once v0.0.0
 	github.com/oncelib/once/onceotel v0.0.0
+	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/spf13/pflag v1.0.9
 	github.com/twmb/franz-go v1.21.7
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260515175617-8268a5d078c0
@@ -86,6 +88,7 @@ require (
 
 replace (
 	github.com/oncelib/once => ../../..
+	github.com/oncelib/once/broker/amqpbroker => ../../../broker/amqpbroker
 	github.com/oncelib/once/broker/kafkabroker => ../../../broker/kafkabroker
 	github.com/oncelib/once/broker/natsbroker => ../../../broker/natsbroker
 	github.com/oncelib/once/broker/redisbroker => ../../../broker/redisbroker

@@ -7,6 +7,7 @@ import (
 	"github.com/oncelib/once/cmd/once/full/internal/nats"
 	"github.com/oncelib/once/cmd/once/full/internal/natsdemo"
 	"github.com/oncelib/once/cmd/once/full/internal/otlp"
+	"github.com/oncelib/once/cmd/once/full/internal/rabbitmq"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/command"
 	"github.com/oncelib/once/cmd/once/internal/demo"
@@ -27,6 +28,8 @@ func extend() {
 	destination.Register("nats", nats.Open)
 	destination.Register("tls", nats.Open)
 	destination.Register("kafka", kafka.Open)
+	destination.Register("amqp", rabbitmq.Open)
+	destination.Register("amqps", rabbitmq.Open)
 	telemetry.Register(otlp.Start)
 	demo.RegisterStreams(natsdemo.Connect)
 }

@@ -18,7 +18,7 @@ type Destination struct {
 	doctor.Broker
 }
 
-const toUsage = "--to nats://HOST:4222, --to redis://HOST:6379, --to kafka://HOST:9092, or --to https://HOST/PATH"
+const toUsage = "--to nats://HOST:4222, --to redis://HOST:6379, --to kafka://HOST:9092, --to amqp://HOST:5672, or --to https://HOST/PATH"
 
 // Opener opens the destination that a URL names.
 type Opener func(to string) (*Destination, error)
@@ -26,7 +26,7 @@ type Opener func(to string) (*Destination, error)
 // openers are those by the scheme of the URL.
 var openers = map[string]Opener{
 	"http": openHTTP, "https": openHTTP, "redis": openRedis, "rediss": openRedis,
-	"nats": missing("NATS"), "tls": missing("NATS"), "kafka": missing("Kafka"),
+	"nats": missing("NATS"), "tls": missing("NATS"), "kafka": missing("Kafka"), "amqp": missing("RabbitMQ"), "amqps": missing("RabbitMQ"),
 }
 
 // Register adds a kind of destination to this build, before any is opened.

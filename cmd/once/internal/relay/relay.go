@@ -48,9 +48,11 @@ The destinations of --to:
                                record. With TLS and a password:
                                kafka://USER:PASSWORD@HOST:9093?tls=true&sasl=scram-sha-512
                                (or scram-sha-256, plain; ca=FILE trusts other certificates)
+  amqp://HOST:5672/VHOST       RabbitMQ; the topic of a message is the name of a queue, or with
+                               ?exchange=NAME the routing key; amqps:// for TLS
 
-NATS and Kafka are in the released binaries and in the container image, which are the build of
-cmd/once/full/once. The small build in cmd/once has neither.
+NATS, Kafka and RabbitMQ are in the released binaries and in the container image, which are
+the build of cmd/once/full/once. The small build in cmd/once has none of them.
 
 A message that is given up becomes a dead letter (once deadletter list), if the database has the
 tables for them. For anything else, run outbox.Relay in a program of your own. Failures are logged to standard

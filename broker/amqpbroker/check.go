@@ -1,0 +1,185 @@
+package amqpbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Check returns what in the settings of queues endangers the promises of an outbox and of an inbox, one sentence for each finding. An error
+// says that they cannot be asked. It does not see what policies add to a queue, and no limit of the server (max_message_size).
+func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
+	var findings []string
+	for _, queue := range queues {
+		settings, err := ask(ctx, conn, queue)
+		if isGone(err) {
+			findings = append(findings, fmt.Sprintf("There is no queue %s, and its messages wait. Try: declare it, by amqpbroker.Declare for example", queue))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("amqpbroker: ask for the settings of queue %s: %w", queue, err)
+		}
+		for _, finding := range checkQueue(settings) {
+			findings = append(findings, fmt.Sprintf("Queue %s %s", queue, finding))
+		}
+	}
+	return findings, nil
+}
+
+// CheckExchange returns what endangers messages that are sent to an exchange. Whether a queue is bound for a topic cannot be asked;
+// [Publisher] confirms no message that no queue takes.
+func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, error) {
+	if exchange == "" {
+		return nil, nil
+	}
+	ch, err := conn.channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ch.Close() }()
+	err = ch.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	if isGone(err) {
+		return []string{fmt.Sprintf("There is no exchange %s, and its messages wait. Try: declare it, by amqpbroker.Declare for example", exchange)}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("amqpbroker: ask for exchange %s: %w", exchange, err)
+	}
+	for _, kind := range []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders} {
+		err = declareAgain(ctx, conn, exchange, kind)
+		if name, _, differs := difference(err); !differs || name != "type" {
+			break
+		}
+	}
+	switch name, value, differs := difference(err); {
+	case differs && name == "durable":
+		return []string{fmt.Sprintf("Exchange %s is not durable: after a restart of the server it is gone, with its bindings. Try: a durable exchange", exchange)}, nil
+	case differs && name == "auto_delete":
+		return []string{fmt.Sprintf("Exchange %s is deleted when its last queue is (auto_delete=%s). Try: an exchange without auto-delete", exchange, value)}, nil
+	case differs || err == nil:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("amqpbroker: ask for the settings of exchange %s: %w", exchange, err)
+}
+
+func declareAgain(ctx context.Context, conn *Conn, exchange, kind string) error {
+	ch, err := conn.channel(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return ch.ExchangeDeclare(exchange, kind, true, false, false, false, nil)
+}
+
+// settings are what a queue differs in from a durable quorum queue without arguments, by name.
+type settings struct {
+	differs   map[string]string
+	exclusive bool // to another connection
+}
+
+// ask finds the settings of a queue that is there. AMQP has no question for them: a declaration that differs is refused with the name of the first
+// setting in which it does and its value, so it is repeated with that value until none differs.
+func ask(ctx context.Context, conn *Conn, queue string) (settings, error) {
+	found := settings{differs: map[string]string{}}
+	durable, autoDelete, arguments := true, false, amqp.Table{queueType: quorum}
+	const most = 20
+	for range most {
+		err := declareQueue(ctx, conn, queue, durable, autoDelete, arguments)
+		if err == nil {
+			return found, nil
+		}
+		var refusal *amqp.Error
+		if errors.As(err, &refusal) && refusal.Code == amqp.ResourceLocked {
+			found.exclusive = true
+			return found, nil
+		}
+		name, value, differs := difference(err)
+		if _, again := found.differs[name]; !differs || again {
+			return found, err
+		}
+		found.differs[name] = value
+		switch name {
+		case "durable":
+			durable = value == "true"
+		case "auto_delete":
+			autoDelete = value == "true"
+		default:
+			delete(arguments, name)
+			if value != unset {
+				arguments[name] = asArgument(value)
+			}
+		}
+	}
+	return found, errors.New("it has too many settings")
+}
+
+// declareQueue declares a queue that is there. It does not make one that is not.
+func declareQueue(ctx context.Context, conn *Conn, queue string, durable, autoDelete bool, arguments amqp.Table) error {
+	ch, err := conn.channel(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return conn.bounded(ctx, func() error {
+		if _, err := ch.QueueDeclarePassive(queue, durable, autoDelete, false, false, nil); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(queue, durable, autoDelete, false, false, arguments)
+		return err
+	})
+}
+
+// unset is how the server says that a queue does not have a setting.
+const unset = "none"
+
+// inequivalent is how the server says what differs.
+var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (?:queue|exchange) .*current is (?:the value )?'?([^']*)'?`)
+
+func difference(err error) (name, value string, differs bool) {
+	var refusal *amqp.Error
+	if !errors.As(err, &refusal) || refusal.Code != amqp.PreconditionFailed {
+		return "", "", false
+	}
+	found := inequivalent.FindStringSubmatch(refusal.Reason)
+	if found == nil {
+		return "", "", false
+	}
+	return found[1], found[2], true
+}
+
+func asArgument(value string) any {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return n
+	}
+	if value == "true" || value == "false" {
+		return value == "true"
+	}
+	return value
+}
+
+func checkQueue(s settings) (findings []string) {
+	add := func(is bool, finding string, args ...any) {
+		if is {
+			findings = append(findings, fmt.Sprintf(finding, args...))
+		}
+	}
+	has := func(name string) bool { value, has := s.differs[name]; return has && value != unset }
+	kind := s.differs[queueType]
+	bounded := has("x-max-length") || has("x-max-length-bytes")
+	add(s.exclusive, "belongs to one connection, and is deleted with it. Try: a queue that is not exclusive")
+	add(s.differs["durable"] == "false", "is not durable: a restart of the server deletes it with its messages. Try: a durable quorum queue")
+	add(s.differs["auto_delete"] == "true", "is deleted with its messages when its last consumer leaves. Try: a queue without auto-delete")
+	add(has("x-expires"), "is deleted with its messages when it is not used for %s ms. Try: a queue without x-expires", s.differs["x-expires"])
+	add(has("x-message-ttl"), "deletes messages after %s ms, also those that no consumer has read. Try: a queue without x-message-ttl", s.differs["x-message-ttl"])
+	add(bounded && !strings.HasPrefix(s.differs[overflow], rejectPublish), "deletes old messages when it is full, also those that no consumer has read."+
+		" Try: x-overflow: reject-publish")
+	add(kind == "stream", "is a stream: an acknowledgement takes no message out of it. Try: a quorum queue")
+	add(kind != "stream" && kind != "" && kind != quorum, "has one copy: the loss of one disk loses its messages. Try: a quorum queue on three servers")
+	add(has(deliveryLimit) && !strings.HasPrefix(s.differs[deliveryLimit], "-") && !has(deadLetters), "deletes a message after %s deliveries, and no dead letter tells of it."+
+		" Try: no x-delivery-limit, the inbox decides; or an x-dead-letter-exchange", s.differs[deliveryLimit])
+	return findings
+}

@@ -1,0 +1,190 @@
+package amqpbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/oncelib/once/retry"
+)
+
+const (
+	dialTimeout      = 10 * time.Second
+	callTimeout      = 10 * time.Second
+	defaultHeartbeat = 10 * time.Second
+)
+
+// Conn is a connection to a server, which is made when it is needed, and again when it is lost. Publishers and consumers share it.
+type Conn struct {
+	url    string
+	server string // for people: the address without a password
+	config amqp.Config
+	turn   chan struct{} // who holds it may dial
+
+	mu      sync.Mutex
+	current *amqp.Connection
+	closed  bool
+	over    context.Context //nolint:containedctx // ends with Close
+	end     context.CancelFunc
+}
+
+var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whether the queue has a leader", callTimeout)
+
+var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
+
+// Dial returns a connection to the server that url names, such as amqp://user:password@host:5672/vhost. It does not wait for the
+// server. An error says that url cannot be read. config may be empty; its Recovery is not used.
+func Dial(url string, config amqp.Config) (*Conn, error) {
+	parsed, err := amqp.ParseURI(url)
+	if err != nil {
+		return nil, fmt.Errorf("amqpbroker: the URL of the server cannot be read: %w. Try: amqp://user:password@host:5672/vhost", err)
+	}
+	config.Recovery = nil // it would send acknowledgements of one channel over another
+	if config.Heartbeat == 0 {
+		config.Heartbeat = defaultHeartbeat
+	}
+	c := &Conn{url: url, server: net.JoinHostPort(parsed.Host, strconv.Itoa(parsed.Port)), config: config, turn: make(chan struct{}, 1)}
+	c.over, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close closes the connection for good. What is not confirmed or acknowledged then comes again.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	current := c.current
+	c.current, c.closed = nil, true
+	c.mu.Unlock()
+	c.end()
+	if current == nil {
+		return nil
+	}
+	if err := current.CloseDeadline(time.Now().Add(dialTimeout)); err != nil && !errors.Is(err, amqp.ErrClosed) {
+		return fmt.Errorf("amqpbroker: close the connection to %s: %w", c.server, err)
+	}
+	return nil
+}
+
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// open returns the connection, if there is one.
+func (c *Conn) open() (*amqp.Connection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("amqpbroker: %s: %w", c.server, errClosed)
+	}
+	if c.current != nil && !c.current.IsClosed() {
+		return c.current, nil
+	}
+	return nil, nil //nolint:nilnil // there is none yet
+}
+
+// connect returns a connection that is open, as far as is known.
+func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("amqpbroker: connect to %s: %w", c.server, context.Cause(ctx))
+	}
+	if current, err := c.open(); current != nil || err != nil {
+		return current, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.over, cancel)()
+	made, err := c.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("amqpbroker: connect to %s: %w. Try: look at the server, the user and the virtual host", c.server, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = made.Close()
+		return nil, fmt.Errorf("amqpbroker: %s: %w", c.server, errClosed)
+	}
+	c.current = made
+	return made, nil
+}
+
+// dial connects and logs in. The client library knows no context: when it ends, its connection is closed.
+func (c *Conn) dial(ctx context.Context) (*amqp.Connection, error) {
+	config := c.config
+	config.Dial = func(network, address string) (net.Conn, error) {
+		var conn net.Conn
+		var err error
+		if c.config.Dial != nil {
+			conn, err = c.config.Dial(network, address)
+		} else {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		}
+		if err != nil {
+			return nil, err
+		}
+		end, _ := ctx.Deadline()
+		if err := conn.SetDeadline(end); err != nil { // of the handshake; the library removes it
+			return nil, errors.Join(err, conn.Close())
+		}
+		return conn, nil
+	}
+	return amqp.DialConfig(c.url, config)
+}
+
+// channel opens a channel.
+func (c *Conn) channel(ctx context.Context) (*amqp.Channel, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ch *amqp.Channel
+	err = c.bounded(ctx, func() (err error) { ch, err = conn.Channel(); return err })
+	if err != nil {
+		return nil, fmt.Errorf("amqpbroker: open a channel at %s: %w", c.server, err)
+	}
+	return ch, nil
+}
+
+// bounded calls the server. The library waits for an answer without end, and a queue that has no leader yet may give none: then the connection
+// is closed, so that the caller can try again.
+func (c *Conn) bounded(ctx context.Context, call func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	defer cancel()
+	defer context.AfterFunc(ctx, c.drop)()
+	if err := call(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		return err
+	}
+	return nil
+}
+
+// drop closes a connection over which no answer comes. The next caller makes another one.
+func (c *Conn) drop() {
+	c.mu.Lock()
+	current := c.current
+	c.current = nil
+	c.mu.Unlock()
+	if current != nil {
+		_ = current.CloseDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// isGone reports whether err says that the server has no queue or exchange of a name.
+func isGone(err error) bool {
+	var refusal *amqp.Error
+	return errors.As(err, &refusal) && refusal.Code == amqp.NotFound
+}
+
+// permanent returns err as one of a message that no repetition delivers.
+func permanent(format string, args ...any) error { return retry.Permanent(fmt.Errorf(format, args...)) }

@@ -1,0 +1,240 @@
+package amqpbroker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/internal/consume"
+	"github.com/oncelib/once/message"
+)
+
+// ConsumerConfig says what [Consume] reads. Queue is required.
+type ConsumerConfig struct {
+	Queue string
+
+	Concurrency int // transactions at once, at most. Default 8
+	Batch       int // messages in one transaction, at most. Default 64
+
+	// Prefetch is how many messages are worked on in this process, at most. As many may have failed or wait for their key: the server is asked
+	// for twice as many, 65,535 at most, and they are in memory, whatever their size. Default 512.
+	Prefetch int
+
+	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
+	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
+	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	SlowAcquire time.Duration
+
+	Decode func(d amqp.Delivery) (message.Message, error) // default: [Decode]
+	Log    *slog.Logger                                   // default: slog.Default()
+}
+
+// longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that
+// has not acknowledged a message for 30 minutes (consumer_timeout).
+const longestHeld = 10 * time.Minute
+
+// Consume applies the messages of a queue to in, by fn, until ctx ends. Any number of processes share the queue. Each message is
+// acknowledged after the commit that applies it. A message that fails is tried again by the same process, after the pause that the policy
+// of the inbox says. It runs in.Run beside.
+//
+// It makes a connection as conn says, and makes another one when that is lost: the server delivers again what was not acknowledged, and Consume
+// forgets what it had.
+//
+// When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
+// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if conn is closed, or if in.Run ends with one.
+func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
+	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx)
+}
+
+type consumer struct {
+	given *Conn
+	conn  *Conn // its own: a queue that gives no answer costs no publisher its connection, and publishers that are blocked block no acknowledgement
+	cfg   ConsumerConfig
+	pool  *consume.Pool
+	log   *slog.Logger
+	last  *amqp.Channel // nil if there was none
+}
+
+func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
+	if cfg.Queue == "" {
+		return nil, errors.New("amqpbroker: no Queue. Try: Queue: \"refunds\"")
+	}
+	if cfg.Decode == nil {
+		cfg.Decode = Decode
+	}
+	pool, err := consume.New(sink, consume.Config{
+		Concurrency: cfg.Concurrency, Batch: cfg.Batch, Prefetch: cfg.Prefetch,
+		Capacity: cfg.Capacity, Drain: cfg.Drain, SlowAcquire: cfg.SlowAcquire, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("amqpbroker: %w", err)
+	}
+	own, err := Dial(conn.url, conn.config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{given: conn, conn: own, cfg: cfg, pool: pool, log: pool.Config().Log}, nil
+}
+
+func (c *consumer) run(ctx context.Context) error {
+	defer func() { _ = c.conn.Close() }()
+	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
+	err := c.pool.Run(ctx, c.takeAll)
+	if c.last != nil {
+		_ = c.last.Close() // the server takes back what is still not acknowledged
+	}
+	return err
+}
+
+// takeAll fills the pool until ctx ends. While the server cannot be reached, or has no such queue, it tries again.
+func (c *consumer) takeAll(ctx context.Context) error {
+	for failures := 0; ctx.Err() == nil; {
+		began, err := c.take(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was asked to end
+		}
+		if c.conn.isClosed() {
+			return fmt.Errorf("amqpbroker: %s: %w", c.conn.server, errClosed)
+		}
+		if began {
+			failures = 0
+		}
+		failures++
+		try := "look at the server"
+		if isGone(err) {
+			try = "declare the queue, by amqpbroker.Declare for example"
+		}
+		c.log.Warn("once: amqpbroker: the server delivers no messages now. Try: "+try, "queue", c.cfg.Queue, "error", err)
+		consume.Pause(ctx, failures)
+	}
+	return nil
+}
+
+// take puts into the pool what comes over a channel, until that or ctx ends. began says that the server has begun to deliver.
+func (c *consumer) take(ctx context.Context) (began bool, err error) {
+	ch, err := c.conn.channel(ctx)
+	if err != nil {
+		return false, err
+	}
+	c.last = ch
+	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+	cancelled := ch.NotifyCancel(make(chan string, 1))
+	const tag = "once"
+	var deliveries <-chan amqp.Delivery
+	err = c.conn.bounded(ctx, func() (err error) {
+		if err = ch.Qos(min(2*c.pool.Config().Prefetch, math.MaxUint16), 0, false); err == nil {
+			deliveries, err = ch.Consume(c.cfg.Queue, tag, false, false, false, false, nil)
+		}
+		return err
+	})
+	if err != nil {
+		_ = ch.Close()
+		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
+	}
+	for {
+		// Without room nothing is read: it waits in the library, which has at most what Qos says.
+		if _, err := c.pool.Room(ctx, 1); err != nil {
+			_ = ch.Cancel(tag, false) // so that what is given back goes to other processes
+			return true, nil          //nolint:nilerr // ctx has ended
+		}
+		select {
+		case d, open := <-deliveries:
+			if open {
+				c.pool.Add(c.delivery(ch, d))
+				continue
+			}
+			_ = ch.Close() // after the queue was deleted, it is open
+			c.forget(ch)
+			select {
+			case why := <-closed:
+				if why != nil {
+					return true, fmt.Errorf("amqpbroker: the channel was closed: %w", why)
+				}
+			case <-cancelled:
+			}
+			return true, fmt.Errorf("amqpbroker: consume queue %s: the connection is closed, or the queue was deleted", c.cfg.Queue)
+		case <-ctx.Done():
+			_ = ch.Cancel(tag, false)
+			return true, nil
+		}
+	}
+}
+
+// forget takes messages of a channel that is dead out of the pool: the server delivers them again.
+func (c *consumer) forget(ch *amqp.Channel) {
+	dropping, cancel := context.WithCancel(context.Background())
+	cancel() // there is nothing to wait for
+	_ = c.pool.Drop(dropping, func(d *consume.Delivery) bool {
+		r, ok := d.Receipt.(receipt)
+		return ok && r.channel == ch
+	})
+}
+
+// delivery decodes a message.
+func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Delivery {
+	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag, time.Now()}}
+	d.Decode(message.Message{Topic: from.RoutingKey, Payload: from.Body}, func() (message.Message, error) { return c.cfg.Decode(from) })
+	d.Message.Delivery = deliveryOf(from)
+	if d.Malformed != nil && d.Message.ID == "" { // queues have no places: its content names it
+		d.Message.ID, d.Message.Source = c.cfg.Queue+"/"+digest(from), "amqp"
+		if len(d.Message.ID) > message.MaxText {
+			d.Message.ID = digest(from)
+		}
+	}
+	return d
+}
+
+// digest is a name for what a message has in every delivery.
+func digest(d amqp.Delivery) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %q %q ", d.Exchange, d.RoutingKey, d.MessageId, d.ContentType)
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		if !isOfServer(name) {
+			_, _ = fmt.Fprintf(h, "%q %q ", name, fmt.Sprint(d.Headers[name]))
+		}
+	}
+	h.Write(d.Body)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// receipt answers the server, over the channel that has delivered the message: numbers of deliveries belong to a channel. An
+// answer that is lost costs another delivery, which the inbox knows.
+type receipt struct {
+	channel *amqp.Channel
+	tag     uint64
+	since   time.Time
+}
+
+// Ack implements [consume.Receipt].
+func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
+
+// Again implements [consume.Receipt]. A queue knows no pause, so the pool keeps the message, unless that would take too long.
+func (r receipt) Again(after time.Duration) bool {
+	if after > 0 && time.Since(r.since) < longestHeld {
+		return false
+	}
+	_ = r.channel.Nack(r.tag, false, true)
+	return true
+}
+
+// Apart implements [consume.Receipt]: Qos bounds how many there are.
+func (r receipt) Apart(int) {}
+
+// Extend implements [consume.Receipt]: the server asks for no sign of life of a message.
+func (r receipt) Extend() {}

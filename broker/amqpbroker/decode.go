@@ -1,0 +1,98 @@
+package amqpbroker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+)
+
+// The binding of CloudEvents allows two forms of the names of attributes; senders should use the first one.
+const (
+	attribute      = "cloudEvents_"
+	olderAttribute = "cloudevents:"
+)
+
+const (
+	messageID  = "idempotency-key" // what a message that is no CloudEvent has as its ID
+	deliveries = "x-delivery-count"
+)
+
+// Decode returns the CloudEvent in d. Its routing key is the topic. A message that is no CloudEvent needs the property message-id, or a
+// header Idempotency-Key.
+func Decode(d amqp.Delivery) (message.Message, error) {
+	decoded, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
+	decoded.Topic = d.RoutingKey
+	if err != nil {
+		return decoded, fmt.Errorf("amqpbroker: routing key %s: %w", d.RoutingKey, err)
+	}
+	return decoded, nil
+}
+
+// headers are those of a delivery, and those of its properties that say the same.
+func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
+	return func(yield func(name, value string) bool) {
+		if d.ContentType != "" && !yield(mediaType, d.ContentType) {
+			return
+		}
+		hasID := false
+		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+			value, ok := text(d.Headers[name])
+			lower := strings.ToLower(name)
+			if !ok || lower == mediaType && d.ContentType != "" || isOfServer(lower) {
+				continue
+			}
+			if rest, older := strings.CutPrefix(lower, olderAttribute); older {
+				name = attribute + rest
+			}
+			hasID = hasID || lower == messageID
+			if !yield(name, value) {
+				return
+			}
+		}
+		if d.MessageId != "" && !hasID {
+			yield(messageID, d.MessageId)
+		}
+	}
+}
+
+// isOfServer reports whether a header, whose name is in lower case, says what became of a message on its way through queues.
+func isOfServer(name string) bool {
+	return strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death") || strings.HasPrefix(name, "x-last-death") || name == deliveries ||
+		name == "x-acquired-count"
+}
+
+// text returns the value of a header as text. Tables and lists have none.
+func text(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case []byte:
+		return string(v), true
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano), true
+	case bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, int, float32, float64:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
+// deliveryOf returns how often the server has delivered a message, as far as it tells: quorum queues count.
+func deliveryOf(d amqp.Delivery) int {
+	switch n := d.Headers[deliveries].(type) {
+	case int64:
+		return int(min(max(n, 0), 1<<30)) + 1
+	case int32:
+		return int(max(n, 0)) + 1
+	}
+	if d.Redelivered {
+		return 2
+	}
+	return 1
+}

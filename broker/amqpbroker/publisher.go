@@ -1,0 +1,265 @@
+package amqpbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/oncelib/once/internal/keyed"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/message/cloudevent"
+	"github.com/oncelib/once/outbox"
+)
+
+const (
+	onTheWay  = 512 // messages at once
+	maxName   = 255 // bytes of a topic or of the name of a header, which AMQP allows
+	mediaType = "content-type"
+
+	silence = 6 // heartbeats for which a message may be without a confirmation
+)
+
+// Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
+// exchange: the topic is the name of the queue.
+func Publisher(conn *Conn, exchange string) outbox.Publisher {
+	return &publisher{conn: conn, exchange: exchange, sender: keyed.NewSender(onTheWay), turn: make(chan struct{}, 1)}
+}
+
+type publisher struct {
+	conn     *Conn
+	exchange string
+	sender   *keyed.Sender
+	turn     chan struct{} // who holds it may open a link
+
+	link *link
+}
+
+// link is a channel whose messages are confirmed. What the server returns, because no queue takes it, is told before its confirmation.
+type link struct {
+	*amqp.Channel
+
+	returns chan amqp.Return // has room for all that are on their way: the library drops what waits for room too long
+	closed  chan *amqp.Error
+
+	mu       sync.Mutex
+	users    int   // messages that wait for what the server says
+	retired  bool  // no other message is sent over it
+	cause    error // why the server has closed it
+	sent     uint64
+	returned map[string]string // why, by number
+}
+
+// Publish implements [outbox.Publisher].
+func (p *publisher) Publish(ctx context.Context, messages []message.Message) []error {
+	return p.sender.Publish(ctx, messages, func(m *message.Message) error {
+		err := p.send(ctx, m)
+		if err != nil && p.conn.isClosed() {
+			return outbox.Closed(fmt.Errorf("amqpbroker: %s: %w", p.conn.server, errClosed))
+		}
+		return err
+	})
+}
+
+func (p *publisher) send(ctx context.Context, m *message.Message) error {
+	publishing, err := newPublishing(m)
+	if err != nil {
+		return err
+	}
+	l, err := p.open(ctx)
+	if err != nil {
+		return outbox.Unavailable(err)
+	}
+	defer l.leave()
+	number := l.number()
+	publishing.CorrelationId = number
+	confirmation, err := l.PublishWithDeferredConfirm(p.exchange, m.Topic, true, false, publishing)
+	if err != nil {
+		return p.lost(l, m, err)
+	}
+	// What was sent cannot be taken back, and it holds its place until the server has said what became of it, the connection is lost, or the link
+	// has been given up: a return always finds room.
+	confirmed, err := p.wait(confirmation)
+	switch {
+	case err != nil:
+		l.retire()
+		return outbox.Unavailable(fmt.Errorf("amqpbroker: %s does not confirm messages: %w. Try: rabbitmq-queues quorum_status, which tells whether the queue has a leader; "+
+			"rabbitmqctl list_connections name state, which tells whether publishers are blocked", p.place(m), err))
+	case confirmed:
+		if why, returned := l.isReturned(number); returned {
+			return outbox.Unavailable(fmt.Errorf("amqpbroker: no queue takes %s: the server has returned the message (%s). Try: %s", p.place(m), why, p.advice()))
+		}
+		return nil
+	case l.IsClosed():
+		return p.lost(l, m, amqp.ErrClosed)
+	}
+	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
+}
+
+// wait waits for what the server says, but not for ever: a quorum queue without a leader says nothing. The context of the caller is not asked,
+// because the message is on its way.
+func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
+	longest := silence * p.conn.config.Heartbeat
+	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has said nothing for %v", longest))
+	defer cancel()
+	confirmed, err = confirmation.WaitContext(ctx)
+	if err != nil {
+		err = context.Cause(ctx)
+	}
+	return confirmed, err
+}
+
+func (p *publisher) place(m *message.Message) string {
+	if p.exchange == "" {
+		return "the queue " + m.Topic
+	}
+	return fmt.Sprintf("the routing key %s of exchange %s", m.Topic, p.exchange)
+}
+
+func (p *publisher) advice() string {
+	if p.exchange == "" {
+		return "declare a durable queue of this name, by amqpbroker.Declare for example"
+	}
+	return "bind a durable queue to the exchange, by amqpbroker.Declare for example"
+}
+
+// open returns the link, and makes one if there is none that is open.
+func (p *publisher) open(ctx context.Context) (*link, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("amqpbroker: wait for a channel: %w", context.Cause(ctx))
+	}
+	if p.link != nil && !p.link.IsClosed() && p.link.enter() {
+		return p.link, nil
+	}
+	ch, err := p.conn.channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Channel: ch, returns: make(chan amqp.Return, onTheWay), closed: make(chan *amqp.Error, 1), returned: map[string]string{}, users: 1}
+	ch.NotifyReturn(l.returns)
+	ch.NotifyClose(l.closed)
+	if err := p.conn.bounded(ctx, func() error { return ch.Confirm(false) }); err != nil {
+		_ = ch.Close()
+		return nil, fmt.Errorf("amqpbroker: ask %s for confirmations: %w", p.conn.server, err)
+	}
+	p.link = l
+	return l, nil
+}
+
+// retire lets no other message use a link. Messages of other queues that are on their way over it are still confirmed.
+func (l *link) retire() {
+	l.mu.Lock()
+	l.retired = true
+	l.mu.Unlock()
+}
+
+// leave says that a message does not need the link any more. The last one closes a link that is retired.
+func (l *link) leave() {
+	l.mu.Lock()
+	l.users--
+	unused := l.retired && l.users == 0
+	l.mu.Unlock()
+	if unused {
+		go func() { _ = l.Close() }() // the server may wait for the queue that says nothing; it ends with the connection at the latest
+	}
+}
+
+// enter reports whether another message may use the link.
+func (l *link) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.retired {
+		l.users++
+	}
+	return !l.retired
+}
+
+// number returns a number that no other message of the link has. The server returns it with the message.
+func (l *link) number() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent++
+	return strconv.FormatUint(l.sent, 10)
+}
+
+// isReturned reports whether a message that is confirmed was returned before that.
+func (l *link) isReturned(number string) (why string, returned bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for waiting := true; waiting; {
+		select {
+		case r, open := <-l.returns:
+			if waiting = open; open {
+				l.returned[r.CorrelationId] = r.ReplyText
+			}
+		default:
+			waiting = false
+		}
+	}
+	why, returned = l.returned[number]
+	delete(l.returned, number)
+	return why, returned
+}
+
+// why returns what the server has said when it closed the channel; nil if it has said nothing.
+func (l *link) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if told, ok := <-l.closed; ok { // the library closes it after that
+		l.cause = told
+	}
+	return l.cause
+}
+
+// lost says why a message that was sent has no confirmation.
+func (p *publisher) lost(l *link, m *message.Message, err error) error {
+	if l.IsClosed() {
+		if why := l.why(); why != nil {
+			err = why
+		}
+	}
+	told := fmt.Errorf("amqpbroker: %s at %s: %w", p.place(m), p.conn.server, err)
+	var refusal *amqp.Error
+	switch {
+	case isGone(err):
+		told = fmt.Errorf("%w. Try: declare the exchange, by amqpbroker.Declare for example", told)
+	case errors.As(err, &refusal) && refusal.Code == amqp.PreconditionFailed && isOfSize(refusal.Reason, len(m.Payload)):
+		return permanent("%w. Try: a larger max_message_size of the server", told)
+	}
+	return outbox.Unavailable(told)
+}
+
+// isOfSize reports whether the server says that a message of this size is too large. It says so of the channel, which others use, too.
+func isOfSize(reason string, size int) bool {
+	var said int
+	const words = "PRECONDITION_FAILED - message size %d"
+	_, err := fmt.Sscanf(reason, words, &said)
+	return err == nil && said == size
+}
+
+// newPublishing returns a CloudEvent in binary mode that the server keeps on the disk.
+func newPublishing(m *message.Message) (amqp.Publishing, error) {
+	if m.Topic == "" || len(m.Topic) > maxName {
+		return amqp.Publishing{}, permanent("amqpbroker: the topic %.40q cannot be a routing key. Try: 1 to %d bytes", m.Topic, maxName)
+	}
+	publishing := amqp.Publishing{
+		DeliveryMode: amqp.Persistent, MessageId: m.ID, Type: m.Type, Timestamp: m.CreatedAt, Body: m.Payload, Headers: amqp.Table{},
+	}
+	for name, value := range cloudevent.Headers(m, cloudevent.AMQP) {
+		switch {
+		case len(name) > maxName:
+			return publishing, permanent("amqpbroker: the name of the header %.40q is longer than %d bytes. Try: a shorter one", name, maxName)
+		case name == mediaType && len(value) <= maxName:
+			publishing.ContentType = value
+		default:
+			publishing.Headers[name] = value
+		}
+	}
+	return publishing, nil
+}

@@ -1,0 +1,93 @@
+// Command rabbitmq books refunds that arrive in a queue of RabbitMQ, each of them once, in the order of its account. Start as many as you like.
+//
+//	go run .
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/broker/amqpbroker"
+	"github.com/oncelib/once/deadletter"
+	"github.com/oncelib/once/inbox"
+	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/retry"
+	"github.com/oncelib/once/store/sqlstore"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, "file:billing.db", "amqp://guest:guest@localhost:5672/"); err != nil {
+		slog.Error("the consumer has ended", "error", err)
+	}
+}
+
+// run consumes until ctx ends. It returns when the handlers that run have returned.
+func run(ctx context.Context, dsn, url string) error {
+	db, in, err := open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := amqpbroker.Dial(url, amqp.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	// Long before the first message, when a service is deployed, is better: see the page.
+	if err := amqpbroker.Declare(ctx, conn, amqpbroker.Queue{Name: "refunds"}); err != nil {
+		return err
+	}
+	findings, err := amqpbroker.Check(ctx, conn, "refunds")
+	if err != nil {
+		return err
+	}
+	for _, finding := range findings {
+		slog.Warn(finding) // a setting that the promise needs
+	}
+	return amqpbroker.Consume(ctx, conn, in, book, amqpbroker.ConsumerConfig{Queue: "refunds"})
+}
+
+// open opens the database, makes its tables, and returns the inbox of the consumer.
+func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], error) {
+	db, err := sqlstore.Open("sqlite", dsn+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, nil, err
+	}
+	err = sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations)
+	if err == nil {
+		_, err = db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)")
+	}
+	var s *sqlstore.Store
+	if err == nil {
+		s, err = sqlstore.New(ctx, db, sqlstore.Config{})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, inbox.New(once.New(s, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder}), nil
+}
+
+// book applies an event. What it writes commits with the note that the event was applied.
+func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
+	var refund struct {
+		Account string `json:"account"`
+		Amount  int64  `json:"amount"`
+	}
+	if err := json.Unmarshal(m.Payload, &refund); err != nil {
+		return retry.Permanent(err) // a dead letter now: no other attempt can change it
+	}
+	_, err := tx.ExecContext(ctx, "insert into booking (account, amount) values (?, ?)", refund.Account, refund.Amount)
+	return err
+}
