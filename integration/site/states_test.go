@@ -231,7 +231,7 @@ func (w way) path(from, to state) (path string, x, y float64) {
 	cx, cy := (from.x+to.x)/2-dy/long*w.bend, (from.y+to.y)/2+dx/long*w.bend
 	ax, ay := edge(from, cx, cy)
 	bx, by := edge(to, cx, cy)
-	return fmt.Sprintf("M%.0f %.0fQ%.0f %.0f %.0f %.0f", ax, ay, cx, cy, bx, by), (ax+2*cx+bx)/4, (ay + 2*cy + by) / 4
+	return fmt.Sprintf("M%.0f %.0fQ%.0f %.0f %.0f %.0f", ax, ay, cx, cy, bx, by), (ax + 2*cx + bx) / 4, (ay + 2*cy + by) / 4
 }
 
 // edge is where a line from the middle of a box to a point leaves the box.
