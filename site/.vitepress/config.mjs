@@ -4,7 +4,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 
-const docs = fileURLToPath(new URL('../../docs', import.meta.url))
+const docs = fs.realpathSync(process.env.ONCE_SITE_DOCS || fileURLToPath(new URL('../../docs', import.meta.url)))
 const repository = 'https://github.com/oncelib/once'
 
 // docs/ has no node_modules above it: what a page imports is looked up from here.
@@ -56,7 +56,7 @@ function slug(text) {
   return text.trim().toLowerCase().replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-')
 }
 
-// rewriteLinks lets links to what is outside of docs/ lead to the repository. The others stay: a dead one fails the build.
+// rewriteLinks lets links to what is outside of docs/ lead to the repository, and those to an index to its folder. The others stay: a dead one fails the build.
 function rewriteLinks(state) {
   const from = path.join(docs, path.dirname(state.env.relativePath ?? ''))
   for (const block of state.tokens) {
@@ -65,7 +65,10 @@ function rewriteLinks(state) {
       if (!href || /^([a-z]+:|#|\/)/i.test(href)) continue
       const [file, anchor] = href.split('#')
       const to = path.relative(docs, path.join(from, file))
-      if (!to.startsWith('..')) continue
+      if (!to.startsWith('..')) {
+        if (path.basename(to) === 'README.md') token.attrSet('href', `/${path.dirname(to)}/`.replace('/./', '/') + (anchor ? '#' + anchor : ''))
+        continue
+      }
       const target = path.join(docs, to)
       const kind = fs.statSync(target).isDirectory() ? 'tree' : 'blob' // fails if it leads nowhere
       token.attrSet('href', `${repository}/${kind}/main/${path.relative(path.dirname(docs), target)}${anchor ? '#' + anchor : ''}`)
