@@ -71,6 +71,12 @@ prove-all: setup ## every test of make prove, but for the mutants (30 minutes)
 mutants: setup ## kill every seeded bug of the bank
 	set -o pipefail; cd integration/bugbank && go test -count=1 $(TIMEOUT) -v -run TestEveryMutantIsKilled . | grep -v '^=== '
 
+CARDTIME ?= 1h
+
+.PHONY: card
+card: setup ## break the library for CARDTIME (1h) on every database, and count, into RELIABILITY.md
+	@go run ./internal/testenv/tier/card -for $(CARDTIME) -o RELIABILITY.md
+
 .PHONY: models
 models: ## check the models with spin, which must be installed; not a part of CI
 	models/check.sh

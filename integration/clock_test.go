@@ -31,6 +31,7 @@ func TestClock(t *testing.T) {
 			points := c.everywhere(t)
 			c.inDoubt(t)
 			c.leases(t)
+			testenv.Count("steps of the clock", points)
 			testenv.Reportf(t, "%s: %d steps of the clock at named points; %v; in %v", name, points, &c.met, time.Since(start).Round(time.Millisecond))
 			if points < 40 {
 				t.Errorf("vacuous: only %d points. %s", points, rerun(t))

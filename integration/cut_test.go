@@ -98,6 +98,7 @@ func TestCut(t *testing.T) {
 					}
 				}
 			}
+			testenv.Count("answers lost", int(c.met.lost.Load()))
 			testenv.Reportf(t, "%s: %v", store, &c.met)
 			if err := c.met.vacuous(); err != nil {
 				t.Errorf("%v. %s", err, rerun(t))

@@ -42,6 +42,7 @@ func failSQLite(t *testing.T, store, journal string) {
 	for _, call := range append([]string{"openat", "pread64"}, syscalls...) {
 		for n := 1; u.spoil(t, call, n, nil); n += step(call) {
 			u.points[call]++
+			testenv.Count("errors of the disk", 1)
 		}
 	}
 	// A neighbour would notice if two had one lock.

@@ -93,6 +93,7 @@ func (f failing) run(t *testing.T) {
 				}
 				f.hits++
 				points[call]++
+				testenv.Count("errors of the disk", 1)
 			}
 		}
 	}

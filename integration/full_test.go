@@ -80,6 +80,7 @@ func (c *cramped) run(t *testing.T, conns int) {
 					break
 				}
 				c.hits++
+				testenv.Count("full disks", 1)
 			}
 			if c.hits == before {
 				t.Errorf("%s, settles %t: the disk was never full. %s", s.name, settles, rerun(t))

@@ -60,6 +60,7 @@ func (n *nth) report(floor int, codes ...string) {
 	for _, p := range n.after {
 		points += p
 	}
+	testenv.Count("points", points)
 	testenv.Reportf(n.T, "%s: %d points in %v: %s\nfirst answers: %s\nerrors: %s\n%v", n.g.name, points, time.Since(n.start).Round(time.Millisecond), counts(n.after), counts(n.told), counts(n.seen), &n.met)
 	if points < floor {
 		n.Errorf("only %d points, at least %d are expected. %s", points, floor, rerun(n))

@@ -51,6 +51,11 @@ func (p *pair) failover(ctx context.Context) error {
 	if err := p.primary.Kill(); err != nil {
 		return err
 	}
+	return p.promote(ctx)
+}
+
+// promote makes the standby the primary.
+func (p *pair) promote(ctx context.Context) error {
 	if err := p.standby.Promote(ctx); err != nil {
 		return err
 	}

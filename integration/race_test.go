@@ -94,6 +94,7 @@ func race(t *testing.T, g *testDB, l level) {
 			t.Fatalf("%s, round %d: %+v, state %+v, %v. %s", l.name, round, answers, s, err, rerun(t))
 		}
 	}
+	testenv.Count("rounds", rounds)
 	testenv.Reportf(t, "%s at %s: %d rounds, %d in flight, %d taken at the primary key", g.name, l.name, rounds, inFlight.Load(), taken.Load())
 	if n := replayed.Load(); n != int64(rounds) {
 		t.Errorf("%s: %d replays in %d rounds, want one each. %s", l.name, n, rounds, rerun(t))

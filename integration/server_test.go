@@ -93,6 +93,7 @@ func serverKill(t *testing.T, g *testDB, m mortal) {
 					break
 				}
 				points++
+				testenv.Count("servers killed", 1)
 			}
 		}
 	}

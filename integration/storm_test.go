@@ -83,6 +83,7 @@ func unleash(t *testing.T, g *testDB, processes, workers, keys int) {
 		sum.Mismatches += told.Mismatches
 	}
 	requests := sum.Executed + sum.Replayed + sum.InFlight + sum.Mismatches
+	testenv.Count("requests", int(requests))
 	testenv.Reportf(t, "%s: %d keys, %d duplicates of each; %d requests in %v: %.0f/s; executed %d, replayed %d, in flight %d, mismatch %d", g.Kind, keys,
 		processes*workers, requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), sum.Executed, sum.Replayed, sum.InFlight, sum.Mismatches)
 	if sum.Executed != int64(keys) || sum.InFlight == 0 && !oneWriter(g.Kind) || sum.Mismatches == 0 {

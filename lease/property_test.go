@@ -110,6 +110,7 @@ func schedules(t *testing.T, first, n uint64) *tally {
 			})
 		}
 	})
+	testenv.Count("schedules", int(n))
 	testenv.Reportf(t, "%d schedules:%v", n, met)
 	return met
 }

@@ -388,6 +388,7 @@ func each(t *testing.T, list []scenario, least int, run func(*testing.T, scenari
 			})
 		})
 	}
+	testenv.Count("schedules", total)
 	testenv.Reportf(t, "%d schedules", total)
 	if total < least && ran == len(list) && !t.Failed() {
 		t.Errorf("%d schedules have run, at least %d must", total, least)

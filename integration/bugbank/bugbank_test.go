@@ -101,6 +101,7 @@ func TestEveryMutantIsKilled(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			kills = append(kills, kill{m.Name, killer, time.Since(began)})
+			testenv.Count("mutants killed", 1)
 			t.Logf("killed by %s in %.1f s", killer, time.Since(began).Seconds())
 		})
 	}

@@ -287,6 +287,7 @@ func TestNATSServerIsKilled(t *testing.T) {
 	g.waitFor(t, len(list))
 	n.waitDone(t)
 	g.check(t, len(list), 10)
+	testenv.Count("messages", len(list))
 	testenv.Reportf(t, "%d messages, nats-server killed %d times, %d connections cut, %d calls of the handler", len(list), kills, cuts, handled.Load())
 }
 

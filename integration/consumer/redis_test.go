@@ -314,6 +314,7 @@ func TestRedisServerIsKilled(t *testing.T) {
 	r.waitDone(t)
 	stop()
 	g.check(t, len(list), 10)
+	testenv.Count("messages", len(list))
 	testenv.Reportf(t, "%d messages, redis-server killed %d times, %d connections cut, %d calls of the handler", len(list), kills, cuts, handled.Load())
 }
 

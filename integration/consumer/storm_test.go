@@ -58,6 +58,7 @@ func testConsumersAreKilled[TX any](t *testing.T, g *ground[TX], b broker) {
 	b.waitDone(t)
 	last.Drain(t)
 	g.check(t, keys*each, keys)
+	testenv.Count("messages", keys*each)
 	testenv.Reportf(t, "%d messages, consumers killed %d times, stopped %d times", keys*each, kills, stops)
 }
 

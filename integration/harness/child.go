@@ -12,7 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,7 +73,14 @@ type Child struct {
 	lines chan string // of its standard output
 	said  bytes.Buffer
 	ended chan struct{}
-	err   error // after ended
+	err   error       // after ended
+	left  atomic.Bool // the test is over, and has left the process running
+}
+
+// wasKilled reports whether a process has ended by SIGKILL.
+func wasKilled(s *os.ProcessState) bool {
+	status, _ := s.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // Start starts a process, under a tracer if there is one. It is killed when the test ends, if it has not ended then.
@@ -101,10 +108,15 @@ func Start(tb testing.TB, plan Plan, tracer ...string) *Child {
 			c.lines <- read.Text()
 		}
 		close(c.lines)
-		c.err = c.cmd.Wait()
+		if c.err = c.cmd.Wait(); wasKilled(c.cmd.ProcessState) && !c.left.Load() {
+			testenv.Count("processes killed", 1)
+		}
 		close(c.ended)
 	}()
-	tb.Cleanup(sync.OnceFunc(func() { _ = c.cmd.Process.Kill() }))
+	tb.Cleanup(func() {
+		c.left.Store(true)
+		_ = c.cmd.Process.Kill()
+	})
 	return c
 }
 
@@ -141,6 +153,7 @@ func (c *Child) UntilStopped(tb testing.TB) (stopped bool) {
 		if stopped = bytes.HasPrefix(state, []byte("T")); !stopped {
 			return fmt.Errorf("a process has not stopped, its state is %.1s", state)
 		}
+		testenv.Count("processes stopped", 1)
 		return nil
 	})
 	return stopped
@@ -186,11 +199,10 @@ func (c *Child) Ends() (lines []string, killed bool, err error) {
 		}
 		break
 	}
-	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if killed = status.Signaled() && status.Signal() == syscall.SIGKILL; c.err != nil && !killed {
-		return lines, false, fmt.Errorf("a process: %w: %s", c.err, strings.TrimSpace(c.said.String()))
+	if killed = wasKilled(c.cmd.ProcessState); killed || c.err == nil {
+		return lines, killed, nil
 	}
-	return lines, killed, nil
+	return lines, false, fmt.Errorf("a process: %w: %s", c.err, strings.TrimSpace(c.said.String()))
 }
 
 // EndInput ends the standard input of the process: see [UntilDrained].

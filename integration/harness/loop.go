@@ -3,6 +3,8 @@ package harness
 import (
 	"testing"
 	"time"
+
+	"github.com/oncelib/once/internal/testenv"
 )
 
 // Loop has strike break what it tests at the N-th point, N = 1, 2, ..., until a run comes to its end before that point:
@@ -14,6 +16,7 @@ func Loop(tb testing.TB, least int, strike func(at int) (struck bool)) {
 	for strike(points+1) && !tb.Failed() {
 		points++
 	}
+	testenv.Count("points", points)
 	if points < least && !tb.Failed() {
 		tb.Errorf("vacuous: %d points were met, at least %d are expected", points, least)
 	}

@@ -140,6 +140,7 @@ func testConnectionsAreCut[TX any](t *testing.T, near, far *ground[TX], proxy *f
 	proxy.Disarm()
 	stop()
 	beside.Wait()
+	testenv.Count("connections cut", int(trigger.Count()))
 	testenv.Reportf(t, "%s: %d connections were cut", near.name, trigger.Count())
 	if trigger.Count() < 5 {
 		t.Errorf("vacuous: %d connections were cut", trigger.Count())

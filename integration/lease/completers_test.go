@@ -52,6 +52,7 @@ func TestTwoCompleters(t *testing.T) {
 				}
 			}
 		}
+		testenv.Count("leases taken over", int(finished[0].Load()+finished[1].Load()))
 		testenv.Reportf(t, "%s: the two Completers have finished %d and %d operations", name, finished[0].Load(), finished[1].Load())
 	})
 }

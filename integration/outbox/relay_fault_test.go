@@ -149,6 +149,7 @@ func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], plan relayPlan,
 	final.Drain(t)
 	arrived := to.arrived(t)
 	v := judge(committed, arrived)
+	testenv.Count("messages", len(committed))
 	testenv.Reportf(t, "%d messages, %d points, %d deliveries, %d duplicates, %d lost, %d out of order", len(committed), points, len(arrived), v.duplicates, v.lost, v.outOfOrder)
 	if v.lost > 0 || v.outOfOrder > 0 {
 		t.Errorf("%d messages of %d are lost, %d out of order", v.lost, len(committed), v.outOfOrder)

@@ -202,6 +202,7 @@ func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to de
 	arrived := to.arrived(t)
 	v := judge(committed, arrived)
 	_, met := to.met()
+	testenv.Count("messages", len(committed))
 	testenv.Reportf(t, "%d messages, %d deliveries, %d duplicates, %d lost, %d out of order; %d transactions rolled back, %d slow; %d relays killed, %d stopped; %s",
 		len(committed), len(arrived), v.duplicates, v.lost, v.outOfOrder, rolledBack, slow, kills, stops, met)
 	if v.lost > 0 || v.outOfOrder > 0 {

@@ -40,6 +40,7 @@ func TestHistories(t *testing.T) {
 
 // history is one of them. It returns its story.
 func history(t *rapid.T, met tally) []string {
+	testenv.Count("schedules", 1)
 	w := newWorld(t, met)
 	defer w.abandon()
 	all := w.actions()

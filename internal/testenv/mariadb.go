@@ -207,6 +207,7 @@ func (m *MariaDB) Stop() error {
 func (m *MariaDB) Kill() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	Count("servers killed", 1)
 	return m.halt((*process).crash)
 }
 

@@ -123,6 +123,7 @@ func (n *NATS) halt() error {
 	if n.server == nil {
 		return nil
 	}
+	Count("servers killed", 1)
 	err := n.server.crash()
 	n.server = nil
 	return err

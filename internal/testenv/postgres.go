@@ -172,6 +172,7 @@ func (p *Postgres) Stop() error {
 func (p *Postgres) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	Count("servers killed", 1)
 	return p.halt((*process).crash)
 }
 

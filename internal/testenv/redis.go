@@ -145,6 +145,7 @@ func (r *Redis) halt() error {
 	if r.server == nil {
 		return nil
 	}
+	Count("servers killed", 1)
 	err := r.server.crash()
 	r.server = nil
 	return err

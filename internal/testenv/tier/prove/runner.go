@@ -6,28 +6,28 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/testenv/tier"
 )
 
 // runner runs draws and remembers which failed.
 type runner struct {
-	temp string
-	tree string
+	temp     string
+	tree     string
+	binaries *tier.Binaries
 
-	mu       sync.Mutex
-	binaries map[string]func() (string, error) // by directory
-	failed   []string
+	mu     sync.Mutex
+	failed []string
 }
 
 func newRunner(tree string) (*runner, error) {
 	temp, err := os.MkdirTemp("", "prove")
-	return &runner{temp: temp, tree: tree, binaries: map[string]func() (string, error){}}, err
+	return &runner{temp: temp, tree: tree, binaries: tier.NewBinaries(temp)}, err
 }
 
 func (r *runner) close() { _ = os.RemoveAll(r.temp) }
@@ -91,7 +91,7 @@ func (r *runner) run(ctx context.Context, d draw, env ...string) {
 }
 
 func (r *runner) start(ctx context.Context, d draw, env []string) ([]byte, error) {
-	binary, err := r.binary(ctx, d.dir)
+	binary, err := r.binaries.Build(ctx, d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -126,25 +126,4 @@ func (d draw) ran(file string) error {
 		return fmt.Errorf("listed, but they did not run: %q", missing)
 	}
 	return nil
-}
-
-// binary builds the tests of a package once, from its own module, so that they are found with GOWORK=off as well.
-func (r *runner) binary(ctx context.Context, dir string) (string, error) {
-	r.mu.Lock()
-	build := r.binaries[dir]
-	if build == nil {
-		file := filepath.Join(r.temp, strings.ReplaceAll(dir, "/", "-")+".test")
-		build = sync.OnceValues(func() (string, error) {
-			args := slices.Concat([]string{"test", "-c", "-o", file}, strings.Fields(os.Getenv("PROVEFLAGS")), []string{"."})
-			cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the flags of the caller
-			cmd.Dir = dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("go test -c: %w\n%s", err, out)
-			}
-			return file, nil
-		})
-		r.binaries[dir] = build
-	}
-	r.mu.Unlock()
-	return build()
 }

@@ -1,0 +1,86 @@
+package main
+
+import "strings"
+
+// line is a row of the card: a test, on one database if the test has a subtest for each.
+type line struct {
+	claim    string
+	dir, run string   // the package, and the pattern of go test -run
+	env      []string // in addition
+	once     bool     // it runs to its end once, and not in each round
+}
+
+// on is a line for each database, by the names of its subtests.
+func (l line) on(databases ...string) (list []line) {
+	for _, d := range databases {
+		one := l
+		one.run += "/^" + strings.ReplaceAll(d, " ", "_") + "$"
+		list = append(list, one)
+	}
+	return list
+}
+
+// database is what the row says about where it has run.
+func (l line) database() string {
+	for _, name := range strings.Split(l.run, "/")[1:] {
+		return strings.ReplaceAll(strings.Trim(name, "^$"), "_", " ")
+	}
+	return "all of the test"
+}
+
+const (
+	pgx      = "pgxstore"
+	postgres = "PostgreSQL, sqlstore"
+	mariaDB  = "MariaDB"
+	mySQL    = "MySQL"
+	sqlite   = "SQLite"
+)
+
+const integration = "integration"
+
+// lines are the rows, in the order in which the card has them.
+func lines() (list []line) {
+	servers := []string{pgx, postgres, mariaDB, mySQL}
+	all := append([]string{sqlite}, servers...)
+	long := []string{"ONCE_TORTURE=long"}
+	add := func(claim, dir, test string, databases ...string) {
+		l := line{claim: claim, dir: dir, run: "^" + test + "$"}
+		if len(databases) == 0 {
+			list = append(list, l)
+			return
+		}
+		list = append(list, l.on(databases...)...)
+	}
+	// The two long ones come first, because each takes a worker for most of the time.
+	for _, kind := range []string{"synchronous", "asynchronous"} {
+		for _, database := range []string{pgx, postgres} {
+			l := line{claim: "A primary dies under load, and its " + kind + " standby is promoted", dir: integration, run: "^TestFailovers$", env: long, once: true}
+			for _, one := range l.on(database) {
+				one.run += "/^" + kind + "$"
+				list = append(list, one)
+			}
+		}
+	}
+	list = append(list, line{claim: "A bug is put into the code, and a test finds it", dir: "integration/bugbank", run: "^TestEveryMutantIsKilled$", once: true})
+	add("Duplicates of each request, from four processes at once", integration, "TestStorm", all...)
+	add("A process is killed at each point of an operation", integration, "TestKill", all...)
+	add("Each call to the database fails", integration, "TestNth", all...)
+	add("The answer to a COMMIT is lost", integration, "TestCut", servers...)
+	add("A process is stopped in the middle, and goes on later", integration, "TestStop", servers...)
+	add("The database server is killed inside a commit", integration, "TestServerKill", servers...)
+	add("The clock of the server steps", integration, "TestClock", all...)
+	add("The disk answers with errors", integration, "TestIOError")
+	add("The disk is full", integration, "TestFullDisk")
+	add("Random histories of callers, nodes and a store", "integration/property", "TestHistories")
+	add("Work that calls other services is killed at each point", "integration/lease", "TestKill")
+	add("Two nodes finish the work of dead ones", "integration/lease", "TestTwoCompleters")
+	add("All schedules of faults of short sagas", "saga", "TestTwoFaults")
+	add("A saga is killed at each of its commits and requests", "integration/saga", "TestKill")
+	add("Events: relays are killed and stopped, nothing is lost or out of order", "integration/outbox", "TestRelayOrderAndLossOnEveryCell")
+	add("Events: a relay is killed at each point", "integration/outbox", "TestRelayKilledAtEveryPoint")
+	add("Messages: consumers are killed and stopped, messages come twice", "integration/consumer", "TestConsumersAreKilled")
+	add("Messages: the connections of an inbox are cut", "integration/inbox", "TestConnectionsAreCut")
+	add("Webhooks: a sender is killed at each point", "integration/hookrelay", "TestKilledAtEachPoint")
+	add("A gateway is killed at each point of a forward", "integration/gateway", "TestGatewayDies")
+	return list
+}

@@ -1,0 +1,203 @@
+// Command card is make card: it breaks the library on every database for a given time, counts what it has done, and writes
+// RELIABILITY.md from these numbers.
+//
+// Each line of the card is a test. All of them run in rounds, each round with a seed of its own, until the time is over; then what
+// runs comes to its end. A test that fails is a violation, and its output stays in .cache/card. The command ends with an error if there was one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/testenv/tier"
+)
+
+// outputs is where the output of tests that fail stays.
+const outputs = ".cache/card"
+
+func main() {
+	length := flag.Duration("for", time.Hour, "how long new runs begin")
+	out := flag.String("o", "RELIABILITY.md", "the file of the card")
+	some := flag.String("lines", "", "only lines whose test has this in its name")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *length, *out, *some)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "make card:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, length time.Duration, out, some string) error {
+	c := &card{began: time.Now()}
+	c.until = c.began.Add(length)
+	for _, l := range lines() {
+		if strings.Contains(l.run, some) {
+			c.rows = append(c.rows, &row{line: l, counts: map[string]int{}})
+		}
+	}
+	if len(c.rows) == 0 {
+		return fmt.Errorf("no line has %q in the name of its test", some)
+	}
+	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return fmt.Errorf("git describe: %w", err)
+	}
+	c.commit = strings.TrimSpace(string(commit))
+	temp, err := os.MkdirTemp("", "card")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp) //nolint:errcheck // a directory of the system's temporary ones
+	c.temp, c.binaries = temp, tier.NewBinaries(temp)
+	if err := errors.Join(os.RemoveAll(outputs), os.MkdirAll(outputs, 0o700)); err != nil {
+		return err
+	}
+	c.work(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.took = time.Since(c.began)
+	if err := os.WriteFile(out, []byte(c.String()), 0o644); err != nil { //nolint:gosec // a page of the repository
+		return err
+	}
+	if n := c.violations(); n > 0 {
+		return fmt.Errorf("%d runs have failed. Try: read %s", n, outputs)
+	}
+	return nil
+}
+
+// card is what was run and counted.
+type card struct {
+	began, until time.Time
+	took         time.Duration
+	commit, temp string
+	binaries     *tier.Binaries
+	rows         []*row
+
+	mu sync.Mutex
+}
+
+// row is a line and what it has counted.
+type row struct {
+	line
+
+	counts map[string]int
+	runs   int
+	seed   int   // of the last run
+	failed []int // seeds
+}
+
+// workers run lines at the same time: most of them wait for servers and processes.
+const workers = 3
+
+// work runs the long lines, and then the others in rounds, until the time is over.
+func (c *card) work(ctx context.Context) {
+	type run struct {
+		*row
+
+		seed int
+	}
+	next := make(chan run)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for r := range next {
+				c.one(ctx, r.row, r.seed)
+			}
+		})
+	}
+	for seed := 1; ; seed++ {
+		for _, r := range c.rows {
+			if r.once && seed > 1 {
+				continue
+			}
+			if ctx.Err() != nil || seed > 1 && time.Now().After(c.until) { // the first round is whole, so that no line is empty
+				close(next)
+				group.Wait()
+				return
+			}
+			next <- run{r, seed}
+		}
+	}
+}
+
+// one runs a line once.
+func (c *card) one(ctx context.Context, r *row, seed int) {
+	began := time.Now()
+	counts, out, err := c.start(ctx, r.line, seed)
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.runs++
+	r.seed = seed
+	for what, n := range counts {
+		r.counts[what] += n
+	}
+	verdict := "ok  "
+	if err != nil {
+		verdict = "FAIL"
+		r.failed = append(r.failed, seed)
+		name := filepath.Join(outputs, fmt.Sprintf("%s-%d.txt", strings.NewReplacer("/", "_", "^", "", "$", "").Replace(r.dir+"-"+r.run), seed))
+		_ = os.WriteFile(name, fmt.Appendf(out, "\n%v\n", err), 0o600)
+	}
+	fmt.Fprintf(os.Stdout, "%s %5.1f s  %s %s seed %d: %s\n", verdict, time.Since(began).Seconds(), r.dir, r.run, seed, told(counts))
+}
+
+// start runs the test of a line, and returns what it has counted.
+func (c *card) start(ctx context.Context, l line, seed int) (counts map[string]int, out []byte, err error) {
+	binary, err := c.binaries.Build(ctx, l.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := os.CreateTemp(c.temp, "counts")
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = file.Close()
+	cmd := exec.CommandContext(ctx, binary, "-test.count=1", "-test.timeout=3h", "-test.run="+l.run)
+	cmd.Dir = l.dir
+	cmd.Env = append(os.Environ(), testenv.ByHand()...)
+	cmd.Env = append(cmd.Env, testenv.CountFile+"="+file.Name(), "ONCE_TORTURE_SEED="+strconv.Itoa(seed), testenv.UntilVariable+"="+c.until.Format(time.RFC3339))
+	cmd.Env = append(cmd.Env, l.env...)
+	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
+	out, err = cmd.CombinedOutput()
+	counts, e := read(file.Name())
+	if e == nil && err == nil && len(counts) == 0 {
+		e = errors.New("it has counted nothing: no such test, or it has skipped itself")
+	}
+	return counts, out, errors.Join(err, e)
+}
+
+// read sums up what testenv.Count has written.
+func read(file string) (map[string]int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for entry := range strings.Lines(string(text)) {
+		number, what, _ := strings.Cut(strings.TrimSpace(entry), " ")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is no count", file, entry)
+		}
+		counts[what] += n
+	}
+	return counts, nil
+}
