@@ -162,6 +162,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 const (
 	lineHeight = 19.0
 	hold       = 14 * time.Second // for reading what was counted
+	first      = 5 * time.Second  // of it come before the run: who looks for a moment sees how it ends
 	filmStyle  = `text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace;white-space:pre;fill:#d7dde1}.card{fill:#14191d;stroke:#333d44}.prompt{fill:#7f8f99}.command{fill:#fff;font-weight:600}.bar{fill:#7cc7ff}.ok{fill:#6fd3a4;font-weight:600}`
 )
 
@@ -191,6 +192,7 @@ func (f film) svg(command string) []byte {
 	fmt.Fprintf(&b, "%s%%,100%%{transform:translateY(%gpx)}}\n", percent(f.end), -lineHeight*float64(len(frames)))
 	fmt.Fprintf(&b, "@keyframes end{0%%{opacity:0}%s%%,100%%{opacity:1}}\n", percent(f.end))
 	fmt.Fprintf(&b, ".film{transform:translateY(%gpx);animation:film %.2fs step-end infinite}.end,.ok{animation:end %.2fs step-end infinite}\n", -lineHeight*float64(len(frames)), whole.Seconds(), whole.Seconds())
+	fmt.Fprintf(&b, ".film,.end,.ok{animation-delay:-%.2fs}\n", (whole - first).Seconds())
 	b.WriteString("@media(prefers-reduced-motion:reduce){.film,.end,.ok{animation:none}}</style>\n")
 	fmt.Fprintf(&b, `<rect class="card" x="1" y="1" width="%.0f" height="%.0f" rx="10"/>`+"\n"+`<text x="22" y="32"><tspan class="prompt">$ </tspan><tspan class="command">%s</tspan></text>`+"\n", width-2, height-2, html.EscapeString(command))
 	fmt.Fprintf(&b, `<svg x="0" y="37" width="%.0f" height="%g"><g class="film">`+"\n", width, lineHeight)
