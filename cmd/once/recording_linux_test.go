@@ -27,7 +27,7 @@ const recording = "../../docs/demo.svg"
 func TestRecording(t *testing.T) {
 	testenv.Prove(t)
 	if *update {
-		if err := os.WriteFile(recording, record(t).svg("go run ./cmd/once demo"), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(recording, record(t).svg("go run ./cmd/once demo"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func record(t *testing.T, args ...string) film {
 				line, returned = line[:0], false
 				continue
 			case returned: // and no new line: what comes is drawn over it
-				line, returned = line[:0], false
+				line = line[:0]
 			}
 			if returned = c == '\r'; !returned {
 				line = append(line, c)
@@ -149,7 +149,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	t.Cleanup(func() { _ = master.Close() })
 	var locked, name int32
 	for request, value := range map[uintptr]*int32{syscall.TIOCSPTLCK: &locked, syscall.TIOCGPTN: &name} {
-		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(value))); code != 0 { //nolint:gosec // the call of openpty(3)
+		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(value))); code != 0 {
 			t.Fatal(code)
 		}
 	}

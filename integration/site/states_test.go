@@ -137,7 +137,7 @@ func TestStatesAreDrawn(t *testing.T) {
 		picture := m.svg(t)
 		file := filepath.Join(docs, "states-"+m.file+".svg")
 		if *update {
-			if err := os.WriteFile(file, picture, 0o644); err != nil { //nolint:gosec // a document
+			if err := os.WriteFile(file, picture, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
