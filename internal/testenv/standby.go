@@ -44,6 +44,10 @@ func (s *Standby) copy(ctx context.Context) error {
 	if err := s.makeSocketDir(); err != nil {
 		return err
 	}
+	// What was set on the primary by Set is its own: a standby of one that was a standby itself would follow the server of that one.
+	if err := os.Truncate(filepath.Join(s.DataDir(), "postgresql.auto.conf"), 0); err != nil {
+		return err
+	}
 	signal := filepath.Join(s.DataDir(), "standby.signal")
 	if err := os.WriteFile(signal, nil, 0o600); err != nil {
 		return err
