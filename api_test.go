@@ -18,7 +18,7 @@ import (
 var firstUse = []string{".", "store", "store/pgxstore", "oncehttp"}
 
 // TestAPI: what each package exports, as a number, is in testdata/api.txt, so that a name which is exported by the way is
-// seen. First use has no more than 222.
+// seen. First use has no more than 225.
 func TestAPI(t *testing.T) {
 	counts := map[string]int{}
 	must(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -49,7 +49,7 @@ func TestAPI(t *testing.T) {
 	for _, name := range firstUse {
 		sum += counts[name]
 	}
-	if sum > 222 {
+	if sum > 225 {
 		t.Errorf("first use has %d names", sum)
 	}
 }

@@ -188,7 +188,8 @@ func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
 
 // Fingerprint is a version byte and a hash of what was asked. Fingerprints of
 // different versions are not compared: a later version of once that hashes
-// differently does not refuse operations that an earlier one has stored.
+// differently does not refuse operations that an earlier one has stored. Nor are those of
+// different rules of a route (oncehttp.Config.Compare).
 type Fingerprint [33]byte
 
 // FingerprintOf hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc")
@@ -201,5 +202,5 @@ func (f Fingerprint) isZero() bool { return f == Fingerprint{} }
 // matches reports whether a request with f may have the result of one that was
 // stored with s.
 func (f Fingerprint) matches(s []byte) bool {
-	return f.isZero() || len(s) == 0 || s[0] != f[0] || string(s) == string(f[:])
+	return f.isZero() || !fingerprint.Differ(f[:], s)
 }

@@ -135,6 +135,9 @@ type Route struct {
 	// it may be forgotten is refused.
 	KeyTime bool
 
+	// UUIDKeys refuses keys that are no UUIDs in lower case, and forwards nothing: that of [oncehttp.KeyFormat].
+	UUIDKeys bool
+
 	// MaxRequest is the largest body of a request. Beyond: 413. More than 256 KiB are kept in a file. Default 64 MiB.
 	MaxRequest int64
 
@@ -297,7 +300,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	}
 	preset.WriteProblem = writeProblem
 	return oncehttp.Config{
-		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime,
+		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime, KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
 		Gate: r.Gate,
 		StatusURL: func(r *http.Request, key string) string {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,23 @@ func TestSweptReceiptDoesNotExecuteAgain(t *testing.T) {
 			want(t, "tombstones", len(m.all), 0)
 		})
 	}
+}
+
+// TestUUIDKeys: what is no UUID is refused and not forwarded.
+func TestUUIDKeys(t *testing.T) {
+	t.Parallel()
+	var forwards atomic.Int64
+	m := &memory{}
+	g := newGateway(t, "http://service", func(c *gateway.Config) {
+		c.Dial, c.Store, c.Receipts, c.ReceiptsKept, c.Routes[0].UUIDKeys = committing(m, &forwards), nil, m, time.Hour, true
+	})
+	const key = "8e03978e-40d5-43e8-bc93-6894a57f9324"
+	for _, bad := range []string{"k", strings.ToUpper(key), "{" + key + "}"} {
+		want(t, "code of "+bad, codeOf(t, ask(g, bad, "1")), string(oncehttp.ProblemKeyInvalid))
+	}
+	want(t, "forwards", forwards.Load(), int64(0))
+	want(t, "status", ask(g, key, "1").StatusCode, http.StatusCreated)
+	want(t, "forwards", forwards.Load(), int64(1))
 }
 
 // TestOldRetryOfReceiptsAlone: without a store, a retry that says when it was first sent is refused if its receipt may be gone, and replayed while

@@ -148,9 +148,31 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 	case seq == at.seq+1:
 		return p.blocked(ctx, it)
 	default:
+		starts, err := p.starts(ctx, it, at)
+		if starts || err != nil {
+			return starts, err
+		}
 		return false, p.park(ctx, it, at)
 	}
 	return false, nil
+}
+
+// starts reports whether a message that is ahead of its turn is the first one of its key since the sender was renumbered, and none in front of it is
+// parked or a dead letter.
+func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool, err error) {
+	if at.dead {
+		return false, nil
+	}
+	for seq := range p.parked[at] { // their rows may travel with the commit
+		if seq < it.m.Seq {
+			return false, nil
+		}
+	}
+	s := p.in.statement(`select 1 from once_inbox_start where consumer = ? and source = ? and seq = ? and not exists (
+ select 1 from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq < ?)`,
+		append([]any{p.in.cfg.Consumer, at.source, it.m.Seq - 1}, p.in.parkedArgs(at.stream, it.m.Seq)...)...)
+	err = p.r.Query(ctx, s, func(sqlplane.Row) error { is = true; return nil })
+	return is, err
 }
 
 // blocked is turn for a message whose place is that of a dead letter: its own one, most often. What is not kept there is not

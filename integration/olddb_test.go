@@ -83,7 +83,7 @@ func (g *testDB) loadOld(t *testing.T) {
 	case sqlplane.PostgreSQL:
 		g.exec(t, "drop schema public cascade;\ncreate schema public")
 	case sqlplane.MySQL:
-		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body, once_webhook_endpoint, once_webhook_tenant, once_webhook_event, once_webhook_delivery, once_webhook_attempt, once_webhook_state, once_webhook_hold, once_webhook_hold_node")
+		g.exec(t, "drop table if exists once_schema, once_migration, once_operation, once_attempt, once_audit, once_intent, once_stream, once_stream_start, once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold, once_hold_node, once_deadletter, once_deadletter_attempt, once_deadletter_redrive, once_inbox, once_inbox_position, once_inbox_parked, once_inbox_body, once_inbox_start, once_webhook_endpoint, once_webhook_tenant, once_webhook_event, once_webhook_delivery, once_webhook_attempt, once_webhook_state, once_webhook_hold, once_webhook_hold_node")
 	}
 	text, err := os.ReadFile("testdata/once_migration/" + string(dialectOf[g.Kind]) + ".sql")
 	if err != nil {
@@ -172,7 +172,7 @@ func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
 // wholeAfterUpgrade checks what an upgrade has left.
 func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 	t.Helper()
-	if got := g.applied(t, newest...); got != appliedAfter+", outbox 1, outbox 2, outbox 3, outbox 4, outbox 5, outbox 6, deadletter 1, deadletter 2, inbox 1, inbox 2, inbox 3, inbox 4" {
+	if got := g.applied(t, newest...); got != appliedAfter+", outbox 1, outbox 2, outbox 3, outbox 4, outbox 5, outbox 6, outbox 7, deadletter 1, deadletter 2, inbox 1, inbox 2, inbox 3, inbox 4, inbox 5" {
 		t.Errorf("applied: %s", got)
 	}
 	for query, want := range map[string]int{

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/ability"
+	"github.com/oncelib/once/internal/base/fingerprint"
 	"github.com/oncelib/once/internal/held"
 	"github.com/oncelib/once/store"
 )
@@ -177,8 +177,8 @@ func (r *Run) read(ctx context.Context) (store.Record, error) {
 }
 
 // takesOver reports whether a record that is in the way is one to take over.
-func (s *Store) takesOver(ctx context.Context, rec store.Record, fingerprint []byte) bool {
-	if len(fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, fingerprint) {
+func (s *Store) takesOver(ctx context.Context, rec store.Record, asked []byte) bool {
+	if fingerprint.Differ(rec.Fingerprint, asked) {
 		return false // something else is asked
 	}
 	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))

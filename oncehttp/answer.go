@@ -86,7 +86,8 @@ func (x *Exchange) send(status string) {
 // those that the first one had; others, and guards that it had not, are what the
 // middleware around this one has set for this request. So is a Content-Encoding, which is
 // what that middleware does with the body.
-func (x *Exchange) sendStored(res *store.Result) {
+func (x *Exchange) sendStored(rec *store.Record) {
+	res := &rec.Result
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return
@@ -112,7 +113,25 @@ func (x *Exchange) sendStored(res *store.Result) {
 	if bodyAllowed(res.Status) {
 		l.set("Content-Length", strconv.Itoa(len(res.Body)))
 	}
+	if hook := x.plan.OnReplay; hook != nil {
+		added := http.Header{}
+		hook(x.r, *rec, added)
+		for name, values := range added {
+			if x.plan.mayAdd(http.CanonicalHeaderKey(name)) && !hasField(res.Header, http.CanonicalHeaderKey(name)) {
+				h[name] = values
+			}
+		}
+	}
 	x.write(res.Status, res.Body)
+}
+
+// mayAdd reports whether a replay may have a header, by its canonical name, that its first answer had not.
+func (p *plan) mayAdd(name string) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+		return false
+	}
+	return !p.storedHeaders[name] && !p.isAnswerHeader(name)
 }
 
 func hasField(header []store.Field, name string) bool {
@@ -187,7 +206,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	key := x.Operation.Key
 	switch {
 	case err == nil && replayed:
-		x.sendStored(&rec.Result)
+		x.sendStored(&rec)
 	case err == nil && x.lastRun == nil:
 	case err == nil && key != "":
 		x.send(x.lastRun.storedStatus)

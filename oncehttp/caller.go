@@ -10,9 +10,15 @@ import (
 )
 
 // described returns an operation that has only what observers are told about r.
-func described(r *http.Request) once.Operation {
+func (p *plan) described(r *http.Request) once.Operation {
 	trace := wire.Trace(r.Header[wire.TraceHeader])
-	return once.Operation{Name: nameOf(r), Attempt: attemptOf(r, trace)}
+	op := once.Operation{Name: nameOf(r), Attempt: attemptOf(r, trace)}
+	if p.RequestID != nil {
+		if id := printableLine([]string{p.RequestID(r.Context())}); id != "" {
+			op.Attempt.RequestID = id
+		}
+	}
+	return op
 }
 
 // nameOf returns what kind of work r is: its method and the pattern of its route. Without a

@@ -1,6 +1,7 @@
 package oncehttp
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -60,6 +61,12 @@ type Config struct {
 	// its text goes to the client. Default: headers, then FormField.
 	Key func(*http.Request) (string, error)
 
+	// KeyFormat is the form that keys must have. Default: 1 to 255 bytes of text.
+	KeyFormat KeyFormat
+
+	// Compare says what makes two requests with one key the same request. Default: everything that a client sends but its headers.
+	Compare Compare
+
 	// Wait is how long a duplicate waits for the request in flight before it is
 	// told 409. Waiting holds no connection of the database. It ends with the
 	// client's budget, if that is shorter. Default: 409 at once.
@@ -113,6 +120,21 @@ type Config struct {
 	// (Connection, Upgrade, ...) are never stored, also if they are listed here.
 	// Default: none.
 	Headers []string
+
+	// Redact are JSON Pointers (RFC 6901) to values of answers that are not stored, such as "/card/token". The first answer has them.
+	// On a replay each of them is null, every other byte is that of the first answer, and the header Idempotency-Redacted names them:
+	// "/card/token", "/cvc". An answer with a body that is not JSON is not stored at all: it is "omitted", see MaxStored. Headers that
+	// must not be stored need no entry: those are stored that Headers has. An undo gets the answer as it is stored. Default: none.
+	Redact []string
+
+	// OnReplay is called before a stored answer is sent again. rec is the record of the operation, and must not be changed. Header lines that it
+	// puts into header are sent as well, except those that belong to the answer: what is stored, and what the answer says about
+	// itself. It must be fast, and it may be called for a client that has gone. Default: nothing.
+	OnReplay func(r *http.Request, rec store.Record, header http.Header)
+
+	// RequestID returns the id of a request that middleware outside has put into its context, for the observer: [once.Attempt]. "", or what is
+	// not short and printable: that of the header X-Request-Id. Default: that of the header.
+	RequestID func(context.Context) string
 
 	// StatusURL returns where the state of an operation can be seen, for the
 	// status_url of problems about an operation that exists. [StatusHandler] serves it. Default: none.

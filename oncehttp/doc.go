@@ -67,12 +67,15 @@
 //	                                 undone, nothing: see Undo
 //	WWW-Authenticate       answer    on our own 401: Preset.Challenge
 //	Idempotent-Replayed    answer    true on a replay
+//	Idempotency-Redacted   answer    on a replay: JSON Pointers to what the first answer had, and is null here ([Config].Redact)
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
 //
 // The key has 1 to 255 bytes. In quotation marks it is a String of RFC 9651, whose
 // parameters are ignored; a bare key is printable ASCII without quotation marks, commas
 // and semicolons, which could be a sign of two headers or of parameters. Two different
 // keys in one request are refused, and so are two lines of one header.
+//
+// A route may ask for keys of one form ([KeyFormat]) and say what makes two requests the same one ([Compare]).
 //
 // [once.Operation].Name, for metrics and logs, is the method and the pattern of the route:
 // "POST /refunds/{id}". Where [http.Request.Pattern] is not known, because the middleware is

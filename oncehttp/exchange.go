@@ -101,7 +101,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if err != nil {
 		return malformed(err)
 	}
-	op = described(r)
+	op = p.described(r)
 	op.Isolation, op.Timeouts = p.Isolation, p.Timeouts
 	switch {
 	case x.key != "":
@@ -161,7 +161,7 @@ func (x *Exchange) admit() (refused *Problem) {
 // nothing else is done.
 func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
-	return described(x.r)
+	return x.plan.described(x.r)
 }
 
 // comparesBody reports whether the body matters: there is a key, or it may be in there.

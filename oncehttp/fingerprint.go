@@ -24,21 +24,16 @@ func (p *plan) routeOf(r *http.Request) string {
 }
 
 // fingerprint hashes what is asked for: method, route, path, query, content type and
-// body. It fails if the body is in a file that cannot be read.
+// body, or what Config.Compare has chosen. It fails if the body is in a file that cannot be read.
 func (x *Exchange) fingerprint(route string) (once.Fingerprint, error) {
-	p, r, body := x.plan, x.r, x.body.memory
-	path, contentType := pathOf(r), r.Header.Get("Content-Type")
-	var pieces [][]byte
-	switch {
-	case len(r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
-		body = append([]byte(r.PostForm.Encode()), body...)
-	case x.body.file != nil:
-		return fingerprintFile(x.body.file, x.body.size, contentType, r.Method, route, path, r.URL.RawQuery)
-	case strings.HasPrefix(contentType, "multipart/"):
-		contentType, pieces = withoutBoundary(contentType, body)
-	case p.preset.Body != nil:
-		body = p.preset.Body(contentType, body)
+	if ru := x.plan.rule; ru != nil {
+		return ru.fingerprint(x, route)
 	}
+	r, path, contentType := x.r, pathOf(x.r), x.r.Header.Get("Content-Type")
+	if x.body.file != nil && len(r.PostForm) == 0 {
+		return fingerprintFile(x.body.file, x.body.size, contentType, r.Method, route, path, r.URL.RawQuery)
+	}
+	contentType, body, pieces := x.comparedBody(contentType)
 	text := [...]string{r.Method, route, path, r.URL.RawQuery, contentType}
 	if pieces != nil {
 		var parts [][]byte
@@ -56,6 +51,20 @@ func (x *Exchange) fingerprint(route string) (once.Fingerprint, error) {
 	}
 	parts[len(text)] = body
 	return once.FingerprintOf(parts[:]...), nil
+}
+
+// comparedBody returns what is compared of a body in memory, where all of it is: its type, and it as one piece or several.
+func (x *Exchange) comparedBody(contentType string) (comparedType string, body []byte, pieces [][]byte) {
+	body = x.body.memory
+	switch read := x.plan.preset.Body; {
+	case len(x.r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
+		body = append([]byte(x.r.PostForm.Encode()), body...)
+	case strings.HasPrefix(contentType, "multipart/"):
+		contentType, pieces = withoutBoundary(contentType, body)
+	case read != nil:
+		body = read(contentType, body)
+	}
+	return contentType, body, pieces
 }
 
 // pathOf returns the path of r, and in front of it the one that was sent, if that is

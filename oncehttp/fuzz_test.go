@@ -114,7 +114,7 @@ func FuzzCaller(f *testing.F) {
 	f.Add("0-"+id+"-b7ad6b7169203331", "+1", "\x7f")
 	f.Add("---", "00000000002", "é")
 	f.Fuzz(func(t *testing.T, parent, attempt, id string) {
-		c := described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Attempt
+		c := new(plan).described(&http.Request{Header: http.Header{"Traceparent": {parent}, "Once-Attempt": {attempt}, "X-Request-Id": {id}}}).Attempt
 		if trace := traceparent.TraceID(parent); c.CorrelationID != trace {
 			t.Errorf("%q has the trace %q, want %q", parent, c.CorrelationID, trace)
 		}
@@ -128,7 +128,7 @@ func FuzzCaller(f *testing.F) {
 		if plain := regexp.MustCompile(`^[!-~]{1,128}$`).MatchString(id); c.RequestID != id && plain || c.RequestID != "" && !plain {
 			t.Errorf("%q is the request %q", id, c.RequestID)
 		}
-		if several := described(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several.Attempt != (once.Attempt{}) || several.Attempt.Trace != "" {
+		if several := new(plan).described(&http.Request{Header: http.Header{"Traceparent": {parent, parent}, "Once-Attempt": {attempt, attempt}}}); several.Attempt != (once.Attempt{}) || several.Attempt.Trace != "" {
 			t.Errorf("of two lines one counts: %+v", several)
 		}
 	})

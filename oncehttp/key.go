@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -15,6 +16,75 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
 )
+
+// KeyFormat is the form that the keys of a route must have. What has another form is refused with 400, VALIDATION.idempotency_key_invalid, before
+// anything is looked up. The answer does not say that a new key is safe: the route may have taken such keys before.
+type KeyFormat struct {
+	// UUID takes nothing but UUIDs (RFC 9562) of any version: 36 characters, in lower case. Capitals are refused and not changed: a key
+	// with them and one without them are two operations wherever keys are text, and some clients change the letters between two
+	// attempts. So are the UUIDs of all zeros and all ones, which clients have that never made one.
+	UUID bool
+
+	// MinLength and MaxLength are bounds in bytes. Default: 1 and 255.
+	MinLength, MaxLength int
+
+	// Check says what is wrong with a key, for a program that has a form of its own. The text of its error goes to the client. Default: nothing.
+	Check func(key string) error
+}
+
+func (f *KeyFormat) invalid() string {
+	most := cmp.Or(f.MaxLength, once.MaxKey)
+	switch {
+	case f.MinLength < 0 || f.MinLength > most || most > once.MaxKey || most < 1:
+		return fmt.Sprintf("KeyFormat has the bounds %d and %d.\nTry: 1 to %d bytes.", f.MinLength, most, once.MaxKey)
+	case f.UUID && (f.MinLength != 0 || f.MaxLength != 0):
+		return "KeyFormat has UUID and bounds of the length.\nTry: UUID alone, which has 36 bytes."
+	}
+	return ""
+}
+
+// check returns why a key does not have the form.
+func (f *KeyFormat) check(key string) error {
+	refuse := func(detail string) error { return &wire.KeyError{Detail: detail, MayBeUsed: true} } // before the form was asked for
+	switch {
+	case key == "": // there is none
+		return nil
+	case f.UUID && !isUUID(key):
+		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
+	case f.UUID && strings.Count(key, key[:1]) == 32:
+		return refuse("The idempotency key is the UUID that stands for none. Make one for each intent.")
+	case len(key) < f.MinLength:
+		return refuse(fmt.Sprintf("The idempotency key has %d bytes, at least %d are needed: a short key is one that another intent can have, too.", len(key), f.MinLength))
+	case f.MaxLength > 0 && len(key) > f.MaxLength:
+		return refuse(fmt.Sprintf("The idempotency key has %d bytes, at most %d are allowed.", len(key), f.MaxLength))
+	}
+	if f.Check != nil {
+		if err := f.Check(key); err != nil {
+			return refuse(err.Error())
+		}
+	}
+	return nil
+}
+
+// isUUID reports whether s is spelled as RFC 9562 has UUIDs in output.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // headerKey returns the key in the headers of r, "" if there is none. A header that cannot
 // be used does not hide the other sources: an operation may have what they carry as its key.
@@ -40,7 +110,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 	if unusable != nil {
 		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
-	return key, nil
+	return key, p.KeyFormat.check(key)
 }
 
 // lineKey returns the key in the lines of one header.
@@ -80,7 +150,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 		case key == "":
 			return "", nil // there is none
 		}
-		return wire.OpaqueKey(key)
+		return p.checkedKey(key)
 	}
 	if p.FormField == "" {
 		return key, nil
@@ -92,7 +162,16 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 	if len(values) > 1 || key != "" && key != values[0] {
 		return "", errTwoKeys
 	}
-	return wire.OpaqueKey(values[0])
+	return p.checkedKey(values[0])
+}
+
+// checkedKey returns a key that has no syntax around it, if it can be used and has the form that the route asks for.
+func (p *plan) checkedKey(key string) (string, error) {
+	key, err := wire.OpaqueKey(key)
+	if err == nil {
+		err = p.KeyFormat.check(key)
+	}
+	return key, err
 }
 
 // parseKey reads the value of a key header.

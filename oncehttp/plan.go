@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncelib/once/internal/base/jsonpointer"
 	"github.com/oncelib/once/internal/base/printable"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/sql/head"
@@ -23,6 +24,8 @@ type plan struct {
 	retention     time.Duration
 	retain        string   // in seconds
 	scope         []string // what a key is unique within, in words
+	rule          *rule    // nil: everything is compared
+	redact        []jsonpointer.Pointer
 }
 
 func compile(cfg Config, engineRetain time.Duration) *plan {
@@ -40,7 +43,9 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.Challenge = cmp.Or(p.preset.Challenge, "Bearer")
-	p.preset.KeyHeaders = canonical(p.preset.KeyHeaders)
+	p.preset.KeyHeaders = canonicalNames(p.preset.KeyHeaders)
+	p.rule, p.redact = p.Compare.compile(), pointersOf(p.Redact)
+	p.answerHeaders = append(p.answerHeaders, wire.RedactedHeader)
 	for _, name := range p.preset.names() {
 		if *name = http.CanonicalHeaderKey(*name); *name != "" {
 			p.answerHeaders = append(p.answerHeaders, *name)
@@ -68,7 +73,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		}
 		p.verdicts[status] = v
 	}
-	for _, name := range slices.Concat(storedByDefault, canonical(cfg.Headers)) {
+	for _, name := range slices.Concat(storedByDefault, canonicalNames(cfg.Headers)) {
 		p.storedHeaders[name] = !neverStored(name)
 	}
 	p.retention = cmp.Or(cfg.Retain, engineRetain)
@@ -127,14 +132,17 @@ func invalid(cfg *Config) string {
 		return "there is no source of keys.\nTry: Preset.KeyHeaders, Config.FormField or Config.Key."
 	case min(cfg.Wait, cfg.Retain) < 0 || min(cfg.MaxRequest, cfg.MaxMemory, cfg.MaxResponse, cfg.MaxStored) < 0:
 		return "Wait, Retain, MaxRequest, MaxMemory, MaxResponse and MaxStored must not be negative."
-	case cfg.MaxMemory < cfg.MaxRequest && (cfg.CaptureRequest || cfg.FormField != "" || p.Body != nil):
-		return "Config.MaxMemory is below MaxRequest, and CaptureRequest, FormField and Preset.Body need the whole body in memory.\nTry: leaving MaxMemory out, or them."
+	case cfg.MaxMemory < cfg.MaxRequest && (cfg.CaptureRequest || cfg.FormField != "" || p.Body != nil || cfg.Compare.readsBody()):
+		return "Config.MaxMemory is below MaxRequest, and CaptureRequest, FormField, Preset.Body and what Compare chooses of a body need the whole body in memory.\nTry: leaving MaxMemory out, or them."
 	case min(cfg.Timeouts.Acquire, cfg.Timeouts.Lock, cfg.Timeouts.Statement, cfg.Timeouts.Idle) < 0:
 		return "Timeouts must not be negative."
 	case len(cfg.Undoes) > maxUndoes || !printable.Is(cfg.Undoes):
 		return fmt.Sprintf("Undoes has control characters, is not UTF-8 or has more than %d bytes.\nTry: the route to undo, such as \"POST /deposits\".", maxUndoes)
 	case cfg.Isolation > store.Serializable:
 		return fmt.Sprintf("there is no Isolation %d.\nTry: store.ReadCommitted, store.RepeatableRead or store.Serializable; database/sql counts otherwise.", cfg.Isolation)
+	}
+	if wrong := cmp.Or(cfg.Compare.invalid(p), invalidPointers("Redact", cfg.Redact), cfg.KeyFormat.invalid()); wrong != "" {
+		return wrong
 	}
 	for _, m := range p.Methods {
 		switch m {
@@ -163,7 +171,7 @@ func invalid(cfg *Config) string {
 // maxUndoes is how many bytes the name of an operation has at most.
 const maxUndoes = 255
 
-func canonical(names []string) []string {
+func canonicalNames(names []string) []string {
 	c := make([]string, len(names))
 	for i, n := range names {
 		c[i] = http.CanonicalHeaderKey(n)

@@ -145,8 +145,8 @@ func (p *plan) problem(code ProblemCode) Problem {
 	if code == ProblemKeyMissing && p.Undoes != "" {
 		prob.Title, prob.Detail = wire.UndoesHeader+" missing", "This operation needs the header "+wire.UndoesHeader+": the idempotency key of what it undoes."
 	}
-	if code == ProblemMismatch && p.preset.Body != nil {
-		prob.Detail = strings.Replace(prob.Detail, "body are", "body (as the dialect "+p.preset.Name+" reads it) are", 1)
+	if code == ProblemMismatch {
+		prob.Detail = "This idempotency key has come with a different request before. " + p.comparedWords() + " A retry must be the same in all of them; a different intent needs a key of its own."
 	}
 	prob.Type = p.problemType(string(prob.Code))
 	if status, differs := p.preset.Problems[code]; differs {
@@ -187,7 +187,6 @@ var problems = map[ProblemCode]Problem{
 	},
 	ProblemMismatch: {
 		Status: 422, Title: "Idempotency key used for another request",
-		Detail: "This idempotency key has come with a different request before. Method, route, path, query, content type and body are compared, and no other header. A retry must be the same in all of them; a different intent needs a key of its own.",
 	},
 	ProblemUnknown: {
 		Status: 409, Title: "Outcome unknown",

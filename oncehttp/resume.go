@@ -119,7 +119,7 @@ func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) 
 
 // resumed returns the operation with what is not stored of it.
 func (x *Exchange) resumed(op once.Operation) once.Operation {
-	said := described(x.r)
+	said := x.plan.described(x.r)
 	op.Name = said.Name
 	op.Attempt.RequestID, op.Attempt.CorrelationID = said.Attempt.RequestID, said.Attempt.CorrelationID // but its number is not that of this attempt
 	op.Isolation, op.Timeouts, op.Attempt.Bytes = x.plan.Isolation, x.plan.Timeouts, x.body.size

@@ -82,7 +82,8 @@ func (r *run) answer() (once.Answer, error) {
 	}
 	r.storedStatus = wire.StatusStored
 	a := once.Answer{Rollback: r.verdict == VerdictAnswerOnly}
-	if a.Result = (store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]}); rec.size() > rec.plan.MaxStored {
+	stored, fits := rec.plan.redacted(store.Result{Status: rec.status, Header: rec.storedLines, Body: rec.body[:len(rec.body):len(rec.body)]})
+	if a.Result = stored; !fits || rec.size() > rec.plan.MaxStored {
 		r.storedStatus = wire.StatusOmitted
 		a.Result = store.Result{Kind: store.ResultOmitted, Status: rec.status}
 	}

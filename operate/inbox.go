@@ -27,6 +27,7 @@ type order interface {
 	Gaps(ctx context.Context) ([]inbox.Gap, error)
 	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
 	StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
+	Renumber(ctx context.Context, source string, after int64, who, reason string) (int, error)
 	Place(ctx context.Context, source, topic, key string, seq int64) (inbox.Place, error)
 }
 
@@ -224,6 +225,15 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 		return err
 	}
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
+}
+
+// Renumber has the inbox of a consumer follow a sender that goes on after a number, and returns how many keys have waited for that. See [inbox.Inbox.Renumber].
+func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
+	in, err := i.signed(by, InboxMessage{Consumer: consumer})
+	if err != nil {
+		return 0, err
+	}
+	return in.Renumber(ctx, source, after, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
 func (i *Inboxes) signed(by By, m InboxMessage) (order, error) {

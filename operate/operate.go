@@ -121,7 +121,7 @@ func New[TX any](s DB[TX], cfg Config) *Operator {
 	return &Operator{
 		Keys:    keys,
 		Sagas:   &Sagas{keys, s, cfg.Encrypter},
-		Outbox:  &Outbox{box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
+		Outbox:  &Outbox{now: keys.Now, box: box, by: func(by By) signedBox { return box.By(by.Who, by.Reason) }},
 		Inbox:   &Inboxes{db: s, consumer: consumer},
 		Hooks:   &Webhooks{s, func(by By) *webhook.Endpoints { return hooks.By(by.Who, by.Reason).Endpoints() }},
 		Letters: &Letters{deadletter.New(s, deadletter.Config{Encrypter: cfg.Encrypter})},

@@ -2,13 +2,16 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"time"
 
 	"github.com/oncelib/once/outbox"
 )
 
 // Outbox is the messages of a database that wait for their delivery.
 type Outbox struct {
+	now func(context.Context) (time.Time, error)
 	box readBox
 	by  func(By) signedBox
 }
@@ -25,6 +28,7 @@ type readBox interface {
 	TopicsUpTo(ctx context.Context, after string, most int) (list []outbox.Topic, next string, err error)
 	Blocked(ctx context.Context, topic, after string, limit, most int) (list []outbox.Entry, next string, err error)
 	Known(ctx context.Context, topic, key string) (bool, error)
+	Started(ctx context.Context) (int64, error)
 }
 
 // signedBox is an outbox whose changes are audited.
@@ -34,6 +38,7 @@ type signedBox interface {
 	Skip(ctx context.Context, id, reason string) error
 	Resend(ctx context.Context, id, reason string) error
 	Forget(ctx context.Context, topic, key, reason string) (outbox.Forgotten, error)
+	Renumber(ctx context.Context, reason string) (int64, error)
 }
 
 // MessageFilter says which messages to list. The zero value means all that are not delivered.
@@ -159,12 +164,80 @@ func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	return o.by(by).Resend(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
+// Since are the delivered messages of a moment and later that are kept, of one topic, or of all if that is "".
+type Since struct {
+	At    time.Time
+	Topic string
+}
+
+// ResendSince has messages delivered again that were delivered at a moment or later, and are kept: for consumers that were restored from a backup. It
+// returns how many they are. What was erased is left out. To call it again does no harm, but for duplicates.
+func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
+	err = o.since(ctx, s, func(m Message) error {
+		err := o.Resend(ctx, by, m.ID)
+		switch {
+		case errors.Is(err, outbox.ErrErased), errors.Is(err, outbox.ErrNotDelivered), errors.Is(err, outbox.ErrNotFound): // another call or a sweep was faster
+			return nil
+		case err == nil:
+			n++
+		}
+		return err
+	})
+	return n, err
+}
+
+// CountSince returns how many messages ResendSince would have delivered again.
+func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
+	err = o.since(ctx, s, func(Message) error { n++; return nil })
+	return n, err
+}
+
+// since visits the messages of s, the oldest first. What is delivered again meanwhile is not visited again: it comes later.
+func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) error {
+	const atOnce = 500
+	end, err := o.now(ctx)
+	if err != nil {
+		return err
+	}
+	f := MessageFilter{State: outbox.StateDelivered, Topic: s.Topic, Window: Window{Limit: atOnce}}
+	for {
+		p, err := o.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, m := range p.Items {
+			if m.SentAt.Before(s.At) || m.SentAt.After(end) {
+				continue
+			}
+			if err := visit(m); err != nil {
+				return err
+			}
+		}
+		if f.After = p.Next; f.After == "" {
+			return nil
+		}
+	}
+}
+
 // Forget erases what the delivered messages of a key have carried.
 func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.Forgotten, error) {
 	if err := by.check(); err != nil {
 		return outbox.Forgotten{}, err
 	}
 	return o.by(by).Forget(ctx, topic, key, by.Reason) //nolint:wrapcheck // likewise
+}
+
+// Renumber moves the numbers of all keys forward, after the database was restored from a backup. See [outbox.Box.Renumber].
+func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
+	if err := by.check(); err != nil {
+		return 0, err
+	}
+	return o.by(by).Renumber(ctx, by.String()) //nolint:wrapcheck // likewise
+}
+
+// Started returns the number after which Renumber has last had all keys go on; 0 if there was none.
+func (o *Outbox) Started(ctx context.Context) (after int64, err error) {
+	return o.box.Started(ctx) //nolint:wrapcheck // likewise
 }
 
 // String is a reason with the name of its author, for lists that have one column for both.

@@ -178,14 +178,15 @@ type insert struct {
 // key grow as its numbers do.
 func insertOf(d sqlplane.Dialect) insert {
 	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, seq) "
+	const first = "1 + coalesce((select seq from once_stream_start where id = 1), 0)" // of a new key: see Box.Renumber
 	i := insert{
 		unordered: dialect.Text(d, row+"values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, null)"),
-		next:      dialect.Text(d, "insert into once_stream (topic, KEY, seq) values (?, ?, 1) UPSERT(topic, KEY) seq = once_stream.seq + 1"),
+		next:      dialect.Text(d, "insert into once_stream (topic, KEY, seq) values (?, ?, "+first+") UPSERT(topic, KEY) seq = once_stream.seq + 1"),
 		ordered:   dialect.Text(d, row+"select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NOW, seq from once_stream where topic = ? and KEY = ?"),
 	}
 	if d == sqlplane.PostgreSQL {
 		i.next = ""
-		i.ordered = `with stream as (insert into once_stream (topic, key, seq) values ($2, $3, 1) on conflict (topic, key) do update set seq = once_stream.seq + 1 returning seq)
+		i.ordered = `with stream as (insert into once_stream (topic, key, seq) values ($2, $3, ` + first + `) on conflict (topic, key) do update set seq = once_stream.seq + 1 returning seq)
  ` + dialect.Text(d, row) + `select $1::smallint, $2, $3, $4::uuid, $5, $6, $7::bytea, $8::bytea, $9::boolean, $10, $11, $12, statement_timestamp(), seq from stream`
 	}
 	return i

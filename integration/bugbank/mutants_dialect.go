@@ -38,7 +38,7 @@ return false
 	},
 	{
 		Name:  "another boundary is another request where a dialect reads bodies",
-		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: `case strings.HasPrefix(contentType, "multipart/"):`, New: `case p.preset.Body == nil && strings.HasPrefix(contentType, "multipart/"):`}},
+		Edits: []Edit{{In: "(*Exchange).comparedBody", Old: `case strings.HasPrefix(contentType, "multipart/"):`, New: `case read == nil && strings.HasPrefix(contentType, "multipart/"):`}},
 		Tests: in("oncehttp", "TestParsedWithoutReading"),
 	},
 }

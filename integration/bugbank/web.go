@@ -79,7 +79,7 @@ var webMutants = []Mutant{
 	},
 	{
 		Name:  "a body that was looked at is taken for read",
-		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "case len(r.PostForm) > 0:", New: "case r.PostForm != nil:"}},
+		Edits: []Edit{{In: "(*Exchange).comparedBody", Old: "case len(x.r.PostForm) > 0:", New: "case x.r.PostForm != nil:"}},
 		Tests: in("oncehttp", "TestParsedWithoutReading"),
 	},
 	{

@@ -93,6 +93,10 @@ func TestDocumentsAreValid(t *testing.T) {
 		"POST /orders/{id}/items/{item}/{rest...}": {Principal: oncehttp.SharedPrincipal(), Preset: quoted(), FormField: "once"},
 		"POST api.example.com/{$}":                 {Principal: oncehttp.SharedPrincipal(), Key: func(*http.Request) (string, error) { return "", nil }},
 		"PUT /prices/{id}":                         {Principal: oncehttp.SharedPrincipal(), Preset: own},
+		"POST /cards": {
+			Principal: oncehttp.SharedPrincipal(), FormField: "once", KeyFormat: oncehttp.KeyFormat{UUID: true}, Redact: []string{"/token"},
+			Compare: oncehttp.Compare{JSON: []string{"/amount"}, Form: []string{"amount"}},
+		},
 	}
 	presets := []*oncehttp.Preset{oncehttp.DefaultPreset(), stripe.V1(), stripe.V2(), refundplaybook.Preset()}
 	for _, p := range presets {

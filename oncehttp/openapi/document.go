@@ -2,6 +2,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -43,8 +44,8 @@ type object = map[string]any
 // operations of others are in the member x-additional-operations of their path.
 //
 // Each operation has the parameters and the answers of the middleware, the problem codes of
-// each status (x-problems), and an x-idempotency object that says what makes two requests the same,
-// which answers are stored, and for how long, and what the store may lose (may_be_lost), if it is a [upkeep.Volatile].
+// each status (x-problems), and an x-idempotency object that says which form keys have, what makes two requests the same,
+// which answers are stored, without what and for how long, and what the store may lose (may_be_lost), if it is a [upkeep.Volatile].
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
@@ -158,10 +159,15 @@ func (p *route) operation(params []any) object {
 
 // formBody is what is known of a request body: that a form may carry the key.
 func (p *route) formBody() object {
-	form := object{"type": "object", "properties": object{p.FormField: object{
-		"type": "string", "minLength": 1, "maxLength": once.MaxKey,
+	least, most := p.keyBytes()
+	key := object{
+		"type": "string", "minLength": least, "maxLength": most,
 		"description": "The idempotency key, where no header carries it: the same for every retry of one intent.",
-	}}}
+	}
+	if p.KeyFormat.UUID {
+		key["pattern"] = "^" + formsOf(p.KeyFormat).opaque + "$"
+	}
+	form := object{"type": "object", "properties": object{p.FormField: key}}
 	if len(p.Preset.KeyHeaders) == 0 && !p.Optional {
 		form["required"] = []string{p.FormField}
 	}
@@ -176,12 +182,13 @@ func (p *route) keyParameter() object {
 	if p.Undoes != "" {
 		text = "Names the request of " + p.Undoes + " that is to be undone, by its key."
 	}
-	pattern, example := bareKey+"|"+quotedKey, `"8e03978e-40d5-43e8-bc93-6894a57f9324"`
+	forms, example := formsOf(p.KeyFormat), `"8e03978e-40d5-43e8-bc93-6894a57f9324"`
+	pattern := forms.bare + "|" + forms.quoted
 	switch {
 	case p.Preset.OpaqueKeys:
-		pattern, example = opaqueKey, strings.Trim(example, `"`) // quotation marks would be part of it
+		pattern, example = forms.opaque, strings.Trim(example, `"`) // quotation marks would be part of it
 	case p.Preset.QuotedKeys:
-		pattern = quotedKey
+		pattern = forms.quoted
 		text += " In quotation marks, as a String of RFC 9651."
 	default:
 		text += " As it is, or in quotation marks as a String of RFC 9651: both name the same key."
@@ -196,12 +203,27 @@ func (p *route) keyParameter() object {
 	}
 }
 
-// Patterns of a key of 1 to 255 bytes: taken as it is, bare, and quoted.
-const (
-	opaqueKey = `[!-~]([ -~]{0,253}[!-~])?`
-	bareKey   = `[!#-+\--:<-~][ !#-+\--:<-~]{0,254}`
-	quotedKey = `"([ !#-\[\]-~]|\\["\\]){1,255}"`
-)
+// forms are patterns of a key: taken as it is, bare, and quoted.
+type forms struct{ opaque, bare, quoted string }
+
+func formsOf(f oncehttp.KeyFormat) forms {
+	if f.UUID {
+		const uuid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+		return forms{uuid, uuid, `"` + uuid + `"`}
+	}
+	least, most := max(1, f.MinLength), cmp.Or(f.MaxLength, once.MaxKey)
+	times := func(class string, least, most int) string {
+		return fmt.Sprintf("%s{%d,%d}", class, max(0, least), most)
+	}
+	opaque := `[!-~]`
+	switch {
+	case most > 1 && least > 1:
+		opaque += times(`[ -~]`, least-2, most-2) + opaque
+	case most > 1:
+		opaque += `(` + times(`[ -~]`, 0, most-2) + opaque + `)?`
+	}
+	return forms{opaque, `[!#-+\--:<-~]` + times(`[ !#-+\--:<-~]`, least-1, most-1), `"` + times(`([ !#-\[\]-~]|\\["\\])`, least, most) + `"`}
+}
 
 var timeoutParameter = object{
 	"name": "X-Request-Timeout", "in": "header", "required": false,
@@ -244,12 +266,28 @@ func (p *route) rules() object {
 		}
 		stored[name] = verdicts[v]
 	}
+	fingerprint := object{"of": []string{"method", "route", "path", "query", "content type", "body"}, "body": body}
+	for name, chosen := range map[string][]string{
+		"headers": p.Compare.Headers, "query": p.Compare.Query, "json": p.Compare.JSON, "json_except": p.Compare.JSONExcept, "form": p.Compare.Form,
+	} {
+		if len(chosen) > 0 {
+			fingerprint[name] = chosen
+		}
+	}
+	least, most := p.keyBytes()
+	key := object{"source": source, "min_bytes": least, "max_bytes": most, "strict": p.Preset.QuotedKeys}
+	if p.KeyFormat.UUID {
+		key["format"] = "uuid"
+	}
+	if p.KeyFormat.Check != nil {
+		key["checked"] = true // by the program, which says in the detail of its answer what it asks for
+	}
 	rules := object{
 		"dialect":            p.Preset.Name,
 		"required":           !p.Optional,
-		"key":                object{"source": source, "max_bytes": once.MaxKey, "strict": p.Preset.QuotedKeys},
+		"key":                key,
 		"scope":              p.Preset.Scope,
-		"fingerprint":        object{"of": []string{"method", "route", "path", "query", "content type", "body"}, "body": body},
+		"fingerprint":        fingerprint,
 		"retention_seconds":  int64(p.Retain / time.Second),
 		"wait_milliseconds":  p.Wait.Milliseconds(),
 		"verdicts":           stored,
@@ -258,10 +296,21 @@ func (p *route) rules() object {
 		"max_stored_bytes":   p.MaxStored,
 		"time_in_uuid7_keys": p.KeyTime,
 	}
+	if len(p.Redact) > 0 {
+		rules["redacted"] = p.Redact
+	}
 	if p.volatile != "" {
 		rules["may_be_lost"] = p.volatile
 	}
 	return rules
+}
+
+// keyBytes are the bounds of a key.
+func (p *route) keyBytes() (least, most int) {
+	if f := p.KeyFormat; !f.UUID {
+		return max(1, f.MinLength), cmp.Or(f.MaxLength, once.MaxKey)
+	}
+	return 36, 36
 }
 
 // verdicts are the words for them in documents.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,61 @@ func TestDocumentOfForms(t *testing.T) {
 	cfg.Preset.KeyHeaders = nil
 	if form := at(documented(t, cfg), schema...); fmt.Sprint(at(form, "required")) != "[once]" {
 		t.Errorf("without headers: %v", form)
+	}
+}
+
+// TestDocumentOfARoute: a document says what is compared, and of which form keys are and what is not stored.
+func TestDocumentOfARoute(t *testing.T) {
+	cfg := oncehttp.Config{
+		Principal: oncehttp.SharedPrincipal(), FormField: "once", Redact: []string{"/card/token"},
+		KeyFormat: oncehttp.KeyFormat{UUID: true, Check: func(string) error { return nil }},
+		Compare:   oncehttp.Compare{Headers: []string{"X-Version"}, Query: []string{"to"}, JSON: []string{"/amount"}, Form: []string{"amount"}},
+	}
+	op := documented(t, cfg)
+	rules := op["x-idempotency"]
+	for _, c := range []struct {
+		want string
+		path []any
+	}{
+		{"[X-Version]", []any{"fingerprint", "headers"}}, {"[to]", []any{"fingerprint", "query"}}, {"[/amount]", []any{"fingerprint", "json"}}, {"[amount]", []any{"fingerprint", "form"}},
+		{"<nil>", []any{"fingerprint", "json_except"}}, {"[/card/token]", []any{"redacted"}}, {"uuid", []any{"key", "format"}}, {"36", []any{"key", "max_bytes"}}, {"true", []any{"key", "checked"}},
+	} {
+		if got := fmt.Sprint(at(rules, c.path...)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.path, got, c.want)
+		}
+	}
+	if at(op, "responses", "2XX", "headers", "Idempotency-Redacted") == nil || !strings.Contains(fmt.Sprint(at(op, "responses", "2XX", "description")), "null in the place of /card/token") {
+		t.Errorf("%v", at(op, "responses", "2XX"))
+	}
+	if key := at(op, "requestBody", "content", "multipart/form-data", "schema", "properties", "once"); at(key, "minLength") != 36.0 || at(key, "pattern") == nil {
+		t.Errorf("%v", key)
+	}
+	cfg.Compare, cfg.KeyFormat = oncehttp.Compare{JSONExcept: []string{"/at"}}, oncehttp.KeyFormat{MinLength: 8, MaxLength: 20}
+	rules = documented(t, cfg)["x-idempotency"]
+	if fmt.Sprint(at(rules, "fingerprint", "json_except"), at(rules, "key", "min_bytes"), at(rules, "key", "max_bytes")) != "[/at] 8 20" {
+		t.Errorf("%v", rules)
+	}
+}
+
+// TestKeyPatterns: the pattern in the document accepts what the route does, for each form of keys.
+func TestKeyPatterns(t *testing.T) {
+	const uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324"
+	keys := []string{"a", "ab", "abc", "abcd", "abcde", "a b", "a'b", "a,b", `"a"`, `"ab"`, `"abcd"`, `"abcde"`, `"a\"bc"`, uuid, `"` + uuid + `"`, strings.ToUpper(uuid), uuid[:35] + "A", uuid[1:], strings.Repeat("k", 255), strings.Repeat("k", 256)}
+	for _, f := range []oncehttp.KeyFormat{{}, {UUID: true}, {MinLength: 3}, {MinLength: 2, MaxLength: 4}, {MaxLength: 1}, {MinLength: 1, MaxLength: 2}, {MinLength: 255}} {
+		for _, preset := range []*oncehttp.Preset{oncehttp.DefaultPreset(), stripe.V1()} {
+			cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), KeyFormat: f, Preset: preset}
+			pattern, _ := at(documented(t, cfg), "parameters", 0, "schema", "pattern").(string)
+			matches := regexp.MustCompile(pattern)
+			h := oncehttp.Handler(once.New(memstore.New(), once.Config{Observer: once.Discard}), cfg, func(http.ResponseWriter, *http.Request, *memstore.Tx) {})
+			for _, key := range keys {
+				r, w := httptest.NewRequest(http.MethodPost, "/x", nil), httptest.NewRecorder()
+				r.Header.Set("Idempotency-Key", key)
+				h.ServeHTTP(w, r)
+				if accepted := w.Code == http.StatusOK; accepted != matches.MatchString(key) {
+					t.Errorf("%+v, %s: %s is answered with %d, the pattern is %s", f, preset.Name, key, w.Code, pattern)
+				}
+			}
+		}
 	}
 }
 

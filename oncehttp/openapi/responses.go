@@ -25,8 +25,16 @@ func (p *route) responses() object {
 			about[name] = object{"schema": schema}
 		}
 	}
+	text := "The answer of the operation. A retry with the same key and the same request gets it again, byte for byte."
+	if len(p.Redact) > 0 {
+		about[wire.RedactedHeader] = object{
+			"description": "On a replay: JSON Pointers to what the first answer had, and is null here.",
+			"schema":      object{"type": "string"},
+		}
+		text = "The answer of the operation. A retry with the same key and the same request gets it again, with null in the place of " + strings.Join(p.Redact, ", ") + "."
+	}
 	all := object{"2XX": object{
-		"description": "The answer of the operation. A retry with the same key and the same request gets it again, byte for byte.",
+		"description": text,
 		"headers":     about,
 	}}
 	by := map[int][]oncehttp.Problem{}

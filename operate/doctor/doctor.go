@@ -37,6 +37,10 @@ type Config struct {
 	AsService bool // the connections of DB have the settings of the service's
 	Synced    bool // the service sets once.Config.Synced
 
+	// RestoredTo is the moment of the backup from which the database was restored. If it is set, the checks are those that tell what has to be looked
+	// at again; the others are not made.
+	RestoredTo time.Time
+
 	// Status returns the migrations of all capabilities, as sqlstore.Status and pgxstore.Status do.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
@@ -86,11 +90,12 @@ const (
 
 // Finding is the answer to one check.
 type Finding struct {
-	Check   string  `json:"check"` // a name for scripts, which does not change
-	Verdict Verdict `json:"level"`
-	Says    string  `json:"says"`
-	Try     string  `json:"try,omitempty"`     // what to do; "" if the verdict is VerdictOK
-	Runbook string  `json:"runbook,omitempty"` // the page of the alert for the same trouble, if there is one
+	Check   string   `json:"check"` // a name for scripts, which does not change
+	Verdict Verdict  `json:"level"`
+	Says    string   `json:"says"`
+	Try     string   `json:"try,omitempty"`     // what to do; "" if the verdict is VerdictOK
+	First   []string `json:"first,omitempty"`   // the first of what was counted: IDs, or what names a row
+	Runbook string   `json:"runbook,omitempty"` // the page of the alert for the same trouble, if there is one
 }
 
 // Report is what all checks have found.
@@ -120,6 +125,11 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 	made := storeChecks
 	if c.DB != nil {
 		made = slices.Concat(checks(c.Dialect), storeChecks)
+	}
+	if !c.RestoredTo.IsZero() {
+		if made = restoreChecks; c.DB == nil {
+			return Report{}, errRestoredWithoutSQL
+		}
 	}
 	for _, check := range made {
 		f, ok := e.make(ctx, check)

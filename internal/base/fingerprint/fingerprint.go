@@ -2,6 +2,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -11,8 +12,34 @@ import (
 // Size of a hash: a version byte and SHA-256.
 const Size = 1 + sha256.Size
 
-// version1 is SHA-256 over the parts, each behind its length as 8 bytes, big-endian.
-const version1 = 1
+const (
+	// version1 is SHA-256 over the parts, each behind its length as 8 bytes, big-endian.
+	version1 = 1
+
+	// ruled is the first 28 bytes of version1 over what a rule has chosen of a request. The last 4 bytes name the rule.
+	ruled = 2
+
+	ruleSize = 4
+)
+
+// Ruled marks f, the hash of what a rule has chosen of a request, with the rule: it is compared with fingerprints of the same rule alone.
+func Ruled(f, rule [Size]byte) [Size]byte {
+	f[0] = ruled
+	copy(f[Size-ruleSize:], rule[1:])
+	return f
+}
+
+// Differ reports whether two requests are different ones, as their fingerprints prove it. What is empty, of another version or of another
+// rule is not compared: it proves nothing.
+func Differ(a, b []byte) bool {
+	switch {
+	case len(a) == 0, len(b) == 0, a[0] != b[0]:
+		return false
+	case a[0] == ruled && len(a) == Size && len(b) == Size && !bytes.Equal(a[Size-ruleSize:], b[Size-ruleSize:]):
+		return false
+	}
+	return !bytes.Equal(a, b)
+}
 
 // Of hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc") differ.
 func Of(parts ...[]byte) [Size]byte {

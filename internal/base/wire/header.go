@@ -22,6 +22,7 @@ const (
 	StatusHeader    = "Idempotency-Status"
 	ReplayedHeader  = "Idempotent-Replayed"
 	RetentionHeader = "Idempotency-Retention"
+	RedactedHeader  = "Idempotency-Redacted"
 )
 
 // Attempt returns the number of the attempt that the lines of an AttemptHeader say. 0: they

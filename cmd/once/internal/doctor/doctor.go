@@ -5,10 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate/doctor"
 )
 
@@ -39,7 +42,11 @@ If there is an outbox, its backlog, its relays and what waits for a person are l
 
 If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 or
 redis://HOST:6379 the consumers (groups) on that server that have the names of inboxes of this
-database are asked for their settings, and for what they have missed.`,
+database are asked for their settings, and for what they have missed.
+
+With --after-restore 2026-11-27T06:00:00Z the database was restored from a backup of that moment. Other services,
+brokers and clients were not: in place of all other checks, those are made that tell what has to be looked at again,
+how much of it there is, which the first ones are, and what to do. Run it before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -47,6 +54,8 @@ type command struct {
 	db, to string
 	output cli.Form
 	synced bool
+
+	restored string
 }
 
 func (c *command) Flags(fs *pflag.FlagSet) {
@@ -54,6 +63,7 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.synced, "synced", false, "the service sets once.Config.Synced")
 	fs.StringVar(&c.to, "to", "", "`URL` of the broker of the outbox and of the inboxes, to be asked as well: see once relay")
 	cli.FromEnv(fs, "to", "ONCE_TO")
+	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: what to look at again")
 	c.output.Flag(fs)
 }
 
@@ -74,6 +84,16 @@ func (c *command) Run(ctx context.Context, m *cli.Env, _ []string) error {
 }
 
 func (c *command) examine(ctx context.Context) (doctor.Report, error) {
+	var restored time.Time
+	if c.restored != "" {
+		var err error
+		if restored, err = time.Parse(time.RFC3339, c.restored); err != nil {
+			return doctor.Report{}, cli.Usage(fmt.Sprintf("--after-restore %s is not a time", words.Quoted(c.restored)), "--after-restore 2026-11-27T06:00:00Z")
+		}
+		if isRedis(c.db) {
+			return doctor.Report{}, cli.Usage("--after-restore is for databases with SQL", "docs/restore.md")
+		}
+	}
 	if isRedis(c.db) {
 		return examineRedis(ctx, c.db)
 	}
@@ -83,7 +103,7 @@ func (c *command) examine(ctx context.Context) (doctor.Report, error) {
 	}
 	defer db.Close()
 	cfg := db.Config(c.to)
-	cfg.Synced = c.synced
+	cfg.Synced, cfg.RestoredTo = c.synced, restored
 	r, err := doctor.Examine(ctx, cfg)
 	if err != nil {
 		return r, db.Failed("examine", err)
@@ -94,6 +114,9 @@ func (c *command) examine(ctx context.Context) (doctor.Report, error) {
 func printReport(w io.Writer, r doctor.Report) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "%-5s %-19s %s\n", f.Verdict, f.Check, f.Says)
+		if len(f.First) > 0 {
+			fmt.Fprintf(w, "%25s first: %s\n", "", strings.Join(f.First, ", "))
+		}
 		if f.Try != "" {
 			fmt.Fprintf(w, "%25s Try: %s\n", "", f.Try)
 		}

@@ -70,6 +70,7 @@ type route struct {
 	Wait              duration      `yaml:"wait"`
 	Retain            duration      `yaml:"retain"`
 	KeyTime           bool          `yaml:"key_time"`
+	UUIDKeys          bool          `yaml:"uuid_keys"`
 	MaxRequest        size          `yaml:"max_request"`
 	MaxStored         size          `yaml:"max_stored"`
 	Headers           []string      `yaml:"headers"`
@@ -317,7 +318,7 @@ func (c *config) gatewayConfig() gateway.Config {
 		cfg.Routes = append(cfg.Routes, gateway.Route{
 			Pattern: r.Match, OnUnknown: gateway.Policy(r.OnUnknown), UpstreamKeepsKeys: time.Duration(r.UpstreamKeepsKeys),
 			FailAfter: time.Duration(r.FailAfter), Optional: r.Optional, Timeout: time.Duration(r.Timeout), BodyTimeout: time.Duration(r.BodyTimeout), Wait: time.Duration(r.Wait),
-			Retain: time.Duration(r.Retain), KeyTime: r.KeyTime, MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
+			Retain: time.Duration(r.Retain), KeyTime: r.KeyTime, UUIDKeys: r.UUIDKeys, MaxRequest: int64(r.MaxRequest), MaxStored: int64(r.MaxStored), Headers: r.Headers,
 		})
 	}
 	return cfg

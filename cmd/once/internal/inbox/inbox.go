@@ -22,7 +22,7 @@ import (
 // Noun is once inbox.
 var Noun = cli.Noun{
 	Name: "inbox", Brief: "events that have come, and keys that wait for one", Group: cli.GroupOperate,
-	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry},
+	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
 // refused says in the words of the command why nothing was done, if err says so.

@@ -15,7 +15,7 @@ import (
 // Noun is once outbox.
 var Noun = cli.Noun{
 	Name: "outbox", Brief: "messages that wait for their delivery", Group: cli.GroupOperate,
-	Entries: []cli.Entry{listEntry, showEntry, pauseEntry, resumeEntry, skipEntry, resendEntry, forgetEntry},
+	Entries: []cli.Entry{listEntry, showEntry, pauseEntry, resumeEntry, skipEntry, resendEntry, renumberEntry, forgetEntry},
 }
 
 // refused says in the words of the command why nothing was done, if err says so.

@@ -4,38 +4,79 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/outbox"
 )
 
 var resendEntry = cli.Entry{
-	Quick: true, Name: "outbox resend", Args: "ID", Brief: "deliver a message again that was delivered",
+	Quick: true, Name: "outbox resend", Args: "[ID]", Brief: "deliver a message again that was delivered",
 	Help: `Has a message delivered again that was delivered and is kept (once relay --keep): for a consumer that has
 lost it. It has the same ID, number and payload as before, so that an inbox that has applied it takes it
 for a duplicate. If its delivery fails, later messages of its key wait for it, as for any other.
+
+With --since in place of an ID, all that were delivered at that time or later are delivered again: for consumers
+that were restored from a backup. See docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resend) },
 }
 
 type resend struct {
-	db  string
-	by  operate.By
-	yes bool
+	db, since string
+	all       operate.Since
+	by        operate.By
+	yes       bool
 }
 
 func (c *resend) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
+	fs.StringVar(&c.since, "since", "", "in place of an ID: all that were delivered at this `TIME` or later")
+	fs.StringVar(&c.all.Topic, "topic", "", "with --since: only of this `TOPIC`")
+}
+
+// resendAll is the command with --since.
+func (c *resend) resendAll(ctx context.Context, m *cli.Env) (err error) {
+	const try = "once outbox resend --since 2026-11-27T06:00:00Z --reason WHY --db URL"
+	if c.all.At, err = time.Parse(time.RFC3339, c.since); err != nil {
+		return cli.Usage(fmt.Sprintf("--since %s is not a time", words.Quoted(c.since)), try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if !c.yes {
+		n, err := db.Outbox.CountSince(ctx, c.all)
+		if err != nil {
+			return refused(db, "read", err)
+		}
+		fmt.Fprintf(m.Stdout, "would send again: %s that are kept\n", words.Count(n, "message"))
+		return m.Preview("--yes")
+	}
+	n, err := db.Outbox.ResendSince(ctx, c.by, c.all)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "a relay sends again: %s\n", words.Count(n, "message"))
+	return nil
 }
 
 func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 	const try = "once outbox resend ID --reason WHY --db URL"
+	if c.since != "" && len(args) == 0 {
+		return c.resendAll(ctx, m)
+	}
 	if len(args) == 0 || args[0] == "" {
 		return cli.Usage("which message?", try)
 	}

@@ -1,0 +1,75 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/operate"
+)
+
+var renumberEntry = cli.Entry{
+	Quick: true, Name: "inbox renumber", Brief: "follow a sender that was restored from a backup",
+	Help: `For an inbox with inbox.InOrder whose sender was restored from a backup, and was renumbered with once outbox
+renumber, which prints the number. The first message behind it is the next one of its key, for every key of
+the source, and keys that wait for the numbers in between go on.
+
+Run it when the consumer has applied what the sender had sent before: earlier numbers count as duplicates from then on.
+To run it again does no harm.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(renumber) },
+}
+
+type renumber struct {
+	db, consumer, source string
+	after                int64
+	by                   operate.By
+	yes                  bool
+}
+
+func (c *renumber) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	fs.StringVar(&c.consumer, "consumer", "", "the `CONSUMER`, as inbox.Config has it, required")
+	fs.StringVar(&c.source, "source", "once", "the `SOURCE` of the messages")
+	fs.Int64Var(&c.after, "after", 0, "the `NUMBER` that once outbox renumber has printed, required")
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	const try = "once inbox renumber --consumer CONSUMER --source SOURCE --after NUMBER --reason WHY --db URL"
+	c.source = cmp.Or(c.source, "once") // as the inbox takes it
+	switch {
+	case c.consumer == "":
+		return cli.Usage("--consumer is missing", try)
+	case c.after < 1:
+		return cli.Usage("--after is missing, or not a number that once outbox renumber has printed", try)
+	}
+	if err := cli.CheckBy(c.by, try); err != nil {
+		return err
+	}
+	if err := checkConsumer(c.consumer); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	what := fmt.Sprintf("the keys of the source %s go on after %d, for the consumer %s", words.Shown(c.source), c.after, words.Shown(c.consumer))
+	if !c.yes {
+		fmt.Fprintln(m.Stdout, "would renumber: "+what)
+		return m.Preview("--yes")
+	}
+	keys, err := db.Inbox.Renumber(ctx, c.by, c.consumer, c.source, c.after)
+	if err != nil {
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "renumbered: %s; %s waited for it\n", what, words.Count(keys, "key"))
+	return nil
+}

@@ -1,0 +1,69 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/operate"
+	"github.com/oncelib/once/outbox"
+)
+
+var renumberEntry = cli.Entry{
+	Quick: true, Name: "outbox renumber", Brief: "move the numbers of all keys forward, after a restore",
+	Help: `For a database that was restored from a backup. Its keys go on with numbers that consumers have seen
+before, and consumers take new messages for repetitions. This moves the numbers of all keys forward, also of
+those that were added after the backup, to one that was never used: the time in milliseconds.
+
+Let a relay deliver what waits first, and start the service afterwards. Then run the command that is
+printed for each consumer that wants all numbers (inbox.InOrder). See docs/restore.md.
+
+Without --yes nothing is changed.`,
+	Make: func() cli.Runner { return new(renumber) },
+}
+
+type renumber struct {
+	db  string
+	by  operate.By
+	yes bool
+}
+
+func (c *renumber) Flags(fs *pflag.FlagSet) {
+	cli.DBFlag(fs, &c.db)
+	cli.ByFlags(fs, &c.by)
+	cli.YesFlag(fs, &c.yes)
+}
+
+func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
+	if err := cli.CheckBy(c.by, "once outbox renumber --reason WHY --db URL"); err != nil {
+		return err
+	}
+	db, err := m.Open(ctx, c.db, operate.Config{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if !c.yes {
+		before, err := db.Outbox.Started(ctx)
+		if err != nil {
+			return refused(db, "read", err)
+		}
+		fmt.Fprintf(m.Stdout, "would renumber: all keys go on with a number that was never used\n")
+		if before > 0 {
+			fmt.Fprintf(m.Stdout, "the last time they went on after %d\n", before)
+		}
+		return m.Preview("--yes")
+	}
+	after, err := db.Outbox.Renumber(ctx, c.by)
+	switch {
+	case errors.Is(err, outbox.ErrBacklog):
+		return fmt.Errorf("messages with a key wait for their delivery in %s, and nothing was changed. Try: once relay --to BROKER --db %s until once outbox list --db %s shows none, then the same again", db.Name, db.Paste, db.Paste)
+	case err != nil:
+		return refused(db, "change", err)
+	}
+	fmt.Fprintf(m.Stdout, "renumbered: all keys go on after %d\nTry: once inbox renumber --consumer CONSUMER --source SOURCE --after %d --reason WHY --yes --db URL-OF-THE-CONSUMER, for each inbox with InOrder\n", after, after)
+	return nil
+}

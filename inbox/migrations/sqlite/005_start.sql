@@ -1,0 +1,7 @@
+-- Numbers after which a sender goes on since it was restored from a backup: see Inbox.Renumber.
+create table once_inbox_start (
+	consumer text    not null,
+	source   text    not null,
+	seq      integer not null,  -- the first message of each key has the next number
+	primary key (consumer, source, seq)
+) without rowid;

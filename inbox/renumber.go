@@ -1,0 +1,68 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncelib/once/internal/base/keyname"
+	"github.com/oncelib/once/internal/base/printable"
+	"github.com/oncelib/once/internal/sql/audit"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Renumber says that a sender was restored from a backup and goes on after a number, which outbox.Box.Renumber has returned: the message after+1 of any
+// key of source is the next one, and there are none between it and the last one that was applied. Keys that wait for those go on. It returns how many
+// these are.
+//
+// Everything that the sender had sent before must have been applied, or must be lost: what comes later with a smaller number counts as a duplicate. A key with
+// an earlier message that is parked or a dead letter waits for a person. It is noted in the audit as Skip is. To call it again does no harm: it has keys go on
+// that have come to wait meanwhile.
+func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
+	s, err := in.target(source, "", "-", after)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkSigned(who, reason); err != nil {
+		return 0, err
+	}
+	err = letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) error {
+		_, err := r.Exec(ctx, in.statement("insert into once_inbox_start (consumer, source, seq) values (?, ?, ?) KEEP(seq)", in.cfg.Consumer, s.source, after))
+		if err != nil {
+			return err
+		}
+		_, err = r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
+			Who: who, Action: "inbox renumber", Scope: printable.Cut(in.cfg.Consumer+" "+s.source, keyname.MaxScope), Reason: reason, Detail: fmt.Sprintf("after %d", after),
+		}))
+		return err
+	})
+	for last := (stream{source: s.source}); err == nil; {
+		var some []stream
+		if some, err = in.waitingAt(ctx, last, after+1); err != nil || len(some) == 0 {
+			break
+		}
+		for _, k := range some {
+			if err = in.StartAt(ctx, k.source, k.topic, k.key, after+1, who, reason); err != nil {
+				break
+			}
+			keys++
+		}
+		last = some[len(some)-1]
+	}
+	return keys, err
+}
+
+// waitingAt lists keys behind one whose first parked message is seq.
+func (in *Inbox[TX]) waitingAt(ctx context.Context, after stream, seq int64) (list []stream, err error) {
+	const query = `select k.topic, k.KEY from once_inbox_parked k join once_inbox_position p on p.consumer = k.consumer and p.source = k.source and p.topic = k.topic and p.KEY = k.KEY
+ where k.consumer = ? and k.source = ? and (k.topic > ? or k.topic = ? and k.KEY > ?) and k.seq = ? and p.seq < k.seq - 1 and not p.dead and not exists (
+  select 1 from once_inbox_parked e where e.consumer = k.consumer and e.source = k.source and e.topic = k.topic and e.KEY = k.KEY and e.seq < k.seq)
+ order by k.topic, k.KEY limit ?`
+	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, after.source, after.topic, after.topic, after.key, seq, int64(maxGaps)), func(row sqlplane.Row) error {
+		s := stream{source: after.source}
+		err := row.Scan(&s.topic, &s.key)
+		list = append(list, s)
+		return err
+	})
+	return list, err
+}

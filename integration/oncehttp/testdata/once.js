@@ -1,0 +1,31 @@
+// sendOnce sends what a user wants to happen once. name says what that is, such as "order of cart 17". The key and the body are kept for
+// it until there is a definite answer: a second click, a reload and a lost answer send the same key with the same body.
+export async function sendOnce(name, url, body) {
+  const kept = sessionStorage.getItem(name);
+  const intent = kept ? JSON.parse(kept) : { key: crypto.randomUUID(), body: JSON.stringify(body) };
+  sessionStorage.setItem(name, JSON.stringify(intent)); // before anything is sent
+  for (let attempt = 1; ; attempt++) {
+    let answer, problem = {};
+    try {
+      answer = await fetch(url, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "Idempotency-Key": intent.key },
+        body: intent.body,
+      });
+      if ((answer.headers.get("Content-Type") ?? "").startsWith("application/problem+json")) {
+        problem = await answer.clone().json();
+      }
+    } catch { // no answer, or half of one: it may have taken effect
+      problem = { retryable: true };
+    }
+    if (!problem.retryable) {
+      sessionStorage.removeItem(name);
+      return answer;
+    }
+    if (attempt === 5) {
+      throw new Error("It is not known yet whether this was done. Try again: it is not done twice.");
+    }
+    const seconds = Number(answer?.headers.get("Retry-After") ?? 0);
+    await new Promise((wake) => setTimeout(wake, Math.max(seconds * 1000, 2 ** attempt * 50 * (1 + Math.random()))));
+  }
+}

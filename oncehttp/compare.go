@@ -1,0 +1,293 @@
+package oncehttp
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/fingerprint"
+	"github.com/oncelib/once/internal/base/jsonpointer"
+	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/oncehttp/canonical"
+)
+
+// Compare says what makes two requests with one key the same request, beside method, route, path and content type, which are always
+// compared. Each field that is empty leaves things as they are without a Compare.
+//
+//	oncehttp.Config{
+//		Principal: account,
+//		Compare:   oncehttp.Compare{JSON: []string{"/amount", "/currency"}, Headers: []string{"X-Api-Version"}},
+//	}
+//
+// What is not compared may differ between two attempts, and the later one gets the answer to the first one. So a Compare names what
+// decides about the effect, all of it.
+//
+// Where a request cannot be read as its Compare needs it, more is compared and never less: the whole body, as without a Compare. This
+// is so for a body of another content type, one that is not valid, one that has none of the values, and JSON in which a member on the
+// way to a value is there twice.
+//
+// A route whose Compare has changed replays answers that were stored under the former one without comparing anything, as long as they
+// are kept: what was compared then cannot be compared now, and a retry that began before a deployment must not be refused after it.
+type Compare struct {
+	// Headers of the request. All lines of a header count, in their order. Default: none but Content-Type.
+	Headers []string
+
+	// Query are the parameters that are compared. The order of parameters does not count, that of the values of one of them does.
+	// Default: the query as it was sent.
+	Query []string
+
+	// JSON are JSON Pointers (RFC 6901) to the values that are compared, such as "/amount", of a body that is JSON by its content type.
+	// White space, the order of members and escapes do not count, numbers are compared as they are written (1.0 is not 1), and
+	// a value that is missing is not null. Default: the whole body.
+	JSON []string
+
+	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at": all else of the body is. That the value is there
+	// counts. Not together with JSON.
+	JSONExcept []string
+
+	// Form are the fields that are compared of a body that is an urlencoded form. The order of fields does not count, that of
+	// the values of one of them does. A multipart form is compared as a whole. Default: the whole body.
+	Form []string
+}
+
+// isZero reports whether everything is compared.
+func (c *Compare) isZero() bool {
+	return len(c.Headers)+len(c.Query)+len(c.JSON)+len(c.JSONExcept)+len(c.Form) == 0
+}
+
+// readsBody reports whether a body must be in memory.
+func (c *Compare) readsBody() bool { return len(c.JSON)+len(c.JSONExcept)+len(c.Form) > 0 }
+
+// invalid says what is wrong with c.
+func (c *Compare) invalid(p *Preset) string {
+	if len(c.JSON) > 0 && len(c.JSONExcept) > 0 {
+		return "Compare.JSON and Compare.JSONExcept are both set.\nTry: JSON alone, which names all that is compared."
+	}
+	for _, name := range canonicalNames(c.Headers) {
+		switch {
+		case name == "":
+			return "Compare.Headers has an empty name."
+		case slices.Contains(canonicalNames(p.KeyHeaders), name), slices.Contains(perAttempt, name):
+			return fmt.Sprintf("Compare.Headers has %s, which differs between two attempts or is the key: every retry would be refused.\nTry: leaving it out.", name)
+		}
+	}
+	if slices.Contains(slices.Concat(c.Query, c.Form), "") {
+		return "Compare.Query or Compare.Form has an empty name."
+	}
+	return invalidPointers("Compare.JSON or Compare.JSONExcept", slices.Concat(c.JSON, c.JSONExcept))
+}
+
+// perAttempt are headers that say something of one attempt.
+var perAttempt = []string{wire.AttemptHeader, wire.TimeoutHeader, wire.TraceHeader, "X-Request-Id", "Authorization", "Cookie", "Date", "Content-Length"}
+
+func invalidPointers(field string, pointers []string) string {
+	for _, s := range pointers {
+		if p, err := jsonpointer.Parse(s); err != nil {
+			return fmt.Sprintf("%s has %q, which is not a JSON Pointer: %v.\nTry: a slash before each name, such as \"/card/number\".", field, s, err)
+		} else if len(p) == 0 {
+			return field + " has \"\", which is the whole body.\nTry: leaving it out."
+		}
+	}
+	return ""
+}
+
+// rule is a Compare that was checked and compiled.
+type rule struct {
+	headers, query, form []string
+	json, except         []jsonpointer.Pointer
+	id                   once.Fingerprint
+}
+
+func (c *Compare) compile() *rule {
+	if c.isZero() {
+		return nil
+	}
+	sorted := func(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+	r := &rule{headers: sorted(canonicalNames(c.Headers)), query: sorted(c.Query), form: sorted(c.Form)}
+	id := lists{}
+	id.add(r.headers...)
+	id.add(r.query...)
+	id.add(r.form...)
+	for _, l := range []struct {
+		texts []string
+		to    *[]jsonpointer.Pointer
+	}{{c.JSON, &r.json}, {c.JSONExcept, &r.except}} {
+		texts := sorted(l.texts)
+		id.add(texts...)
+		*l.to = pointersOf(texts)
+	}
+	r.id = id.fingerprint()
+	return r
+}
+
+func pointersOf(texts []string) (pointers []jsonpointer.Pointer) {
+	for _, s := range texts {
+		p, _ := jsonpointer.Parse(s) // it was checked
+		pointers = append(pointers, p)
+	}
+	return pointers
+}
+
+// lists are the parts of a fingerprint: lists of texts, whose boundaries count.
+type lists [][]byte
+
+func (l *lists) add(texts ...string) {
+	*l = append(*l, []byte(strconv.Itoa(len(texts))))
+	for _, s := range texts {
+		*l = append(*l, []byte(s))
+	}
+}
+
+func (l *lists) fingerprint() once.Fingerprint { return once.FingerprintOf(*l...) }
+
+// fingerprint hashes what the rule chooses of a request.
+func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error) {
+	r := x.r
+	contentType := r.Header.Get("Content-Type")
+	var l lists
+	l.add(r.Method, route, pathOf(r))
+	for _, name := range ru.headers {
+		values := r.Header[name]
+		if name == "Host" { // which net/http takes out
+			values = []string{r.Host}
+		}
+		l.add(values...)
+	}
+	l.add("query")
+	if values, err := url.ParseQuery(r.URL.RawQuery); len(ru.query) > 0 && err == nil {
+		for _, name := range ru.query {
+			l.add(values[name]...)
+		}
+	} else {
+		l.add("whole", r.URL.RawQuery)
+	}
+	if chosen := ru.ofBody(x, contentType); chosen != nil {
+		l.add("chosen", contentType)
+		l = append(l, chosen...)
+		return ru.mark(l.fingerprint()), nil
+	}
+	l.add("whole")
+	f, err := x.wholeBody(l, contentType)
+	return ru.mark(f), err
+}
+
+func (ru *rule) mark(f once.Fingerprint) once.Fingerprint { return fingerprint.Ruled(f, ru.id) }
+
+// wholeBody hashes parts, the content type and the whole body.
+func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint, error) {
+	if x.body.file != nil && len(x.r.PostForm) == 0 {
+		texts := make([]string, len(parts))
+		for i, p := range parts {
+			texts[i] = string(p)
+		}
+		return fingerprintFile(x.body.file, x.body.size, contentType, texts...)
+	}
+	contentType, body, pieces := x.comparedBody(contentType)
+	parts = append(parts, []byte(contentType))
+	if pieces == nil {
+		pieces = [][]byte{body}
+	}
+	parts = append(parts, pieces...)
+	return parts.fingerprint(), nil
+}
+
+// ofBody returns what is compared of the body, nil if that is all of it.
+func (ru *rule) ofBody(x *Exchange, contentType string) lists {
+	switch {
+	case len(ru.form) > 0 && isForm(contentType):
+		return ru.ofForm(x.r, x.body.memory)
+	case len(ru.json) > 0 && isJSON(contentType):
+		return ru.ofJSON(x.body.memory)
+	case len(ru.except) > 0 && isJSON(contentType):
+		spans, oneReading, ok := jsonpointer.Find(x.body.memory, ru.except)
+		if !ok || !oneReading {
+			return nil
+		}
+		rest := jsonpointer.Null(x.body.memory, spans)
+		if read := x.plan.preset.Body; read != nil {
+			rest = read(contentType, rest)
+		}
+		return lists{rest}
+	}
+	return nil
+}
+
+func (ru *rule) ofForm(r *http.Request, body []byte) (l lists) {
+	values := r.PostForm // middleware before us has parsed the form, and the body is gone
+	if len(values) == 0 {
+		var err error
+		if values, err = url.ParseQuery(string(body)); err != nil {
+			return nil
+		}
+	}
+	found := false
+	for _, name := range ru.form {
+		found = found || len(values[name]) > 0
+		l.add(values[name]...)
+	}
+	if !found {
+		return nil
+	}
+	return l
+}
+
+func (ru *rule) ofJSON(body []byte) (l lists) {
+	spans, oneReading, ok := jsonpointer.Find(body, ru.json)
+	if !ok || !oneReading {
+		return nil
+	}
+	found := false
+	for _, at := range spans {
+		var values []string // none, or one
+		for _, s := range at {
+			values = append(values, string(canonical.JSON("application/json", body[s.From:s.To])))
+			found = true
+		}
+		l.add(values...)
+	}
+	if !found {
+		return nil
+	}
+	return l
+}
+
+// isForm reports whether a media type is that of an urlencoded form.
+func isForm(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == "application/x-www-form-urlencoded"
+}
+
+// comparedWords says what is compared, for a client whose request differs.
+func (p *plan) comparedWords() string {
+	list := func(names []string) string { return strings.Join(names, ", ") }
+	words := []string{"method", "route", "path"}
+	if c := &p.Compare; len(c.Query) > 0 {
+		words = append(words, "the query parameters "+list(c.Query))
+	} else {
+		words = append(words, "query")
+	}
+	if len(p.Compare.Headers) > 0 {
+		words = append(words, "the headers "+list(p.Compare.Headers))
+	}
+	body := "body"
+	if p.preset.Body != nil {
+		body += " (as the dialect " + p.preset.Name + " reads it)"
+	}
+	switch c := &p.Compare; {
+	case len(c.JSONExcept) > 0:
+		body += " (of JSON all but " + list(c.JSONExcept) + ")"
+	case len(c.JSON) > 0 && len(c.Form) > 0:
+		body += " (of JSON only " + list(c.JSON) + ", of a form only " + list(c.Form) + ")"
+	case len(c.JSON) > 0:
+		body += " (of JSON only " + list(c.JSON) + ")"
+	case len(c.Form) > 0:
+		body += " (of a form only " + list(c.Form) + ")"
+	}
+	text := list(words) + ", content type and " + body + " are compared, and no other header."
+	return strings.ToUpper(text[:1]) + text[1:]
+}

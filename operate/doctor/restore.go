@@ -1,0 +1,219 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+)
+
+// restoreChecks are made in place of all others if Config.RestoredTo is set: of a database that was restored from a backup. What they find is in
+// docs/restore.md, in the same order.
+var restoreChecks = []check{
+	{name: "restore_moment", ask: askMoment},
+	{name: "restore_work", ask: askWorkSince},
+	{name: "restore_calls", ask: askCalls},
+	{name: "restore_unknown", ask: askUnknownAgain},
+	{name: "restore_sagas", ask: askSagasAgain},
+	{name: "restore_outbox", ask: askDeliveredAgain},
+	{name: "restore_numbers", ask: askNumbers},
+	{name: "restore_inbox", ask: askForgottenMessages},
+	{name: "restore_webhooks", ask: askWebhooksAgain},
+	{name: "restore_letters", ask: askLettersAgain},
+	{name: "restore_intents", ask: askIntentsAgain},
+	{name: "restore_receipts", ask: askReceiptsAgain},
+	{name: "restore_forgotten", ask: askForgottenAgain},
+}
+
+// firstIDs is how many of what a check counts are named.
+const firstIDs = 5
+
+// several is how many rows a query has found, and what its first ones are called.
+type several struct {
+	n     int
+	first []string
+}
+
+// several returns how many rows a table has for which a condition holds, 10,000 at most, and names the first ones by some columns.
+func (p *examination) several(ctx context.Context, table, where, columns string, args ...any) (s several, err error) {
+	rows, err := p.DB.QueryContext(ctx, dialect.Text(p.Dialect, fmt.Sprintf("select %s from %s where %s order by %s limit %d", columns, table, where, columns, most)), args...)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = rows.Close() }()
+	names := make([]string, strings.Count(columns, ",")+1)
+	into := make([]any, len(names))
+	for i := range names {
+		into[i] = &names[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return s, err
+		}
+		if s.n++; len(s.first) < firstIDs {
+			s.first = append(s.first, strings.Join(names, " "))
+		}
+	}
+	return s, rows.Err()
+}
+
+// of is the count with its noun.
+func (s several) of(noun string) string {
+	if s.n >= most {
+		return fmt.Sprintf("at least %d %ss", most, noun)
+	}
+	return words.Count(s.n, noun)
+}
+
+// again is a warning with the first of what was found; fine if there is none.
+func (s several) again(none, says, try string) Finding {
+	if s.n == 0 {
+		return fine("%s", none)
+	}
+	f := warn(says, try)
+	f.First = s.first
+	return f
+}
+
+// askMoment compares the moment of the backup with the clock of the database.
+func askMoment(ctx context.Context, p *examination) (Finding, error) {
+	var now time.Time
+	err := p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, "select NOW")).Scan((*dialect.Time)(&now))
+	lost := now.Sub(p.RestoredTo)
+	switch {
+	case err != nil:
+		return Finding{}, err
+	case lost < 0:
+		return fail(fmt.Sprintf("the moment of the backup, %s, comes after the time of this database, %s: all retentions and leases are judged by that clock", words.Time(p.RestoredTo), words.Time(now)),
+			"the clock of the server, or the right moment"), nil
+	}
+	return warn(fmt.Sprintf("what this database was told in the %s since %s is lost: effects, keys and messages alike. Services that were called know it still, clients have the answers, and caches replay them", words.Span(lost), words.Time(p.RestoredTo)),
+		"stop every process that worked on this database before, empty caches that are shared (Redis), and go through this list before the service starts"), nil
+}
+
+// askWorkSince asks for operations that are later than the backup: then the service has worked on it already.
+func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_operation", "since > ?", "scope, KEY", dialect.StoredTime(p.Dialect, p.RestoredTo))
+	return s.again("no operation has begun since the moment of the backup: a client that retries one that is lost has it run again, under the same keys for the services that it calls",
+		s.of("operation")+" began after the moment of the backup: the service has worked since, or the moment is too early. What was given new numbers meanwhile may be taken for a repetition",
+		"the moment of the last commit in the backup; or stop the service until this list is done"), err
+}
+
+// calling are operations whose call of another service was begun, and whose outcome the backup does not have.
+const calling = "calling"
+
+func askCalls(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, p.unfinished4(), calling+" and not ("+ofSagas+")", "scope, KEY")
+	return s.again("no call of another service was under way at the moment of the backup",
+		s.of("call")+" under way at the moment of the backup may have ended since. They are made again with the same key, which is safe as long as the service knows the key (CallPolicy); later the operation becomes unknown",
+		"look each key up at the service if it forgets keys in less time than has passed: once keys show KEY --scope SCOPE --db "+p.URL+", then once keys resolve; the others need nothing"), err
+}
+
+// unfinished4 are operations that are not done, with the mark of a call.
+func (p *examination) unfinished4() string {
+	return dialect.Unfinished(p.Dialect, "scope, KEY, state, since, lease_until, calling", most)
+}
+
+func askUnknownAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, p.unfinished(), fmt.Sprintf("state = %d", store.StateUnknown), "scope, KEY")
+	return s.again("no operation waited for a person's decision at the moment of the backup",
+		s.of("operation")+" waited for a person's decision at the moment of the backup. A decision that was made since is lost, and so is its entry in the audit",
+		"decide again as before: once keys list --state unknown --db "+p.URL), err
+}
+
+func askSagasAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, p.unfinished(), ofSagas, "scope, KEY")
+	return s.again("no saga was under way at the moment of the backup",
+		s.of("saga")+" under way at the moment of the backup go on from there: steps in this database run again, because their effects are lost too; calls are made again with the same keys, also those of undos",
+		"once saga list --db "+p.URL+", and look up at the services what is older than they know a key"), err
+}
+
+func askDeliveredAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_outbox", "1 = 1", "event_id")
+	return s.again("no message waits for its delivery",
+		s.of("message")+" waiting at the moment of the backup may be delivered already. They are delivered again, with the same IDs and numbers, and inboxes take them for duplicates",
+		"once relay --to BROKER --db "+p.URL+" until once outbox list shows none: before the numbers are moved"), err
+}
+
+func askNumbers(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_stream", "1 = 1", "topic, KEY")
+	if err != nil {
+		return Finding{}, err
+	}
+	var after int64
+	if err := p.DB.QueryRowContext(ctx, "select coalesce(max(seq), 0) from once_stream_start").Scan(&after); err != nil {
+		return Finding{}, err
+	}
+	if after > p.RestoredTo.UnixMilli() {
+		return fine("numbers of messages were moved since the moment of the backup: all keys go on after %d. Each inbox with InOrder needs once inbox renumber --after %d", after, after), nil
+	}
+	f := warn(s.of("key")+" of messages go on with numbers that consumers may have seen before the restore, and so do keys that are lost: inboxes with an order take new messages for repetitions, and skip them",
+		"once outbox renumber --reason WHY --db "+p.URL)
+	f.First = s.first
+	return f, nil
+}
+
+func askForgottenMessages(ctx context.Context, p *examination) (Finding, error) {
+	names, err := p.consumers(ctx)
+	if err != nil {
+		return Finding{}, err
+	}
+	s := several{len(names), names[:min(len(names), firstIDs)]}
+	since := p.RestoredTo.UTC().Format(time.RFC3339)
+	return s.again("no inbox has had a message",
+		s.of("consumer")+" acknowledged messages since the moment of the backup, and their effects are lost here: the broker does not deliver them again by itself",
+		"read the stream of the broker again from before "+since+"; or at the sender, if it keeps what it has delivered: once outbox resend --since "+since+" --reason WHY --db URL-OF-THE-SENDER. What was applied before is a duplicate"), err
+}
+
+func askWebhooksAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_webhook_delivery d join once_webhook_event e on e.id = d.event", "1 = 1", "e.uid")
+	if err != nil {
+		return Finding{}, err
+	}
+	var endpoints int
+	if err := p.DB.QueryRowContext(ctx, "select count(*) from once_webhook_endpoint where deleted_at is null").Scan(&endpoints); err != nil || endpoints == 0 {
+		return Finding{}, err
+	}
+	f := warn(fmt.Sprintf("%s waiting at the moment of the backup may be delivered already, and go out again with the same webhook-id; what was changed since at %s, such as secrets, addresses and pauses, is lost", s.of("webhook"), words.Count(endpoints, "endpoint")),
+		"once webhook endpoints --db "+p.URL+", and change again what tenants had changed")
+	f.First = s.first
+	return f, nil
+}
+
+func askLettersAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_deadletter", "state = 'dead'", "uid")
+	return s.again("no message was a dead letter at the moment of the backup",
+		s.of("dead letter")+" of the moment of the backup may have been redriven or discarded since: what was decided is lost, and so are letters that came later",
+		"once deadletter list --db "+p.URL), err
+}
+
+func askIntentsAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_intent", "1 = 1", "KEY")
+	return s.again("no request of a client was open at the moment of the backup",
+		s.of("request")+" to other services open at the moment of the backup may have ended since. They are sent again with the keys that they had, unless their time is over",
+		"once journal list --db "+p.URL), err
+}
+
+func askReceiptsAgain(ctx context.Context, p *examination) (Finding, error) {
+	s, err := p.several(ctx, "once_receipt", "1 = 1", "operation")
+	return s.again("the service has committed no receipt",
+		"receipts that were committed since the moment of the backup are lost together with their effects: a gateway whose database was not restored replays answers of work that is not here",
+		"restore the database of the gateway to the same moment, or compare what the gateway holds: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
+}
+
+// askForgottenAgain asks for entries of the audit: people may have had something erased since, which the backup has.
+func askForgottenAgain(ctx context.Context, p *examination) (Finding, error) {
+	var n int
+	if err := p.DB.QueryRowContext(ctx, "select count(*) from (select 1 from once_audit where action like '%forget%' order by id desc limit 1000) as forgotten").Scan(&n); err != nil {
+		return Finding{}, err
+	}
+	return warn("what was erased since the moment of the backup is here again, and so are pauses and resumes of that time undone; "+words.Count(n, "erasure")+" before it are in the audit",
+		"your records of requests to erase since "+words.Time(p.RestoredTo)+": once keys forget, once outbox forget, once webhook forget, for each"), nil
+}
+
+var errRestoredWithoutSQL = errors.New("doctor: Config.RestoredTo needs Config.DB. Try: --db with a database that has SQL")
