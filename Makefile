@@ -108,6 +108,10 @@ $(LINT):
 torture: setup ## run everything, in its long form and with the race detector (hours)
 	$(call each,go test -race,ONCE_TORTURE=long go test -race -timeout 5h $(TESTFLAGS) ./...)
 
+.PHONY: site
+site: ## build docs/ as a site into site/dist, with a search; "npm run dev" in site/ shows it while you write
+	cd site && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
+
 .PHONY: bench
 bench: setup ## measure side by side with the rivals, into bench/RESULTS.md
 	cd bench && go run . -o RESULTS.md

@@ -1,6 +1,7 @@
 package once_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,6 +75,83 @@ func TestMapForMachines(t *testing.T) {
 		if !strings.Contains(string(text), "]("+filepath.ToSlash(page)+")") {
 			t.Errorf("llms.txt does not lead to %s", page)
 		}
+	}
+}
+
+// TestEachPageIsOfOneKind: docs/README.md, of which the site makes its sidebar, has four kinds of page, and each page is of one.
+func TestEachPageIsOfOneKind(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 50 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	text, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	parts := strings.Split(string(text), "\n## ")
+	for _, part := range parts {
+		kind, list, _ := strings.Cut(part, "\n")
+		for _, l := range link.FindAllStringSubmatch(list, -1) {
+			if kind == "Start" || kind == "How to" || kind == "Reference" || kind == "Why" {
+				kinds["docs/"+l[1]]++
+			}
+		}
+	}
+	for _, page := range pages {
+		if n := kinds[filepath.ToSlash(page)]; n != 1 && page != filepath.Join("docs", "README.md") {
+			t.Errorf("docs/README.md has %s %d times.\nTry: one line for it, below Start, How to, Reference or Why", page, n)
+		}
+	}
+}
+
+// TestPagesAreShort: the README and each page of docs/ have at most 200 lines.
+func TestPagesAreShort(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 50 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > 200 {
+			t.Errorf("%s has %d lines, of at most 200.\nTry: a part of it that can be read alone becomes a page", page, n)
+		}
+	}
+}
+
+// TestChooseNamesEachPackage: docs/choose.md says of each package that can be imported who needs it.
+func TestChooseNamesEachPackage(t *testing.T) {
+	page, err := os.ReadFile("docs/choose.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || path == "." {
+			return err
+		}
+		switch d.Name() {
+		case "internal", "testdata", "node_modules", "examples", "bench", "integration", "cmd", "models", "docs":
+			return fs.SkipDir
+		}
+		if strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		files, err := filepath.Glob(filepath.Join(path, "*.go"))
+		if len(files) == 0 || err != nil {
+			return err
+		}
+		found++
+		if !strings.Contains(string(page), "`"+filepath.ToSlash(path)+"`") {
+			t.Errorf("docs/choose.md does not say who needs %s", path)
+		}
+		return nil
+	})
+	if err != nil || found < 40 {
+		t.Errorf("%d packages, %v", found, err)
 	}
 }
 

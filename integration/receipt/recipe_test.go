@@ -25,7 +25,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// recipe is the code of docs/receipt.md in a language, as it stands there, under a service that uses it.
+// recipe is the code of docs/receipt.md and docs/receipt-gateway.md in a language, as it stands there, under a service that uses it.
 type recipe struct {
 	name           string
 	language, file string
@@ -66,11 +66,14 @@ func (r recipe) need(t *testing.T) {
 	}
 }
 
-// code returns the blocks of a language in the page.
+// code returns the blocks of a language in the pages.
 func (r recipe) code(t *testing.T) []byte {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/receipt.md")
 	must(t, err)
+	more, err := os.ReadFile("../../docs/receipt-gateway.md")
+	must(t, err)
+	page = append(page, more...)
 	word := map[string]string{"node": "js"}[r.language]
 	if word == "" {
 		word = r.language
