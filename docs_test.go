@@ -89,8 +89,7 @@ func TestEachPageIsOfOneKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]int{}
-	parts := strings.Split(string(text), "\n## ")
-	for _, part := range parts {
+	for part := range strings.SplitSeq(string(text), "\n## ") {
 		kind, list, _ := strings.Cut(part, "\n")
 		for _, l := range link.FindAllStringSubmatch(list, -1) {
 			if kind == "Start" || kind == "How to" || kind == "Reference" || kind == "Why" {

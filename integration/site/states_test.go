@@ -33,7 +33,6 @@ type machine struct {
 	ways          []way
 	all           string // where the constants of its states are, and how they begin
 	prefix        string
-	elsewhere     string // states that this picture leaves out
 }
 
 type state struct {

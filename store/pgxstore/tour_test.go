@@ -53,6 +53,8 @@ func client(ctx context.Context, dir string) (journal.Resumed, error) {
 }
 
 // operated has an attempt log, a limiter and a sweeper.
+//
+//nolint:errcheck // a sweeper that ends says what the context says
 func operated(ctx context.Context, pool *pgxpool.Pool, mux *http.ServeMux) (*attemptlog.Log, error) {
 	s := pgxstore.New(pool, pgxstore.Config{})
 	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations) // its table, too
