@@ -106,6 +106,9 @@ func TestPages(t *testing.T) {
 // listBox has n messages.
 type listBox struct{ n int }
 
+// Started implements readBox.
+func (listBox) Started(context.Context) (int64, error) { return 0, nil }
+
 // List implements readBox.
 func (b listBox) List(_ context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error) {
 	for i := f.After + 1; i <= int64(b.n); i++ {
