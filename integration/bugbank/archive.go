@@ -1,6 +1,6 @@
 package bugbank
 
-// archiveMutants are bugs of files that a power cut takes away.
+// archiveMutants are bugs of package retention/archive.
 var archiveMutants = []Mutant{
 	{
 		Name:  "a segment is listed before it is flushed",
@@ -33,5 +33,10 @@ var archiveMutants = []Mutant{
 		Name:  "the folder of an archive is not flushed",
 		Edits: []Edit{{In: "makeDir", Old: "return fs.syncDir(filepath.Dir(dir))", New: "return nil"}},
 		Tests: in("retention/archive", "TestPowerCut"),
+	},
+	{
+		Name:  "the manifest of an archive has no lock",
+		Edits: []Edit{{In: "archive.(osFiles).open", Old: "if !lockedfile.Supported {", New: "if lockedfile.Supported {"}},
+		Tests: in("retention/archive", "TestNoSecondWriter"),
 	},
 }

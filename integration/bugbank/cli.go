@@ -1,6 +1,6 @@
 package bugbank
 
-// cliMutants are bugs of the frame of the command.
+// cliMutants are bugs of package cmd/once/internal/cli.
 var cliMutants = []Mutant{
 	{
 		Name:  "the file of settings wins over the environment",
@@ -38,38 +38,18 @@ var cliMutants = []Mutant{
 		Tests: []Killer{{Module: "cmd/once", Test: "TestSecretsOfFlagsAreNotRepeated"}},
 	},
 	{
-		Name:  "once check asks a host that is not named",
-		Edits: []Edit{{In: "probe.Allow", Old: "isLoopback(host) ||", New: "true ||"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestNothingIsSentElsewhere"}},
+		Name:  "a letter that died after a person has looked is discarded",
+		Edits: []Edit{{In: "(*Between).Read", Old: "*before, err = instant(", New: "_, err = instant("}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDeadletterBefore$/^SQLite$"}},
 	},
 	{
-		Name:  "once check asks what a name resolves to",
-		Edits: []Edit{{In: "probe.onlyLoopback", Old: "!isLoopback(host)", New: "false"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestNothingIsSentElsewhere"}},
+		Name:  "the command waits for a silent server",
+		Edits: []Edit{{In: "Reached", Old: "db.PingContext(bounded)", New: "db.PingContext(ctx)"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSilentServer", Hangs: true}},
 	},
 	{
-		Name:  "once check says one cause for each check",
-		Edits: []Edit{{In: "probe.(*Probe).find", Old: "f.Cause == c.name", New: "f.Cause == c.name && f.Checks[0] == p.now"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestEachBugIsSaidOnce"}},
-	},
-	{
-		Name:  "once check takes a key that is repeated for another answer",
-		Edits: []Edit{{In: "probe.withoutKey", Old: "strings.Trim(key, `\"`)", New: "\"\\x00\""}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestEachBugIsSaidOnce"}},
-	},
-	{
-		Name:  "once check follows its pace with each request but those at once",
-		Edits: []Edit{{In: "probe.(*Probe).atOnce", Old: "p.pace.take(ctx, len(messages))", New: "p.pace.take(ctx, 1)"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestPace"}},
-	},
-	{
-		Name:  "an option of curl that is not understood is left out",
-		Edits: []Edit{{In: "request.(*curl).option", Old: "if !ok {", New: "if !ok { return taken, nil }; if !ok {"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/request", Test: "TestWhatIsNotUnderstoodIsAnError"}},
-	},
-	{
-		Name:  "a pause does not wait for --yes",
-		Edits: []Edit{{In: "outbox.(*pause).Run", Old: "!c.yes", New: "false"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestOutboxCommands$/^SQLite$"}},
+		Name:  "a password is echoed",
+		Edits: []Edit{{In: "ParseSource", Old: `strings.ContainsAny(dsn, "@=")`, New: `strings.ContainsAny(dsn, "=")`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestPasswordsAreNotEchoed"}},
 	},
 }

@@ -63,64 +63,9 @@ var consoleMutants = []Mutant{
 		Tests: console("TestHowMany"),
 	},
 	{
-		Name:  "a message does not name its operation",
-		Edits: []Edit{{In: "outbox.(*Box).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
-		Tests: console("TestOneIntent"),
-	},
-	{
-		Name:  "the record of an operation does not name its events",
-		Edits: []Edit{{In: "once.(*call).run", Old: "a.Result.Events = own.current.Events()", New: "_ = own.current.Events()"}},
-		Tests: console("TestOneIntent"),
-	},
-	{
-		Name:  "the log of a consumer does not name the key",
-		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
-		Tests: console("TestOneIntent"),
-	},
-	{
-		Name:  "the log of a relay does not name the key",
-		Edits: []Edit{{In: "outbox.(*Relay).publishItems", Old: "it.message.Headers = m.Headers", New: "_ = m.Headers"}},
-		Tests: console("TestOneIntent"),
-	},
-	{
-		Name:  "a phase does not name its events",
-		Edits: []Edit{{In: "lease.(*transaction).runIn", Old: "next.Phases[len(next.Phases)-1].Events = own.Events()", New: "_ = own.Events()"}},
-		Tests: console("TestTrailOfSteps"),
-	},
-	{
-		Name:  "the undo of a step does not name its events",
-		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.Events = slices.Concat(b.Events, own.Events())", New: "u.Events = slices.Concat(b.Events, nil)"}},
-		Tests: console("TestTrailOfSteps"),
-	},
-	{
-		Name:  "what was rolled back names its events",
-		Edits: []Edit{{In: "once.(*call).run", Old: "} else {\n\t\t\ta.Result.Events = own.current.Events()\n\t\t}", New: "}\n\t\ta.Result.Events = own.current.Events()"}},
-		Tests: console("TestTrailOfSteps"),
-	},
-	{
 		Name:  "a field of a form has an escape of a terminal",
 		Edits: []Edit{{In: "console.harmless", Old: "return '\\uFFFD'", New: "return r"}},
 		Tests: console("TestPages"),
-	},
-	{
-		Name:  "what is sent again stays among what was delivered",
-		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
-		Tests: console("TestActions"),
-	},
-	{
-		Name:  "what was erased is sent again",
-		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: " and (length(payload) > 0 or length(headers) > 0)", New: ""}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestFollowCommands"}},
-	},
-	{
-		Name:  "a bounded list of keys leaves out what is behind its bound",
-		Edits: []Edit{{In: "operate.(*Keys).List", Old: "p.Next, p.Cut = end.String(), true", New: "p.Cut = true"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
-	},
-	{
-		Name:  "a search of a key ends with the first scopes",
-		Edits: []Edit{{In: "operate.(*Keys).Search", Old: "p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true", New: "p.Cut = true"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
 	},
 	{
 		Name:  "a form of the console counts all dead letters",
@@ -128,29 +73,9 @@ var consoleMutants = []Mutant{
 		Tests: console("TestManyRows"),
 	},
 	{
-		Name:  "a count that was ended by its bound does not say so",
-		Edits: []Edit{{In: "deadletter.(*Letters).count", Old: "read >= int64(f.Most)", New: "read > int64(f.Most)"}},
-		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
-	},
-	{
-		Name:  "a bounded list of dead letters ends with its bound",
-		Edits: []Edit{{In: "deadletter.(*Letters).List", Old: `where, args = where+" and uid <= ?", append(args, next)`, New: `where, args, next = where+" and uid <= ?", append(args, next), ""`}},
-		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
-	},
-	{
-		Name:  "a page of topics leaves out the one that its bound has cut",
-		Edits: []Edit{{In: "outbox.(*topicReader).cut", Old: "last = max(last, name)", New: "last = max(last, r.until)"}},
-		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestTopicsUpTo"}},
-	},
-	{
 		Name:  "a page of topics reads all of them",
 		Edits: []Edit{{In: "console.(*request).topics", Old: "mostOfTopics)", New: "100*mostOfTopics)"}},
 		Tests: console("TestManyRows"),
-	},
-	{
-		Name:  "a page of blocked messages ends with the failures that were read",
-		Edits: []Edit{{In: "outbox.(*Box).failedKeys", Old: "return keys[:len(keys)-1], true, err", New: "return keys[:len(keys)-1], false, err"}},
-		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlocked"}},
 	},
 	{
 		Name:  "a page of an inbox reads all keys that wait",
@@ -181,21 +106,6 @@ var consoleMutants = []Mutant{
 		Name:  "more parked messages are dropped than the form has said",
 		Edits: []Edit{{In: "console.(*request).startAt", Old: "said != about.Values[len(about.Values)-1][1]", New: `said == "-" && about.What == ""`}},
 		Tests: console("TestInboxActions"),
-	},
-	{
-		Name:  "a message that is there and is tried is shown as missing",
-		Edits: []Edit{{In: "inbox.GapsUpTo", Old: "there == 0", New: "there >= 0"}},
-		Tests: console("TestInboxPages"),
-	},
-	{
-		Name:  "once dev leaves its files",
-		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(dir) // likewise", New: "_ = dir"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
-	},
-	{
-		Name:  "once dev leaves the files of a process that was killed",
-		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
 	},
 	{
 		Name:  "a user with tenants sees the endpoints of others",
@@ -238,27 +148,8 @@ var consoleMutants = []Mutant{
 		Tests: console("TestHidden"),
 	},
 	{
-		Name:  "the console decides about a saga that has gone on",
-		Edits: []Edit{{In: "saga.(*deciding).hasGoneOn", Old: "p.Fence != 0 && p.Fence != rec.Fence", New: "p.Fence != 0 && p.Fence > rec.Fence"}},
-		Tests: console("TestTwoOperators"),
+		Name:  "console: what a store may lose is not said",
+		Edits: []Edit{{In: "console.(*console).volatile", Old: "rows = append(rows, volatileRow{name, v.Volatile()})", New: "_ = v"}},
+		Tests: []Killer{{Module: "integration", Package: "console", Test: "TestWhatMayBeLost"}},
 	},
-	{
-		Name:  "the record of an operation does not name its webhooks",
-		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "op.Note(ids...)", New: "_ = ids"}},
-		Tests: console("TestTrailOfWebhooks"),
-	},
-	{
-		Name:  "a webhook does not name its operation",
-		Edits: []Edit{{In: "webhook.(*Config).statements", Old: "by = op.ID", New: "by.Scope = op.ID.Scope"}},
-		Tests: console("TestTrailOfWebhooks"),
-	},
-	{
-		Name:  "a page of deliveries in one state reads all of an endpoint",
-		Edits: []Edit{{In: "operate.(*Webhooks).Deliveries", Old: "Before: f.After, From: from,", New: "Before: f.After,"}},
-		Tests: console("TestManyRows"),
-	},
-}
-
-func console(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "console", Test: test}}
 }

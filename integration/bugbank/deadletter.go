@@ -1,15 +1,16 @@
 package bugbank
 
-func deadletterOn(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "deadletter", Test: test}}
-}
-
-// deadletterMutants are bugs of dead letters, of their redrive, and of relays that write them.
+// deadletterMutants are bugs of package deadletter.
 var deadletterMutants = []Mutant{
 	{
-		Name:  "two processes apply the same letter",
-		Edits: []Edit{{In: "letter.Take", Old: "return n > 0, err", New: "return n >= 0, err"}},
-		Tests: deadletterOn("TestLetterLife$/^SQLite$"),
+		Name:  "a count that was ended by its bound does not say so",
+		Edits: []Edit{{In: "deadletter.(*Letters).count", Old: "read >= int64(f.Most)", New: "read > int64(f.Most)"}},
+		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
+	},
+	{
+		Name:  "a bounded list of dead letters ends with its bound",
+		Edits: []Edit{{In: "deadletter.(*Letters).List", Old: `where, args = where+" and uid <= ?", append(args, next)`, New: `where, args, next = where+" and uid <= ?", append(args, next), ""`}},
+		Tests: []Killer{{Module: "integration", Package: "deadletter", Test: "TestMostLetters"}},
 	},
 	{
 		Name:  "a redrive goes on from its beginning when it is resumed",
@@ -62,23 +63,8 @@ var deadletterMutants = []Mutant{
 		Tests: deadletterOn("TestRedriveKilled$/^discard,_SQLite$"),
 	},
 	{
-		Name:  "a delivery does not resolve its letter",
-		Edits: []Edit{{In: "outbox.(*Relay).removeWithLetters", Old: "it.failure == nil &&", New: ""}},
-		Tests: deadletterOn("TestRelayLetters$/^SQLite$"),
-	},
-	{
-		Name:  "a message that is given up becomes no letter",
-		Edits: []Edit{{In: "outbox.(*Relay).note", Old: "!it.nextAt.IsZero()", New: "it.nextAt.IsZero()"}},
-		Tests: deadletterOn("TestRelayLetters$/^SQLite$"),
-	},
-	{
-		Name:  "a letter that waits for a person is swept",
-		Edits: []Edit{{In: "letter.Sweep", Old: "where state <> 'dead' and resolved_at < AGO(?)", New: "where dead_at < AGO(?)"}, {In: "letter.Sweep", Old: "where uid = ? and state <> 'dead'", New: "where uid = ?"}},
-		Tests: deadletterOn("TestSweep$/^SQLite$"),
-	},
-	{
-		Name:  "a letter that died after a person has looked is discarded",
-		Edits: []Edit{{In: "(*Between).Read", Old: "*before, err = instant(", New: "_, err = instant("}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDeadletterBefore$/^SQLite$"}},
+		Name:  "gauges count all rows of a table",
+		Edits: []Edit{{In: "deadletter.(*Letters).Gauges", Old: "int64(upkeep.MaxBacklog)", New: "int64(10*upkeep.MaxBacklog)"}},
+		Tests: []Killer{{Module: "integration", Package: "telemetry", Test: "TestGaugesAreBounded"}},
 	},
 }

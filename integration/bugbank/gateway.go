@@ -1,6 +1,6 @@
 package bugbank
 
-// gatewayMutants forward a request twice, or tell of a forward what is not known.
+// gatewayMutants are bugs of package gateway.
 var gatewayMutants = []Mutant{
 	{
 		Name: "a receipt that is absent passes for a tombstone",
@@ -34,14 +34,6 @@ var gatewayMutants = []Mutant{
 		Name:  "any error of a stream passes for one that was not sent",
 		Edits: []Edit{{In: "gateway.(*sending).isNotSent", Old: "return notOnHTTP2.MatchString(err.Error())", New: "return true"}},
 		Tests: in("gateway", "TestClassesHTTP2"),
-	},
-	{
-		Name: "the body of a forward can be had again",
-		Edits: []Edit{{
-			In: "onward.SendOnce", Old: "out.Body, out.GetBody = body, nil",
-			New: "out.Body, out.GetBody = body, func() (io.ReadCloser, error) { return body, nil }",
-		}},
-		Tests: in("gateway", "TestNeverSentTwiceByNetHTTP"),
 	},
 	{
 		Name:  "callers share their keys at the gateway",
@@ -99,19 +91,6 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestUncleanPathsAreTheSameRoute"),
 	},
 	{
-		Name:  "each caller of what is unknown asks",
-		Edits: []Edit{{In: "lease.(*Store).asks", Old: "ago >= s.cfg.AskEvery ||", New: "ago >= 0 ||"}},
-		Tests: in("lease", "TestCallersAsk"),
-	},
-	{
-		Name: "a Completer that only asks goes on with what was voided",
-		Edits: []Edit{
-			{In: "lease.(*completing).resume", Old: "case c.AskOnly && !s.Call.checks(time.Now()):", New: "case c.AskOnly && s.Call != nil && !s.Call.Check:"},
-			{In: "lease.(*completing).round", Old: "e.State != store.StateUnknown && !e.CallStarted", New: "e.CallStarted && !e.CallStarted"},
-		},
-		Tests: in("lease", "TestCompleterAsksOnly"),
-	},
-	{
 		Name:  "a receipt that was swept before it was asked for is taken for one that never was",
 		Edits: []Edit{{In: "gateway.(*forward).policy", Old: "CheckedFor: f.rt.g.cfg.ReceiptsKept,", New: ""}},
 		Tests: in("gateway", "TestSweptReceiptDoesNotExecuteAgain"),
@@ -120,26 +99,6 @@ var gatewayMutants = []Mutant{
 		Name:  "a retry executes again after its receipt was swept",
 		Edits: []Edit{{In: "gateway.(*forward).isForgotten", Old: "!first.IsZero() &&", New: "first.IsZero() &&"}},
 		Tests: in("gateway", "TestOldRetryOfReceiptsAlone"),
-	},
-	{
-		Name:  "a service is asked about what it has forgotten",
-		Edits: []Edit{{In: "lease.(*intent).checks", Old: "c.isYounger(c.CheckFor, now)", New: "true"}},
-		Tests: in("lease", "TestForgottenCallsAreNotAsked"),
-	},
-	{
-		Name:  "a service is asked for as long as it promised once",
-		Edits: []Edit{{In: "lease.(*call).find", Old: "!r.saved.Call.isYounger(sure(c.policy.CheckedFor), now)", New: "false"}},
-		Tests: in("lease", "TestForgottenCallsAreNotAsked"),
-	},
-	{
-		Name:  "a late owner of what can be asked about is told that nothing tells its outcome",
-		Edits: []Edit{{In: "lease.(*Run).standing", Old: "r.saved.Call.checks(time.Now())", New: "errors.Is(cause, errAsked)"}},
-		Tests: in("lease", "TestLateOwnerIsToldToAskAgain"),
-	},
-	{
-		Name:  "a duplicate is told that nothing tells the outcome, while the late owner may store it",
-		Edits: []Edit{{In: "once.(*call).found", Old: "rec.CallStarted && !c.e.irrevocable", New: "rec.CallStarted"}},
-		Tests: in("lease", "TestLateOwnerAnswersItsDuplicate"),
 	},
 	{
 		Name:  "an answer of gRPC that is cut off before its status is a success",
@@ -170,45 +129,6 @@ var gatewayMutants = []Mutant{
 		Name:  "what is unknown on a route without a method is never asked about",
 		Edits: []Edit{{In: "gateway.(*Gateway).Handlers", Old: "handlers[g.named(method, rt.Pattern)] = ask", New: "handlers[rt.Pattern] = ask\n_ = method"}},
 		Tests: in("gateway", "TestHandlersOfEachMethod"),
-	},
-	{
-		Name:  "a reload takes over a change that needs a restart",
-		Edits: []Edit{{In: "gateway.(*proxy).reload", Old: "cfg.unchanged(p.current.Load().cfg, src)", New: "cfg.unchanged(cfg, src)"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayReload"}},
-	},
-	{
-		Name: "a reload takes over what is right in a file with a mistake",
-		Edits: []Edit{{
-			In: "gateway.(*proxy).build", Old: "g.gw, err = makeGateway(gc, src)",
-			New: "g.gw, err = makeGateway(gc, src)\nfor err != nil && len(gc.Routes) > 0 {\ngc.Routes, g.guards = gc.Routes[:len(gc.Routes)-1], g.guards[:len(gc.Routes)-1]\ng.gw, err = makeGateway(gc, src)\n}",
-		}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayReload"}},
-	},
-	{
-		Name: "a gateway closes its listener before it says that it is not ready",
-		Edits: []Edit{
-			{In: "gateway.(*daemon).drain", Old: "d.draining.Store(true)", New: "defer d.draining.Store(true)"},
-			{In: "gateway.(*daemon).drain", Old: "<-timer.C", New: ""},
-		},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayDrains"}},
-	},
-	{
-		Name:  "the file's header is believed from any address",
-		Edits: []Edit{{In: "gateway.(*config).gatewayConfig", Old: "prefixes(c.Principal.TrustedFrom)...", New: "netip.MustParsePrefix(`0.0.0.0/0`), netip.MustParsePrefix(`::/0`)"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayReload"}},
-	},
-	{
-		Name: "the routes of a service share one breaker and one limit",
-		Edits: []Edit{{
-			In: "gateway.(*guards).get", Old: "g := &guard{id: id, budget: new(retry.Budget)}",
-			New: "for _, g := range gs.all {\nreturn g\n}\ng := &guard{id: id, budget: new(retry.Budget)}\ndefer func() { gs.all[id] = g }()",
-		}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestSlowRouteDelaysNoOther"}, {Module: "cmd/once", Package: "internal/gateway", Test: "TestSickRouteClosesNoOther"}},
-	},
-	{
-		Name:  "what the breaker refuses has claimed its key and asks the service",
-		Edits: []Edit{{In: "gateway.(*guard).Enter", Old: "refused != nil || g.breaker == nil", New: "true || g.breaker == nil"}, {In: "gateway.(*guard).Begin", Old: "g.breaker != nil", New: "false"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestSickRouteClosesNoOther"}},
 	},
 	{
 		Name:  "a route whose transactions hold their receipts takes those of the others",
@@ -291,23 +211,13 @@ var gatewayMutants = []Mutant{
 		Tests: in("gateway", "TestNothingIsSaidOfEarlierForwards"),
 	},
 	{
-		Name:  "a slow client keeps a route closed that is well again",
-		Edits: []Edit{{In: "gateway.(*guard).probes", Old: "now-before < int64(openFor)", New: "before != 0"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestSlowProbeKeepsNoRouteClosed"}},
-	},
-	{
-		Name:  "all requests come in when a breaker is half open",
-		Edits: []Edit{{In: "gateway.(*guard).probes", Old: "now-before < int64(openFor)", New: "now-before < 0"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestHalfOpenBreaker"}},
-	},
-	{
 		Name:  "without a store nothing is answered while a breaker is open",
 		Edits: []Edit{{In: "gateway.(receiptStore).Read", Old: "rec.State = store.StateDone", New: ""}},
 		Tests: []Killer{{Module: "cmd/once", Package: "internal/gateway", Test: "TestReceiptsAnswerWhileABreakerIsOpen"}},
 	},
 	{
-		Name:  "what is unknown is asked about by its clients alone",
-		Edits: []Edit{{In: "gateway.(*proxy).begin", Old: "len(handlers) > 0", New: "false"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayAsksByItself", Hangs: true}},
+		Name:  "a gateway takes any key",
+		Edits: []Edit{{In: "(*Route).protected", Old: "KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},", New: ""}},
+		Tests: in("gateway", "TestUUIDKeys"),
 	},
 }

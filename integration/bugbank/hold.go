@@ -1,6 +1,6 @@
 package bugbank
 
-// holdMutants are bugs of how parts of a work are held.
+// holdMutants are bugs of package internal/sql/hold.
 var holdMutants = []Mutant{
 	{
 		Name:  "a part that is taken keeps its fence",
@@ -65,12 +65,4 @@ var holdMutants = []Mutant{
 		Edits: []Edit{{In: "(*table).look", Old: "case leaving == 1:", New: "case leaving == 2:"}},
 		Tests: hangsOnHold("TestDrain$/^SQLite"),
 	},
-}
-
-func onHold(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "hold", Test: test}}
-}
-
-func hangsOnHold(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "hold", Test: test, Hangs: true}}
 }

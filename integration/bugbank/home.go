@@ -1,6 +1,6 @@
 package bugbank
 
-// homeMutants execute a key in two regions, forward a request twice, or leave a tenant without a home.
+// homeMutants are bugs of package home.
 var homeMutants = []Mutant{
 	{
 		Name:  "an operation commits in a region that does not own its tenant",
@@ -53,16 +53,6 @@ var homeMutants = []Mutant{
 		Tests: onHomes("TestMoveKilled$/^SQLite$"),
 	},
 	{
-		Name:  "the doctor does not see a move that has not ended",
-		Edits: []Edit{{In: "doctor.askHomeMoves", Old: "err != nil || n == 0", New: "err != nil || n >= 0"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestHomeMoveIsKilled/SQLite"}},
-	},
-	{
-		Name:  "the ID of a message depends on the attempt",
-		Edits: []Edit{{In: "outbox.IDFor", Old: `"message:" +`, New: `"message:" + strconv.Itoa(op.Attempt.Number) +`}},
-		Tests: in("outbox", "TestIDFor"),
-	},
-	{
 		Name:  "net/http may send a forwarded request again",
 		Edits: []Edit{{In: "home.(*Config).send", Old: "onward.SendOnce(out, io.NopCloser(bytes.NewReader(body)))", New: "out.Body = io.NopCloser(bytes.NewReader(body))\nout.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }"}},
 		Tests: in("home", "TestForwardedOnce"),
@@ -97,8 +87,4 @@ var homeMutants = []Mutant{
 		Edits: []Edit{{In: "home.ends", Old: `" ", "/", "%2F"`, New: `" ", "/"`}},
 		Tests: in("home", "TestTenantOf"),
 	},
-}
-
-func onHomes(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "home", Test: test}}
 }

@@ -1,15 +1,67 @@
 package bugbank
 
-func inboxTest(test string) []Killer {
-	return []Killer{{Module: ".", Package: "inbox", Test: test}}
-}
-
-func inboxOn(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "inbox", Test: test}}
-}
-
-// inboxMutants are bugs of an inbox.
+// inboxMutants are bugs of package inbox.
 var inboxMutants = []Mutant{
+	{
+		Name:  "the log of a consumer does not name the key",
+		Edits: []Edit{{In: "inbox.(logObserver).Observe", Old: `hash := m.KeyHash(); hash != ""`, New: `hash := m.KeyHash(); hash == ""`}},
+		Tests: console("TestOneIntent"),
+	},
+	{
+		Name:  "a message that is there and is tried is shown as missing",
+		Edits: []Edit{{In: "inbox.GapsUpTo", Old: "there == 0", New: "there >= 0"}},
+		Tests: console("TestInboxPages"),
+	},
+	{
+		Name:  "two messages of two keys with the same ID are one letter",
+		Edits: []Edit{{In: "inbox.(*Inbox).letterID", Old: "Topic: m.Topic, Key: m.Key, Seq: m.Seq", New: "Topic: m.Topic"}},
+		Tests: inboxOn("TestKeysShareAnID$/^SQLite$"),
+	},
+	{
+		Name:  "a message is acknowledged because another one is the dead letter of its place",
+		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: "if own || err != nil {", New: "if own || err == nil {"}},
+		Tests: inboxOn("TestPlaceOfALetter$/^SQLite$"),
+	},
+	{
+		Name:  "malformed messages whose texts are alike after a cut are one letter",
+		Edits: []Edit{{In: "inbox.storable", Old: "printable.Cut(shown, message.MaxText-len(mark)) + mark", New: "printable.Cut(shown, message.MaxText-len(mark))"}},
+		Tests: inboxOn("TestMalformedKeys"),
+	},
+	{
+		Name:  "topic, key and type of a message with a known ID are not compared",
+		Edits: []Edit{{In: "inbox.(*known).outcome", Old: "&& sameBody(k.envelope, it.envelope)", New: ""}},
+		Tests: inboxOn("TestEnvelope$/^SQLite$"),
+	},
+	{
+		Name:  "topic, key and type of two messages of a batch are not compared",
+		Edits: []Edit{{In: "inbox.(*Inbox).finishDuplicate", Old: "|| !sameBody(it.envelope, first.envelope)", New: ""}},
+		Tests: inboxOn("TestEnvelope$/^SQLite$"),
+	},
+	{
+		Name:  "another message with a known number is not told",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "seq <= at.seq && at.recent.other(seq, it.m.ID)", New: "seq < 0 && at.recent.other(seq, it.m.ID)"}},
+		Tests: inboxOn("TestReusedSeq$/^SQLite$"),
+	},
+	{
+		Name:  "a version that is too large to be true makes later ones stale",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "seq-at.seq > p.in.cfg.MaxJump", New: "seq-at.seq < 0"}},
+		Tests: inboxOn("TestMaxJump$/^SQLite$"),
+	},
+	{
+		Name:  "a key begins with a number that is too large to be true",
+		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "p.in.cfg.beginsAt(at) && seq > p.in.cfg.MaxJump", New: "p.in.cfg.beginsAt(at) && seq < 0"}},
+		Tests: inboxOn("TestMaxJump$/^SQLite$"),
+	},
+	{
+		Name:  "a key begins with a large message whose number is too large to be true",
+		Edits: []Edit{{In: "inbox.(*Inbox).giveUpPosition", Old: "it.m.Seq > in.cfg.MaxJump", New: "it.m.Seq < 0"}},
+		Tests: inboxOn("TestMaxJump$/^SQLite$"),
+	},
+	{
+		Name:  "who has changed a key of an inbox is the process",
+		Edits: []Edit{{In: "inbox.(*Inbox).audit", Old: "Who: who", New: "Who: in.cfg.Node"}},
+		Tests: inboxOn("TestStartInTheMiddle$/^SQLite$"),
+	},
 	{
 		Name:  "a message is acknowledged although its transaction has failed",
 		Edits: []Edit{{In: "inbox.(*Inbox).fail", Old: "it.result.Err = err", New: "it.result.Outcome = Applied"}},
@@ -187,16 +239,6 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestStartInTheMiddle$/^SQLite$"),
 	},
 	{
-		Name:  "a key whose name has a mistake is skipped",
-		Edits: []Edit{{In: "inbox.(*skip).plan", Old: "case !p.Known:", New: "case !p.Known && p.Dead:"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestInboxCommands$/^SQLite$"}},
-	},
-	{
-		Name:  "the doctor does not tell of a dangerous consumer",
-		Edits: []Edit{{In: "nats.checkConsumers", Old: "findings = append(findings, list...)", New: "_ = list"}},
-		Tests: []Killer{{Module: "cmd/once/full", Package: "once", Test: "TestDoctorAsksConsumers"}},
-	},
-	{
 		Name:  "a message counts as applied although the answer to its COMMIT is lost",
 		Edits: []Edit{{In: "inbox.(*Inbox).handle", Old: "case err == nil:", New: "case err == nil || store.KindOf(err) == store.KindLost:"}},
 		Tests: inboxOn("TestEveryWriteIsCut$/^before_write,_order_0_batch_20$/^pgxstore$"),
@@ -213,5 +255,30 @@ var inboxMutants = []Mutant{
 		Name:  "of the messages of a batch that are given up, only the first becomes a dead letter",
 		Edits: []Edit{{In: "inbox.(*Inbox).failedAll", Old: "if !f.dead {", New: "if !f.dead || i > 0 {"}},
 		Tests: inboxOn("TestPoisonStorm$/^order_0$/^SQLite$"),
+	},
+	{
+		Name:  "an inbox does not follow a sender that was renumbered",
+		Edits: []Edit{{In: "inbox.(*pass).starts", Old: "if at.dead {", New: "if at.dead || it.ordered {"}},
+		Tests: restored("TestARestoredSender"),
+	},
+	{
+		Name:  "any message behind the number begins its key",
+		Edits: []Edit{{In: "inbox.(*pass).starts", Old: "and seq = ? and not exists", New: "and seq <= ? and not exists"}},
+		Tests: restored("TestARenumberedInboxKeepsTheOrder"),
+	},
+	{
+		Name:  "a key passes over an earlier message that is parked",
+		Edits: []Edit{{In: "inbox.(*pass).starts", Old: "and KEY = ? and seq < ?)", New: "and KEY = ? and seq < ? - 1000000)"}},
+		Tests: restored("TestARenumberedInboxKeepsTheOrder"),
+	},
+	{
+		Name:  "keys that wait for a renumbered sender do not go on",
+		Edits: []Edit{{In: "inbox.(*Inbox).waitingAt", Old: "and k.seq = ? and p.seq", New: "and k.seq = ? + 1 and p.seq"}},
+		Tests: restored("TestARenumberedInboxKeepsTheOrder"),
+	},
+	{
+		Name:  "a handler does not get the context of its span",
+		Edits: []Edit{{In: "inbox.(*Inbox).traced", Old: "ctx, end := in.cfg.Tracer.InboxSpan", New: "_, end := in.cfg.Tracer.InboxSpan"}},
+		Tests: onceotel("TestSpansOfMessagesReachHandlerAndPublisher"),
 	},
 }

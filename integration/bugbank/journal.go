@@ -1,7 +1,27 @@
 package bugbank
 
-// journalMutants are bugs of a client's journal.
+// journalMutants are bugs of package retry/journal.
 var journalMutants = []Mutant{
+	{
+		Name:  "a journal takes any number of intents",
+		Edits: []Edit{{In: "(*File).room", Old: "open < f.cfg.MaxOpen &&", New: ""}},
+		Tests: in("retry/journal", "TestAFullJournal"),
+	},
+	{
+		Name:  "the intents of a journal may have any number of bytes",
+		Edits: []Edit{{In: "(*File).room", Old: "&& bytes+r.size() <= f.cfg.MaxBytes", New: ""}},
+		Tests: in("retry/journal", "TestAFullJournal"),
+	},
+	{
+		Name:  "an intent is written to a file that was removed",
+		Edits: []Edit{{In: "journal.(*File).put", Old: "if err := f.current(); err != nil {", New: "if err := error(nil); err != nil {"}},
+		Tests: in("retry/journal", "TestAJournalThatWasTakenAway"),
+	},
+	{
+		Name:  "a journal is written over the one that has taken its place",
+		Edits: []Edit{{In: "journal.(*File).replace", Old: "err = f.current()", New: "err = error(nil)"}},
+		Tests: in("retry/journal", "TestAJournalThatWasTakenAway"),
+	},
 	{
 		Name:  "a request is sent before its intent is on the disk",
 		Edits: []Edit{{In: "(*File).Begin", Old: "if err := f.flush(b); err != nil {", New: "if err := error(nil); err != nil {"}},
@@ -11,50 +31,6 @@ var journalMutants = []Mutant{
 		Name:  "an intent is written, and not flushed",
 		Edits: []Edit{{In: "(*File).begin", Old: "append(f.next.opened, e), true", New: "append(f.next.opened, e), false"}},
 		Tests: in("retry/journal", "TestAFailedFlushIsNotTrusted"),
-	},
-	{
-		Name:  "an intent is closed before its outcome is definite",
-		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "if settles(resp) {", New: "if settles(resp) || resp != nil {"}},
-		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
-	},
-	{
-		Name:  "the redirect to a login page closes an intent",
-		Edits: []Edit{{In: "settles", Old: "case resp.StatusCode < http.StatusMultipleChoices:", New: "case resp.StatusCode < http.StatusBadRequest:"}},
-		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),
-	},
-	{
-		Name:  "the login page closes the intent of what was redirected to it",
-		Edits: []Edit{{In: "(*call).record", Old: "&& s.call.intent.Method == c.method():", New: ":"}},
-		Tests: in("retry/retryhttp", "TestALoginPageSettlesNothing"),
-	},
-	{
-		Name: "a redirect that is not followed keeps its intent",
-		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "o := c.proven()", New: `if moved(resp) {
-	return resp, nil
-}
-o := c.proven()`}},
-		Tests: in("retry/retryhttp", "TestRedirectsThatAreNotFollowed"),
-	},
-	{
-		Name:  "a key that the caller does not know is journaled",
-		Edits: []Edit{{In: "(*Transport).begin", Old: "c.keyed && !made &&", New: "c.keyed && (made || !made) &&"}},
-		Tests: in("retry/retryhttp", "TestMadeKeysAreNotJournaled"),
-	},
-	{
-		Name:  "a default shortens the time of an intent that is resumed",
-		Edits: []Edit{{In: "(*call).resume", Old: "case c.t.Dialect.Retain > 0 || expires.IsZero():", New: "default:"}},
-		Tests: in("retry/retryhttp", "TestTheTimeInTheJournal"),
-	},
-	{
-		Name:  "Stripe's operation in flight is untouched",
-		Edits: []Edit{{In: "retryhttp.classify", Old: "case again, p.code == codeInFlight", New: "case p.code == codeInFlight"}},
-		Tests: in("retry/retryhttp", "TestWhatIsDefinite"),
-	},
-	{
-		Name: "an intent is closed before its answer is taken",
-		Edits: []Edit{{In: "retryhttp.(*call).run", Old: "resp.Body = &taken{", New: `_ = c.leave(o)
-resp.Body = &taken{`}},
-		Tests: []Killer{{Module: "integration", Package: "", Test: "TestJournalKill"}},
 	},
 	{
 		Name:  "a record that was torn is believed",
@@ -77,11 +53,6 @@ resp.Body = &taken{`}},
 		Tests: in("retry/journal", "TestAFailedFlushIsNotTrusted"),
 	},
 	{
-		Name:  "a key that has expired is sent again",
-		Edits: []Edit{{In: "(*call).commence", Old: "case c.expired():", New: `case c.expired() && asked.Key == "":`}},
-		Tests: in("retry/retryhttp", "TestExpiredIntent"),
-	},
-	{
 		Name:  "what another process may have sent is said not to be",
 		Edits: []Edit{{In: "readTable", Old: "e.doubt = true", New: "e.doubt = false // by those"}},
 		Tests: in("retry/journal", "TestOutcomes"),
@@ -90,11 +61,6 @@ resp.Body = &taken{`}},
 		Name:  "what was planned with a business write is dropped if it cannot be sent",
 		Edits: []Edit{{In: "(*Table).Insert", Old: "args, err = t.fields(&in, 1)", New: "args, err = t.fields(&in, 0)"}},
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestIntentInATransaction"}},
-	},
-	{
-		Name:  "two processes write one journal",
-		Edits: []Edit{{In: "lockedfile.lock", Old: "syscall.LOCK_EX|syscall.LOCK_NB", New: "syscall.LOCK_SH|syscall.LOCK_NB"}},
-		Tests: in("retry/journal", "TestTwoOwnersAreRefused"),
 	},
 	{
 		Name:  "a secret is written down",
@@ -145,13 +111,6 @@ if out, err = (osDisk{}).open(f.path); err == nil {
 		Name:  "what is withdrawn is the intent of another call by now",
 		Edits: []Edit{{In: "(*Table).withdraw", Old: `"delete from once_intent where id = ? and calls = 1", id)`, New: `"delete from once_intent where id = ?", id)`}},
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestBeginIsAllOrNothing"}},
-	},
-	{
-		Name: "a secret is told to all hosts",
-		Edits: []Edit{{In: "operate.(*Intents).restricted", Old: `case len(hosts) > 1:`, New: `case len(hosts) > 1:
-	return s.journal, nil
-case len(hosts) > 1<<20:`}},
-		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
 	},
 	{
 		Name:  "that a key expires sooner is not flushed",

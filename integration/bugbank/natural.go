@@ -1,10 +1,6 @@
 package bugbank
 
-func naturalOn(test string) []Killer {
-	return []Killer{{Module: "examples", Package: "natural", Test: test}}
-}
-
-// naturalMutants are bugs of writes that need no key.
+// naturalMutants are bugs of package examples/natural.
 var naturalMutants = []Mutant{
 	{
 		Name:  "an older version overwrites a newer one",

@@ -1,6 +1,6 @@
 package bugbank
 
-// oncetestMutants are what package oncetest would not find, or would find where nothing is wrong.
+// oncetestMutants are bugs of package oncetest.
 var oncetestMutants = []Mutant{
 	{
 		Name:  "effects are counted after the duplicate only",
@@ -51,41 +51,6 @@ var oncetestMutants = []Mutant{
 		Name:  "a provider takes one key with two requests",
 		Edits: []Edit{{In: "oncetest.(*Provider).serve", Old: "a.request != request", New: "a.request == \"\""}},
 		Tests: onStrangers("TestEachBugIsFound$/^SQLite$/^has_the_time_in_what_it_asks_for$"),
-	},
-	{
-		Name:  "a statement that is refused only has an error",
-		Edits: []Edit{{In: "sqlguard.(*conn).refused", Old: "return c.run(ctx, failing[c.dialect])", New: "return nil"}},
-		Tests: onStrangers("TestAStatementIsRefused$/^SQLite$"),
-	},
-	{
-		Name:  "pgx sends a statement that is refused",
-		Edits: []Edit{{In: "pgxstore.(*tx).Exec", Old: "if t.root.refuses() {", New: "if t.root.refuses() && sql == \"\" {"}},
-		Tests: onStrangers("TestAStatementIsRefused$/^pgxstore$"),
-	},
-	{
-		Name:  "a statement of the store is refused",
-		Edits: []Edit{{In: "sqlguard.(*conn).refused", Old: "cmd.verb != ordinary, owns(ctx), !t.commitForbidden.Load()", New: "cmd.verb != ordinary"}},
-		Tests: onStrangers("TestAStatementIsRefused$/^SQLite$"),
-	},
-	{
-		Name:  "a hook that refuses nothing has a round trip",
-		Edits: []Edit{{In: "sqlguard.(*conn).refused", Old: "case !t.refusal():\nreturn nil", New: "case !t.refusal():\nreturn c.run(ctx, \"select 1\")"}},
-		Tests: onStrangers("TestAHookThatRefusesNothingIsFree$/^SQLite$"),
-	},
-	{
-		Name:  "a hook of pgx that refuses nothing allocates",
-		Edits: []Edit{{In: "pgxstore.(*shared).refuses", Old: "return s.refusal != nil && s.refusal()", New: "if s.refusal != nil {\ns.prefix = s.prefix[:0] + strconv.Itoa(1 << 20)\n}\nreturn s.refusal != nil && s.refusal()"}},
-		Tests: onStrangers("TestAHookThatRefusesNothingIsFree$/^pgxstore$"),
-	},
-	{
-		Name:  "calls find no transaction of a test",
-		Edits: []Edit{{In: "rpc.Tx", Old: "ok && TxOf(ctx) == nil {", New: "ok && TxOf(ctx) != nil {"}},
-		Tests: []Killer{{Module: "oncegrpc", Test: "TestWithTx"}, {Module: "onceconnect", Test: "TestWithTx"}},
-	},
-	{
-		Name:  "handlers find no transaction of a test",
-		Edits: []Edit{{In: "oncehttp.Tx", Old: "test {", New: "!test {"}},
-		Tests: onStrangers("TestAHandlerWithoutItsMiddleware$/^SQLite$"),
 	},
 	{
 		Name:  "a fault that never strikes is no failure",
@@ -147,12 +112,4 @@ var oncetestMutants = []Mutant{
 		Edits: []Edit{{In: "oncetest.(*suite).subtest", Old: "s.now = t", New: ""}},
 		Tests: onStrangers("TestACountThatFailsEndsItsSubtest"),
 	},
-}
-
-func inOncetest(test string) []Killer {
-	return []Killer{{Module: ".", Package: "oncetest", Test: test}}
-}
-
-func onStrangers(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "oncetest", Test: test}}
 }

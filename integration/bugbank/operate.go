@@ -1,26 +1,53 @@
 package bugbank
 
-// operateMutants are bugs of package operate and of the attempt log.
+// operateMutants are bugs of package operate.
 var operateMutants = []Mutant{
 	{
-		Name:  "an attempt has the time at which it was written",
-		Edits: []Edit{{In: "(*Attempt).values", Old: "time.Since(a.Ended).Microseconds()", New: "time.Since(a.Ended).Microseconds() * 0"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestAttemptsAreKept"}},
+		Name:  "forgetting an answer forgets that its writes were rolled back",
+		Edits: []Edit{{In: "(Operation).forgottenHead", Old: "return head.Encode(&store.Result{RolledBack: true})", New: "return nil"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestKeysShowTellsWhatStands"}},
 	},
 	{
-		Name:  "attempts whose answer was lost cannot be written again",
-		Edits: []Edit{{In: "attempts.insertText", Old: "+` KEEP(id)`", New: ""}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestAttemptsAreKept"}},
+		Name:  "a bounded list of keys leaves out what is behind its bound",
+		Edits: []Edit{{In: "operate.(*Keys).List", Old: "p.Next, p.Cut = end.String(), true", New: "p.Cut = true"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
 	},
 	{
-		Name:  "attempts whose answer was lost cannot be written again to PostgreSQL",
-		Edits: []Edit{{In: "insertArrays", Old: " on conflict do nothing", New: ""}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestAttemptsAreKept"}},
+		Name:  "a search of a key ends with the first scopes",
+		Edits: []Edit{{In: "operate.(*Keys).Search", Old: "p.Next, p.Cut = cursor{scope: scopes[most-1]}.String(), true", New: "p.Cut = true"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestListMost"}},
 	},
 	{
-		Name:  "a quotation mark ends the text of an attempt",
-		Edits: []Edit{{In: "appendElement", Old: "quoted.Replace(v)", New: "v"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestAttemptsAreKept"}},
+		Name:  "a page of deliveries in one state reads all of an endpoint",
+		Edits: []Edit{{In: "operate.(*Webhooks).Deliveries", Old: "Before: f.After, From: from,", New: "Before: f.After,"}},
+		Tests: console("TestManyRows"),
+	},
+	{
+		Name: "a secret is told to all hosts",
+		Edits: []Edit{{In: "operate.(*Intents).restricted", Old: `case len(hosts) > 1:`, New: `case len(hosts) > 1:
+	return s.journal, nil
+case len(hosts) > 1<<20:`}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestJournalTellsOneHostASecret"}},
+	},
+	{
+		Name:  "what a saga has stored is forgotten",
+		Edits: []Edit{{In: "operate.(*Keys).Forget", Old: "owner.Check(ctx, o.Scope)", New: "owner.Check(ctx, o.Key)"}},
+		Tests: in("operate", "TestForgetRefusesOwners"),
+	},
+	{
+		Name:  "the key of a hash is looked for on one page",
+		Edits: []Edit{{In: "operate.(*Keys).FindHash", Old: `f.After == ""`, New: `f.After == "" || len(p.Items) > 0`}},
+		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysListFindsHashes"}},
+	},
+	{
+		Name:  "forgetting does not reach the cache",
+		Edits: []Edit{{In: "(*Keys).Forget", Old: "c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key)", New: "func() error { _ = c; return nil }()"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgottenOverHTTP"}},
+	},
+	{
+		Name:  "a list of MariaDB and MySQL reads what is unfinished in any state",
+		Edits: []Edit{{In: "operate.(*Keys).within", Old: `c.text = "expires_at is null and " + states[f.State]`, New: `c.text += ""`}},
+		Tests: mariadbSQL("TestAPageReadsNoMore"),
 	},
 	{
 		Name:  "a preview of forgetting is committed",
@@ -38,18 +65,33 @@ var operateMutants = []Mutant{
 		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestForgetNothingHalf"}},
 	},
 	{
-		Name:  "a decision about an unknown outcome is not audited",
-		Edits: []Edit{{In: "lease.(Resolution).once", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestRelease"}},
-	},
-	{
-		Name:  "a call whose key was voided is made again under the same key",
-		Edits: []Edit{{In: "(Resolution).goesOn", Old: "case how.KeyVoided:", New: "case how.KeyVoided && how.Result != nil:"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "", Test: "TestKeysResolve"}},
-	},
-	{
 		Name:  "a field of the JSON of a gap has another name",
 		Edits: []Edit{{In: "operate.Gap", Old: "`json:\"parked\"`", New: "`json:\"waiting\"`"}},
 		Tests: in("operate", "TestFieldNames"),
+	},
+	{
+		Name:  "what was delivered since the backup is not sent again",
+		Edits: []Edit{{In: "operate.(*Outbox).since", Old: "m.SentAt.Before(s.At) ||", New: "m.SentAt.After(s.At) ||"}},
+		Tests: restored("TestARestoredConsumer"),
+	},
+	{
+		Name:  "sagas of all tenants are listed for one",
+		Edits: []Edit{{In: "operate.(*Sagas).List", Old: "if f.Tenant != nil {", New: "if f.Tenant == nil {\nf.Tenant = new(string)\n}\nif *f.Tenant == \"none\" {"}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "a saga that is forgotten counts as completed",
+		Edits: []Edit{{In: "operate.sagaOf", Old: `op.Result == "omitted":`, New: `op.Result == "none":`}},
+		Tests: onSagaCommands(),
+	},
+	{
+		Name:  "the doctor does not name a topic that is down",
+		Edits: []Edit{{In: "operate.WaitsOf", Old: "w.For != outbox.WaitPaused", New: "w.For == outbox.WaitPaused"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestOutboxTopics"}},
+	},
+	{
+		Name:  "shared cache: nobody is told that a cache was not reached",
+		Edits: []Edit{{In: "(*Keys).Forget", Old: "err = errors.Join(err, ErrCache, cacheErr)", New: "_ = ErrCache"}},
+		Tests: sharedTest("TestForget"),
 	},
 }

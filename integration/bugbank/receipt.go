@@ -1,6 +1,6 @@
 package bugbank
 
-// receiptMutants tell a gateway what nothing proves, so that an operation takes effect twice.
+// receiptMutants are bugs of package gateway/receipt.
 var receiptMutants = []Mutant{
 	{
 		Name:  "no tombstone is written, and what is absent passes for one",
@@ -69,14 +69,4 @@ var receiptMutants = []Mutant{
 		Edits: []Edit{{In: "receipt.decodeAnswer", Old: "delete(fields, name.(string))", New: "_ = name.(string)"}},
 		Tests: in("gateway/receipt", "TestAnswersOfEndpoints"),
 	},
-}
-
-// absentIsTombstone has a Settle believe that what it does not find never will be.
-var absentIsTombstone = Edit{
-	In: "receipt.(*Table).Settle", Old: "case buried != nil:",
-	New: "case !found:\nreturn gateway.Receipt{Operation: operation, Tombstone: true}, nil\ncase buried != nil:",
-}
-
-func onReceipts(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "receipt", Test: test}}
 }

@@ -1,11 +1,7 @@
 package bugbank
 
-func brokerTest(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "broker", Test: test}}
-}
-
-// redisBrokerMutants lose messages of streams of Redis, or say of an answer what it does not mean; and so for a stream of NATS that is made.
-var redisBrokerMutants = []Mutant{
+// redisbrokerMutants are bugs of package broker/redisbroker.
+var redisbrokerMutants = []Mutant{
 	{
 		Name:  "Redis Streams: what a server says for now is a failure of the message",
 		Edits: []Edit{{In: "redisbroker.classify", Old: "redis.HasErrorPrefix(err, r.answer)", New: "redis.HasErrorPrefix(err, r.answer+\"?\")"}},
@@ -95,15 +91,5 @@ var redisBrokerMutants = []Mutant{
 		Name:  "Redis Streams: a stream that cannot be read ends all others",
 		Edits: []Edit{{In: "redisbroker.(*stream).readAll", Old: "!known && refusesUser(err)", New: "!known"}},
 		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRedisSickStream", Hangs: true}},
-	},
-	{
-		Name:  "NATS: a stream that exists is taken as it is",
-		Edits: []Edit{{In: "natsbroker.EnsureStream", Old: "refuse(stream.CachedInfo().Config, max(1, settings.Replicas)); err != nil", New: "refuse(stream.CachedInfo().Config, max(1, settings.Replicas)); err != nil && stream == nil"}},
-		Tests: brokerTest("TestNATSEnsureStream"),
-	},
-	{
-		Name:  "NATS: a stream is made that deletes when it is full",
-		Edits: []Edit{{In: "natsbroker.EnsureStream", Old: "settings.Discard = jetstream.DiscardNew", New: ""}},
-		Tests: brokerTest("TestNATSEnsureStream"),
 	},
 }

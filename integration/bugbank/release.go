@@ -1,6 +1,6 @@
 package bugbank
 
-// releaseMutants are bugs of what a user gets first: the binaries, and the shop.
+// releaseMutants are bugs of package internal/release.
 var releaseMutants = []Mutant{
 	{
 		Name:  "an archive of a release without completions passes",
@@ -21,20 +21,5 @@ var releaseMutants = []Mutant{
 		Name:  "a release says nothing of what it changes",
 		Edits: []Edit{{In: "tells", Old: `"\n"+section+"\n"`, New: `"\n"`}},
 		Tests: []Killer{{Package: "internal/release", Test: "TestChangelog"}},
-	},
-	{
-		Name:  "the kill script of the shop does not see a second shipment",
-		Edits: []Edit{{In: "(*storm).count", Old: "c.twice += max(0, of[id]-1)", New: "c.twice += 0"}},
-		Tests: []Killer{{Module: "examples/shop", Test: "TestCount"}},
-	},
-	{
-		Name:  "an order of the shop commits without its event",
-		Edits: []Edit{{In: "placeOrder", Old: `err = tell(r.Context(), box, tx, ordersTopic, "order.placed", o)`, New: "_ = box"}},
-		Tests: []Killer{{Module: "examples/shop", Test: "TestShop$/^SQLite$"}},
-	},
-	{
-		Name:  "the kill script of the shop does not see a lost order",
-		Edits: []Edit{{In: "(*storm).count", Old: "c.lost++", New: "c.lost += 0"}},
-		Tests: []Killer{{Module: "examples/shop", Test: "TestCount"}},
 	},
 }

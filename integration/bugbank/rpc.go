@@ -1,7 +1,22 @@
 package bugbank
 
-// rpcMutants are bugs of what oncegrpc and onceconnect have in common.
+// rpcMutants are bugs of package internal/rpc.
 var rpcMutants = []Mutant{
+	{
+		Name:  "the Config of a nested interceptor has no effect",
+		Edits: []Edit{{In: "(*Server).Nested", Old: `field != ""`, New: `field == "-"`}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestNestedInterceptors"}},
+	},
+	{
+		Name:  "a message that is too large is asked for again",
+		Edits: []Edit{{In: "rpc.problemOf", Old: `p.Retryable, p.Handler, p.Message = false, false, tooLarge`, New: `p.Message = tooLarge`}},
+		Tests: in("internal/rpc", "TestMessageTooLargeForTheDatabase"),
+	},
+	{
+		Name:  "calls find no transaction of a test",
+		Edits: []Edit{{In: "rpc.Tx", Old: "ok && TxOf(ctx) == nil {", New: "ok && TxOf(ctx) != nil {"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestWithTx"}, {Module: "onceconnect", Test: "TestWithTx"}},
+	},
 	{
 		Name:  "an RPC does not hear since when it is asked for",
 		Edits: []Edit{{In: "(*Server).operation", Old: "wire.FirstSentOrKeyTime(c.Header(FirstSentHeader), key,", New: "wire.FirstSentOrKeyTime(nil, key,"}},
@@ -31,5 +46,20 @@ var rpcMutants = []Mutant{
 		Name:  "a retry of gRPC itself is taken for the first attempt",
 		Edits: []Edit{{In: "(*Call).attempt", Old: "before > 0", New: "before < 0"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestRetriesOfGRPC"}},
+	},
+	{
+		Name:  "a call to undo has the key of what it undoes",
+		Edits: []Edit{{In: "rpc.(*Server).names", Old: "keyname.Undo(key)", New: "keyname.Undo(key)[:len(key)]"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACall"}},
+	},
+	{
+		Name:  "a call that comes after its undo has a result that was not kept",
+		Edits: []Edit{{In: "rpc.(*Server).Serve", Old: "case voided.Is(rec.Result):", New: "case voided.Is(rec.Result) && p != nil:"}},
+		Tests: []Killer{{Module: "onceconnect", Test: "TestUndoOfACall"}},
+	},
+	{
+		Name:  "a call undoes an answer that was a no",
+		Edits: []Edit{{In: "rpc.(*Server).findUndone", Old: "rec.Result.Kind == store.ResultFailure", New: "voided.Is(rec.Result)"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACallUnderWay"}},
 	},
 }

@@ -1,7 +1,17 @@
 package bugbank
 
-// sagaMutants break the rules of sagas: see DESIGN.md.
+// sagaMutants are bugs of package saga.
 var sagaMutants = []Mutant{
+	{
+		Name:  "the undo of a step does not name its events",
+		Edits: []Edit{{In: "saga.(*run).undo", Old: "u.Events = slices.Concat(b.Events, own.Events())", New: "u.Events = slices.Concat(b.Events, nil)"}},
+		Tests: console("TestTrailOfSteps"),
+	},
+	{
+		Name:  "the console decides about a saga that has gone on",
+		Edits: []Edit{{In: "saga.(*deciding).hasGoneOn", Old: "p.Fence != 0 && p.Fence != rec.Fence", New: "p.Fence != 0 && p.Fence > rec.Fence"}},
+		Tests: console("TestTwoOperators"),
+	},
 	{
 		Name:  "the turn is not stored before an undo at a service",
 		Edits: []Edit{{In: "saga.(*run).durable", Old: "if r.turned {", New: "if r.n != nil {"}},
@@ -233,11 +243,6 @@ var sagaMutants = []Mutant{
 		Tests: onSagas("TestAnyNode$/^SQLite$"),
 	},
 	{
-		Name:  "operations that do not wait are taken",
-		Edits: []Edit{{In: "pgsql.Take", Old: "where o.state = 4 for update", New: "where o.state in (1, 4) for update"}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestConformance$/^prepared$/^Lease$/^Take$"}},
-	},
-	{
 		Name:  "sagas that were taken stay in the table of those that wait",
 		Edits: []Edit{{In: "saga.(*node).takeMany", Old: "n.due.drained()", New: "store.Statement{SQL: \"select t.scope from taken t\"}"}},
 		Tests: onSagas("TestAnyNode$/^(pgxstore|SQLite)$"),
@@ -246,21 +251,6 @@ var sagaMutants = []Mutant{
 		Name:  "sagas that are taken together lose the trace of their start",
 		Edits: []Edit{{In: "saga.(*node).takeMany", Old: "held.Claim{Trace: e.Trace}", New: "held.Claim{}"}},
 		Tests: onSagas("TestTakenSagasKeepTheirTrace$/^SQLite$"),
-	},
-	{
-		Name:  "operations that do not wait are taken on MySQL",
-		Edits: []Edit{{In: "sqlstore.(*txn).takeMySQL", Old: " where o.state = 4 for update", New: " where o.state in (1, 4) for update"}},
-		Tests: []Killer{{Module: "integration", Test: "TestConformanceInnoDB$/^MySQL$/^Lease$/^Take$"}},
-	},
-	{
-		Name:  "a node that takes what is due waits for what another one has locked",
-		Edits: []Edit{{In: "sqlstore.(*txn).takeMySQL", Old: "for update skip locked", New: "for update"}},
-		Tests: []Killer{{Module: "integration", Package: "sqlstore", Test: "TestTakeIsOneTransaction$/^MySQL$"}},
-	},
-	{
-		Name:  "a write in a transaction of the caller leaves it with an error",
-		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = errors.Join(err, ctx.Err())\n_ = since"}},
-		Tests: onSaga("TestStart"),
 	},
 	{
 		Name:  "what steps are given is stored in plain text",
@@ -313,16 +303,6 @@ var sagaMutants = []Mutant{
 		Tests: onSagaCommands(),
 	},
 	{
-		Name:  "sagas of all tenants are listed for one",
-		Edits: []Edit{{In: "operate.(*Sagas).List", Old: "if f.Tenant != nil {", New: "if f.Tenant == nil {\nf.Tenant = new(string)\n}\nif *f.Tenant == \"none\" {"}},
-		Tests: onSagaCommands(),
-	},
-	{
-		Name:  "a saga that is forgotten counts as completed",
-		Edits: []Edit{{In: "operate.sagaOf", Old: `op.Result == "omitted":`, New: `op.Result == "none":`}},
-		Tests: onSagaCommands(),
-	},
-	{
 		Name:  "a saga that was undone counts as completed",
 		Edits: []Edit{{In: "saga.(*run).wrote", Old: "next.Result.Kind == store.ResultFailure", New: "next.Result.Kind == store.ResultFailure && e.Turn == nil"}},
 		Tests: onSaga("TestEvents$/^compensated$"),
@@ -336,11 +316,6 @@ var sagaMutants = []Mutant{
 		Name:  "each key of a step is a series",
 		Edits: []Edit{{In: "saga.(metrics).Observe", Old: "instrument.SagaRetries, e.Saga, e.Step", New: "instrument.SagaRetries, e.Saga, fullName(e.Step, e.StepKey)"}},
 		Tests: onSaga("TestEvents$/^completed$"),
-	},
-	{
-		Name:  "a saga that has ended is behind its pivot for ever",
-		Edits: []Edit{{In: "dialect.unfinished", Old: `" indexed by once_operation_unfinished where expires_at is null and state <> 2"`, New: `" where 1 = 1"`}, {In: "saga.(*run).change", Old: "s.point(e.state == store.StateDone)", New: "s.point(false)"}},
-		Tests: onSagas("TestGauges$/^SQLite$"),
 	},
 	{
 		Name:  "sagas that wait until a later time are due",
@@ -386,18 +361,13 @@ var sagaMutants = []Mutant{
 		Tests: onSaga("TestDecisionIsAboutOneCall$/^named$"),
 	},
 	{
-		Name:  "the doctor does not see that no runner runs",
-		Edits: []Edit{{In: "doctor.askDueSagas", Old: "late > overdueBound", New: "late < 0"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfSagas"}},
+		Name:  "the step of a saga does not get the context of its span",
+		Edits: []Edit{{In: "saga.(*run).traced", Old: "ctx, end := r.n.cfg.Tracer.SagaSpan", New: "_, end := r.n.cfg.Tracer.SagaSpan"}},
+		Tests: onSaga("TestTracerSeesEachRun"),
 	},
-}
-
-func onSagaCommands() []Killer {
-	return []Killer{{Module: "cmd/once", Test: "TestSagaCommands$/^SQLite$"}}
-}
-
-func onSaga(test string) []Killer { return in("saga", test) }
-
-func onSagas(test string) []Killer {
-	return []Killer{{Module: "integration", Package: "saga", Test: test}}
+	{
+		Name:  "a saga that was taken over has lost the trace of its start",
+		Edits: []Edit{{In: "saga.(*node).takeOver", Old: "held.Claim{Trace: rec.Trace}", New: "held.Claim{}"}},
+		Tests: onSaga("TestTracerSeesNodes"),
+	},
 }

@@ -1,71 +1,15 @@
 package bugbank
 
-// tortureMutants are bugs of once torture.
+// tortureMutants are bugs of package cmd/once/internal/torture.
 var tortureMutants = []Mutant{
-	{
-		Name:  "once torture kills nothing",
-		Edits: []Edit{{In: "process.(*Process).Kill", Old: "p.stdin.Close()\n<-p.done", New: ""}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
-	{
-		Name:  "once torture does not retry",
-		Edits: []Edit{{In: "crash.(*run).retry", Old: "if a, err = r.send(ctx, key); err != nil || a.isFinal() {", New: "if true {"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
-	{
-		Name: "once torture counts before the retry",
-		Edits: []Edit{
-			{In: "crash.(*run).round", Old: "if s.final, s.isAnswered, err = r.retry(ctx, key); err != nil {", New: "if r.counted, err = r.Effects(ctx); err != nil { return false, err }; if s.final, s.isAnswered, err = r.retry(ctx, key); err != nil {"},
-			{In: "crash.(*run).round", Old: "if r.counted, err = r.Effects(ctx); err != nil {", New: "if err != nil {"},
-		},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureAtEachPacket$/^one$"}},
-	},
-	{
-		Name:  "once torture kills when the packet has been passed on",
-		Edits: []Edit{{In: "crash.(*trap).passes", Old: "t.strike()\nreturn false", New: "t.strike()\nreturn true"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
-	{
-		Name:  "once torture kills before answers only",
-		Edits: []Edit{{In: "crash.(*trap).passes", Old: "t.point.kind == after", New: "false"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
-	{
-		Name:  "once torture says a cause for each kill",
-		Edits: []Edit{{In: "crash.(*run).find", Old: "f.Cause == c.name", New: "f.Cause == c.name && false"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
-	{
-		Name:  "once torture takes a refusal for an answer",
-		Edits: []Edit{{In: "crash.(answer).isFinal", Old: "case 0, http.StatusConflict,", New: "case 0,"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureOfRedis$/^stuck$"}},
-	},
 	{
 		Name:  "once torture passes without a hit",
 		Edits: []Edit{{In: "torture.(*torture).Run", Old: "case report.Hits == 0:", New: "case report.Hits < 0:"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureTellsNothing"}},
 	},
 	{
-		Name:  "once torture asks a service that it has not started",
-		Edits: []Edit{{In: "crash.(*run).start", Old: "if r.isReached(ctx) {", New: "if r.process != nil && r.isReached(ctx) {"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureTellsNothing"}},
-	},
-	{
 		Name:  "once torture passes packets on to any host",
 		Edits: []Edit{{In: "readProxies", Old: "probe.Allow(host, owned)", New: "probe.Allow(host, append(owned, host))"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureTellsNothing"}},
-	},
-	{
-		Name: "once torture leaves the children of its command running",
-		Edits: []Edit{
-			{In: "process.guard", Old: "syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)", New: "syscall.Kill(cmd.Process.Pid, syscall.SIGKILL)"},
-			{In: "process.endAdopted", Old: "len(found) == 0", New: "true"},
-		},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureEnds"}},
-	},
-	{
-		Name:  "once torture leaves processes running that have left the group",
-		Edits: []Edit{{In: "process.endAdopted", Old: "len(found) == 0", New: "true"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestTortureEnds"}},
 	},
 }

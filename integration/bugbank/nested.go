@@ -1,0 +1,10 @@
+package bugbank
+
+// nestedMutants are bugs of package internal/base/nested.
+var nestedMutants = []Mutant{
+	{
+		Name:  "two functions are one because their code is",
+		Edits: []Edit{{In: "nested.equal", Old: "same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))", New: "a.Pointer() == b.Pointer()"}},
+		Tests: in("internal/base/nested", "TestDifference"),
+	},
+}
