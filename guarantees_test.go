@@ -45,8 +45,25 @@ func TestPromises(t *testing.T) {
 // TestEveryGuaranteeNamesATest: a promise whose test is not there is none. The last column
 // says which command runs it.
 func TestEveryGuaranteeNamesATest(t *testing.T) {
-	const file = "GUARANTEES.md"
-	text := everyLineNamesATest(t, file, 25)
+	for file, least := range map[string]int{"GUARANTEES.md": 25, "PROOFS.md": 500} {
+		rowsHaveTheirTiers(t, file, everyLineNamesATest(t, file, least))
+	}
+}
+
+// TestGuaranteesAreOnePage: what a user reads before the first call has no more than 60 rows.
+func TestGuaranteesAreOnePage(t *testing.T) {
+	text, err := os.ReadFile("GUARANTEES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(promises(string(text))); n > 60 {
+		t.Errorf("GUARANTEES.md has %d rows. Try: a row of PROOFS.md for a case of a promise that is there", n)
+	}
+}
+
+// rowsHaveTheirTiers compares the last column of a page, or writes it.
+func rowsHaveTheirTiers(t *testing.T, file, text string) {
+	t.Helper()
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		b.WriteString(withTier(t, line))
@@ -65,7 +82,7 @@ func TestEveryGuaranteeNamesATest(t *testing.T) {
 // tierColumn is what stands in the last cell of a row.
 var tierColumn = regexp.MustCompile(` (test|prove|test, prove|runs in) \|$`)
 
-// withTier is a line of GUARANTEES.md with its last cell as it should be.
+// withTier is a line of such a page with its last cell as it should be.
 func withTier(t *testing.T, line string) string {
 	t.Helper()
 	row := strings.TrimRight(line, "\n")

@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-var update = flag.Bool("update", false, "write testdata, and the tiers of GUARANTEES.md")
+var update = flag.Bool("update", false, "write testdata, and the tiers of GUARANTEES.md and PROOFS.md")
 
 // Records that an earlier version has stored must be replayed by every later one.
 // A file holds one: what was asked, the columns as they lay in the database, and

@@ -64,7 +64,7 @@ func failSQLite(t *testing.T, store, journal string) {
 	if u.points["fcntl beside a neighbour"] < quiet/2 || u.beside.done == 0 {
 		t.Errorf("vacuous: no neighbour. %s", rerun(t))
 	}
-	if (u.stuck > 0) != (journal == "WAL") { // as GUARANTEES.md has it
+	if (u.stuck > 0) != (journal == "WAL") { // as docs/limits.md has it
 		t.Errorf("in %d processes a lock has stayed. %s", u.stuck, rerun(t))
 	}
 }
