@@ -8,6 +8,7 @@ type line struct {
 	dir, run string   // the package, and the pattern of go test -run
 	env      []string // in addition
 	once     bool     // it runs to its end once, and not in each round
+	unseeded bool     // its tests choose their seeds themselves
 }
 
 // on is a line for each database, by the names of its subtests.
@@ -61,7 +62,7 @@ func lines() (list []line) {
 			}
 		}
 	}
-	list = append(list, line{claim: "A bug is put into the code, and a test finds it", dir: "integration/bugbank", run: "^TestEveryMutantIsKilled$", once: true})
+	list = append(list, line{claim: "A bug is put into the code, and a test finds it", dir: "integration/bugbank", run: "^TestEveryMutantIsKilled$", once: true, unseeded: true})
 	add("Duplicates of each request, from four processes at once", integration, "TestStorm", all...)
 	add("A process is killed at each point of an operation", integration, "TestKill", all...)
 	add("Each call to the database fails", integration, "TestNth", all...)

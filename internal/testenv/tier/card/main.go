@@ -173,7 +173,10 @@ func (c *card) start(ctx context.Context, l line, seed int) (counts map[string]i
 	cmd := exec.CommandContext(ctx, binary, "-test.count=1", "-test.timeout=3h", "-test.run="+l.run)
 	cmd.Dir = l.dir
 	cmd.Env = append(os.Environ(), testenv.ByHand()...)
-	cmd.Env = append(cmd.Env, testenv.CountFile+"="+file.Name(), "ONCE_TORTURE_SEED="+strconv.Itoa(seed), testenv.UntilVariable+"="+c.until.Format(time.RFC3339))
+	cmd.Env = append(cmd.Env, testenv.CountFile+"="+file.Name(), testenv.UntilVariable+"="+c.until.Format(time.RFC3339))
+	if !l.unseeded {
+		cmd.Env = append(cmd.Env, "ONCE_TORTURE_SEED="+strconv.Itoa(seed))
+	}
 	cmd.Env = append(cmd.Env, l.env...)
 	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
 	out, err = cmd.CombinedOutput()

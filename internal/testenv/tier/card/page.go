@@ -38,7 +38,10 @@ func (c *card) String() string {
 
 // again is the command that repeats the last run of a row, from the root of the repository.
 func (r *row) again() []string {
-	words := append(slices.Clone(r.env), fmt.Sprintf("ONCE_TORTURE_SEED=%d", r.seed))
+	words := slices.Clone(r.env)
+	if !r.unseeded {
+		words = append(words, fmt.Sprintf("ONCE_TORTURE_SEED=%d", r.seed))
+	}
 	return append(words, "go test -count=1 -run", "'"+r.run+"'", "./"+r.dir)
 }
 
