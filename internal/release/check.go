@@ -122,7 +122,7 @@ func (s *snapshot) runsHere(binary []byte) error {
 		return fmt.Errorf("once version: %w: %s", errors.Join(err, errors.New("it does not start")), says)
 	}
 	if strings.Contains(string(says), "(devel)") {
-		return fmt.Errorf("once version does not tell which it is: %s", says)
+		return fmt.Errorf("once version does not tell which it is. Try: a clone, because go build finds no revision in a linked worktree (git worktree): %s", says)
 	}
 	return nil
 }
