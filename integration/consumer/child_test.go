@@ -103,12 +103,12 @@ func (p *points) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time
 const offsetCommit = 8
 
 // basicAck is the number of the method in a frame of AMQP.
-var basicAck = []byte{0, 60, 0, 80}
+const basicAck = "\x00\x3c\x00\x50"
 
 // dialer makes connections on which an acknowledgement is a named point, before it is sent and after that.
 type dialer struct {
 	points *points
-	ack    []byte // what an acknowledgement has, and nothing else that is sent
+	ack    string // what an acknowledgement has, and nothing else that is sent; a client compares its connections, so it is no slice
 }
 
 // Dial implements nats.CustomDialer.
@@ -131,7 +131,7 @@ type ackConn struct {
 }
 
 func (c ackConn) Write(b []byte) (int, error) {
-	if !bytes.Contains(b, c.dialer.ack) {
+	if !bytes.Contains(b, []byte(c.dialer.ack)) {
 		return c.Conn.Write(b)
 	}
 	c.dialer.points.pass()
@@ -175,7 +175,7 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 	}
 	if p.Redis != "" {
 		options := redisOptions(p.Redis)
-		options.Dialer = dialer{at, []byte("xack")}.dialRedis
+		options.Dialer = dialer{at, "xack"}.dialRedis
 		rdb := redis.NewClient(options)
 		defer func() { _ = rdb.Close() }()
 		return redisbroker.Consume(ctx, rdb, in, handle, redisbroker.ConsumerConfig{
@@ -193,7 +193,7 @@ func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
 		defer func() { _ = conn.Close() }()
 		return amqpbroker.Consume(ctx, conn, in, handle, amqpbroker.ConsumerConfig{Queue: topic, Concurrency: 3, Batch: 8, Prefetch: 40, Log: quiet})
 	}
-	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at, []byte("+ACK")}))...)
+	nc, err := nats.Connect(p.NATS, append(natsOptions(), nats.SetCustomDialer(dialer{at, "+ACK"}))...)
 	if err != nil {
 		return err
 	}
