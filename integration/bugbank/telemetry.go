@@ -20,7 +20,7 @@ var telemetryMutants = []Mutant{
 	{
 		Name:  "a completer that is wired logs elsewhere",
 		Edits: []Edit{{In: "telemetry.(Telemetry).Completer", Old: "c.Log = t.Logger", New: "c.Log = nil"}},
-		Tests: wiring("TestOneTelemetryWiresEverything$/^pgxstore$/^completer"),
+		Tests: in("telemetry", "TestCompleterLogs"),
 	},
 	{
 		Name:  "a client that is wired does not log",
