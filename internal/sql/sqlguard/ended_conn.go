@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"runtime"
+	"strings"
 )
 
 // OnConn runs fn, which uses a connection whose transaction may have ended with its context.
@@ -14,13 +15,15 @@ import (
 // a service because a caller has gone away. fn has met a broken connection, and OnConn returns that error.
 func OnConn(fn func() error) (err error) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, r)
-		default:
+		r := recover()
+		if r == nil {
+			return
+		}
+		nothing, is := r.(runtime.Error)
+		if !is || !strings.Contains(nothing.Error(), "nil pointer") { // another bug, which is not hidden
 			panic(r)
 		}
+		err = fmt.Errorf("sqlguard: %w: it was closed meanwhile: %w", driver.ErrBadConn, nothing)
 	}()
 	return fn()
 }
