@@ -73,7 +73,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
-		if names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
+		if e.Table == "" && names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
 			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
 			found = append(found, archived(e))
 		}

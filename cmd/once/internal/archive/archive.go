@@ -166,6 +166,9 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 		if err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))
 		}
+		if e.Table != "" {
+			continue
+		}
 		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
 			head.Encode(&e.Result), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)
 		if err != nil {
