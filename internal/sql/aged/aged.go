@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncelib/once/internal/sql/dialect"
@@ -49,33 +50,56 @@ var errFull = errors.New("the batch has enough bytes")
 // Sweep archives some of the rows whose time is longer ago than keep, the oldest first, and deletes them. more says that there may be others.
 // Rows that two sweepers have read are archived by both.
 func Sweep(ctx context.Context, db sqlplane.Database, t Table, keep time.Duration, archive Archive) (rows int64, more bool, err error) {
-	old := t.At + " < AGO(?)"
+	old := Condition{t.At + " < AGO(?)", []any{keep.Microseconds()}}
+	rows, _, more, err = Some(ctx, db, t, Selection{Where: old, Order: t.At, Old: old, Keep: keep}, archive)
+	return rows, more, err
+}
+
+// Condition is a condition with its arguments.
+type Condition struct {
+	Text string
+	Args []any
+}
+
+// Selection says which rows are archived and deleted.
+type Selection struct {
+	Where Condition     // those that are read
+	Order string        // the column by whose order they are read
+	Old   Condition     // that they must meet when they are deleted: a row that has taken the place of one is young
+	Since time.Time     // those that are not before it stay; the zero time: none
+	Keep  time.Duration // their retention
+}
+
+// Some archives and deletes some rows of a selection. last is the last row that was read, and more says that there may be others behind it.
+func Some(ctx context.Context, db sqlplane.Database, t Table, s Selection, archive Archive) (rows int64, last Row, more bool, err error) {
 	var found []upkeep.Expired
 	var deletes []store.Statement
-	bytes := 0
-	err = db.Pool().Query(ctx, statement(db, "select "+t.Columns+" from "+t.Name+" where "+old+" order by "+t.At+" limit ?", keep.Microseconds(), int64(maxRows)), func(row sqlplane.Row) error {
-		r, err := t.Read(row)
-		if err != nil {
+	read, bytes := 0, 0
+	query := "select " + t.Columns + " from " + t.Name + " where " + s.Where.Text + " order by " + s.Order + " limit ?"
+	err = db.Pool().Query(ctx, statement(db, query, slices.Concat(s.Where.Args, []any{int64(maxRows)})...), func(row sqlplane.Row) (err error) {
+		if last, err = t.Read(row); err != nil {
 			return err
 		}
-		columns, err := json.Marshal(r.Columns)
-		if err != nil {
-			return fmt.Errorf("row %q of %s: %w", r.ID.Key, t.Name, err)
+		if read++; !s.Since.IsZero() && !last.At.Before(s.Since) {
+			return nil
 		}
-		found = append(found, upkeep.Expired{ID: r.ID, At: r.At.Add(keep), Table: t.Name, Row: columns})
-		// The time is asked again: a row that has taken its place meanwhile is young.
-		deletes = append(deletes, statement(db, "delete from "+t.Name+" where "+t.Is+" and "+old, append(r.Args, keep.Microseconds())...))
-		if bytes += r.Bytes; bytes > maxBytes {
+		columns, err := json.Marshal(last.Columns)
+		if err != nil {
+			return fmt.Errorf("row %q of %s: %w", last.ID.Key, t.Name, err)
+		}
+		found = append(found, upkeep.Expired{ID: last.ID, At: last.At.Add(s.Keep), Table: t.Name, Row: columns})
+		deletes = append(deletes, statement(db, "delete from "+t.Name+" where "+t.Is+" and "+s.Old.Text, slices.Concat(last.Args, s.Old.Args)...))
+		if bytes += last.Bytes; bytes > maxBytes {
 			return errFull
 		}
 		return nil
 	})
-	full := errors.Is(err, errFull)
-	if err != nil && !full || len(found) == 0 {
-		return 0, false, err
+	more = errors.Is(err, errFull) || read == maxRows
+	if err != nil && !errors.Is(err, errFull) || len(found) == 0 {
+		return 0, last, more, err
 	}
 	if err := archive(ctx, found); err != nil {
-		return 0, false, err
+		return 0, last, false, err
 	}
 	err = letter.Within(ctx, db, func(ctx context.Context, r sqlplane.Runner) error {
 		rows = 0
@@ -88,7 +112,7 @@ func Sweep(ctx context.Context, db sqlplane.Database, t Table, keep time.Duratio
 		}
 		return nil
 	})
-	return rows, full || len(found) == maxRows, err
+	return rows, last, more, err
 }
 
 func statement(db sqlplane.Database, query string, args ...any) store.Statement {
