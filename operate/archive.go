@@ -82,7 +82,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 	return found, nil
 }
 
-// ArchivedRow is a row of an archive that is not an operation: a delivered message, or a receipt.
+// ArchivedRow is a row of an archive that is not an operation: a delivered message, a receipt, or an event or attempt of webhooks.
 type ArchivedRow struct {
 	Table     string          `json:"table"`
 	Scope     string          `json:"scope,omitempty"` // the topic of a message

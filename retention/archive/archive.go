@@ -1,5 +1,6 @@
 // Package archive keeps operations whose retention is over in files, before a sweeper
-// deletes them; and rows of other tables: delivered messages of an outbox, receipts.
+// deletes them; and rows of other tables: delivered messages of an outbox, receipts, events and
+// attempts of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...

@@ -40,8 +40,10 @@ database. A key that was executed again after it had expired is printed several 
 The exit code is 3 if nothing is found.
 
 With --table once_outbox_sent, KEY is the ID of a delivered message and --scope its topic;
-with --table once_receipt, KEY is the operation of a receipt. Columns are printed as they
-were stored: bytes in base64, encrypted ones still encrypted. --payload adds body and headers.`,
+with --table once_receipt, KEY is the operation of a receipt; with once_webhook_event, the
+msg_... of an event, and with once_webhook_attempt, the id of an event in its row. Columns
+are printed as they were stored: bytes in base64, encrypted ones still encrypted. --payload
+adds bodies and headers.`,
 		Make: func() cli.Runner { return new(show) },
 	}
 	restoreEntry = cli.Entry{
@@ -94,8 +96,8 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "the `TABLE` of what is no operation: once_outbox_sent or once_receipt")
-	set.BoolVar(&c.payload, "payload", false, "with --table: body and headers as well")
+	set.StringVar(&c.table, "table", "", "the `TABLE` of what is no operation, such as once_receipt")
+	set.BoolVar(&c.payload, "payload", false, "with --table: bodies and headers as well")
 	c.output.Flag(set)
 }
 
@@ -153,7 +155,7 @@ func (c *show) rows(ctx context.Context, m *cli.Env, files *operate.Archive, key
 		if err := json.Unmarshal(r.Row, &columns); err != nil {
 			return fmt.Errorf("the row %q of %s: %w", r.Key, r.Table, err)
 		}
-		for _, name := range []string{"header", "headers", "body", "payload"} {
+		for _, name := range []string{"header", "headers", "body", "payload", "data", "answer"} {
 			if !c.payload {
 				delete(columns, name)
 			}
