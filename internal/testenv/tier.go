@@ -153,7 +153,7 @@ func Stride(tb testing.TB, n int) (first, step int) {
 
 // ByHand is the environment for tests that run as by hand, whole, whatever tier has started them.
 func ByHand() []string {
-	return []string{TierVariable + "=", ProvedVariable + "=", SampleVariable + "="}
+	return []string{TierVariable + "=", ProvedVariable + "=", SampleVariable + "=", CountFile + "="}
 }
 
 // lot draws a number. What is drawn for one purpose says nothing about another one, or about another test: the sample
