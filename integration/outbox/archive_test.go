@@ -31,7 +31,7 @@ func testRelayArchives[TX any](t *testing.T, g *ground[TX]) {
 	dir := t.TempDir()
 	files, err := archive.Open(dir)
 	must(t, err)
-	defer files.Close()
+	defer func() { _ = files.Close() }()
 	kept := 0
 	box := outbox.New[TX](g.store, outbox.Config{RetainDelivered: time.Millisecond, Encrypter: encrypter, Archive: func(ctx context.Context, rows []upkeep.Expired) error {
 		if n := g.count(t, "select (select count(*) from once_outbox) + (select count(*) from once_outbox_sent)"); n+kept != 3 {
