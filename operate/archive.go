@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive is a directory of operations that a sweep has written to files.
+// Archive is a directory of operations, and of rows of other tables, that sweeps have written to files.
 type Archive struct{ dir string }
 
 // OpenArchive returns the archive in dir.
@@ -73,9 +74,35 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
-		if names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
+		if e.Table == "" && names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
 			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
 			found = append(found, archived(e))
+		}
+	}
+	return found, nil
+}
+
+// ArchivedRow is a row of an archive that is not an operation: a delivered message, a receipt, or an event or attempt of webhooks.
+type ArchivedRow struct {
+	Table     string          `json:"table"`
+	Scope     string          `json:"scope,omitempty"` // the topic of a message
+	Key       string          `json:"key"`             // the ID of a message, the operation of a receipt
+	ExpiredAt time.Time       `json:"expired_at"`
+	Row       json.RawMessage `json:"row"` // its columns; bytes are base64
+}
+
+// FindRows returns the rows of a table under key, in a scope, or in every scope if that is "". What was changed between two sweeps is there
+// several times.
+func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]ArchivedRow, error) {
+	found := []ArchivedRow{}
+	seen := map[string]bool{}
+	for e, err := range archive.Records(a.dir) {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
+		}
+		if e.Table == table && table != "" && e.Key == key && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Row)] {
+			seen[e.Scope+"\x00"+string(e.Row)] = true // it can be there twice
+			found = append(found, ArchivedRow{e.Table, e.Scope, e.Key, e.At, e.Row})
 		}
 	}
 	return found, nil

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Config of an outbox. The zero value is a good one.
@@ -25,6 +27,10 @@ type Config struct {
 	// RetainDelivered is how long delivered messages are kept, for people who look back. Default: they
 	// are deleted when they are delivered.
 	RetainDelivered time.Duration
+
+	// Archive gets the delivered messages that a relay is about to delete, such as (*archive.Writer).Write, as they are stored: encrypted if they
+	// are. They are deleted only if it returns nil, and so may come again. It needs RetainDelivered. Default: they are not archived.
+	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
 	MaxPayload int
@@ -57,6 +63,9 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	}
 	if err == nil && (cfg.RetainDelivered < 0 || cfg.MaxPayload < 0) {
 		err = fmt.Errorf("negative RetainDelivered %v or MaxPayload %d", cfg.RetainDelivered, cfg.MaxPayload)
+	}
+	if err == nil && cfg.Archive != nil && cfg.RetainDelivered == 0 {
+		err = errors.New("an Archive without RetainDelivered gets nothing: messages are deleted when they are delivered. Try: RetainDelivered of a day")
 	}
 	if err != nil {
 		panic("outbox: New: " + err.Error())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/aged"
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/retry"
@@ -72,6 +73,7 @@ type Relay struct {
 	publisher Publisher
 	cfg       RelayConfig
 	keep      time.Duration  // delivered messages
+	archive   aged.Archive   // of those; nil: none
 	encrypter once.Encrypter // of payloads and headers
 	added     *atomic.Int64  // when this process added the last message, by elapsed; 0: it has added none
 
@@ -109,7 +111,7 @@ var allParts = func() (numbers []int) {
 // Relay returns a relay that delivers messages with p.
 func (b *Box[TX]) Relay(p Publisher, cfg RelayConfig) *Relay {
 	r := newRelay(b.db, p, cfg)
-	r.keep, r.encrypter, r.added = b.cfg.RetainDelivered, b.cfg.Encrypter, b.added
+	r.keep, r.archive, r.encrypter, r.added = b.cfg.RetainDelivered, b.cfg.Archive, b.cfg.Encrypter, b.added
 	return r
 }
 

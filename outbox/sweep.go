@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/aged"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -44,21 +45,64 @@ func (r *Relay) sweep(ctx context.Context) {
 // sweepSent deletes messages that were delivered longer ago than RetainDelivered, the oldest first, until none is left: so they go as fast as
 // they come. Between two statements it pauses for as long as the last one took, so that others have the database, too.
 func (r *Relay) sweepSent(ctx context.Context) error {
-	d := r.db.Dialect()
-	s := store.Statement{SQL: dialect.Text(d, deleteSent[d]), Args: []any{r.keep.Microseconds(), int64(sweepBatch)}}
 	for ctx.Err() == nil {
-		var n int64
+		var more bool
 		began := time.Now()
 		err := r.try(ctx, func(ctx context.Context) (err error) {
-			n, err = r.db.Pool().Exec(ctx, s)
+			more, err = r.sweepSome(ctx)
 			return err
 		})
-		if err != nil || n < sweepBatch {
+		if err != nil || !more {
 			return err
 		}
 		sleep.For(ctx, time.Since(began))
 	}
 	return nil
+}
+
+// sweepSome deletes some of them, after the archive has them if there is one. more says that there may be others.
+func (r *Relay) sweepSome(ctx context.Context) (more bool, err error) {
+	if r.archive != nil {
+		_, more, err = aged.Sweep(ctx, r.db, archived, r.keep, r.archive)
+		return more, err
+	}
+	d := r.db.Dialect()
+	n, err := r.db.Pool().Exec(ctx, store.Statement{SQL: dialect.Text(d, deleteSent[d]), Args: []any{r.keep.Microseconds(), int64(sweepBatch)}})
+	return n >= sweepBatch, err
+}
+
+// archived is the table of delivered messages as an archive has it: under the topic and the ID of the message.
+var archived = aged.Table{
+	Name: "once_outbox_sent", At: "sent_at", Is: "part = ? and id = ?",
+	Columns: storedColumns + ", op_scope, op_key, sent_at",
+	Read: func(row sqlplane.Row) (aged.Row, error) {
+		var c archivedMessage
+		s, err := scanStored(wider{row, []any{&c.OpScope, &c.OpKey, (*dialect.Time)(&c.SentAt)}})
+		m := s.message
+		c.Part, c.ID, c.Topic, c.Key, c.Seq, c.EventID, c.EventType, c.Source = s.part, s.id, m.Topic, m.Key, m.Seq, m.ID, m.Type, m.Source
+		c.Headers, c.Payload, c.Encrypted, c.Trace, c.CreatedAt = s.headers, m.Payload, s.encrypted, m.Trace, m.CreatedAt
+		return aged.Row{ID: store.ID{Scope: m.Topic, Key: m.ID}, At: c.SentAt, Args: []any{int64(s.part), s.id}, Columns: c, Bytes: len(c.Headers) + len(c.Payload)}, err
+	},
+}
+
+// archivedMessage is a row of once_outbox_sent in an archive. Its fields are the columns.
+type archivedMessage struct {
+	Part      int       `json:"part"`
+	ID        int64     `json:"id"`
+	Topic     string    `json:"topic"`
+	Key       string    `json:"key"`
+	Seq       int64     `json:"seq,omitempty"`
+	EventID   string    `json:"event_id"`
+	EventType string    `json:"event_type"`
+	Source    string    `json:"source"`
+	Headers   []byte    `json:"headers,omitempty"`
+	Payload   []byte    `json:"payload,omitempty"`
+	Encrypted bool      `json:"encrypted"` // headers and payload
+	Trace     string    `json:"trace,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	OpScope   string    `json:"op_scope,omitempty"`
+	OpKey     string    `json:"op_key,omitempty"`
+	SentAt    time.Time `json:"sent_at"`
 }
 
 // deleteSent deletes what was delivered more than ? microseconds ago, at most ? rows. On PostgreSQL,

@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 	"github.com/oncelib/once/webhook/ssrf"
 )
 
@@ -36,6 +37,10 @@ type Config struct {
 	// Retain is how long an event is kept, with its deliveries, also those that wait for a person, and its attempts. Default: 30 days. It must be longer
 	// than the time in which a delivery is tried.
 	Retain time.Duration
+
+	// Archive gets the events and attempts that [Hooks.Sweep] or a relay is about to delete because of their age, such as (*archive.Writer).Write, as they are stored:
+	// encrypted if they are. They are deleted only if it returns nil, and so may come again. Default: they are not archived.
+	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// ShowAnswersOf are the hosts whose answers a tenant may read: others could be asked for what only your network can read.
 	// Default: none; a tenant sees the status and the size.

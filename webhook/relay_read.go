@@ -183,7 +183,7 @@ func (r *Relay) keepHouse(ctx context.Context) {
 		if len(held) == 0 {
 			continue
 		}
-		if _, err := sweep(ctx, r.db, r.hooks.Retain); err != nil && ctx.Err() == nil {
+		if _, err := sweep(ctx, r.db, r.hooks.Retain, r.hooks.Archive); err != nil && ctx.Err() == nil {
 			r.tell(ctx, RelayEvent{Type: EventDatabase, Err: err})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/aged"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/letter"
 	"github.com/oncelib/once/store"
@@ -29,9 +30,11 @@ type Swept struct {
 
 // Sweep deletes what is older than Config.Retain, and what is left of deleted endpoints, in small transactions with pauses. A relay does it from time to time. To do it
 // twice at the same time does no harm.
-func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) { return sweep(ctx, h.db, h.cfg.Retain) }
+func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
+	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
+}
 
-func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s Swept, err error) {
+func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration, archive aged.Archive) (s Swept, err error) {
 	w := sweeper{db}
 	if err := w.graves(ctx, &s); err != nil {
 		return s, err
@@ -57,10 +60,10 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration) (s S
 		s.Undelivered += n
 	}
 	if err == nil {
-		s.Events, err = w.removeOld(ctx, "once_webhook_event", "id", "created_at", since, "id < ?", event)
+		s.Events, err = w.age(ctx, archivedEvents, event, from, retain, archive)
 	}
 	if err == nil {
-		s.Attempts, err = w.removeOld(ctx, "once_webhook_attempt", "id", "at", since, "id < ?", attempt)
+		s.Attempts, err = w.age(ctx, archivedAttempts, attempt, from, retain, archive)
 	}
 	return s, err
 }

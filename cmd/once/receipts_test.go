@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,9 +62,36 @@ body         3 bytes
 		says(2, "less than an hour", "sweep", "--retain", "59m", "--yes")
 		says(0, "would delete: 2 receipts", "sweep", "--retain", "24h")
 		says(0, `"rows": 0`, "sweep", "--retain", (time.Since(begun) + 24*time.Hour).String(), "-o", "json", "--yes")
-		says(0, "deleted: 2 receipts", "sweep", "--retain", "24h", "--yes")
+		files := filepath.Join(t.TempDir(), "archive")
+		says(0, "would delete: 2 receipts", "sweep", "--retain", "24h", "--archive", files)
+		says(0, "deleted: 2 receipts", "sweep", "--retain", "24h", "--archive", files, "--yes")
 		says(3, "no receipt", "show", "op-2")
 		says(0, "committed", "show", "op-3")
+
+		shows := func(code int, text string, args ...string) string {
+			t.Helper()
+			o := run(t, append([]string{"archive", "show", files}, args...)...).want(t, code)
+			if !strings.Contains(o.stdout+o.stderr, text) {
+				t.Errorf("once archive show %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+			}
+			return o.stdout
+		}
+		if out := shows(0, `"status":201`, "op-1", "--table", "once_receipt"); strings.Contains(out, `"body"`) {
+			t.Errorf("the body is shown without --payload: %s", out)
+		}
+		if out := shows(0, `"table":"once_receipt"`, "op-2", "--table", "once_receipt", "-o", "jsonl"); !strings.Contains(out, `"tombstone":true`) {
+			t.Errorf("%s", out)
+		}
+		shows(3, "nothing of op-1 in once_outbox_sent", "op-1", "--table", "once_outbox_sent")
+		shows(3, "nothing of the key", "op-1")
+		shows(2, "Try: once archive show DIR KEY --table", "op-1", "--payload")
+		run(t, "archive", "verify", files).want(t, 0)
+		if o := run(t, "archive", "restore", files, filepath.Join(t.TempDir(), "copy.db")).want(t, 0); !strings.HasPrefix(o.stdout, "0 operations restored") {
+			t.Errorf("a receipt is an operation: %s", o.stdout)
+		}
+		if o := run(t, "relay", "--db", url, "--to", "http://127.0.0.1:1/", "--archive", files).want(t, 2); !strings.Contains(o.stderr, "--archive needs --keep") {
+			t.Errorf("%s", o.stderr)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/sleep"
+	"github.com/oncelib/once/internal/sql/aged"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -22,18 +23,18 @@ const (
 
 // Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small transactions with pauses, and
 // returns how many that were. retain must be at least the retention of the keys of the gateway: an operation whose receipt is gone runs
-// again if its key comes again. Any number of sweepers may run at once.
+// again if its key comes again. Any number of sweepers may run at once. With Config.Archive a row is deleted after it was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
 	}
 	for {
 		began := time.Now()
-		n, err := t.db.Pool().Exec(ctx, t.statement(sweep[t.db.Dialect()], retain.Microseconds(), sweepBatch))
+		n, more, err := t.sweep(ctx, retain)
 		if err != nil && store.KindOf(err) != store.KindRetry {
 			return rows, fmt.Errorf("receipt: sweep: %w", err)
 		}
-		if rows += n; err == nil && n < sweepBatch {
+		if rows += n; err == nil && !more {
 			return rows, nil
 		}
 		if !sleep.For(ctx, time.Since(began)) { // others have half of the time
@@ -42,8 +43,41 @@ func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, er
 	}
 }
 
-// sweep deletes a few rows that are too old. A row that a sweeper beside has locked is left to it.
-var sweep = map[sqlplane.Dialect]string{
+// sweep deletes a few rows that are too old. more says that there may be others.
+func (t *Table) sweep(ctx context.Context, retain time.Duration) (rows int64, more bool, err error) {
+	if t.archive != nil {
+		return aged.Sweep(ctx, t.db, archived, retain, t.archive)
+	}
+	rows, err = t.db.Pool().Exec(ctx, t.statement(sweepings[t.db.Dialect()], retain.Microseconds(), sweepBatch))
+	return rows, rows >= sweepBatch, err
+}
+
+// archived is the table as an archive has it. The body is whole, whatever MaxBody is.
+var archived = aged.Table{
+	Name: "once_receipt", At: "created_at", Is: "operation = ?",
+	Columns: "operation, fingerprint, status, header, body, tombstone, created_at",
+	Read: func(row sqlplane.Row) (r aged.Row, err error) {
+		var c archivedRow
+		var header []byte
+		err = row.Scan(&c.Operation, &c.Fingerprint, &c.Status, &header, &c.Body, &c.Tombstone, (*dialect.Time)(&c.CreatedAt))
+		c.Header = string(header)
+		return aged.Row{ID: store.ID{Key: c.Operation}, At: c.CreatedAt, Args: []any{c.Operation}, Columns: c, Bytes: len(c.Body)}, err
+	},
+}
+
+// archivedRow is a row of once_receipt in an archive.
+type archivedRow struct {
+	Operation   string    `json:"operation"`
+	Fingerprint string    `json:"fingerprint"`
+	Status      int       `json:"status"`
+	Header      string    `json:"header,omitempty"` // JSON, as it was stored
+	Body        []byte    `json:"body,omitempty"`
+	Tombstone   bool      `json:"tombstone"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+// sweepings delete a few rows that are too old. A row that a sweeper beside has locked is left to it.
+var sweepings = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ? FOR UPDATE SKIP LOCKED)",
 	sqlplane.SQLite:     "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ?)",
 	sqlplane.MySQL:      "delete from once_receipt where created_at < AGO(?) order by created_at limit ?",

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/oncelib/once/gateway"
+	"github.com/oncelib/once/internal/sql/aged"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // Config of a [Table]. The zero value is ready to use.
@@ -24,6 +26,10 @@ type Config struct {
 
 	// MaxBody is the largest body, in bytes, that is read. A receipt with a larger one is an error. Default 16 MiB.
 	MaxBody int
+
+	// Archive gets the rows that [Table.Sweep] is about to delete, such as (*archive.Writer).Write. They are deleted only if it
+	// returns nil, and so may come again. Default: nothing is kept.
+	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
 // MaxOperation is the longest ID of an operation, in bytes.
@@ -40,6 +46,7 @@ const (
 type Table struct {
 	db      sqlplane.Database
 	maxBody int
+	archive aged.Archive
 
 	// bury inserts a tombstone unless there is a row, and commits if commit is set. It returns how many rows were inserted.
 	bury func(ctx context.Context, operation string, commit bool) (rows int64, err error)
@@ -65,7 +72,7 @@ func New[TX any](s store.Store[TX], cfg Config) *Table {
 		opts.Isolation = store.DefaultIsolation
 	}
 	insert := insertTombstone(db.Dialect())
-	return &Table{db: db, maxBody: cmp.Or(cfg.MaxBody, defaultBody), bury: func(ctx context.Context, operation string, commit bool) (int64, error) {
+	return &Table{db: db, maxBody: cmp.Or(cfg.MaxBody, defaultBody), archive: cfg.Archive, bury: func(ctx context.Context, operation string, commit bool) (int64, error) {
 		t, _, err := s.Begin(ctx, opts)
 		if err != nil {
 			return 0, err

@@ -8,6 +8,11 @@ var archiveMutants = []Mutant{
 		Tests: in("retention/archive", "TestPowerCut"),
 	},
 	{
+		Name:  "a segment with rows of other tables is marked for earlier releases",
+		Edits: []Edit{{In: "archive.versionOf", Old: "return 2", New: "return 1"}},
+		Tests: in("retention/archive", "TestVersion2"),
+	},
+	{
 		Name:  "the name of a segment is not flushed",
 		Edits: []Edit{{In: "(*Writer).write", Old: "return s, w.fs.syncDir(w.dir)", New: "return s, nil"}},
 		Tests: in("retention/archive", "TestPowerCut"),

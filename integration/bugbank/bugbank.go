@@ -135,6 +135,7 @@ func All() []Mutant {
 		dialectMutants,
 		holdMutants,
 		letterMutants,
+		agedMutants,
 		pgsqlMutants,
 		sqlguardMutants,
 		sqlitegroupMutants,

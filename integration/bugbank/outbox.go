@@ -341,8 +341,13 @@ var outboxMutants = []Mutant{
 		Tests: restored("TestARestoredSender"),
 	},
 	{
+		Name:  "a relay deletes what it should archive",
+		Edits: []Edit{{In: "(*Relay).sweepSome", Old: "r.archive != nil", New: "r.archive != nil && r.keep == 0"}},
+		Tests: outboxOn("TestRelayArchives$/^SQLite$"),
+	},
+	{
 		Name:  "kept messages come faster than they are swept",
-		Edits: []Edit{{In: "(*Relay).sweepSent", Old: "n < sweepBatch", New: "n <= sweepBatch"}},
+		Edits: []Edit{{In: "(*Relay).sweepSome", Old: "n >= sweepBatch", New: "n > sweepBatch"}},
 		Tests: outboxTest("TestSweepKeepsUp"),
 	},
 	{

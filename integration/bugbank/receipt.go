@@ -41,7 +41,7 @@ var receiptMutants = []Mutant{
 	},
 	{
 		Name:  "receipts are swept before the retention is over",
-		Edits: []Edit{{In: "receipt.(*Table).Sweep", Old: "retain.Microseconds(), sweepBatch", New: "retain.Microseconds() / 2, sweepBatch"}},
+		Edits: []Edit{{In: "receipt.(*Table).sweep", Old: "retain.Microseconds(), sweepBatch", New: "retain.Microseconds() / 2, sweepBatch"}},
 		Tests: onReceipts("TestReceiptsOutliveTheirRequests$/^SQLite$"),
 	},
 	{

@@ -1,7 +1,10 @@
 package hooks
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +16,9 @@ import (
 
 	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
 	"github.com/oncelib/once/webhook"
 )
 
@@ -213,6 +219,71 @@ func testSweep[TX any](t *testing.T, g *ground[TX]) {
 	}
 	if swept, err := g.hooks.Sweep(t.Context()); err != nil || swept != (webhook.Swept{}) {
 		t.Errorf("swept again: %+v, %v", swept, err)
+	}
+}
+
+// TestSweepArchives: with an archive, old events and attempts are in it as they were stored before they are deleted, and what is young is not. What an
+// archive refuses stays.
+func TestSweepArchives(t *testing.T) {
+	testenv.Both(t)
+	on(t, testSweepArchives[pgx.Tx], testSweepArchives[*sql.Tx])
+}
+
+func testSweepArchives[TX any](t *testing.T, g *ground[TX]) {
+	e := g.endpoint(t, "acme", "*")
+	g.sendMany(t, 510, "old") // more than a batch
+	g.attempt(t, e, "old", 500, true)
+	g.exec(t, "update once_webhook_event set created_at = AGO(?)", (31 * 24 * time.Hour).Microseconds())
+	g.exec(t, "update once_webhook_attempt set at = AGO(?)", (31 * 24 * time.Hour).Microseconds())
+	// A young one among them, of a transaction that was slow.
+	g.exec(t, "update once_webhook_event set created_at = NOW where id in (select id from (select min(id) + 5 as id from once_webhook_event) x)")
+	g.send(t, event("acme", "new"))
+	g.attempt(t, e, "new", 500, true)
+	count := func(table string) int { return g.count(t, "select count(*) from "+table) }
+	events, attempts := count("once_webhook_event"), count("once_webhook_attempt")
+	var stored []byte
+	must(t, g.db.Pool().Query(t.Context(), store.Statement{SQL: "select data from once_webhook_event where id = (select min(id) from once_webhook_event)"}, func(row sqlplane.Row) error { return row.Scan(&stored) }))
+
+	full := errors.New("the disk is full")
+	cfg := config()
+	cfg.Archive = func(context.Context, []upkeep.Expired) error { return full }
+	if _, err := webhook.New(g.db, cfg).Sweep(t.Context()); !errors.Is(err, full) || count("once_webhook_event") != events || count("once_webhook_attempt") != attempts {
+		t.Errorf("%v; %d events and %d attempts are left", err, count("once_webhook_event"), count("once_webhook_attempt"))
+	}
+	kept := map[string]int{}
+	numbers := map[string]map[int64]bool{"once_webhook_event": {}, "once_webhook_attempt": {}}
+	var first []byte
+	cfg.Archive = func(_ context.Context, rows []upkeep.Expired) error {
+		if table := rows[0].Table; kept[table]+count(table) != map[string]int{"once_webhook_event": events, "once_webhook_attempt": attempts}[table] {
+			t.Errorf("%d rows of %s are left, and %d archived", count(table), table, kept[table])
+		}
+		for _, e := range rows {
+			var row struct {
+				ID   int64
+				UID  string
+				Data []byte
+			}
+			if err := json.Unmarshal(e.Row, &row); err != nil || row.ID == 0 || row.UID != "" && (row.UID != e.Key || e.Scope != "acme") {
+				t.Errorf("%s %q: %v: %s", e.Table, e.Key, err, e.Row)
+			}
+			if first == nil {
+				first = row.Data
+			}
+			kept[e.Table]++
+			numbers[e.Table][row.ID] = true
+		}
+		return nil
+	}
+	swept, err := webhook.New(g.db, cfg).Sweep(t.Context())
+	must(t, err)
+	if want := (webhook.Swept{Events: 509, Undelivered: swept.Undelivered, Attempts: int64(attempts) - 1}); swept != want || kept["once_webhook_event"] != 509 || kept["once_webhook_attempt"] != attempts-1 {
+		t.Errorf("swept %+v, want %+v; archived %v", swept, want, kept)
+	}
+	if len(numbers["once_webhook_event"]) != 509 || len(numbers["once_webhook_attempt"]) != attempts-1 || count("once_webhook_event") != 2 || count("once_webhook_attempt") != 1 {
+		t.Errorf("%d and %d different rows are archived, %d and %d are left", len(numbers["once_webhook_event"]), len(numbers["once_webhook_attempt"]), count("once_webhook_event"), count("once_webhook_attempt"))
+	}
+	if len(stored) == 0 || !bytes.Equal(first, stored) {
+		t.Errorf("the data of an event is archived as %q, stored as %q", first, stored)
 	}
 }
 

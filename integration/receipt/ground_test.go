@@ -61,7 +61,11 @@ type faults interface {
 // faulty is table with a store that can be told to fail.
 func (s *service) faulty(tb testing.TB, wait time.Duration) (*receipt.Table, faults) {
 	tb.Helper()
-	cfg := receipt.Config{Wait: wait, MaxBody: 1000}
+	return s.faultyBy(tb, receipt.Config{Wait: wait, MaxBody: 1000})
+}
+
+func (s *service) faultyBy(tb testing.TB, cfg receipt.Config) (*receipt.Table, faults) {
+	tb.Helper()
 	if s.Kind == harness.Pgx {
 		store, _ := harness.OpenPgx(tb, s.Database)
 		f := storetest.NewFaults(store)

@@ -1,12 +1,15 @@
 package receipt
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"github.com/oncelib/once/store/migration"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/storetest"
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // TestReceiptContract: what every implementation of gateway.Receipts does, on every database.
@@ -308,6 +312,59 @@ func TestReceiptsOutliveTheirRequests(t *testing.T) {
 		}
 		if found, err := r.Forget(ctx, "absent"); err != nil || found {
 			t.Errorf("forget what is absent: %v, %v", found, err)
+		}
+	})
+}
+
+// TestReceiptsAreArchivedBeforeTheyGo: a receipt is in the archive as it was stored, also one whose body is too large for a gateway, before it is
+// deleted. What an archive refuses stays. Rows that are large come in batches that fit in memory.
+func TestReceiptsAreArchivedBeforeTheyGo(t *testing.T) {
+	testenv.Both(t)
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		s := newService(t, kind)
+		ctx := t.Context()
+		large := bytes.Repeat([]byte{0, 1, 0xff}, 1<<20)
+		for i := range 7 {
+			s.exec(t, "insert into once_receipt (operation, fingerprint, status, header, body) values (?, 'f', 201, ?, ?)", fmt.Sprintf("large-%d", i), `{"A":"<b>"}`, large)
+		}
+		s.exec(t, "insert into once_receipt (operation, status, tombstone) values ('buried', 0, true)")
+		s.exec(t, "update once_receipt set created_at = AGO(?)", (61 * time.Minute).Microseconds())
+		s.exec(t, "insert into once_receipt (operation, status) values ('young', 200)")
+
+		count := func() (n int) {
+			must(t, s.db.QueryRowContext(ctx, "select count(*) from once_receipt").Scan(&n))
+			return n
+		}
+		full := errors.New("the disk is full")
+		refusing, _ := s.faultyBy(t, receipt.Config{Archive: func(context.Context, []upkeep.Expired) error { return full }})
+		if rows, err := refusing.Sweep(ctx, receipt.MinRetain); !errors.Is(err, full) || rows != 0 || count() != 9 {
+			t.Errorf("%d rows deleted, %d left, %v", rows, count(), err)
+		}
+		var kept []upkeep.Expired
+		batches := 0
+		r, _ := s.faultyBy(t, receipt.Config{MaxBody: 1000, Archive: func(_ context.Context, rows []upkeep.Expired) error {
+			if batches++; count()+len(kept) != 9 {
+				t.Errorf("%d rows are left, and %d archived", count(), len(kept))
+			}
+			kept = append(kept, rows...)
+			return nil
+		}})
+		if rows, err := r.Sweep(ctx, receipt.MinRetain); err != nil || rows != 8 || count() != 1 || len(kept) != 8 || batches < 3 {
+			t.Errorf("%d rows deleted, %d left, %d archived in %d batches, %v", rows, count(), len(kept), batches, err)
+		}
+		for _, e := range kept {
+			var row struct {
+				Operation, Fingerprint, Header string
+				Status                         int
+				Body                           []byte
+				Tombstone                      bool
+			}
+			if err := json.Unmarshal(e.Row, &row); err != nil || e.Table != "once_receipt" || row.Operation != e.Key || e.At.After(time.Now()) || time.Since(e.At) > time.Hour {
+				t.Errorf("%s: %v: %.200s", e.Key, err, e.Row)
+			}
+			if want := e.Key != "buried"; row.Tombstone == want || want && (row.Status != 201 || row.Fingerprint != "f" || !strings.Contains(row.Header, "<b>") || !bytes.Equal(row.Body, large)) {
+				t.Errorf("%s: %.200s", e.Key, e.Row)
+			}
 		}
 	})
 }

@@ -1,5 +1,6 @@
 // Package archive keeps operations whose retention is over in files, before a sweeper
-// deletes them.
+// deletes them; and rows of other tables: delivered messages of an outbox, receipts, events and
+// attempts of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
@@ -13,7 +14,7 @@
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are one
 // operation; with the same scope and key but another claim they are two, the later one
-// executed after the first had expired.
+// executed after the first had expired. Rows of another table are one if all of them is the same.
 //
 // The files hold what the database held: stored answers as they are, captured requests
 // encrypted if they were. One process at a time writes an archive; give each node a
@@ -108,7 +109,7 @@ func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 // write makes a segment that is not listed yet.
 func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 	s = Segment{
-		Version: version, File: newName(rows[0].At), Rows: len(rows),
+		Version: 1, File: newName(rows[0].At), Rows: len(rows),
 		First: rows[0].At.UTC(), Last: rows[0].At.UTC(), Created: time.Now().UTC(),
 	}
 	f, err := w.fs.create(w.path(s.File + temporary))
@@ -119,7 +120,7 @@ func (w *Writer) write(rows []upkeep.Expired) (s Segment, err error) {
 	buffer := bufio.NewWriterSize(sum, 256<<10)
 	packed := gzip.NewWriter(buffer)
 	for _, row := range rows {
-		s.widen(row.At)
+		s.widen(row)
 		if err = encode(packed, row); err != nil {
 			break
 		}

@@ -115,6 +115,58 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
+// receipts returns n rows of another table.
+func receipts(n int) (list []upkeep.Expired) {
+	for i := range n {
+		key := fmt.Sprintf("op-%d", i)
+		list = append(list, upkeep.Expired{ID: store.ID{Scope: "s", Key: key}, At: moment.Add(time.Duration(i) * time.Second), Table: "once_receipt", Row: json.RawMessage(`{"operation":"` + key + `","body":"AP8="}`)})
+	}
+	return list
+}
+
+// TestVersion2: rows of other tables come out as they went in, beside operations. Only a segment that has some is marked with the second version,
+// also when it is listed after a crash: an earlier release reads the others.
+func TestVersion2(t *testing.T) {
+	if got, want := all(t, "testdata/v2"), append(operations(2), receipts(2)...); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	dir := t.TempDir()
+	w := mustOpen(t, dir)
+	mustKeep(t, w, operations(2))
+	mustKeep(t, w, append(operations(1), receipts(1)...))
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	versions := func() (list []int) {
+		segments, err := Segments(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, s := range segments {
+			list = append(list, s.Version)
+		}
+		return list
+	}
+	if got := versions(); !reflect.DeepEqual(got, []int{1, 2}) {
+		t.Errorf("the segments are of versions %v", got)
+	}
+	if err := os.Truncate(filepath.Join(dir, manifestName), 0); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, dir)
+	if got := versions(); !reflect.DeepEqual(got, []int{1, 2}) && !reflect.DeepEqual(got, []int{2, 1}) {
+		t.Errorf("after a crash the segments are of versions %v", got)
+	}
+	if got := all(t, dir); len(got) != 4 {
+		t.Errorf("%d rows, want 4: %+v", len(got), got)
+	}
+	bad := receipts(1)
+	bad[0].Row = json.RawMessage("{\"a\":\"\xff\"}")
+	if err := mustOpen(t, t.TempDir()).Write(t.Context(), bad); err == nil {
+		t.Error("a row that JSON would change was kept")
+	}
+}
+
 // TestVerify: whatever happens to a file is seen.
 func TestVerify(t *testing.T) {
 	for name, harm := range map[string]func(segment, manifest string) error{
@@ -130,7 +182,7 @@ func TestVerify(t *testing.T) {
 		"a moment":      func(_, m string) error { return replace(m, `"first":"2026`, `"first":"2025`) },
 		"another name":  func(_, m string) error { return replace(m, `"file":"2026`, `"file":"2025`) },
 		"the manifest":  func(_, m string) error { return os.Remove(m) },
-		"a newer one":   func(_, m string) error { return replace(m, `"v":1`, `"v":2`) },
+		"a newer one":   func(_, m string) error { return replace(m, `"v":1`, `"v":3`) },
 		"a first line":  func(_, m string) error { return edit(m, func(b []byte) []byte { return append([]byte("{}\n"), b...) }) },
 		"a path":        func(_, m string) error { return replace(m, `"file":"`, `"file":"../`) },
 	} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/oncelib/once/store/upkeep"
 )
 
 // manifestName is a file with one line for each segment. A line that is torn, which only
@@ -24,8 +26,10 @@ type Segment struct {
 	Created time.Time `json:"created"`
 }
 
-func (s *Segment) widen(at time.Time) {
-	if at = at.UTC(); s.Rows == 0 || at.Before(s.First) {
+func (s *Segment) widen(e upkeep.Expired) {
+	s.Version = max(s.Version, versionOf(e))
+	at := e.At.UTC()
+	if s.Rows == 0 || at.Before(s.First) {
 		s.First = at
 	}
 	if s.Rows == 0 || at.After(s.Last) {

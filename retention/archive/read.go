@@ -27,7 +27,7 @@ func Segments(dir string) ([]Segment, error) {
 	return list, err
 }
 
-// Records returns the operations of the archive in dir, segment by segment. One that is
+// Records returns what the archive in dir has, segment by segment: operations, and rows of other tables. One that is
 // there twice comes twice; the package documentation says how to tell. After an error
 // the rest of its segment is left out.
 func Records(dir string) iter.Seq2[upkeep.Expired, error] {
@@ -105,7 +105,7 @@ func notListed(dir string, names []string) (unlisted []Damage, err error) {
 
 // inspect reads a segment to its end and returns what there is to say of it.
 func inspect(path string) (s Segment, err error) {
-	s.Version = version
+	s.Version = 1
 	f, err := os.Open(path)
 	if err != nil {
 		return s, err
@@ -120,7 +120,7 @@ func inspect(path string) (s Segment, err error) {
 		if err != nil {
 			return s, err
 		}
-		s.widen(e.At)
+		s.widen(e)
 		s.Rows++
 	}
 	return s, nil

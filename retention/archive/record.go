@@ -15,7 +15,16 @@ import (
 
 // version of the form of records and manifests. What an earlier version has written is
 // read by every later one: see testdata.
-const version = 1
+const version = 2
+
+// versionOf is the first version that has rows such as e, with which its line and its segment are marked: an earlier
+// release can read an archive that has operations only.
+func versionOf(e upkeep.Expired) int {
+	if e.Table == "" {
+		return 1
+	}
+	return 2
+}
 
 // record is a line of a segment. Bytes are base64.
 type record struct {
@@ -36,18 +45,23 @@ type record struct {
 	Data        []byte    `json:"data,omitempty"`
 	Since       time.Time `json:"since"`
 	Expired     time.Time `json:"expired"`
+
+	// Since version 2: a row that is not an operation. It has scope, key and expired beside them.
+	Table string          `json:"table,omitempty"`
+	Row   json.RawMessage `json:"row,omitempty"`
 }
 
 func encode(to io.Writer, e upkeep.Expired) error {
-	for _, s := range []string{e.Scope, e.Key, e.Name, e.RecoveryPoint} {
+	for _, s := range []string{e.Scope, e.Key, e.Name, e.RecoveryPoint, e.Table, string(e.Row)} {
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("the operation %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
+			return fmt.Errorf("the row %q %q is not UTF-8 and would not be the same in the archive", e.Scope, e.Key)
 		}
 	}
 	line, err := json.Marshal(record{
-		Version: version, Scope: e.Scope, Key: e.Key, Name: e.Name, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
+		Version: versionOf(e), Scope: e.Scope, Key: e.Key, Name: e.Name, Fence: e.Fence, Claim: e.Nonce, Fingerprint: e.Fingerprint,
 		Kind: int(e.Result.Kind), Status: e.Result.Status, Header: head.Encode(&e.Result), Body: e.Result.Body,
 		Request: e.Request, Point: e.RecoveryPoint, Calling: e.CallStarted, Data: e.Data, Since: e.Since.UTC(), Expired: e.At.UTC(),
+		Table: e.Table, Row: e.Row,
 	})
 	if err == nil {
 		_, err = to.Write(append(line, '\n'))
@@ -67,6 +81,9 @@ func decode(from *json.Decoder) (e upkeep.Expired, err error) {
 		return e, fmt.Errorf("a record of version %d. Try: a newer release of once", r.Version)
 	case r.Kind < 0 || r.Kind > 255:
 		return e, fmt.Errorf("a result of kind %d", r.Kind)
+	}
+	if r.Table != "" {
+		return upkeep.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Table: r.Table, Row: r.Row}, nil
 	}
 	e = upkeep.Expired{ID: store.ID{Scope: r.Scope, Key: r.Key}, At: r.Expired, Record: store.Record{
 		State: store.StateDone, Name: r.Name, Fence: r.Fence, Nonce: r.Claim, Fingerprint: r.Fingerprint, Request: r.Request,

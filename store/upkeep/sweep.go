@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/oncelib/once/store"
@@ -54,9 +55,16 @@ type Swept struct {
 	Held time.Duration
 }
 
-// Expired is an operation whose retention is over.
+// Expired is an operation, or a row of another table, whose retention is over.
 type Expired struct {
 	store.ID
 	store.Record
 	At time.Time // when it was over
+
+	// Table is where a row is from that is not an operation, such as "once_receipt". Such a row has an ID, by which it
+	// is found, and no Record. "" is an operation.
+	Table string
+
+	// Row is that row: an object of JSON with all its columns. Bytes are in base64, and encrypted if they were.
+	Row json.RawMessage
 }

@@ -3,6 +3,7 @@ package archive
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 
@@ -21,22 +22,28 @@ import (
 
 // Noun is once archive.
 var Noun = cli.Noun{
-	Name: "archive", Brief: "operations that were swept into files", Group: cli.GroupOperate,
+	Name: "archive", Brief: "what was swept into files", Group: cli.GroupOperate,
 	Entries: []cli.Entry{verifyEntry, showEntry, restoreEntry},
 }
 
 var (
 	verifyEntry = cli.Entry{
 		Name: "archive verify", Args: "DIR", Brief: "compare an archive with its sums",
-		Help: `Reads every segment that once sweep --archive has written and compares it with the
+		Help: `Reads every segment that a sweep with --archive has written and compares it with the
 manifest: size, SHA-256, rows. The exit code is 1 if anything is damaged or missing.`,
 		Make: func() cli.Runner { return new(verify) },
 	}
 	showEntry = cli.Entry{
-		Name: "archive show", Args: "DIR KEY", Brief: "what an archive knows of an idempotency key",
+		Name: "archive show", Args: "DIR KEY", Brief: "what an archive knows of an idempotency key, a message or a receipt",
 		Help: `Prints the operations with this key in the archive, as once keys show does for a
 database. A key that was executed again after it had expired is printed several times.
-The exit code is 3 if nothing is found.`,
+The exit code is 3 if nothing is found.
+
+With --table once_outbox_sent, KEY is the ID of a delivered message and --scope its topic;
+with --table once_receipt, KEY is the operation of a receipt; with once_webhook_event, the
+msg_... of an event, and with once_webhook_attempt, the id of an event in its row. Columns
+are printed as they were stored: bytes in base64, encrypted ones still encrypted. --payload
+adds bodies and headers.`,
 		Make: func() cli.Runner { return new(show) },
 	}
 	restoreEntry = cli.Entry{
@@ -82,12 +89,15 @@ func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 }
 
 type show struct {
-	scope  string
-	output cli.Form
+	scope, table string
+	payload      bool
+	output       cli.Form
 }
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
+	set.StringVar(&c.table, "table", "", "the `TABLE` of what is no operation, such as once_receipt")
+	set.BoolVar(&c.payload, "payload", false, "with --table: bodies and headers as well")
 	c.output.Flag(set)
 }
 
@@ -98,6 +108,12 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	files, err := operate.OpenArchive(args[0])
 	if err != nil {
 		return err
+	}
+	if c.table != "" {
+		return c.rows(ctx, m, files, args[1])
+	}
+	if c.payload {
+		return cli.Usage("--payload needs --table", "once archive show DIR KEY --table once_receipt --payload")
 	}
 	found, err := files.Find(ctx, c.scope, args[1])
 	if err != nil {
@@ -122,6 +138,46 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(found) == 0 {
 		if c.output == cli.Table {
 			fmt.Fprintf(m.Stdout, "The archive has nothing of the key %q.\n", args[1])
+		}
+		return cli.ErrNothing
+	}
+	return nil
+}
+
+// rows shows what is no operation.
+func (c *show) rows(ctx context.Context, m *cli.Env, files *operate.Archive, key string) error {
+	found, err := files.FindRows(ctx, c.table, c.scope, key)
+	if err != nil {
+		return err
+	}
+	for i, r := range found {
+		columns := map[string]json.RawMessage{}
+		if err := json.Unmarshal(r.Row, &columns); err != nil {
+			return fmt.Errorf("the row %q of %s: %w", r.Key, r.Table, err)
+		}
+		for _, name := range []string{"header", "headers", "body", "payload", "data", "answer"} {
+			if !c.payload {
+				delete(columns, name)
+			}
+		}
+		if found[i].Row, err = json.Marshal(columns); err != nil {
+			return err
+		}
+		if c.output != cli.Table {
+			continue
+		}
+		if _, err := fmt.Fprintf(m.Stdout, "%s  %s\n", words.Shown(r.Key), found[i].Row); err != nil {
+			return err
+		}
+	}
+	if c.output != cli.Table {
+		if err := cli.WriteList(m.Stdout, c.output, found, found); err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 {
+		if c.output == cli.Table {
+			fmt.Fprintf(m.Stdout, "The archive has nothing of %s in %s.\n", words.Shown(key), words.Shown(c.table))
 		}
 		return cli.ErrNothing
 	}
@@ -165,6 +221,9 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	for e, err := range archive.Records(args[0]) {
 		if err != nil {
 			return fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(args[0]))
+		}
+		if e.Table != "" {
+			continue
 		}
 		_, err = tx.ExecContext(ctx, restoreRow, e.Scope, e.Key, e.Fence, e.Nonce, e.Fingerprint, e.Result.Status, int(e.Result.Kind),
 			head.Encode(&e.Result), e.Result.Body, e.Request, e.RecoveryPoint, e.CallStarted, e.Data, e.Since.UnixMilli(), e.At.UnixMilli(), e.Name)

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -20,6 +21,9 @@ var sweepEntry = cli.Entry{
 retention of the keys of the gateway: an operation whose receipt is gone runs again if its key
 comes again. With store: receipt, a key lives as long as its receipt.
 
+With --archive the rows are written to files before they are deleted, in a directory that
+only this sweeper uses; see once archive.
+
 Without --yes nothing is deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
 }
@@ -27,6 +31,7 @@ Without --yes nothing is deleted.`,
 type sweep struct {
 	db     string
 	retain time.Duration
+	dir    string
 	yes    bool
 	output cli.Form
 }
@@ -37,6 +42,7 @@ const defaultRetain = gateway.DefaultReceiptsKept
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep what is younger than this `DURATION`, an hour at least")
+	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }
@@ -48,7 +54,16 @@ type swept struct {
 }
 
 func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
-	db, t, err := open(ctx, m, c.db)
+	var cfg receipt.Config
+	if c.dir != "" && c.yes {
+		files, err := archive.Open(c.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = files.Close() }() // what was kept is on the disk
+		cfg.Archive = files.Write
+	}
+	db, t, err := open(ctx, m, c.db, cfg)
 	if err != nil {
 		return err
 	}
@@ -95,7 +110,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return cli.Usage("which operation?", "once receipts forget OPERATION --db URL")
 	}
-	db, t, err := open(ctx, m, c.db)
+	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var Noun = cli.Noun{
 }
 
 // open opens the receipts in a database of a service, which need not have other tables of once.
-func open(ctx context.Context, m *cli.Env, dsn string) (*cli.Database, *receipt.Table, error) {
+func open(ctx context.Context, m *cli.Env, dsn string, cfg receipt.Config) (*cli.Database, *receipt.Table, error) {
 	db, err := cli.OpenDatabase(ctx, dsn, false)
 	if err != nil {
 		return nil, nil, err
@@ -41,9 +41,9 @@ func open(ctx context.Context, m *cli.Env, dsn string) (*cli.Database, *receipt.
 	}
 	switch s := s.(type) {
 	case store.Store[*sql.Tx]:
-		return db, receipt.New(s, receipt.Config{}), nil
+		return db, receipt.New(s, cfg), nil
 	case store.Store[pgx.Tx]:
-		return db, receipt.New(s, receipt.Config{}), nil
+		return db, receipt.New(s, cfg), nil
 	}
 	return nil, nil, errors.Join(fmt.Errorf("%T has no transactions", s), db.Close())
 }

@@ -53,7 +53,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return cli.Usage("which operation?", "once receipts show OPERATION --db URL")
 	}
-	db, t, err := open(ctx, m, c.db)
+	db, t, err := open(ctx, m, c.db, receipt.Config{})
 	if err != nil {
 		return err
 	}

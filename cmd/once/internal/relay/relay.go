@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/outbox"
+	"github.com/oncelib/once/retention/archive"
 	"github.com/oncelib/once/store/pgxstore"
 	"github.com/oncelib/once/store/sqlplane"
 	"github.com/oncelib/once/store/sqlstore"
@@ -71,6 +72,7 @@ type relay struct {
 	db, to  string
 	cfg     outbox.RelayConfig
 	keep    time.Duration
+	dir     string
 	key     cli.KeyFile
 	metrics telemetry.Metrics
 }
@@ -101,6 +103,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 	})
 	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "how `LONG` after the death of this process others take its keys over (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
+	fs.StringVar(&c.dir, "archive", "", "with --keep: write them to files in this `DIR` before they are deleted; only this relay may use it")
 	c.metrics.Flags(fs, "")
 	c.key.Flags(fs)
 }
@@ -126,6 +129,9 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.cfg.Concurrency < 0 || c.cfg.Batch < 0 || c.cfg.TTL < 0 || c.keep < 0 {
 		return cli.Usage("--concurrency, --batch, --ttl and --keep must not be negative", "once relay --help")
 	}
+	if c.dir != "" && c.keep == 0 {
+		return cli.Usage("--archive needs --keep: without it, messages are deleted when they are delivered", "once relay --keep 168h --archive DIR")
+	}
 	encrypter, err := c.key.Encrypter()
 	if err != nil {
 		return err
@@ -136,7 +142,16 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	defer to.Close()
 	log := slog.New(slog.NewTextHandler(m.Stderr, nil))
-	db, err := waitForRelay(ctx, log, c.db, outbox.Config{RetainDelivered: c.keep, Encrypter: encrypter})
+	cfg := outbox.Config{RetainDelivered: c.keep, Encrypter: encrypter}
+	if c.dir != "" {
+		files, err := archive.Open(c.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = files.Close() }() // what was kept is on the disk
+		cfg.Archive = files.Write
+	}
+	db, err := waitForRelay(ctx, log, c.db, cfg)
 	if ctx.Err() != nil {
 		log.InfoContext(ctx, "the relay has ended before it reached the database")
 		return nil
