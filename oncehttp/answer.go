@@ -204,6 +204,9 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 		x.body.recycle()
 	}
 	key := x.Operation.Key
+	if x.plan.Quota != nil && err == nil && !replayed && key != "" {
+		x.plan.Quota.add(x.r.Context(), &x.Operation, &rec.Result)
+	}
 	switch {
 	case err == nil && replayed:
 		x.sendStored(&rec)

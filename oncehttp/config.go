@@ -146,6 +146,9 @@ type Config struct {
 	// Default: whatever comes is executed.
 	Gate Gate
 
+	// Quota bounds what each principal has stored. Default: nothing does.
+	Quota *Quota
+
 	// CaptureRequest keeps the request with the operation, as it came over the
 	// wire but without its credentials, if the engine has an Encrypter. Default: no.
 	CaptureRequest bool
