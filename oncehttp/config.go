@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -147,7 +148,7 @@ type Config struct {
 	Gate Gate
 
 	// Quota bounds what each principal has stored. Default: nothing does.
-	Quota *Quota
+	Quota *limit.Quota
 
 	// CaptureRequest keeps the request with the operation, as it came over the
 	// wire but without its credentials, if the engine has an Encrypter. Default: no.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/gaugename"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/memstore"
@@ -29,7 +30,7 @@ const quotaPart = upkeep.RecordSize + 10_000
 type spender struct {
 	http.Handler
 
-	quota *oncehttp.Quota
+	quota *limit.Quota
 	runs  atomic.Int64
 	log   bytes.Buffer
 }
@@ -37,7 +38,7 @@ type spender struct {
 func newSpender(s store.Store[*memstore.Tx], n int64, cfg oncehttp.Config) *spender {
 	sp := new(spender)
 	e := once.New(s, once.Config{Observer: once.Discard})
-	sp.quota = oncehttp.NewQuota(e, oncehttp.QuotaConfig{Bytes: n * quotaPart, Log: slog.New(slog.NewTextHandler(&sp.log, nil))})
+	sp.quota = limit.NewQuota(e.Store(), limit.QuotaConfig{Bytes: n * quotaPart, Log: slog.New(slog.NewTextHandler(&sp.log, nil))})
 	cfg.Principal, cfg.Quota = func(r *http.Request) string { return r.Header.Get("Account") }, sp.quota
 	sp.Handler = oncehttp.Handler(e, cfg, func(w http.ResponseWriter, _ *http.Request, tx *memstore.Tx) {
 		sp.runs.Add(1)
@@ -251,7 +252,7 @@ func TestQuotaGauges(t *testing.T) {
 // TestQuotaIsDocumented: a route tells its problem if it has one.
 func TestQuotaIsDocumented(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
-	quota := oncehttp.NewQuota(e, oncehttp.QuotaConfig{Bytes: 1})
+	quota := limit.NewQuota(e.Store(), limit.QuotaConfig{Bytes: 1})
 	for name, c := range map[string]struct {
 		cfg  oncehttp.Config
 		told bool
@@ -272,9 +273,9 @@ func TestInvalidQuota(t *testing.T) {
 	hidden := once.New[*memstore.Tx](struct{ store.Store[*memstore.Tx] }{memstore.New()}, once.Config{})
 	well := once.New(memstore.New(), once.Config{})
 	for name, make := range map[string]func(){
-		"cannot tell how much is stored": func() { oncehttp.NewQuota(hidden, oncehttp.QuotaConfig{Bytes: 1}) },
-		"Bytes 0":                        func() { oncehttp.NewQuota(well, oncehttp.QuotaConfig{}) },
-		"Every -1s":                      func() { oncehttp.NewQuota(well, oncehttp.QuotaConfig{Bytes: 1, Every: -time.Second}) },
+		"cannot tell how much is stored": func() { limit.NewQuota(hidden.Store(), limit.QuotaConfig{Bytes: 1}) },
+		"Bytes 0":                        func() { limit.NewQuota(well.Store(), limit.QuotaConfig{}) },
+		"Every -1s":                      func() { limit.NewQuota(well.Store(), limit.QuotaConfig{Bytes: 1, Every: -time.Second}) },
 	} {
 		func() {
 			defer func() {

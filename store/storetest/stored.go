@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
 )
 
 // testStored proves that the bytes of each scope are counted once, whatever the size of the pages, and without what has expired.
 func testStored[TX any](t *testing.T, u *suite[TX]) {
-	m, ok := store.As[upkeep.Measurer](u.s)
+	m, ok := dialect.Measurer(u.s)
 	if !ok {
 		t.Skip("the store is not a Measurer")
 	}

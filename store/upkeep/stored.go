@@ -9,7 +9,7 @@ import (
 // RecordSize is what an operation takes beside its answer, its request and its data, about, in bytes: its names, its columns and its indexes.
 const RecordSize = 400
 
-// Measurer tells how much scopes have stored. Every store in an SQL database is one.
+// Measurer tells how much scopes have stored. A store in an SQL database need not be one: a query asks it.
 type Measurer interface {
 	// Stored reads up to limit operations behind after, by scope and key in the order of their bytes, and adds up what each of their scopes
 	// has among them. next is after of the next page, zero if there is none. A page begins where the page before has ended, also within a scope.
