@@ -5,15 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/internal/base/gaugename"
-	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/upkeep"
@@ -64,7 +61,6 @@ const (
 	quotaTimeout      = 10 * time.Second // of a statement
 	quotaRest         = 4                // times as long as a statement takes is the pause behind it
 	quotaRounds       = 3                // of Every, for which a count stands
-	quotaGauges       = 10               // principals that are told
 	quotaAdded        = 100_000          // principals that are known between two counts
 )
 
@@ -229,22 +225,16 @@ func (q *Quota) forgotten() bool {
 	return true
 }
 
-// Gauges implements [gauge.Source]: what the ten principals have stored that have the most, and how many requests were refused. It asks no database.
+// Gauges implements [gauge.Source]: what the principal has stored that has the most, and how many requests were refused. It asks no database, and names
+// nobody.
 func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	bytes := maps.Clone(q.counted)
-	for p, n := range q.added {
-		bytes[p] += n
-	}
-	most := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
-	values := []gauge.Value{{Name: gaugename.QuotaRefused, Number: float64(q.refused)}}
-	for _, p := range most[:min(quotaGauges, len(most))] {
-		name, _, ok := wire.ParseScope(p + " ")
-		if !ok {
-			name = p
+	var most int64
+	for _, of := range []map[string]int64{q.counted, q.added} {
+		for p := range of {
+			most = max(most, q.counted[p]+q.added[p])
 		}
-		values = append(values, gauge.Value{Name: gaugename.QuotaStoredBytes, Label: name, Number: float64(bytes[p])})
 	}
-	return values, nil
+	return []gauge.Value{{Name: gaugename.QuotaLargestBytes, Number: float64(most)}, {Name: gaugename.QuotaRefused, Number: float64(q.refused)}}, nil
 }

@@ -64,7 +64,7 @@ const (
 	LimiterWaiting     = "once_limiter_waiting"
 	LimiterCapacity    = "once_limiter_capacity"
 	LimiterRefused     = "once_limiter_refused_total"
-	QuotaStoredBytes   = "once_quota_stored_bytes"
+	QuotaLargestBytes  = "once_quota_largest_bytes"
 	QuotaRefused       = "once_quota_refused_total"
 	PoolConnections    = "once_pool_connections"
 	PoolMaxConnections = "once_pool_max_connections"
