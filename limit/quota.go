@@ -57,7 +57,7 @@ type Quota struct {
 
 const (
 	defaultQuotaEvery = time.Minute
-	quotaPage         = 10_000           // operations that a statement reads
+	quotaPage         = 2_000            // operations that a statement reads: InnoDB reads their answers for it
 	quotaTimeout      = 10 * time.Second // of a statement
 	quotaRest         = 4                // times as long as a statement takes is the pause behind it
 	quotaRounds       = 3                // of Every, for which a count stands

@@ -73,6 +73,12 @@ func (sp *spender) run(t *testing.T) (stop func()) {
 	}
 }
 
+// pass lets time pass in the bubble of the test, and lets all that is due then be done.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func wantStatus(t *testing.T, got response, status int) {
 	t.Helper()
 	if got.status != status {
@@ -113,8 +119,7 @@ func TestQuota(t *testing.T) {
 		}
 		wantStatus(t, s.spend("ac", "new"), 200)
 		wantStatus(t, s.spend("acme co", "new"), 200)
-		time.Sleep(time.Hour + time.Minute)
-		synctest.Wait()
+		pass(time.Hour + time.Minute)
 		wantStatus(t, s.spend("acme", "new"), 200)
 	})
 }
@@ -134,12 +139,10 @@ func TestQuotaOfSeveralProcesses(t *testing.T) {
 		}
 		wantStatus(t, one.spend("acme", "new"), 429)
 		wantStatus(t, other.spend("acme", "within a minute"), 200)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		wantStatus(t, other.spend("acme", "new"), 429)
 		pages.behind = func() { wantStatus(t, other.spend("zebra", "during a count"), 200) }
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		pages.behind = nil
 		wantStatus(t, other.spend("zebra", "new"), 429)
 	})
@@ -174,21 +177,18 @@ func TestQuotaThatCannotCount(t *testing.T) {
 		wantStatus(t, s.spend("acme", "1"), 200)
 		wantStatus(t, s.spend("acme", "new"), 429)
 		m.down.Store(true)
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
+		pass(3 * time.Minute)
 		wantStatus(t, s.spend("acme", "new"), 429)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		wantStatus(t, s.spend("acme", "new"), 200)
 		if n := strings.Count(s.log.String(), "cannot be counted"); n != 1 || !strings.Contains(s.log.String(), "Try: ") {
 			t.Errorf("%d warnings: %s", n, s.log.String())
 		}
 		m.down.Store(false)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		wantStatus(t, s.spend("acme", "newer"), 429)
 		stop()
-		time.Sleep(4 * time.Minute)
+		pass(4 * time.Minute)
 		wantStatus(t, s.spend("acme", "newer"), 200) // nothing counts any more
 	})
 }
@@ -199,7 +199,7 @@ func TestQuotaThatIsNotRun(t *testing.T) {
 		s := newSpender(memstore.New(), 1, oncehttp.Config{})
 		for i := range 4 {
 			wantStatus(t, s.spend("acme", fmt.Sprint(i)), 200)
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		if n := strings.Count(s.log.String(), "Try: go quota.Run(ctx)"); n != 1 {
 			t.Errorf("%d warnings: %s", n, s.log.String())
@@ -237,8 +237,7 @@ func TestQuotaGauges(t *testing.T) {
 		for i := range 3 {
 			s.spend("acme", fmt.Sprint(i))
 			s.spend("ada", "1")
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			pass(time.Minute)
 		}
 		values, err := s.quota.Gauges(t.Context())
 		if err != nil || len(values) != 2 || values[0].Name != gaugename.QuotaLargestBytes || values[1].Name != gaugename.QuotaRefused {
