@@ -38,7 +38,8 @@ func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) 
 		attrs = append(attrs, semconv.MessagingBatchMessageCount(len(messages)))
 	}
 	ctx, span := t.tracer.Start(ctx, "send "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links(traces[:min(len(traces), maxLinks)]...)...), trace.WithAttributes(attrs...)) //nolint:spancheck // the end that is returned ends it
-	return ctx, func(errs []error) { //nolint:spancheck // so it does
+	//nolint:spancheck // so it does
+	return ctx, func(errs []error) {
 		failed := false
 		for i, err := range errs {
 			if err == nil {

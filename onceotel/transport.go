@@ -26,8 +26,8 @@ const (
 
 // CallSpan implements [retryhttp.Tracer]: a span for each call, until the header of its answer.
 func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*http.Response, error)) {
-	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...) //nolint:spancheck // the end that is returned ends it
-	return ctx, func(resp *http.Response, err error) { //nolint:spancheck // so it does
+	ctx, span := t.startCall(req.Context(), "call "+spanName(req), attributesOf(req)...)
+	return ctx, func(resp *http.Response, err error) {
 		switch {
 		case err != nil:
 			fail(span, err)
@@ -55,13 +55,13 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
 		attrs = append(attrs, semconv.HTTPRequestResendCount(n))
 	}
-	ctx, span := t.tracer.Start(req.Context(), spanName(req), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...)) //nolint:spancheck // the end that is returned ends it
+	ctx, span := t.tracer.Start(req.Context(), spanName(req), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 	own := req.WithContext(ctx)
 	if own.Header = maps.Clone(req.Header); own.Header == nil {
 		own.Header = http.Header{}
 	}
 	t.inject(ctx, own.Header)
-	return own, func(resp *http.Response, err error) { //nolint:spancheck // so it does
+	return own, func(resp *http.Response, err error) {
 		switch {
 		case err != nil:
 			fail(span, err)

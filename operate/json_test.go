@@ -29,7 +29,7 @@ func TestFieldNames(t *testing.T) {
 		"resolved already effect phases call call_id operation":                                        operate.Decided{},
 		"id at who action scope key_hash reason detail":                                                operate.Entry{},
 		"database dialect healthy warnings failures findings":                                          doctor.Report{},
-		"check level says try first runbook":                                                                 doctor.Finding{},
+		"check level says try first runbook":                                                           doctor.Finding{},
 		"key method url body_bytes state reason since expires_at":                                      operate.Intent{},
 		"closed open left held answers":                                                                operate.Resumed{},
 		"key url status":                                                                               operate.ResumeAnswer{},

@@ -17,7 +17,7 @@ type Outbox struct {
 }
 
 // readBox is what can be read of an outbox on any store.
-type readBox interface {
+type readBox interface { //nolint:interfacebloat // what the outbox has, and a test has less of
 	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
 	Show(ctx context.Context, id string) (outbox.Entry, error)
 	ByID(ctx context.Context, ids ...string) ([]outbox.Entry, error)

@@ -146,8 +146,8 @@ func TestBrowser(t *testing.T) {
 		"end":      `""`,
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if got, _ := json.Marshal(said[name]); string(got) != want[name] {
-			t.Errorf("%s: %s, want %s", name, got, want[name])
+		if got, err := json.Marshal(said[name]); err != nil || string(got) != want[name] {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, want[name])
 		}
 	}
 	if said["error"] != nil {

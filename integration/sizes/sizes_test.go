@@ -245,7 +245,7 @@ func TestSizes(t *testing.T) {
 		})
 	}
 	if *update {
-		harness.Must(t, os.WriteFile(page, text, 0o644)) //nolint:gosec // a page of the documentation
+		harness.Must(t, os.WriteFile(page, text, 0o644))
 	}
 }
 

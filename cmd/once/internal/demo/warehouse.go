@@ -118,7 +118,7 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 		Dialect: retryhttp.Once(), Breaker: w.breakers.Of, Policy: retry.Policy{Attempts: 3, Base: 10 * time.Millisecond},
 	}))
 	book := saga.Call("book", func(ctx context.Context, key, parcel string) (string, error) {
-		w.post(ctx, "/quotes", "") // without a key it is not sent again
+		_ = w.post(ctx, "/quotes", "") // without a key it is not sent again
 		return "booked", w.post(ctx, "/labels", key)
 	}).DedupedFor(time.Hour).Undo(func(context.Context, string, string, string) error { return nil })
 	pack := saga.Tx("pack", w.pack).Last()

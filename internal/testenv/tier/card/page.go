@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,7 +28,7 @@ func (c *card) String() string {
 		"`make card` takes an hour and uses servers that it starts itself; `make card CARDTIME=10m` takes less, but not less than one round of all lines.\n\n")
 	s.WriteString("| what is done | on | runs | counted | violations | again |\n|---|---|---:|---|---:|---|\n")
 	for _, r := range c.rows {
-		violations := fmt.Sprint(len(r.failed))
+		violations := strconv.Itoa(len(r.failed))
 		if len(r.failed) > 0 {
 			violations = fmt.Sprintf("**%d**, seeds %v", len(r.failed), r.failed)
 		}
@@ -63,7 +64,7 @@ func told(counts map[string]int) string {
 
 // thousands writes 12345 as 12,345.
 func thousands(n int) string {
-	text := fmt.Sprint(n)
+	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
