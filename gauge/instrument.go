@@ -79,6 +79,8 @@ var instruments = []Instrument{
 	{Name: gaugename.LimiterWaiting, OTel: "once.limiter.waiting", Unit: "{request}", Help: "Requests that wait for their turn."},
 	{Name: gaugename.LimiterCapacity, OTel: "once.limiter.capacity", Unit: "{request}", Help: "Requests that a limiter serves at the same time."},
 	{Name: gaugename.LimiterRefused, OTel: "once.limiter.refused", Unit: "{request}", Label: "reason", Grows: true, Help: "Requests that a limiter has refused."},
+	{Name: gaugename.QuotaLargestBytes, OTel: "once.quota.largest", Unit: "By", fold: highest, Help: "What the principal has stored that has the most, by the last count of a quota and what this process has added since."},
+	{Name: gaugename.QuotaRefused, OTel: "once.quota.refused", Unit: "{request}", Grows: true, Help: "Requests that were refused because their principal has used its quota of stored bytes up."},
 	{Name: gaugename.PoolConnections, OTel: "once.pool.connections", Unit: "{connection}", Label: "state", Help: "Connections of the pool: those that are in_use, and those that are idle."},
 	{Name: gaugename.PoolMaxConnections, OTel: "once.pool.max_connections", Unit: "{connection}", Help: "How many connections the pool may have."},
 

@@ -11,6 +11,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/engine/voided"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/store"
 )
 
@@ -204,6 +205,9 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 		x.body.recycle()
 	}
 	key := x.Operation.Key
+	if x.plan.Quota != nil && err == nil && !replayed && key != "" {
+		x.plan.Quota.Add(x.r.Context(), x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body)+len(x.Operation.Request))
+	}
 	switch {
 	case err == nil && replayed:
 		x.sendStored(&rec)

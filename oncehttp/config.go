@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -145,6 +146,9 @@ type Config struct {
 	// that FormField or Key finds is not known yet, and its replay is shed like new work.
 	// Default: whatever comes is executed.
 	Gate Gate
+
+	// Quota bounds what each principal has stored. Default: nothing does.
+	Quota *limit.Quota
 
 	// CaptureRequest keeps the request with the operation, as it came over the
 	// wire but without its credentials, if the engine has an Encrypter. Default: no.

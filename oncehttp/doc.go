@@ -153,6 +153,7 @@
 //	CONFLICT.idempotency.stale                 412  no         no
 //	CONFLICT.idempotency.result_unavailable    409  no         no
 //	CONFLICT.idempotency.undone                409  no         no
+//	RATE_LIMIT.stored_bytes                    429  yes        no, and only with Config.Quota
 //	TRANSIENT.conflict                         503  yes        no
 //	TRANSIENT.store_unavailable                503  yes        no
 //	TRANSIENT.timeout                          503  yes        no

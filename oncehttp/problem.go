@@ -33,6 +33,7 @@ const (
 	ProblemStale             ProblemCode = "CONFLICT.idempotency.stale"
 	ProblemResultUnavailable ProblemCode = "CONFLICT.idempotency.result_unavailable"
 	problemUndone            ProblemCode = voided.Code
+	problemStoredBytes       ProblemCode = "RATE_LIMIT.stored_bytes"
 	ProblemConflict          ProblemCode = "TRANSIENT.conflict"
 	ProblemStoreUnavailable  ProblemCode = "TRANSIENT.store_unavailable"
 	ProblemTimeout           ProblemCode = "TRANSIENT.timeout"
@@ -203,6 +204,10 @@ var problems = map[ProblemCode]Problem{
 	problemUndone: {
 		Status: 409, Title: "Operation undone",
 		Detail: "This operation was undone before it was executed. It was not executed, and is not executed any more.",
+	},
+	problemStoredBytes: {
+		Status: 429, Title: "Too much is stored", Retryable: true,
+		Detail: "You have as many answers stored as you may. This request was not begun. Send it again, with the same idempotency key, when earlier answers are not kept any more, or ask for a larger quota.",
 	},
 	ProblemConflict: {
 		Status: 503, Title: "Conflict with concurrent work", Retryable: true,

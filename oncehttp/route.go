@@ -41,6 +41,7 @@ type Route struct {
 	engine any
 	cached func(once.Operation) bool
 	isDone func(context.Context, once.Operation) bool
+	read   func(context.Context, once.Operation) (store.Record, error)
 	refuse func(context.Context, once.Operation, error) // tells the engine's observer
 	void   func(context.Context, once.Operation) (store.Record, error)
 }
@@ -51,7 +52,7 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 		panic("oncehttp: Config.Undoes on an engine of package lease: its work is several commits, which no single one undoes.\nTry: a saga, whose steps have an undo each.")
 	}
 	return &Route{
-		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone,
+		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone, read: e.ReadRecord,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
 			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // it is why
 		},
@@ -83,7 +84,12 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 		rt.refuse(ctx, op, x.incomparable)
 		x.WriteProblem(rt.plan.problem(x.incomparable.code))
 	default:
-		x.Operation = op
+		if x.Operation = op; rt.plan.Quota != nil {
+			if prob := x.overQuota(); prob != nil {
+				x.WriteProblem(*prob)
+				return x, false
+			}
+		}
 		return x, rt.plan.Undoes == "" || op.Key == "" || x.findUndone()
 	}
 	return x, false
@@ -114,12 +120,12 @@ func (rt *Route) Problems() []Problem {
 		byCode[p.Code] = code
 	}
 	for _, code := range codes {
-		if code == ProblemKeyMissing && rt.plan.Optional {
+		if code == ProblemKeyMissing && rt.plan.Optional || code == problemStoredBytes && (rt.plan.Quota == nil || rt.plan.Undoes != "") {
 			continue
 		}
 		p := rt.plan.problem(code)
 		switch code {
-		case ProblemInFlight, ProblemConflict, ProblemStoreUnavailable, ProblemTimeout:
+		case ProblemInFlight, ProblemConflict, ProblemStoreUnavailable, ProblemTimeout, problemStoredBytes:
 			p.RetryAfter = time.Second
 		}
 		add(code, p)

@@ -3,6 +3,16 @@ package bugbank
 // dialectMutants are bugs of package internal/sql/dialect.
 var dialectMutants = []Mutant{
 	{
+		Name:  "what has expired counts as stored",
+		Edits: []Edit{{In: "dialect.stored", Old: "state = 2 and expires_at <= NOW then 0", New: "state = 2 and expires_at < 0 * NOW then 0"}},
+		Tests: onSQLite("Sweep$/^Stored$"),
+	},
+	{
+		Name:  "a page of sizes skips the rest of its last scope",
+		Edits: []Edit{{In: "dialect.stored", Old: `"(scope, KEY) > (?, ?)"`, New: `"scope > ? and KEY <> ?"`}},
+		Tests: onSQLite("Sweep$/^Stored$"),
+	},
+	{
 		Name:  "an endpoint whose circuit is open counts as overdue",
 		Edits: []Edit{{In: "dialect.DueEndpoints", Old: "s.circuit_until <= NOW", New: "1 = 1"}},
 		Tests: onHookrelay("TestGauges$/^SQLite$"),

@@ -3,6 +3,31 @@ package bugbank
 // limitMutants are bugs of package limit.
 var limitMutants = []Mutant{
 	{
+		Name:  "a quota refuses what was begun",
+		Edits: []Edit{{In: "limit.(*Quota).Admit", Old: "!full || begun()", New: "!full"}},
+		Tests: in("oncehttp", "TestQuota"),
+	},
+	{
+		Name:  "a quota does not count what its process stores",
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "q.counted[p]+q.added[p] < q.cfg.Bytes", New: "q.counted[p] < q.cfg.Bytes"}},
+		Tests: in("oncehttp", "TestQuota"),
+	},
+	{
+		Name:  "a quota forgets what is stored during a count",
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "counted, q.since, time.Now()", New: "counted, map[string]int64{}, time.Now()"}},
+		Tests: in("oncehttp", "TestQuotaOfSeveralProcesses"),
+	},
+	{
+		Name:  "a quota counts a principal by its last page",
+		Edits: []Edit{{In: "limit.(*Quota).count", Old: "bytes += s.Bytes", New: "bytes = s.Bytes"}},
+		Tests: in("oncehttp", "TestQuotaOfSeveralProcesses"),
+	},
+	{
+		Name:  "a count that fails stands for ever",
+		Edits: []Edit{{In: "limit.(*Quota).full", Old: "case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:", New: "case q.at.IsZero():"}},
+		Tests: in("oncehttp", "TestQuotaThatCannotCount"),
+	},
+	{
 		Name:  "a replay from the cache needs a look-up of the store",
 		Edits: []Edit{{In: "(*Limiter).replay", Old: "if replay.Cached() {", New: "if replay.Cached() && l == nil {"}},
 		Tests: in("limit", "TestCachedReplaysPassABusyTenant"),

@@ -3,6 +3,11 @@ package bugbank
 // oncehttpMutants are bugs of package oncehttp.
 var oncehttpMutants = []Mutant{
 	{
+		Name:  "an undo is refused by a quota",
+		Edits: []Edit{{In: "(*Exchange).overQuota", Old: `x.Operation.Key == "" || x.plan.Undoes != ""`, New: `x.Operation.Key == ""`}},
+		Tests: in("oncehttp", "TestUndosHaveNoQuota"),
+	},
+	{
 		Name:  "a new key is safe if one header cannot be used",
 		Edits: []Edit{{In: "(*plan).headerKey", Old: "&wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != \"\"}", New: "unusable"}},
 		Tests: in("oncehttp", "TestAnUnusableKeyBesideAnother"),

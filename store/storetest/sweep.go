@@ -33,6 +33,7 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 		{"Replacing", sweepReplacing[TX]},
 		{"Isolation", sweepIsolation[TX]},
 		{"Together", sweepTogether[TX]},
+		{"Stored", testStored[TX]},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, u) })
 		u.Advance(t, u.s, 2*time.Hour)

@@ -64,6 +64,8 @@ const (
 	LimiterWaiting     = "once_limiter_waiting"
 	LimiterCapacity    = "once_limiter_capacity"
 	LimiterRefused     = "once_limiter_refused_total"
+	QuotaLargestBytes  = "once_quota_largest_bytes"
+	QuotaRefused       = "once_quota_refused_total"
 	PoolConnections    = "once_pool_connections"
 	PoolMaxConnections = "once_pool_max_connections"
 

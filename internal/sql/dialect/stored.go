@@ -1,0 +1,56 @@
+package dialect
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/sqlplane"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// Measurer returns what measures s: s itself, or a query if it keeps its operations in an SQL database.
+func Measurer(s any) (m upkeep.Measurer, ok bool) {
+	if m, ok = store.As[upkeep.Measurer](s); ok {
+		return m, true
+	}
+	db, ok := store.As[sqlplane.Database](s)
+	return measurer{db}, ok
+}
+
+// measurer measures by the primary key. A standby counts what it has.
+type measurer struct{ sqlplane.Database }
+
+// Stored implements [upkeep.Measurer].
+func (m measurer) Stored(ctx context.Context, after store.ID, limit int) (list []upkeep.Stored, next store.ID, err error) {
+	read := 0
+	query, args := stored(m.Dialect(), after, limit)
+	err = m.Pool().Query(ctx, store.Statement{SQL: query, Args: args}, func(row sqlplane.Row) error {
+		var s upkeep.Stored
+		var key string
+		var n int
+		if err := row.Scan(&s.Scope, &key, &n, &s.Bytes); err != nil {
+			return err //nolint:wrapcheck // it is of the driver
+		}
+		list, read = append(list, s), read+n
+		if next = (store.ID{}); read == limit { // it is the last row of a full page
+			next = store.ID{Scope: s.Scope, Key: key}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, store.ID{}, err //nolint:wrapcheck // it is of the store
+	}
+	return list, next, nil
+}
+
+// stored returns the query, and its arguments.
+func stored(d sqlplane.Dialect, after store.ID, limit int) (query string, args []any) {
+	behind, args := "(scope, KEY) > (?, ?)", []any{after.Scope, after.Key}
+	if d == sqlplane.MySQL { // which finds no beginning in an index by a comparison of rows
+		behind, args = "(scope > ? or (scope = ? and KEY > ?))", []any{after.Scope, after.Scope, after.Key}
+	}
+	const size = "case when state = 2 and expires_at <= NOW then 0 else coalesce(length(head), 0) + coalesce(length(body), 0) + coalesce(length(request), 0) + coalesce(length(data), 0) + "
+	return Text(d, "select scope, max(name), count(*), sum(bytes) from (select scope, KEY as name, "+size+strconv.Itoa(upkeep.RecordSize)+" end as bytes"+
+		" from once_operation where "+behind+" order by scope, KEY limit "+strconv.Itoa(limit)+") as page group by scope order by scope"), args
+}

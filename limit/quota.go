@@ -1,0 +1,240 @@
+package limit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/gaugename"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/store"
+	"github.com/oncelib/once/store/upkeep"
+)
+
+// QuotaConfig says how much one principal may have stored.
+type QuotaConfig struct {
+	// Bytes is how much that is: stored answers and requests, and [upkeep.RecordSize] for each operation, until their retention
+	// is over. Required.
+	Bytes int64
+
+	// Every is how often all that is stored is counted. Default: one minute.
+	Every time.Duration
+
+	// Log is told when it cannot be counted, once until it has been again. Default: [slog.Default].
+	Log *slog.Logger
+}
+
+// Quota bounds what each principal of package oncehttp has stored: a new operation of one that has more is refused with 429, RATE_LIMIT.stored_bytes,
+// before its handler runs. Operations that were begun, replays and undos never are. One Quota serves any number of routes.
+//
+//	quota := limit.NewQuota(engine.Store(), limit.QuotaConfig{Bytes: 100 << 20})
+//	go quota.Run(ctx)
+//	cfg := oncehttp.Config{Principal: account, Quota: quota}
+//
+// It costs no statement for an operation that is executed. [Quota.Run] counts in the background, and what this process stores is added at once; so a
+// principal can have more than Bytes: what other processes store for it between two counts, and the answers of requests that are being served. What was stored during
+// a count may be counted twice until the next one. While it cannot be counted, after three of QuotaConfig.Every, nobody is refused.
+type Quota struct {
+	cfg      QuotaConfig
+	measurer upkeep.Measurer
+
+	mu      sync.Mutex
+	counted map[string]int64 // by the last count; principals with little are not in it
+	added   map[string]int64 // by this process since that count began
+	since   map[string]int64 // and since the one began that is under way; nil: none is
+	at      time.Time        // the end of the last count; zero: there was none
+	due     time.Time        // when the next one begins, about
+	failing bool             // there is none any more, or it has failed
+	running bool             // Run was called, or the log was told that it was not
+	made    time.Time
+	refused uint64
+}
+
+const (
+	defaultQuotaEvery = time.Minute
+	quotaPage         = 2_000            // operations that a statement reads: InnoDB reads their answers for it
+	quotaTimeout      = 10 * time.Second // of a statement
+	quotaRest         = 4                // times as long as a statement takes is the pause behind it
+	quotaRounds       = 3                // of Every, for which a count stands
+	quotaAdded        = 100_000          // principals that are known between two counts
+)
+
+// NewQuota returns a quota for routes on a store. It panics if cfg is invalid, or if the store cannot tell what it has, as those on Redis and DynamoDB cannot.
+func NewQuota(s any, cfg QuotaConfig) *Quota {
+	m, ok := dialect.Measurer(s)
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("limit: NewQuota: a %T cannot tell how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
+	case cfg.Bytes <= 0 || cfg.Every < 0:
+		panic(fmt.Sprintf("limit: NewQuota: Bytes %d and Every %v.\nTry: Bytes that one principal may have stored, such as 100 << 20, and no Every, which is a minute.", cfg.Bytes, cfg.Every))
+	}
+	cfg.Every = cmp.Or(cfg.Every, defaultQuotaEvery)
+	return &Quota{cfg: cfg, measurer: m, counted: map[string]int64{}, added: map[string]int64{}, made: time.Now()}
+}
+
+// Run counts what is stored, again and again, until ctx ends. The error is that of ctx.
+func (q *Quota) Run(ctx context.Context) error {
+	q.mu.Lock()
+	q.running = true
+	q.mu.Unlock()
+	for ctx.Err() == nil {
+		began := time.Now()
+		q.end(ctx, q.count(ctx), began)
+		q.pause(ctx, q.cfg.Every-time.Since(began))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failing = true
+	return ctx.Err()
+}
+
+// count reads all operations, in pages, with pauses that leave the database to others.
+func (q *Quota) count(ctx context.Context) error {
+	q.mu.Lock()
+	q.since = map[string]int64{}
+	q.mu.Unlock()
+	counted := map[string]int64{}
+	var principal string
+	var bytes int64
+	note := func() {
+		if bytes > q.cfg.Bytes/100 { // the many who have little need no room
+			counted[principal] = bytes
+		}
+	}
+	for after := (store.ID{}); ; {
+		began := time.Now()
+		list, next, err := q.page(ctx, after)
+		if err != nil {
+			return err
+		}
+		for _, s := range list { // those of one principal follow one another
+			if p := principalOf(s.Scope); p != principal {
+				note()
+				principal, bytes = p, 0
+			}
+			bytes += s.Bytes
+		}
+		if next.IsZero() {
+			break
+		}
+		after = next
+		q.pause(ctx, quotaRest*time.Since(began))
+	}
+	note()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.counted, q.added, q.at = counted, q.since, time.Now()
+	return nil
+}
+
+func (q *Quota) page(ctx context.Context, after store.ID) (list []upkeep.Stored, next store.ID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, quotaTimeout)
+	defer cancel()
+	return q.measurer.Stored(ctx, after, quotaPage)
+}
+
+// end notes what has become of a count.
+func (q *Quota) end(ctx context.Context, err error, began time.Time) {
+	q.mu.Lock()
+	first := err != nil && !q.failing && ctx.Err() == nil
+	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
+	q.mu.Unlock()
+	if first {
+		q.log().WarnContext(ctx, "limit: what principals have stored cannot be counted, and nobody is refused for it soon. Try: whether the database is reached", slog.Any("error", err))
+	}
+}
+
+func (q *Quota) log() *slog.Logger {
+	if q.cfg.Log != nil {
+		return q.cfg.Log
+	}
+	return slog.Default()
+}
+
+func (q *Quota) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// principalOf is the principal of a scope as it is written there, or the whole scope if none is.
+func principalOf(scope string) string {
+	principal, _, _ := strings.Cut(scope, " ")
+	return principal
+}
+
+// Admit reports whether an operation in scope may begin, and if not, after which time to ask again. It is for transports. begun is asked only where the quota is
+// used up: it tells whether something is stored of the operation, which is then not for the quota to decide.
+func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
+	after, full := q.full(scope)
+	if !full || begun() {
+		return 0, true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.refused++
+	return after, false
+}
+
+// full reports whether the principal of scope has used its quota up, and when to ask again.
+func (q *Quota) full(scope string) (after time.Duration, full bool) {
+	p := principalOf(scope)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	switch {
+	case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:
+		return 0, false
+	case q.counted[p]+q.added[p] < q.cfg.Bytes:
+		return 0, false
+	}
+	return max(q.due.Sub(now), time.Second), true
+}
+
+// Add notes that an operation in scope has stored so many bytes beside [upkeep.RecordSize]. It is for transports.
+func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
+	if q.forgotten() {
+		q.log().WarnContext(ctx, "limit: nothing counts what principals have stored, and nobody is refused for it. Try: go quota.Run(ctx)")
+	}
+	p, n := principalOf(scope), int64(upkeep.RecordSize+bytes)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range []map[string]int64{q.added, q.since} {
+		if _, known := m[p]; m != nil && (known || len(m) < quotaAdded) {
+			m[p] += n
+		}
+	}
+}
+
+// forgotten reports once that Run was not called.
+func (q *Quota) forgotten() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running || time.Since(q.made) < q.cfg.Every {
+		return false
+	}
+	q.running = true
+	return true
+}
+
+// Gauges implements [gauge.Source]: what the principal has stored that has the most, and how many requests were refused. It asks no database, and names
+// nobody.
+func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var most int64
+	for _, of := range []map[string]int64{q.counted, q.added} {
+		for p := range of {
+			most = max(most, q.counted[p]+q.added[p])
+		}
+	}
+	return []gauge.Value{{Name: gaugename.QuotaLargestBytes, Number: float64(most)}, {Name: gaugename.QuotaRefused, Number: float64(q.refused)}}, nil
+}
