@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// TestClock steps the clock of the database by an hour, forth and back: at each named
+// TestClockStepsByAnHour steps the clock of the database by an hour, forth and back: at each named
 // point of an operation, while a commit is in doubt, and under leases. What was stored
 // is there for as long as it was promised, less an hour at the most, and what is not
 // finished stays.
-func TestClock(t *testing.T) {
+func TestClockStepsByAnHour(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "faketime")

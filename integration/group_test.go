@@ -161,7 +161,7 @@ func (t *tally) merge(other *tally) {
 	t.add(other)
 }
 
-// TestStormOfGroups is TestStorm in one process, whose duplicates are in each other's
+// TestStormOfGroups is TestStormOfDuplicates in one process, whose duplicates are in each other's
 // groups, and beside another one.
 func TestStormOfGroups(t *testing.T) {
 	testenv.Prove(t)

@@ -14,8 +14,8 @@ import (
 // fewest points of a store for the proof to count as one.
 const fewest = 150
 
-// TestKill kills a process at every point of an operation.
-func TestKill(t *testing.T) {
+// TestKillAtEveryPoint kills a process at every point of an operation.
+func TestKillAtEveryPoint(t *testing.T) {
 	testenv.Core(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {

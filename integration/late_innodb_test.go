@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestLateInnoDB is TestLate where sessions are threads, which cannot be stopped one by
+// TestLateInnoDB is TestCommitIsAppliedLate where sessions are threads, which cannot be stopped one by
 // one: commits wait, as they do on MariaDB for a backup, and on MySQL for a semi-synchronous
 // replica.
 func TestLateInnoDB(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestLate loses the connection after the server has got the commit, and before it
+// TestCommitIsAppliedLate loses the connection after the server has got the commit, and before it
 // has begun to work on it: the session is stopped, as a busy machine might. A caller that
 // asks meanwhile must not be told that nothing was applied, because it will be.
-func TestLate(t *testing.T) {
+func TestCommitIsAppliedLate(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")

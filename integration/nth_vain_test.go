@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestNthVain is TestNth for a caller who says that an operation is asked for the first
+// TestNthVain is TestNthStatementFails for a caller who says that an operation is asked for the first
 // time, and is wrong. On pgxstore its handler runs in vain, and the insert of its record is
 // what fails, with the COMMIT that the server then skips behind it. So it is with sqlstore on MariaDB and MySQL, in packets; on other databases
 // it looks first whatever it was told.

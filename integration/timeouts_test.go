@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestTimeouts: a call that is stuck gets an error within its bound, and holds up no other for
+// TestTimeoutsBoundAStuckCall: a call that is stuck gets an error within its bound, and holds up no other for
 // longer than that.
-func TestTimeouts(t *testing.T) {
+func TestTimeoutsBoundAStuckCall(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")

@@ -42,7 +42,7 @@ var heldMutants = []Mutant{
 	{
 		Name:  "the renewal of leases waits for a connection of the pool",
 		Edits: []Edit{{In: "(*Heart).reserve", Old: "store.As[sqlplane.Reserver](h.ops); ok {", New: "store.As[sqlplane.Reserver](h.ops); ok && h == nil {"}},
-		Tests: hangsOnLeases("TestExhausted$/^pgxstore"),
+		Tests: hangsOnLeases("TestExhaustedPoolStillRenews$/^pgxstore"),
 	},
 	{
 		Name:  "a lease that cannot be renewed is believed to last",

@@ -364,7 +364,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call is made before its intent is committed",
 		Edits: []Edit{{In: "lease.(*call).begin", Old: "err := r.swap(ctx, r.running(next))", New: "err := error(nil)"}},
-		Tests: onLeases("TestUnknown$/^SQLite"),
+		Tests: onLeases("TestUnknownOutcomeNeedsResolve$/^SQLite"),
 	},
 	{
 		Name:  "a successor sends the request that it would make itself",
@@ -374,7 +374,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a key that was voided is used again",
 		Edits: []Edit{{In: "(saved).void", Old: "voided{phase, 1}", New: "voided{phase, 0}"}},
-		Tests: hangsOnLeases("TestChecked$/^SQLite"),
+		Tests: hangsOnLeases("TestCheckedCallHasOneEffect$/^SQLite"),
 	},
 	{
 		Name:  "a phase begins while a call is under way",
@@ -384,7 +384,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call that nothing is said about is made again by the next owner",
 		Edits: []Edit{{In: "(*Run).takeOver", Old: "!saved.Call.resumable(time.Now())", New: "!saved.Call.resumable(time.Now()) && saved.Call.Repeat"}},
-		Tests: onLeases("TestUnknown$/^SQLite"),
+		Tests: onLeases("TestUnknownOutcomeNeedsResolve$/^SQLite"),
 	},
 	{
 		Name:  "a phase that was committed is executed again by the next owner",
@@ -394,7 +394,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "the claim of a leased operation costs a commit of its own",
 		Edits: []Edit{{In: "lease.(*Store).Begin", Old: "eager := s.cfg.Eager", New: "eager := s != nil"}},
-		Tests: onLeases("TestTrips"),
+		Tests: onLeases("TestRoundTripsOfACall"),
 	},
 	{
 		Name:  "a phase that may have committed before its connection broke is told as not applied",
@@ -414,7 +414,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a decision about an unknown outcome is not audited",
 		Edits: []Edit{{In: "lease.(Resolution).once", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestRelease"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestReleaseFreesAnUnknownKey"}},
 	},
 	{
 		Name:  "a call whose key was voided is made again under the same key",

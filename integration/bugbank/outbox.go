@@ -20,7 +20,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "what is sent again stays among what was delivered",
 		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
-		Tests: console("TestActions"),
+		Tests: console("TestActionsDoWhatTheirCommandsDo"),
 	},
 	{
 		Name:  "what was erased is sent again",
@@ -35,7 +35,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a page of blocked messages ends with the failures that were read",
 		Edits: []Edit{{In: "outbox.(*Box).failedKeys", Old: "return keys[:len(keys)-1], true, err", New: "return keys[:len(keys)-1], false, err"}},
-		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlocked"}},
+		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlockedMessagesAreListedByKey"}},
 	},
 	{
 		Name:  "a delivery does not resolve its letter",
@@ -138,7 +138,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a skipped message stays stopped",
 		Edits: []Edit{{In: "outbox.(*Box).Skip", Old: "update once_outbox_failed set next_at = NOW where part = ? and id = ?", New: "update once_outbox_failed set next_at = NOW where part = ? and id = ? and next_at is not null"}},
-		Tests: outboxOn("TestSkip$/^SQLite$"),
+		Tests: outboxOn("TestSkipLeavesAMarker$/^SQLite$"),
 	},
 	{
 		Name:  "relays are not told that messages were added",
@@ -153,7 +153,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "forgetting a key erases those of its topic",
 		Edits: []Edit{{In: "outbox.(*Box).Forget", Old: "where part in (?, ?) and topic = ? and KEY = ? and (length(payload)", New: "where part not in (? + 1000, ? + 1000) and topic = ? and KEY <> substr(?, 999) and (length(payload)"}},
-		Tests: outboxOn("TestForget$/^SQLite$"),
+		Tests: outboxOn("TestForgetErasesDeliveredPayloads$/^SQLite$"),
 	},
 	{
 		Name:  "a transaction that has locked messages of some topics holds all others up",
@@ -358,12 +358,12 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a message behind a failing one of its key counts as ready",
 		Edits: []Edit{{In: "(*topicReader).readHeads", Old: "f.id < o.id", New: "f.id > o.id"}},
-		Tests: outboxOn("TestTopics$/^SQLite$"),
+		Tests: outboxOn("TestTopicsShowTheirOldestMessage$/^SQLite$"),
 	},
 	{
 		Name:  "a topic that is held back counts as ready",
 		Edits: []Edit{{In: "outbox.readTopics", Old: "t.Ready = time.Time{}", New: "_ = t.Ready"}},
-		Tests: outboxOn("TestTopics$/^SQLite$"),
+		Tests: outboxOn("TestTopicsShowTheirOldestMessage$/^SQLite$"),
 	},
 	{
 		Name:  "what a dead relay has told is believed",

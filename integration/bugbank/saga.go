@@ -197,7 +197,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a wake while a node works on the saga is lost",
 		Edits: []Edit{{In: "saga.newDueTable", Old: "UPSERT(scope, KEY) due_at = NOW", New: "UPSERT(scope, KEY) due_at = NEW(due_at)"}},
-		Tests: onSagas("TestWoken$/^SQLite$"),
+		Tests: onSagas("TestWokenSagaGoesOn$/^SQLite$"),
 	},
 	{
 		Name:  "a wake while the starter runs its saga for the first time is lost",
@@ -235,7 +235,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "the starter of a saga that was woken waits until its time",
 		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "!at.IsZero()", New: "at.IsZero() && t == nil"}},
-		Tests: onSagas("TestWoken$/^SQLite$"),
+		Tests: onSagas("TestWokenSagaGoesOn$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
@@ -320,7 +320,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "sagas that wait until a later time are due",
 		Edits: []Edit{{In: "saga.countDue", Old: "where name = ? and due_at <= NOW", New: "where name = ?"}},
-		Tests: onSagas("TestGauges$/^SQLite$"),
+		Tests: onSagas("TestGaugesCountDueAndStuckSagas$/^SQLite$"),
 	},
 	{
 		Name:  "the first saga that is stuck is no increase",

@@ -83,7 +83,7 @@ if i`}},
 return`,
 			New: "return",
 		}},
-		Tests: []Killer{{Module: "integration", Test: "TestNth$/^SQLite"}},
+		Tests: []Killer{{Module: "integration", Test: "TestNthStatementFails$/^SQLite"}},
 	},
 	{
 		Name:  "a claim is never let go",

@@ -55,22 +55,22 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a relay that was stopped writes outcomes of parts that others hold",
 		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: "change+still+", New: `change+"("+still+" or 1 = 1)"+`}},
-		Tests: onHookrelay("TestFence$/^pgxstore/delivered"),
+		Tests: onHookrelay("TestFencedRelayChangesNothing$/^pgxstore/delivered"),
 	},
 	{
 		Name:  "a relay that was stopped writes outcomes in a transaction",
 		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "len(still) == 0", New: "still == nil"}, {In: "webhook.(*Relay).settleIn", Old: "if still[part] {", New: "if still[part] || part >= 0 {"}},
-		Tests: onHookrelay("TestFence$/^SQLite$/delivered"),
+		Tests: onHookrelay("TestFencedRelayChangesNothing$/^SQLite$/delivered"),
 	},
 	{
 		Name:  "an endpoint that is gone is not disabled",
 		Edits: []Edit{{In: "webhook.(*Relay).noticeOf", Old: "http.StatusGone", New: "http.StatusTeapot"}},
-		Tests: onHookrelay("TestDisabled$/^SQLite$"),
+		Tests: onHookrelay("TestFailingEndpointIsDisabled$/^SQLite$"),
 	},
 	{
 		Name:  "an ordered endpoint gets its events by the time at which they are due",
 		Edits: []Edit{{In: "webhook.dueOf", Old: "order by event limit 1", New: "order by due_at limit 1"}},
-		Tests: onHookrelay("TestOrdered$/^SQLite$"),
+		Tests: onHookrelay("TestOrderedEndpointGetsEventsInOrder$/^SQLite$"),
 	},
 	{
 		Name:  "requests that a relay cannot make because it has no file left count against endpoints",
@@ -243,12 +243,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a secret that receivers have is lost by a second rotation",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Rotate", Old: `s.old != ""`, New: `s.old == to.Secret`}},
-		Tests: hooksOn("TestRotate$/^SQLite$"),
+		Tests: hooksOn("TestRotateASecret$/^SQLite$"),
 	},
 	{
 		Name:  "a change overwrites another one",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Update", Old: "s.Version != e.Version", New: "s.Version < e.Version"}},
-		Tests: hooksOn("TestChanges$/^SQLite$"),
+		Tests: hooksOn("TestChangesNeedTheVersionRead$/^SQLite$"),
 	},
 	{
 		Name:  "the row of a deleted endpoint goes before a slow Send",
@@ -283,7 +283,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "sending again begins the schedule of what waits from its start",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "then 0 else once_webhook_delivery.attempts end", New: "then 0 else 0 end"}},
-		Tests: hooksOn("TestResend$/^SQLite$"),
+		Tests: hooksOn("TestResendSendsOnce$/^SQLite$"),
 	},
 	{
 		Name: "what was delivered is replayed",
@@ -296,7 +296,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what is older than its retention stays",
 		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ?"`, New: `"endpoint = ? and event < 0 * ?"`}},
-		Tests: hooksOn("TestSweep$/^SQLite$"),
+		Tests: hooksOn("TestSweepDeletesOldDeliveries$/^SQLite$"),
 	},
 	{
 		Name:  "a webhook is stored without the trace of the call",
@@ -321,7 +321,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "attempts of a tenant are not forgotten",
 		Edits: []Edit{{In: "webhook.(sweeper).rows", Old: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)`, New: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = -?", endpoint)`}},
-		Tests: hooksOn("TestForget$/^SQLite$"),
+		Tests: hooksOn("TestForgetATenant$/^SQLite$"),
 	},
 	{
 		Name:  "what comes of an attempt on its way undoes a resend",

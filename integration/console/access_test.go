@@ -49,8 +49,8 @@ func (g *ground) deeds(t *testing.T) map[string]deed {
 	return all
 }
 
-// TestActions: each action does what its command does, for an operator who gives a reason, and the audit has both.
-func TestActions(t *testing.T) {
+// TestActionsDoWhatTheirCommandsDo: each action does what its command does, for an operator who gives a reason, and the audit has both.
+func TestActionsDoWhatTheirCommandsDo(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {

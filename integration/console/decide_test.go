@@ -27,9 +27,9 @@ func (g *ground) formOf(t *testing.T, action string, about url.Values) url.Value
 
 var redrives = regexp.MustCompile(`action=cancel&amp;uid=([^"]*)"`)
 
-// TestDecide: an unknown outcome is decided by a form that says what has become of it, and a redrive is cancelled. What the form lacks is told, and
+// TestDecideAnUnknownOutcome: an unknown outcome is decided by a form that says what has become of it, and a redrive is cancelled. What the form lacks is told, and
 // nothing is decided then.
-func TestDecide(t *testing.T) {
+func TestDecideAnUnknownOutcome(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {

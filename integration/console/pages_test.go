@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestPages: all pages can be reached by links, each answers, none has markup or an escape of a terminal from a field, and none
+// TestPagesAreReachableAndEscaped: all pages can be reached by links, each answers, none has markup or an escape of a terminal from a field, and none
 // allows anything from elsewhere.
-func TestPages(t *testing.T) {
+func TestPagesAreReachableAndEscaped(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
@@ -62,9 +62,9 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestHidden: keys, headers, payloads and stored answers are on no page until an operator asks for one, and the audit has it. Digits of
+// TestKeysAndPayloadsAreHidden: keys, headers, payloads and stored answers are on no page until an operator asks for one, and the audit has it. Digits of
 // numbers are those that are stored, and a cookie in an answer stays hidden.
-func TestHidden(t *testing.T) {
+func TestKeysAndPayloadsAreHidden(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
@@ -145,8 +145,8 @@ func TestFindKey(t *testing.T) {
 	})
 }
 
-// TestTenants: a user with tenants sees operations of no other tenant, by no link, filter or search, and nothing that has no tenant.
-func TestTenants(t *testing.T) {
+// TestTenantsSeeOnlyTheirOwn: a user with tenants sees operations of no other tenant, by no link, filter or search, and nothing that has no tenant.
+func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {
@@ -193,8 +193,8 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// TestPrefix: the pages work under a prefix, also if a proxy removes it, and send no browser elsewhere.
-func TestPrefix(t *testing.T) {
+// TestPrefixOfAllLinks: the pages work under a prefix, also if a proxy removes it, and send no browser elsewhere.
+func TestPrefixOfAllLinks(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Postgres}, func(t *testing.T, kind string) {

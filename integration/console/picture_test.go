@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestPictures makes the pictures of the README: one intent from its request to a webhook, light and dark. ONCE_PICTURES=DIR keeps them.
-func TestPictures(t *testing.T) {
+// TestPicturesOfTheReadme makes the pictures of the README: one intent from its request to a webhook, light and dark. ONCE_PICTURES=DIR keeps them.
+func TestPicturesOfTheReadme(t *testing.T) {
 	testenv.Prove(t)
 	dir, chromium := browserDir(t)
 	into := os.Getenv("ONCE_PICTURES")

@@ -87,9 +87,9 @@ func (g *ground) deedsOfSagas(t *testing.T) map[string]deed {
 	}
 }
 
-// TestSagas: the list has filters, the page of a saga says why it is stuck, what its provider can be asked and what can be decided, and shows keys, inputs and results
+// TestSagasAreListedAndDecided: the list has filters, the page of a saga says why it is stuck, what its provider can be asked and what can be decided, and shows keys, inputs and results
 // to an operator who asks. What a form lacks is told, and nothing is decided then.
-func TestSagas(t *testing.T) {
+func TestSagasAreListedAndDecided(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *ground) {

@@ -142,8 +142,8 @@ func testTakeOnce(t *testing.T, g *ground) {
 	want(t, n, 1)
 }
 
-// TestRecord: attempts are numbered, also those of several processes at once, and of very many the first and the last are kept.
-func TestRecord(t *testing.T) {
+// TestRecordNumbersAttempts: attempts are numbered, also those of several processes at once, and of very many the first and the last are kept.
+func TestRecordNumbersAttempts(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRecord)
 }
@@ -182,8 +182,8 @@ func testRecord(t *testing.T, g *ground) {
 	want(t, kept, []int{1, 2, 3, 4, 50, 56, 104, 105})
 }
 
-// TestSweep: what waits for a person stays for ever, with its attempts.
-func TestSweep(t *testing.T) {
+// TestSweepKeepsWaitingLetters: what waits for a person stays for ever, with its attempts.
+func TestSweepKeepsWaitingLetters(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSweep)
 }

@@ -109,8 +109,8 @@ func TestRedriveOptions(t *testing.T) {
 	})
 }
 
-// TestRedrive: letters are found by cause, chosen once, spread over time, and counted; what has failed can be redriven again.
-func TestRedrive(t *testing.T) {
+// TestRedriveByCause: letters are found by cause, chosen once, spread over time, and counted; what has failed can be redriven again.
+func TestRedriveByCause(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRedrive)
 }
@@ -334,8 +334,8 @@ func testRedrivesAtOnce(t *testing.T, g *ground) {
 	want(t, []any{total, len(applied)}, []any{letters, letters})
 }
 
-// TestCanary: the other letters follow when the first one was applied, and stay if it has failed.
-func TestCanary(t *testing.T) {
+// TestCanaryDecidesAboutTheRest: the other letters follow when the first one was applied, and stay if it has failed.
+func TestCanaryDecidesAboutTheRest(t *testing.T) {
 	testenv.Both(t)
 	on(t, testCanary)
 }
@@ -390,8 +390,8 @@ func (g *ground) waitDue(t *testing.T) (uids []string) {
 	return nil
 }
 
-// TestCancel: what was not tried yet waits for a person again, and nothing else changes. A canary that waits is given up.
-func TestCancel(t *testing.T) {
+// TestCancelOfARedrive: what was not tried yet waits for a person again, and nothing else changes. A canary that waits is given up.
+func TestCancelOfARedrive(t *testing.T) {
 	testenv.Both(t)
 	on(t, testCancel)
 }

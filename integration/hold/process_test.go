@@ -44,10 +44,10 @@ func wrongs(tb testing.TB, db sqlplane.Database) int {
 	return harness.Count(tb, db, "select sum(wrong) from job")
 }
 
-// TestProcesses: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
+// TestProcessesKilledStoppedAndDrained: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
 // others take over what they held and share it evenly. The one that was stopped changes nothing
 // with its old fences, and holds parts again.
-func TestProcesses(t *testing.T) {
+func TestProcessesKilledStoppedAndDrained(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		const parts = 8

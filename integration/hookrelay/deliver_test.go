@@ -24,8 +24,8 @@ func soon(n int) (list []time.Duration) {
 	return list
 }
 
-// TestDelivered: each endpoint gets each event of its tenant once, signed, and one that fails is tried again with the same id and the same bytes.
-func TestDelivered(t *testing.T) {
+// TestEventsAreDeliveredOnceAndSigned: each endpoint gets each event of its tenant once, signed, and one that fails is tried again with the same id and the same bytes.
+func TestEventsAreDeliveredOnceAndSigned(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
@@ -106,8 +106,8 @@ func TestRanOut(t *testing.T) {
 	})
 }
 
-// TestOrdered: an ordered endpoint gets its events one at a time in the order of their ids, and one that fails keeps the others waiting.
-func TestOrdered(t *testing.T) {
+// TestOrderedEndpointGetsEventsInOrder: an ordered endpoint gets its events one at a time in the order of their ids, and one that fails keeps the others waiting.
+func TestOrderedEndpointGetsEventsInOrder(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
@@ -143,8 +143,8 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// TestDisabled: an endpoint that answers 410, or fails for too long, is disabled; its owner hears of it on the way there, and what waits for it stays.
-func TestDisabled(t *testing.T) {
+// TestFailingEndpointIsDisabled: an endpoint that answers 410, or fails for too long, is disabled; its owner hears of it on the way there, and what waits for it stays.
+func TestFailingEndpointIsDisabled(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {

@@ -107,8 +107,8 @@ func TestBusyEndpoint(t *testing.T) {
 	})
 }
 
-// TestFence: a relay whose part another process has taken meanwhile changes no delivery and keeps no attempt.
-func TestFence(t *testing.T) {
+// TestFencedRelayChangesNothing: a relay whose part another process has taken meanwhile changes no delivery and keeps no attempt.
+func TestFencedRelayChangesNothing(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
@@ -217,8 +217,8 @@ func TestDatabaseFails(t *testing.T) {
 	})
 }
 
-// TestDrain: a relay that ends lets what is on its way end, and another one does the rest at once.
-func TestDrain(t *testing.T) {
+// TestDrainEndsRequestsUnderWay: a relay that ends lets what is on its way end, and another one does the rest at once.
+func TestDrainEndsRequestsUnderWay(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {

@@ -45,9 +45,9 @@ var errUndone = errors.New("undone")
 
 var buffersRead = regexp.MustCompile(`Buffers: shared (?:hit=(\d+))?(?: ?read=(\d+))?`)
 
-// TestPlans: however many deliveries wait, at all endpoints, at one, or until later, a claim reads few pages for each endpoint and each row; and no statement of a relay reads a table or sorts
+// TestPlansReadFewPages: however many deliveries wait, at all endpoints, at one, or until later, a claim reads few pages for each endpoint and each row; and no statement of a relay reads a table or sorts
 // what waits. Statistics are those of an empty table, or new ones.
-func TestPlans(t *testing.T) {
+func TestPlansReadFewPages(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {

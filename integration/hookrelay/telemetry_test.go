@@ -84,8 +84,8 @@ func TestRelayIsSeen(t *testing.T) {
 	})
 }
 
-// TestGauges: what waits and since when, which endpoints are left alone, and whether a relay runs, is read from the tables; requests that are slow, from the relay.
-func TestGauges(t *testing.T) {
+// TestGaugesOfEndpointsAndRelays: what waits and since when, which endpoints are left alone, and whether a relay runs, is read from the tables; requests that are slow, from the relay.
+func TestGaugesOfEndpointsAndRelays(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {

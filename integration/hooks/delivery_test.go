@@ -108,8 +108,8 @@ func testDeliveriesAreListed[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestResend: what was delivered, ran out, waits or was never for an endpoint is sent again once, however often it is asked for.
-func TestResend(t *testing.T) {
+// TestResendSendsOnce: what was delivered, ran out, waits or was never for an endpoint is sent again once, however often it is asked for.
+func TestResendSendsOnce(t *testing.T) {
 	testenv.Both(t)
 	on(t, testResend[pgx.Tx], testResend[*sql.Tx])
 }
@@ -192,8 +192,8 @@ func testClockHasJumped[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestSweep: what is older than its retention goes, with the deliveries that wait; nothing else does. An event goes after its deliveries.
-func TestSweep(t *testing.T) {
+// TestSweepDeletesOldDeliveries: what is older than its retention goes, with the deliveries that wait; nothing else does. An event goes after its deliveries.
+func TestSweepDeletesOldDeliveries(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSweep[pgx.Tx], testSweep[*sql.Tx])
 }
@@ -287,8 +287,8 @@ func testSweepArchives[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestForget: a tenant is forgotten in all tables, whichever call of the database fails on the way, and no other is.
-func TestForget(t *testing.T) {
+// TestForgetATenant: a tenant is forgotten in all tables, whichever call of the database fails on the way, and no other is.
+func TestForgetATenant(t *testing.T) {
 	testenv.Both(t)
 	on(t, testForget[pgx.Tx], testForget[*sql.Tx])
 }

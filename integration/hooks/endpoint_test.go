@@ -88,9 +88,9 @@ func (g *ground[TX]) secrets(t *testing.T, id string) (secret, old string) {
 	return secret, old
 }
 
-// TestRotate: the secret before the present one signs beside it until the overlap is over; of several rotations at once one succeeds, so that no secret that a receiver has
+// TestRotateASecret: the secret before the present one signs beside it until the overlap is over; of several rotations at once one succeeds, so that no secret that a receiver has
 // is lost; one that is known to others is replaced at once; and a rotation whose answer was lost can be made again.
-func TestRotate(t *testing.T) {
+func TestRotateASecret(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRotate[pgx.Tx], testRotate[*sql.Tx])
 }
@@ -256,8 +256,8 @@ func (b *anyBytes) Scan(v any) error {
 	return nil
 }
 
-// TestChanges: a change needs the version that was read; who disables is kept; and what is not valid is refused by name.
-func TestChanges(t *testing.T) {
+// TestChangesNeedTheVersionRead: a change needs the version that was read; who disables is kept; and what is not valid is refused by name.
+func TestChangesNeedTheVersionRead(t *testing.T) {
 	testenv.Both(t)
 	on(t, testChanges[pgx.Tx], testChanges[*sql.Tx])
 }

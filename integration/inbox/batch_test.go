@@ -20,8 +20,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestBatch: a batch is applied in one transaction, and duplicates in it do no harm.
-func TestBatch(t *testing.T) {
+// TestBatchIsOneTransaction: a batch is applied in one transaction, and duplicates in it do no harm.
+func TestBatchIsOneTransaction(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testBatch[pgx.Tx], testBatch[*sql.Tx])
@@ -135,8 +135,8 @@ func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
 	g.wantOnce(t, []string{"a", "c"}, 4)
 }
 
-// TestDo: a duplicate gets the result of the first time.
-func TestDo(t *testing.T) {
+// TestDoReturnsTheFirstResult: a duplicate gets the result of the first time.
+func TestDoReturnsTheFirstResult(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testDo[pgx.Tx], testDo[*sql.Tx])
@@ -169,8 +169,8 @@ func testDo[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestRetention: an ID is known for as long as its source says, and one whose dead letter waits for longer.
-func TestRetention(t *testing.T) {
+// TestRetentionOfAnID: an ID is known for as long as its source says, and one whose dead letter waits for longer.
+func TestRetentionOfAnID(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testRetention[pgx.Tx], testRetention[*sql.Tx])
@@ -222,8 +222,8 @@ func testRetention[TX any](t *testing.T, g *ground[TX]) {
 	want(t, o, err, inbox.Duplicate)
 }
 
-// TestEncrypted: what waits in the database cannot be read without the key.
-func TestEncrypted(t *testing.T) {
+// TestWaitingMessagesAreEncrypted: what waits in the database cannot be read without the key.
+func TestWaitingMessagesAreEncrypted(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])

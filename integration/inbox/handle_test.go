@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// TestOnce: each message is applied once, whatever its deliveries are.
-func TestOnce(t *testing.T) {
+// TestMessagesAreAppliedOnce: each message is applied once, whatever its deliveries are.
+func TestMessagesAreAppliedOnce(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testOnce[pgx.Tx], testOnce[*sql.Tx])
@@ -69,8 +69,8 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestFailures: a failed message has no effect, is delivered again after a pause, and is given up in the end.
-func TestFailures(t *testing.T) {
+// TestFailuresAreRetriedThenGivenUp: a failed message has no effect, is delivered again after a pause, and is given up in the end.
+func TestFailuresAreRetriedThenGivenUp(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testFailures[pgx.Tx], testFailures[*sql.Tx])
@@ -133,8 +133,8 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 	want(t, o, err, inbox.Applied)
 }
 
-// TestMalformed messages are dead letters: they would fail for ever.
-func TestMalformed(t *testing.T) {
+// TestMalformedMessagesAreDeadLetters messages are dead letters: they would fail for ever.
+func TestMalformedMessagesAreDeadLetters(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testMalformed[pgx.Tx], testMalformed[*sql.Tx])

@@ -78,8 +78,8 @@ func testPlaceOfALetter[TX any](t *testing.T, g *ground[TX]) {
 	g.wantBooked(t, "1")
 }
 
-// TestEnvelope: the same source and ID with another topic, key or type is another message. It is kept, and not dropped as a duplicate.
-func TestEnvelope(t *testing.T) {
+// TestSameIDWithAnotherTopicIsKept: the same source and ID with another topic, key or type is another message. It is kept, and not dropped as a duplicate.
+func TestSameIDWithAnotherTopicIsKept(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testEnvelope[pgx.Tx], testEnvelope[*sql.Tx])

@@ -103,8 +103,8 @@ func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 	g.wantRows(t, append(want, "b k 3 4")...)
 }
 
-// TestDeclare: the messages of a batch commit with its writes, or not at all.
-func TestDeclare(t *testing.T) {
+// TestDeclaredMessagesCommitWithTheirBatch: the messages of a batch commit with its writes, or not at all.
+func TestDeclaredMessagesCommitWithTheirBatch(t *testing.T) {
 	testenv.Both(t)
 	on(t, testDeclare[pgx.Tx], testDeclare[*sql.Tx])
 }

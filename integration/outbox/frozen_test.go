@@ -106,8 +106,8 @@ func TestAddNeedsAGuard(t *testing.T) {
 	})
 }
 
-// TestEncrypted: neither payload nor headers are in the database, and without the key they cannot be read.
-func TestEncrypted(t *testing.T) {
+// TestPayloadsAndHeadersAreEncrypted: neither payload nor headers are in the database, and without the key they cannot be read.
+func TestPayloadsAndHeadersAreEncrypted(t *testing.T) {
 	testenv.Both(t)
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
 }

@@ -205,8 +205,8 @@ func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestSkip: a marker takes the place of a message, with its number. What was delivered cannot be skipped.
-func TestSkip(t *testing.T) {
+// TestSkipLeavesAMarker: a marker takes the place of a message, with its number. What was delivered cannot be skipped.
+func TestSkipLeavesAMarker(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSkip[pgx.Tx], testSkip[*sql.Tx])
 }
@@ -274,8 +274,8 @@ func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestBacklog counts what waits.
-func TestBacklog(t *testing.T) {
+// TestBacklogCountsWaitingMessages counts what waits.
+func TestBacklogCountsWaitingMessages(t *testing.T) {
 	testenv.Both(t)
 	on(t, testBacklog[pgx.Tx], testBacklog[*sql.Tx])
 }
@@ -333,8 +333,8 @@ func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestForget: what delivered messages of a key have carried is erased, and nothing else.
-func TestForget(t *testing.T) {
+// TestForgetErasesDeliveredPayloads: what delivered messages of a key have carried is erased, and nothing else.
+func TestForgetErasesDeliveredPayloads(t *testing.T) {
 	testenv.Both(t)
 	on(t, testForget[pgx.Tx], testForget[*sql.Tx])
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestRelay: messages arrive as they were added, those of a key in order, and are deleted, or kept if that is asked for.
-func TestRelay(t *testing.T) {
+// TestRelayDeliversInOrder: messages arrive as they were added, those of a key in order, and are deleted, or kept if that is asked for.
+func TestRelayDeliversInOrder(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelay, testRelay)

@@ -12,9 +12,9 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestResend: of two callers one has a delivered message delivered again, whole; what waits, what was erased and what is not kept is refused, and
+// TestResendDeliversOnce: of two callers one has a delivered message delivered again, whole; what waits, what was erased and what is not kept is refused, and
 // changes nothing.
-func TestResend(t *testing.T) {
+func TestResendDeliversOnce(t *testing.T) {
 	testenv.Both(t)
 	on(t, testResend[pgx.Tx], testResend[*sql.Tx])
 }

@@ -53,9 +53,9 @@ func (g *ground[TX]) topicsUntil(t *testing.T, what string, is func([]outbox.Top
 	}
 }
 
-// TestTopics: for each topic it is told how old its oldest message is that could go, and what the others wait for: also from the database alone,
+// TestTopicsShowTheirOldestMessage: for each topic it is told how old its oldest message is that could go, and what the others wait for: also from the database alone,
 // while no relay runs.
-func TestTopics(t *testing.T) {
+func TestTopicsShowTheirOldestMessage(t *testing.T) {
 	testenv.Both(t)
 	on(t, testTopics[pgx.Tx], testTopics[*sql.Tx])
 }
@@ -165,9 +165,9 @@ func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestBlocked: what waits behind failed messages is listed by key, in pages that read a bounded number of failures, and none is left out but what is
+// TestBlockedMessagesAreListedByKey: what waits behind failed messages is listed by key, in pages that read a bounded number of failures, and none is left out but what is
 // behind the first 25 of a key.
-func TestBlocked(t *testing.T) {
+func TestBlockedMessagesAreListedByKey(t *testing.T) {
 	testenv.Both(t)
 	on(t, testBlocked[pgx.Tx], testBlocked[*sql.Tx])
 }

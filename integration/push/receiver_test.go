@@ -49,9 +49,9 @@ func send(t *testing.T, p outbox.Publisher, m message.Message) (tries int) {
 	}
 }
 
-// TestReceiver: messages of several topics that come by one path, in any order and several times, at the same time,
+// TestReceiverAppliesEachMessageOnce: messages of several topics that come by one path, in any order and several times, at the same time,
 // are applied once and in the order of their keys.
-func TestReceiver(t *testing.T) {
+func TestReceiverAppliesEachMessageOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, testReceiver[pgx.Tx], testReceiver[*sql.Tx])
 }

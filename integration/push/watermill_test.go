@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestWatermill: through a router, each message is applied once, although it is delivered again after an error, a
+// TestWatermillRouterAppliesOnce: through a router, each message is applied once, although it is delivered again after an error, a
 // panic and a commit whose acknowledgement is lost; what never succeeds becomes a dead letter.
-func TestWatermill(t *testing.T) {
+func TestWatermillRouterAppliesOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWatermill[pgx.Tx], testWatermill[*sql.Tx])
 }

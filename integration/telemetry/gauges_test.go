@@ -41,8 +41,8 @@ func read(t *testing.T, sources ...gauge.Source) map[string]float64 {
 	return found
 }
 
-// TestGauges: they tell what stands in the database.
-func TestGauges(t *testing.T) {
+// TestGaugesMatchTheDatabase: they tell what stands in the database.
+func TestGaugesMatchTheDatabase(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, harness.Servers, testGauges[pgx.Tx], testGauges[*sql.Tx])
