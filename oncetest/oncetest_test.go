@@ -135,8 +135,8 @@ func complaints(t *testing.T, test func(tb testing.TB)) []any {
 	return tb.texts
 }
 
-// TestProvider: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
-func TestProvider(t *testing.T) {
+// TestProviderHasOneEffectPerKey: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
+func TestProviderHasOneEffectPerKey(t *testing.T) {
 	for _, dedupes := range []bool{true, false} {
 		tb := &said{TB: t}
 		p := oncetest.NewProvider(tb, oncetest.ProviderConfig{Dedupes: dedupes})

@@ -83,8 +83,8 @@ func TestNoIsStoredBeforeACall(t *testing.T) {
 	})
 }
 
-// TestGoexit: code of the user that ends its goroutine has failed. Its transaction is rolled back, and its caller is told.
-func TestGoexit(t *testing.T) {
+// TestGoexitIsAFailure: code of the user that ends its goroutine has failed. Its transaction is rolled back, and its caller is told.
+func TestGoexitIsAFailure(t *testing.T) {
 	in(t, func(g ground) {
 		a := writes("a")
 		b := saga.Tx("b", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestStart: a saga stands and falls with the caller's transaction. The same start again changes nothing, and another input is refused.
-func TestStart(t *testing.T) {
+// TestStartInTheCallersTransaction: a saga stands and falls with the caller's transaction. The same start again changes nothing, and another input is refused.
+func TestStartInTheCallersTransaction(t *testing.T) {
 	in(t, func(g ground) {
 		a := writes("a")
 		d := saga.New("test", flowOf(a), a)
@@ -135,8 +135,8 @@ func TestUndoNeedsItsStep(t *testing.T) {
 	})
 }
 
-// TestWake: a saga that waits goes on when it is woken, and not before.
-func TestWake(t *testing.T) {
+// TestWakeEndsAWait: a saga that waits goes on when it is woken, and not before.
+func TestWakeEndsAWait(t *testing.T) {
 	in(t, func(g ground) {
 		asked := 0
 		approved := saga.Tx("approved", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {
@@ -175,8 +175,8 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestDrain: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once. It runs once.
-func TestDrain(t *testing.T) {
+// TestDrainReleasesSagas: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once. It runs once.
+func TestDrainReleasesSagas(t *testing.T) {
 	in(t, func(g ground) {
 		begun := make(chan struct{})
 		goOn := make(chan struct{})

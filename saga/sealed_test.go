@@ -34,9 +34,9 @@ func encrypterOf(t *testing.T, key byte) once.Encrypter {
 	return e
 }
 
-// TestSealed: with an Encrypter, nothing that steps are given, return or refuse with is in the record in plain text, at any time. The saga goes
+// TestSealedRecordHasNoPlainText: with an Encrypter, nothing that steps are given, return or refuse with is in the record in plain text, at any time. The saga goes
 // on from it after each step, and is undone from it. At the end its result is read with the key, and the data is there only if it is kept.
-func TestSealed(t *testing.T) {
+func TestSealedRecordHasNoPlainText(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, no := range []error{nil, &once.Failure{Code: "no", Message: "secret refusal"}} {
 			in(t, func(g ground) {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestPivot: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
-func TestPivot(t *testing.T) {
+// TestPivotAllowsNoUndo: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
+func TestPivotAllowsNoUndo(t *testing.T) {
 	for name, failure := range map[string]error{"no": &once.Failure{Code: "no"}, "exhausted": errors.New("down")} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(g ground) {
@@ -104,8 +104,8 @@ func TestStuckUndo(t *testing.T) {
 	}
 }
 
-// TestForce: a person says what became of a call about which nothing else does.
-func TestForce(t *testing.T) {
+// TestForceDecidesAnUnknownCall: a person says what became of a call about which nothing else does.
+func TestForceDecidesAnUnknownCall(t *testing.T) {
 	for _, happened := range []bool{true, false} {
 		in(t, func(g ground) {
 			var keys []string

@@ -54,8 +54,8 @@ func TestLostPartition(t *testing.T) {
 	}
 }
 
-// TestPause: a partition is not fetched while too many of its records are at work, or wait behind one that is.
-func TestPause(t *testing.T) {
+// TestPauseOfABusyPartition: a partition is not fetched while too many of its records are at work, or wait behind one that is.
+func TestPauseOfABusyPartition(t *testing.T) {
 	p, _ := newTestPartition(t, 4, 100)
 	var receipts []*receipt
 	add := func(n int, want bool) {

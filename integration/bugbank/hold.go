@@ -23,7 +23,7 @@ var holdMutants = []Mutant{
 	{
 		Name:  "each node holds one part too many",
 		Edits: []Edit{{In: "hold.share", Old: "slices.Index(order, node) < parts%len(order)", New: "0 < parts%len(order)"}},
-		Tests: in("internal/sql/hold", "TestShare"),
+		Tests: in("internal/sql/hold", "TestShareSpreadsPartsEvenly"),
 	},
 	{
 		Name:  "a process that cannot renew believes that it holds",

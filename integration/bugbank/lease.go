@@ -75,7 +75,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call is made before its intent is stored",
 		Edits: []Edit{{In: "lease.(*call).begin", Old: "switch err := r.swap(ctx, r.running(next)); {", New: "switch err := error(nil); {"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "that a call may be made again is not stored",
@@ -85,7 +85,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "what is said now counts, and not what was said when the call was made",
 		Edits: []Edit{{In: "lease.(*intent).repeats", Old: "c.Repeat &&", New: "c.Phase != \"\" &&"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "a service that forgets keys is asked again for ever",
@@ -95,7 +95,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call that the service does not know is made again",
 		Edits: []Edit{{In: "lease.(*call).find", Old: "case found == Voided:", New: "case found != Happened:"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "a call is made again under a key that is void",
@@ -118,7 +118,7 @@ switch applied, e := t.isApplied(ctx); {`,
 			{In: "lease.(*Run).takeOver", Old: "saved.Call != nil && !saved.Call.resumable(time.Now())", New: "saved.Call != nil && saved.Call.Phase == \"\""},
 			{In: "lease.(*call).make", Old: "if !begun.repeats(time.Now()) {", New: "if begun.Check {"},
 		},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name: "work whose outcome is unknown runs again by itself",
@@ -126,7 +126,7 @@ switch applied, e := t.isApplied(ctx); {`,
 			{In: "lease.(*Store).takesOver", Old: "&& (reconciles(ctx) || s.asks(rec))", New: ""},
 			{In: "lease.(*Run).takeOver", Old: "!saved.Call.checks(time.Now())", New: "saved.Call == nil"},
 		},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "work is done although a call of it did not end",
@@ -229,12 +229,12 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a repeated decision is told that it cannot be written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: "if s.Was[i].Sum == how.CallID {"}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "another decision about the same call is told as written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: `if s.Was[i].Sum != "" {`}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "who asks again gives a call another name",
@@ -254,7 +254,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "what a person has decided about a call ends the operation",
 		Edits: []Edit{{In: "lease.(Resolution).change", Old: "if how.RunAgain || how.CallValue != nil {", New: "if how.RunAgain {"}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "a decision whose COMMIT was lost is not looked for",
@@ -339,7 +339,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a Completer finishes an operation with another retention",
 		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain", New: "Attempt: once.Attempt{Trace: rec.Trace}"}},
-		Tests: onLease("TestCompleter"),
+		Tests: onLease("TestCompletersFinishEachOperationOnce"),
 	},
 	{
 		Name:  "a duplicate whose first charge was voided is a final failure",

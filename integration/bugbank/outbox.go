@@ -50,7 +50,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "the ID of a message depends on the attempt",
 		Edits: []Edit{{In: "outbox.IDFor", Old: `"message:" +`, New: `"message:" + strconv.Itoa(op.Attempt.Number) +`}},
-		Tests: in("outbox", "TestIDFor"),
+		Tests: in("outbox", "TestIDForNeverChanges"),
 	},
 	{
 		Name:  "two messages of an outbox with the same ID are one letter",
@@ -118,7 +118,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an invalid message is left out, and the others are added",
 		Edits: []Edit{{In: "outbox.(*Box).statements", Old: `return nil, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)`, New: "_ = i\ncontinue"}},
-		Tests: outboxTest("TestChecks"),
+		Tests: outboxTest("TestChecksRefuseTheWholeAdd"),
 	},
 	{
 		Name:  "a message is stored outside of the transaction",
@@ -128,7 +128,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an encrypted payload opens in another message",
 		Edits: []Edit{{In: "outbox.label", Old: `m.ID + "\x00" +`, New: ""}},
-		Tests: outboxTest("TestSealed"),
+		Tests: outboxTest("TestSealedTextOpensOnlyInItsRow"),
 	},
 	{
 		Name:  "a message that was delivered meanwhile counts as skipped",
@@ -173,7 +173,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a commit behind that of another transaction wakes no relay",
 		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "added == r.wokenFor.Load() && now-r.wokenAt.Load() < int64(wakeAgain)", New: "added == r.wokenFor.Load()"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWakeAfterACommit"}},
 	},
 	{
 		Name:  "a message is delivered before the one that committed late",
@@ -203,7 +203,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "pages end before what waits is delivered",
 		Edits: []Edit{{In: "outbox.(*queue).finish", Old: "q.waiting = q.found", New: "q.waiting = false"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPages"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPagesUntilNothingWaits"}},
 	},
 	{
 		Name:  "a message is removed before its delivery is confirmed",
@@ -263,7 +263,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an outage of which no error tells makes failures",
 		Edits: []Edit{{In: "outbox.outage", Old: "failed < probeRows", New: "failed >= 0"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestOutage"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestOutageIsManyFailures"}},
 	},
 	{
 		Name:  "each failure is a statement",
@@ -318,7 +318,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a commit does not wake the relay",
 		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "notify(r.woken)", New: ""}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWakeAfterACommit"}},
 	},
 	{
 		Name:  "keys that the backup does not have begin at 1 again",

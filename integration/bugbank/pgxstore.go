@@ -400,7 +400,7 @@ _`}},
 	{
 		Name:  "Warm opens one connection and gives it back",
 		Edits: []Edit{{In: "pgxstore.(*Store).Warm", Old: "held = append(held, conn)", New: "conn.Release()"}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestWarm"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestWarmOpensConnectionsAhead"}},
 	},
 	{
 		Name:  "a standby grants claims, on pgx",

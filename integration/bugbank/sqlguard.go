@@ -14,7 +14,7 @@ t.failure.Store(nil)`, New: `case releaseSavepoint, rollbackTo:
 t.failure.Store(nil)`}, {In: "(*Txn).settle", Old: `case releaseSavepoint:
 if i`, New: `case transactionControl:
 if i`}},
-		Tests: in("internal/sql/sqlguard", "TestSavepoints"),
+		Tests: in("internal/sql/sqlguard", "TestSavepointsDecideTheCommit"),
 	},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",

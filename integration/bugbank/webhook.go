@@ -30,12 +30,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a slow webhook keeps its place",
 		Edits: []Edit{{In: "webhook.(*board).isSlow", Old: "d.slow || d.over", New: "!d.slow || d.over"}},
-		Tests: in("webhook", "TestPlaces"),
+		Tests: in("webhook", "TestPlacesAreSharedWithSlowEndpoints"),
 	},
 	{
 		Name:  "endpoints in trouble take all places",
 		Edits: []Edit{{In: "webhook.(*board).hasPlace", Old: "quarter - standing", New: "quarter"}},
-		Tests: in("webhook", "TestPlaces"),
+		Tests: in("webhook", "TestPlacesAreSharedWithSlowEndpoints"),
 	},
 	{
 		Name:  "an endpoint that was never tried gets as many deliveries as a healthy one",
@@ -45,7 +45,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "an endpoint that fails gets all that waits",
 		Edits: []Edit{{In: "webhook.circuitPause", Old: "case n < 0:", New: "case n < 1000:"}},
-		Tests: in("webhook", "TestWindow"),
+		Tests: in("webhook", "TestWindowShrinksOnFailure"),
 	},
 	{
 		Name:  "headers of an endpoint replace its signature",
@@ -125,7 +125,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a slow webhook for which there was no room never gives its place back",
 		Edits: []Edit{{In: "webhook.(*board).ended", Old: "other.over || b.move(other)", New: "other.over"}},
-		Tests: in("webhook", "TestBytes"),
+		Tests: in("webhook", "TestBytesUnderWayAreBounded"),
 	},
 	{
 		Name:  "endpoints that were never tried take all places",
@@ -155,12 +155,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what was sent before an endpoint's last delivery, and has committed after it, waits for the finder",
 		Edits: []Edit{{In: "webhook.(*target).wake", Old: "from.isBefore(t.from, t.ordered)", New: "from.isBefore(bound{}, t.ordered)"}},
-		Tests: in("webhook", "TestBounds"),
+		Tests: in("webhook", "TestClaimBeginsAtTheLastBound"),
 	},
 	{
 		Name:  "an ordered endpoint overtakes an event that commits late",
 		Edits: []Edit{{In: "webhook.(*board).ask", Old: "min(a.from.event, b.old)", New: "min(a.from.event, a.from.event+b.old)"}},
-		Tests: in("webhook", "TestBounds"),
+		Tests: in("webhook", "TestClaimBeginsAtTheLastBound"),
 	},
 	{
 		Name:  "a failed request shows the path of its URL",
@@ -348,12 +348,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a webhook with any signature is genuine",
 		Edits: []Edit{{In: "webhook.(*Verifier).authenticate", Old: "case !valid:", New: "case !valid && s.n == 0:"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "only the last secret of a webhook counts",
 		Edits: []Edit{{In: "webhook.(*Verifier).authenticate", Old: "matches := k.matches(f, &s)\nvalid = valid || matches", New: "valid = k.matches(f, &s)"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a copy of an old webhook is genuine",
@@ -363,22 +363,22 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a webhook of the future is genuine",
 		Edits: []Edit{{In: "webhook.(*Verifier).isFresh", Old: "now().Sub(at).Abs()", New: "now().Sub(at)"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a part of the body of a webhook is taken for its timestamp",
 		Edits: []Edit{{In: "webhook.(*signed).read", Old: "strings.Contains(s.id, \".\")", New: "strings.Contains(s.id, \"..\")"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "the first of two headers of a webhook counts",
 		Edits: []Edit{{In: "webhook.(place).read", Old: "len(lines) == 1", New: "len(lines) > 0"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "signatures of a webhook beyond the bound are ignored",
 		Edits: []Edit{{In: "webhook.(*signed).add", Old: "if s.n == maxSignatures {\nreturn false", New: "if s.n == maxSignatures {\nreturn true"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a pooled HMAC begins with the bytes of the request before",
@@ -388,7 +388,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what is behind the body of a webhook is not signed",
 		Edits: []Edit{{In: "webhook.(*signed).appendParts", Old: "behind != tail", New: "behind != tail || tail"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "an ID is signed that makes two requests of one signature",

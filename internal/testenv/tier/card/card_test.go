@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// TestLines: each line of the card is a test that there is.
-func TestLines(t *testing.T) {
+// TestLinesNameTests: each line of the card is a test that there is.
+func TestLinesNameTests(t *testing.T) {
 	tests, err := tier.Read("../../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +25,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestCard: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
+// TestCardCountsRunsAndViolations: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
 // is a violation, too.
-func TestCard(t *testing.T) {
+func TestCardCountsRunsAndViolations(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const source = `package x
 
