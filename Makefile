@@ -60,6 +60,8 @@ test: setup check-modules ## unit tests, every store's conformance, examples and
 INTEGRATION_OF_webhook := hooks hookrelay webhook
 INTEGRATION_OF_oncehttp := oncehttp openapi
 INTEGRATION_OF_rediscache := shared
+INTEGRATION_OF_sqlitegroup := sqlstore
+INTEGRATION_OF_letter := deadletter inbox
 INTEGRATION_OF_watermillbroker := push
 INTEGRATION_OF_natsbroker := broker consumer
 INTEGRATION_OF_kafkabroker := broker consumer

@@ -1,5 +1,7 @@
 package console
 
+// The tests with databases are in integration/console: "make test-of DIR=console" runs them after these.
+
 import (
 	"context"
 	"errors"
@@ -31,7 +33,9 @@ func ask(t *testing.T, cfg Config, method, path string, change func(*http.Reques
 // TestRequestsThatAreRefused: each comes no further than its refusal, which has the headers of every page. A database is not asked: there is none.
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	as := func(u User, err error) Config { return Config{User: func(*http.Request) (User, error) { return u, err }} }
+	as := func(u User, err error) Config {
+		return Config{User: func(*http.Request) (User, error) { return u, err }}
+	}
 	viewer, ofTenant := as(User{Name: "vic"}, nil), as(User{Name: "vic", Tenants: []string{"acme"}}, nil)
 	for name, c := range map[string]struct {
 		cfg          Config

@@ -1,5 +1,7 @@
 package deadletter
 
+// The tests with databases are in integration/deadletter: "make test-of DIR=deadletter" runs them after these.
+
 import (
 	"encoding/json"
 	"math"

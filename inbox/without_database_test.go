@@ -1,5 +1,7 @@
 package inbox
 
+// The tests with databases are in integration/inbox: "make test-of DIR=inbox" runs them after these.
+
 import (
 	"bytes"
 	"errors"

@@ -1,5 +1,7 @@
 package oncetest_test
 
+// The tests with databases are in integration/oncetest: "make test-of DIR=oncetest" runs them after these.
+
 import (
 	"context"
 	"encoding/json"

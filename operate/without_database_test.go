@@ -1,5 +1,7 @@
 package operate
 
+// The tests with databases are in integration/operate: "make test-of DIR=operate" runs them after these.
+
 import (
 	"strings"
 	"testing"

@@ -1,5 +1,7 @@
 package outbox
 
+// The tests with databases are in integration/outbox: "make test-of DIR=outbox" runs them after these.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,7 @@
 package saga_test
 
+// The tests with databases are in integration/saga: "make test-of DIR=saga" runs them after these.
+
 import (
 	"context"
 	"errors"

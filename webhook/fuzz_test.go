@@ -1,5 +1,7 @@
 package webhook
 
+// The tests with databases are in integration/hooks, integration/hookrelay and integration/webhook: "make test-of DIR=webhook" runs them after these.
+
 import (
 	"bytes"
 	"encoding/json"

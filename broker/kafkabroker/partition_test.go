@@ -1,5 +1,7 @@
 package kafkabroker
 
+// The tests with servers are in integration/broker and integration/consumer: "make test-of DIR=broker/kafkabroker" runs them after these.
+
 import (
 	"log/slog"
 	"testing"

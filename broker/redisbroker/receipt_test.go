@@ -1,5 +1,7 @@
 package redisbroker
 
+// The tests with servers are in integration/broker and integration/consumer: "make test-of DIR=broker/redisbroker" runs them after these.
+
 import (
 	"testing"
 	"time"

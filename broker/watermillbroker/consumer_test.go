@@ -1,5 +1,7 @@
 package watermillbroker
 
+// The tests with servers are in integration/push: "make test-of DIR=broker/watermillbroker" runs them after these.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package openapi_test
 
+// The tests with databases are in integration/openapi: "make test-of DIR=oncehttp/openapi" runs them after these.
+
 import (
 	"encoding/json"
 	"fmt"

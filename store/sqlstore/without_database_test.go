@@ -1,5 +1,7 @@
 package sqlstore
 
+// The tests with databases are in integration/sqlstore: "make test-of DIR=store/sqlstore" runs them after these.
+
 import (
 	"context"
 	"database/sql"
@@ -40,7 +42,7 @@ func TestOpenNamesUnknownDrivers(t *testing.T) {
 func TestOpenAllowsSeveralStatements(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"u:p@tcp(h:1)/app":                                       "u:p@tcp(h:1)/app?multiStatements=true&interpolateParams=true",
+		"u:p@tcp(h:1)/app": "u:p@tcp(h:1)/app?multiStatements=true&interpolateParams=true",
 		"u:p@unix(/run/mysql.sock)/app?charset=utf8mb4":          "u:p@unix(/run/mysql.sock)/app?charset=utf8mb4&multiStatements=true&interpolateParams=true",
 		"u:p?multiStatements=@tcp(h:1)/app":                      "u:p?multiStatements=@tcp(h:1)/app?multiStatements=true&interpolateParams=true",
 		"u:p@tcp(h:1)/app?interpolateParams=false":               "u:p@tcp(h:1)/app?interpolateParams=false&multiStatements=true",

@@ -1,5 +1,7 @@
 package hold
 
+// The tests with databases are in integration/hold: "make test-of DIR=internal/sql/hold" runs them after these.
+
 import (
 	"fmt"
 	"testing"

@@ -1,5 +1,7 @@
 package letter
 
+// The tests with databases are in integration/deadletter and integration/inbox: "make test-of DIR=internal/sql/letter" runs them after these.
+
 import (
 	"strings"
 	"testing"

@@ -1,5 +1,7 @@
 package sqlguard
 
+// The tests with databases are in integration/sqlguard: "make test-of DIR=internal/sql/sqlguard" runs them after these.
+
 import (
 	"strings"
 	"testing"

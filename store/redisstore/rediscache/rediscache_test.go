@@ -1,5 +1,7 @@
 package rediscache_test
 
+// The tests with servers are in integration/shared: "make test-of DIR=store/redisstore/rediscache" runs them after these.
+
 import (
 	"context"
 	"errors"
