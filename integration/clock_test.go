@@ -27,7 +27,7 @@ func TestClockStepsByAnHour(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
 			start := time.Now()
-			c := clockGround(t, name)
+			c := clockTestDB(t, name)
 			points := c.everywhere(t)
 			c.inDoubt(t)
 			c.leases(t)
@@ -53,14 +53,14 @@ type clocked struct {
 
 var ownClock sqliteClock
 
-func clockGround(t *testing.T, name string) *clocked {
+func clockTestDB(t *testing.T, name string) *clocked {
 	t.Helper()
 	switch name {
 	case harness.SQLite:
 		if err := ownClock.register(); err != nil {
 			t.Fatal(err)
 		}
-		g := sqliteGround(t, name, "WAL")
+		g := sqliteTestDB(t, name, "WAL")
 		g.DSN += "&vfs=" + sqliteClockName
 		return &clocked{testDB: g, set: func(ahead time.Duration) error {
 			ownClock.ahead.Store(ahead.Milliseconds())
@@ -68,14 +68,14 @@ func clockGround(t *testing.T, name string) *clocked {
 		}}
 	case harness.MariaDB, harness.MySQL:
 		m := startInnoDB(t, name, testenv.MariaDBConfig{Clock: true})
-		return &clocked{testDB: serverGround(t, name, m.DSN("mysql")), set: m.SetClock}
+		return &clocked{testDB: serverTestDB(t, name, m.DSN("mysql")), set: m.SetClock}
 	}
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	return &clocked{testDB: serverGround(t, name, pg.URL("postgres")), set: pg.SetClock}
+	return &clocked{testDB: serverTestDB(t, name, pg.URL("postgres")), set: pg.SetClock}
 }
 
 // steps of the clock.

@@ -36,7 +36,7 @@ type cutter struct {
 
 func newCutter(t *testing.T, store string) *cutter {
 	t.Helper()
-	g := newGround(t, store)
+	g := newTestDB(t, store)
 	proxy, err := faultnet.Listen(address(t, g.DSN))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestLateInnoDB(t *testing.T) {
 	for _, name := range innodbStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := serverGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
+			g := serverTestDB(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
 			for _, flow := range []string{flowDo, flowFailure} {
 				for _, runs := range []int{1, 3} {
 					if err := lateCommit(t, g, flow, runs); err != nil {
@@ -65,7 +65,7 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 func lateCommit(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	line := newLeash(t, address(t, g.DSN))
+	line := newHoldingProxy(t, address(t, g.DSN))
 	s := g.open(t, setup{dsn: line.dsn(g.DSN), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
 	defer s.Close()
 	var release func() error

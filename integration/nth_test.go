@@ -24,7 +24,7 @@ func TestNthStatementFails(t *testing.T) {
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, store)
+			g := newTestDB(t, store)
 			line := newToll(t, address(t, g.DSN), wireOf(store))
 			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			switch {

@@ -32,7 +32,7 @@ func TestRaceOfTwoProcesses(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
-		g := newGround(t, name)
+		g := newTestDB(t, name)
 		at := levels
 		if name == harness.SQLite {
 			at = []level{{"SERIALIZABLE, its only one", store.DefaultIsolation}}

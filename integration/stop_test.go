@@ -29,7 +29,7 @@ func TestStopAtEveryPoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			successor := g.open(t, setup{})
 			taken, kept, inFlight := 0, 0, 0
 			harness.Loop(t, 2, func(at int) bool {

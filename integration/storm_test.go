@@ -32,7 +32,7 @@ func TestStormOfDuplicates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: the machine is busy enough
 			sampleMySQL(t, name)
-			unleash(t, newGround(t, name), processes, workers, keys)
+			unleash(t, newTestDB(t, name), processes, workers, keys)
 		})
 	}
 }

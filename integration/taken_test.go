@@ -21,7 +21,7 @@ func TestKeyIsTakenBehindTheClaim(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, store string) {
-		g := newGround(t, store)
+		g := newTestDB(t, store)
 		for _, l := range levels {
 			for name, meddle := range map[string]func(*meddler, context.Context) error{
 				"committed before the record is written":        (*meddler).commitsAtOnce,

@@ -24,7 +24,7 @@ func TestTimeoutsBoundAStuckCall(t *testing.T) {
 	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL, harness.SQLite, harness.Group} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			switch r := g.open(t, setup{conns: 4}).(type) {
 			case *rig[pgx.Tx]:
 				timeouts(t, g, r)

@@ -102,7 +102,7 @@ func TestEventsOfASagaAndItsSteps(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				all := &told{}
 				g.observer = saga.Observers(all, saga.Metrics(all))
 				d := saga.New("test", func(ctx saga.Context, in string) (string, error) {
@@ -131,7 +131,7 @@ func TestLogOfAStuckSaga(t *testing.T) {
 	var b bytes.Buffer
 	defer slog.SetDefault(slog.Default())
 	slog.SetDefault(slog.New(slog.NewTextHandler(&b, nil)))
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		g.observer = nil
 		a, no := ofUnreliable("a", 1, 9), failing("no", func() error { return &once.Failure{Code: "no"} })
 		_, err := g.do(saga.New("test", flowOf(a, no), a, no))

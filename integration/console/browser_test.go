@@ -32,7 +32,7 @@ func TestPagesInABrowser(t *testing.T) {
 	testenv.Prove(t)
 	dir, chromium := browserDir(t)
 	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		unknown := g.operationLink(t, "operations?state=unknown")
 		done := g.operationLink(t, "operations?state=done")
 		waits, dead := g.placeLink(t, 0), g.placeLink(t, 1)
@@ -117,7 +117,7 @@ func TestPagesInABrowser(t *testing.T) {
 }
 
 // found is where the search for a key leads.
-func (g *ground) found(t *testing.T) string {
+func (g *fixture) found(t *testing.T) string {
 	t.Helper()
 	return g.post(t, "ada", "find", url.Values{"key": {"unknown"}}).header.Get("Location")
 }

@@ -20,7 +20,7 @@ import (
 func TestPagesAreReachableAndEscaped(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		pages := crawl(t, g.server.URL+"/", "ada")
 		kinds := map[string]bool{}
 		for at, p := range pages {
@@ -67,7 +67,7 @@ func TestPagesAreReachableAndEscaped(t *testing.T) {
 func TestKeysAndPayloadsAreHidden(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for _, user := range []string{"vic", "ada"} {
 			for at, p := range crawl(t, g.server.URL+"/", user) {
 				for _, secret := range []string{secretKey, "key-&lt;script", "key-", secretOrder, secretBody, secretValue} {
@@ -121,7 +121,7 @@ func TestKeysAndPayloadsAreHidden(t *testing.T) {
 func TestFindKey(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		find := func(user, key string) page {
 			p := g.post(t, user, "find", url.Values{"key": {key}})
 			to := p.header.Get("Location")
@@ -149,7 +149,7 @@ func TestFindKey(t *testing.T) {
 func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		n := 0
 		for at, p := range crawl(t, g.server.URL+"/operations", "acme") {
 			if n += strings.Count(p.body, "acme POST"); strings.Contains(p.body, "globex") {
@@ -198,7 +198,7 @@ func TestPrefixOfAllLinks(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Postgres}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		pages := console.Handler(console.Config{Operate: g.operator, Prefix: "/ops/once", User: g.who})
 		mux := http.NewServeMux()
 		mux.Handle("/ops/once/", pages)

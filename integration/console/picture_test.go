@@ -75,9 +75,9 @@ func inDir(t *testing.T, dir string, command ...string) []byte {
 }
 
 // intent is a console with one operation, and what it has caused.
-func intent(t *testing.T) *ground {
+func intent(t *testing.T) *fixture {
 	t.Helper()
-	g := new(ground)
+	g := new(fixture)
 	g.Database, g.operator = open(t, harness.Migrated(t, harness.SQLite, sets))
 	g.users = map[string]console.User{"ada": {Name: "ada", Role: console.RoleOperator}}
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))

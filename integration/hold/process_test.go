@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// groundForWork makes a database with a table of work.
-func groundForWork(tb testing.TB, kind string, parts int) (sqlplane.Database, harness.Database) {
+// databaseForWork makes a database with a table of work.
+func databaseForWork(tb testing.TB, kind string, parts int) (sqlplane.Database, harness.Database) {
 	tb.Helper()
 	db, d := newDB(tb, kind)
 	create := func(query string, args ...any) { run(tb, db.Pool(), statement(db, query, args...)) }
@@ -51,7 +51,7 @@ func TestProcessesKilledStoppedAndDrained(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		const parts = 8
-		db, d := groundForWork(t, name, parts)
+		db, d := databaseForWork(t, name, parts)
 		var children []*harness.Child
 		node := func(i int) string { return fmt.Sprint("child-", i) }
 		add := func() {

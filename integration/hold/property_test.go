@@ -19,7 +19,7 @@ import (
 func TestFencesInRandomSteps(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
-		db, _ := groundForWork(t, name, worldParts)
+		db, _ := databaseForWork(t, name, worldParts)
 		w := &world{db: db, rand: rand.New(rand.NewPCG(1, 0)), owner: map[hold.Part]string{}}
 		w.begin(t)
 		harness.Until(t, func() error { return even(worldParts, w.nodes[0].node) })

@@ -52,7 +52,7 @@ func TestPlansReadFewPages(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const endpoints = 150
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.exec(t, "alter table once_webhook_delivery set (autovacuum_enabled = false)")
 		g.exec(t, "analyze once_webhook_delivery")
 		var list []endpoint
@@ -120,7 +120,7 @@ func TestPlansReadFewPages(t *testing.T) {
 }
 
 // explain runs a statement by a plan for any arguments, and undoes it.
-func (g *ground) explain(t *testing.T, st store.Statement) (rows, buffers int, text string) {
+func (g *fixture) explain(t *testing.T, st store.Statement) (rows, buffers int, text string) {
 	t.Helper()
 	args := make([]string, len(st.Args))
 	for i, a := range st.Args {

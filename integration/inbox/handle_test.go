@@ -23,7 +23,7 @@ func TestMessagesAreAppliedOnce(t *testing.T) {
 	on(t, testOnce[pgx.Tx], testOnce[*sql.Tx])
 }
 
-func testOnce[TX any](t *testing.T, g *ground[TX]) {
+func testOnce[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{})
 	other, _ := g.inbox(t, inbox.Config{Consumer: "search"})
 	for _, w := range []inbox.Outcome{inbox.Applied, inbox.Duplicate, inbox.Duplicate} {
@@ -76,7 +76,7 @@ func TestFailuresAreRetriedThenGivenUp(t *testing.T) {
 	on(t, testFailures[pgx.Tx], testFailures[*sql.Tx])
 }
 
-func testFailures[TX any](t *testing.T, g *ground[TX]) {
+func testFailures[TX any](t *testing.T, g *fixture[TX]) {
 	for _, order := range []inbox.Order{inbox.AnyOrder, inbox.InOrder, inbox.LatestVersion} {
 		in, told := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(order), Order: order, Policy: &retry.Policy{Attempts: 3, Base: time.Hour, Cap: time.Hour, Total: -1}})
 		key := fmt.Sprintf("k%d", order)
@@ -140,7 +140,7 @@ func TestMalformedMessagesAreDeadLetters(t *testing.T) {
 	on(t, testMalformed[pgx.Tx], testMalformed[*sql.Tx])
 }
 
-func testMalformed[TX any](t *testing.T, g *ground[TX]) {
+func testMalformed[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{MaxPayload: 100, Order: inbox.InOrder})
 	n := 0
 	edit := func(f func(m *message.Message)) message.Message {

@@ -19,7 +19,7 @@ func TestResendDeliversOnce(t *testing.T) {
 	on(t, testResend[pgx.Tx], testResend[*sql.Tx])
 }
 
-func testResend[TX any](t *testing.T, g *ground[TX]) {
+func testResend[TX any](t *testing.T, g *fixture[TX]) {
 	m, id := withID(event("a", "k", "t"))
 	m.Payload = []byte("whole")
 	g.mustAdd(t, m)

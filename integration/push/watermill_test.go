@@ -24,7 +24,7 @@ func TestWatermillRouterAppliesOnce(t *testing.T) {
 	onEach(t, testWatermill[pgx.Tx], testWatermill[*sql.Tx])
 }
 
-func testWatermill[TX any](t *testing.T, g *ground[TX]) {
+func testWatermill[TX any](t *testing.T, g *fixture[TX]) {
 	in := g.inbox(inbox.InOrder)
 	tries := map[string]int{}
 	apply := watermillmessage.HandlerFunc(func(m *watermillmessage.Message) ([]*watermillmessage.Message, error) {

@@ -48,7 +48,7 @@ func TestGaugesMatchTheDatabase(t *testing.T) {
 	on(t, harness.Servers, testGauges[pgx.Tx], testGauges[*sql.Tx])
 }
 
-func testGauges[TX any](t *testing.T, g ground[TX]) {
+func testGauges[TX any](t *testing.T, g fixture[TX]) {
 	e := once.New(g.store, once.Config{Observer: once.Discard})
 	box := outbox.New(g.store, outbox.Config{})
 	in := inbox.New(e, inbox.Config{Consumer: "billing", Order: inbox.InOrder, Policy: &retry.Policy{Attempts: 1, Base: -1}})
