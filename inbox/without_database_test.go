@@ -58,7 +58,7 @@ func TestBatchIsInTheOrderOfItsKeys(t *testing.T) {
 	t.Parallel()
 	in := &Inbox[int]{cfg: Config{Order: InOrder}}
 	var items []*item
-	for _, text := range strings.Fields("a3 b1 - a1 b2 a2 -") {
+	for text := range strings.FieldsSeq("a3 b1 - a1 b2 a2 -") {
 		m := message.Message{ID: fmt.Sprint(len(items)), Type: text}
 		if text != "-" {
 			m.Key, m.Seq = text[:1], int64(text[1]-'0')
