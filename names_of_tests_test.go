@@ -15,8 +15,8 @@ var oneWordIsEnough = map[string]bool{
 	"TestSite":        true, // the site of the documentation
 }
 
-// TestNamesOfTestsSayAClaim: who reads "go test -v" and nothing else knows what a test is about: TestClockThatStepsBack, and not
-// TestClock.
+// TestNamesOfTestsSayAClaim: a reader of "go test -v", who sees nothing but names, learns what is tested: TestClockThatStepsBack, and
+// not TestClock.
 func TestNamesOfTestsSayAClaim(t *testing.T) {
 	all, err := tiers()
 	if err != nil {

@@ -51,7 +51,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"an action that is none":      {viewer, "GET", "/do?action=dance", nil, 404},
 		"the outbox, with a tenant":   {ofTenant, "GET", "/outbox", nil, 404},
 		"another tenant":              {ofTenant, "GET", "/operations?tenant=globex", nil, 404},
-		"a cursor of nobody":          {viewer, "GET", "/operations?after=AAAA", nil, 404},
+		"a cursor that is none":       {viewer, "GET", "/operations?after=AAAA", nil, 404},
 		"a state that is none":        {viewer, "GET", "/operations?state=lost", nil, 404},
 		"a duration that is none":     {viewer, "GET", "/operations?since=soon", nil, 409},
 		"another site":                {viewer, "POST", "/do", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},

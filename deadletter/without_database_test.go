@@ -85,7 +85,7 @@ func TestWrongRequestsAskNoDatabase(t *testing.T) {
 	t.Parallel()
 	letters := New(nil, Config{})
 	for name, o := range map[string]RedriveOptions{
-		"nobody":              {Reason: "repaired"},
+		"no name":             {Reason: "repaired"},
 		"no reason":           {Who: "ada", Reason: " "},
 		"two lines":           {Who: "ada", Reason: "repaired\nbob: also"},
 		"a blank at the end":  {Who: "ada ", Reason: "repaired"},
