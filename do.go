@@ -46,8 +46,8 @@ func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[
 	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
-// answer leaves the value of the last run, which is the one that commits, in value. What is
-// stored has at most limit bytes.
+// answer wraps fn so that the value of its last run, which is the one that commits, is left in value. The
+// stored answer has at most limit bytes.
 func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {
 	return func(ctx context.Context, tx TX) (Answer, error) {
 		v, err := fn(ctx, tx)

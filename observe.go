@@ -21,7 +21,7 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is what has happened. The set may grow.
+// EventType names the kind of an event. The set may grow.
 type EventType string
 
 const (
@@ -29,7 +29,7 @@ const (
 	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
 	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
-	EventSettled         EventType = "settled"           // what became of that COMMIT is known; Err nil: it was applied
+	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; Err nil: it was applied
 	EventEffectOutsideTx EventType = "effect_outside_tx" // a successful handler has run no statement on its transaction
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
@@ -91,7 +91,7 @@ type Event struct {
 }
 
 // Cause names Err without its text, which may say anything: an SQLSTATE, an HTTP status such as "HTTP 503",
-// or the kind of the store's error. "" is none of these.
+// or the kind of the store's error. It is "" for any other error.
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -118,9 +118,9 @@ type Tracer interface {
 	Observer
 
 	// TraceStart is called when a call begins. The context that it returns is that of the handler
-	// and of all events of the call, the last of which is [EventFinished]. The event tells the operation: Name,
-	// Scope, KeyHash, Attempt, and the trace of that as its Trace. What it returns as trace, a W3C
-	// traceparent, is kept with the operation; "" is Attempt.Trace. What would be no valid
+	// and of all events of the call, the last of which is [EventFinished]. The event names the operation: Name,
+	// Scope, KeyHash, Attempt, and the trace of that as its Trace. The string that it returns as trace, a W3C
+	// traceparent, is kept with the operation; "" means Attempt.Trace. A string that is no valid
 	// Attempt.Trace is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
@@ -145,8 +145,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// measures reports whether the observer is told how long things take. The default one is
-// not: it would cost every call several looks at the clock.
+// measures reports whether the observer receives durations. The default one does
+// not: each call would have to read the clock several times.
 func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
 
 // shows reports whether the observer is shown ev.
@@ -154,7 +154,7 @@ func (e *Engine[TX]) shows(ev Event) bool {
 	return e.cfg.Observer != nil && (!e.alarms || levelOf(ev) >= slog.LevelWarn)
 }
 
-// clock reads the time if the observer is told how long things take.
+// clock reads the time if the observer receives durations.
 func (e *Engine[TX]) clock() (now time.Time) {
 	if e.measures() {
 		now = time.Now()
@@ -162,7 +162,7 @@ func (e *Engine[TX]) clock() (now time.Time) {
 	return now
 }
 
-// since is the time since began, if the observer is told of it.
+// since returns the time since began if the observer receives durations.
 func (e *Engine[TX]) since(began time.Time) (d time.Duration) {
 	if e.measures() {
 		d = time.Since(began)
@@ -246,8 +246,8 @@ func (c *call[TX]) named(e Event) Event {
 	return e
 }
 
-// observeEffectOutside reports a success whose handler has not touched its transaction: its
-// effect, if it had one, was not made once.
+// observeEffectOutside reports a success whose handler has not used its transaction: if the handler had an
+// effect, nothing protects it from being repeated.
 func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return

@@ -68,10 +68,10 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	return err == nil && rec.State == store.StateDone
 }
 
-// ReadRecord returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
-// The state is [store.StateAbsent] if nothing is stored: nothing was done, or it is being done now by an engine without leases.
-// It is [store.StateUnknown] as well if the owner of a lease has died in a call that only a person can find out about, and no
-// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may tell of a commit that
+// ReadRecord returns the record of op and executes nothing. It is for callers that ask for the state of an operation.
+// The state is [store.StateAbsent] if no record exists: nothing was done, or it is being done now by an engine without leases.
+// It is [store.StateUnknown] as well if the owner of a lease has died in an external call whose outcome only a person can find out, and no
+// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may return a commit that
 // the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}
