@@ -10,7 +10,7 @@
 // DynamoDB has no lock that others can try, so only the commit claims, see [store.CommitClaimer]: two calls of one
 // operation may both run their handlers, and one of them commits. The other one replays.
 //
-// Times are those of the service, as its answers tell them: see docs/dynamodb.md for what that is worth.
+// Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
 package dynamostore
 
 import (

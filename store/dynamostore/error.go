@@ -22,7 +22,7 @@ const (
 
 var errNotHeld = errors.New("an operation is no longer held")
 
-// kinds are those of the service's errors that are answers: a write was not applied. Others are [store.KindOther].
+// kinds has the errors with which the service answers that a write was not applied. Other errors are [store.KindOther].
 var kinds = map[string]store.Kind{
 	"TransactionConflictException":           store.KindRetry,
 	"TransactionConflict":                    store.KindRetry,

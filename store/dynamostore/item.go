@@ -16,16 +16,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// item is an item of DynamoDB. What is empty has no attribute.
+// item is an item of DynamoDB. An empty field has no attribute.
 type item = map[string]types.AttributeValue
 
-// attributes are those of a record but for its id and since, which stay as they are while it exists.
+// attributes are the attributes of a record except its id and since, which do not change while it exists.
 var attributes = []string{
 	"state", "fingerprint", "kind", "status", "header", "body", "nonce", "request", "trace", "name",
 	"fence", "lease", "point", "calling", "data", "until", "part", "due",
 }
 
-// kept are those that Change.KeepRequest leaves as they are.
+// kept has the attributes that Change.KeepRequest does not change.
 var kept = map[string]bool{"fingerprint": true, "request": true, "trace": true, "name": true}
 
 // The index has two kinds of records, each in parts, because one part of an index takes a thousand writes a second.

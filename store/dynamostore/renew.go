@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// atOnce is how many requests a call sends beside each other.
+// atOnce is how many requests a call sends at the same time.
 const atOnce = 16
 
 // each calls fn for 0 to n-1, and returns an error of one call. After an error it calls no more.

@@ -89,7 +89,7 @@ func (s *Store) archive(ctx context.Context, entries []item, req upkeep.Sweep) (
 	return seen, nil
 }
 
-// sweep deletes what is still as it was seen: until tells, and the nonce, if the record was read.
+// sweep deletes an item if it has not changed: its until must be the same, and its nonce, if the record was read.
 func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	e := newExpression()
 	condition := e.compare("until", "=", it["until"])
@@ -104,7 +104,7 @@ func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper, or it is executed again just now
+	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper has deleted it, or the operation is being executed again
 		return false, nil
 	}
 	return false, err

@@ -30,16 +30,16 @@ func statementTime(t store.Timeouts) time.Duration {
 	return t.Statement + t.Acquire
 }
 
-// answerTimer ends a round trip whose answer does not come. A server may be silent and its
-// connection stay open: then nothing but a clock of this side ends the wait. It is the
-// connection's deadline that ends it: a context would cost each transaction several times more.
+// answerTimer ends a round trip whose answer does not come. A server may be silent while its
+// connection stays open: then only a clock on this side ends the wait. The timer sets the
+// connection's deadline: a context would cost each transaction several times more.
 type answerTimer struct {
 	conn  *pgx.Conn
 	limit time.Duration
 	timer *time.Timer // nil: no bound
 }
 
-// awaitAnswer bounds what is sent and read on conn from now on until [answerTimer.stop]; 0 is
+// awaitAnswer bounds all writes and reads on conn from now on until [answerTimer.stop]; 0 means
 // no bound.
 func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	t := answerTimer{conn: conn, limit: limit}

@@ -57,7 +57,7 @@ var (
 )
 
 // cut closes the socket of a connection that another goroutine is using. Nothing is sent: pgx ends
-// what is under way with an error and asks the server to cancel it.
+// the running call with an error and asks the server to cancel it.
 func cut(conn *pgconn.PgConn) { _ = conn.Conn().Close() }
 
 // gatedRows are rows that end with their transaction.

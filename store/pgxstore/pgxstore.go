@@ -15,10 +15,10 @@
 // (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx keeps prepared
 // statements: a round trip less than the bare transaction has.
 //
-// A tracer of pgx sees what the store sends together, as BEGIN and the claim, as a batch
+// A tracer of pgx sees statements that the store sends together, as BEGIN and the claim, as a batch
 // ([pgx.BatchTracer]). It sees each statement of the handler as a query, also the one that
-// travels with BEGIN and the claim: that query begins when all of it is sent. Its preparation,
-// once for each connection, comes before ([pgx.PrepareTracer]). A first attempt whose claim is
+// travels with BEGIN and the claim: that query begins when all of it is sent. It is prepared before,
+// once for each connection ([pgx.PrepareTracer]). A first attempt whose claim is
 // refused is an error in both.
 //
 // A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
@@ -66,14 +66,14 @@ type Store struct {
 	prepares bool // see send
 	simple   bool // texts of several statements are possible
 
-	name string // of transactions, see Config.NameTransactions; "": they have that of their connection
+	name string // of transactions, see Config.NameTransactions; "": the name of their connection
 
 	watched  atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed   atomic.Bool
 	byCommit atomic.Bool // the server keeps no advisory locks: see probe.go
 
 	probing    sync.Mutex
-	probingNow *probing // nil: none is on its way
+	probingNow *probing // nil: no probe is running
 }
 
 var (
@@ -124,7 +124,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return r.live(), nil
 }
 
-// look is Read with what has expired.
+// look is Read, but returns expired records, too.
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
 	conn, err := s.pooled(ctx, waits.Of(ctx))
 	if err != nil {

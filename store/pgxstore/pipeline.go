@@ -25,10 +25,10 @@ type statement struct {
 	rows bool                 // a caller reads them, and what they consist of
 	each func(pgx.Rows) error // reads each of them, if set
 
-	appended bool // by a Runner: its tables are those of a capability
+	appended bool // by a Runner: its tables belong to a capability
 
-	// refusal is what a division by zero in a statement of our own says. There a unique violation
-	// is [store.KindTaken]. Zero: it is no such statement.
+	// refusal is the kind of error that a division by zero in one of the store's own statements means. In such a statement a unique violation
+	// is [store.KindTaken]. Zero: it is not one of these statements.
 	refusal store.Kind
 }
 
@@ -97,10 +97,10 @@ var own = map[string]bool{
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
-// encoder has room for the arguments of one statement of our own, which a connection keeps.
+// encoder has room for the arguments of one of the store's own statements; a connection keeps it.
 type encoder struct {
 	values [][]byte
-	space  []byte // for what is not bytes already
+	space  []byte // for arguments that are not bytes already
 }
 
 // queue queues a statement that is own.
@@ -149,8 +149,8 @@ var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package
 
-// encode returns the binary form of an argument of a statement of our own, and what is
-// left of the space that it may use.
+// encode returns the binary form of an argument of one of the store's own statements, and the
+// unused part of space.
 func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	start := len(space)
 	switch v := arg.(type) {
@@ -199,7 +199,7 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// pipelineResults are those of a pipeline that went beside [pgx.Conn].
+// pipelineResults are the results of a pipeline that was sent past [pgx.Conn].
 type pipelineResults struct {
 	conn  *pgx.Conn
 	all   *pgconn.MultiResultReader
@@ -300,7 +300,7 @@ func (r pipelineResults) ended() error {
 	return errors.New("pgxstore: no more results")
 }
 
-// Close tells a tracer of the results that were not asked for, too, as pgx does.
+// Close also reports the unread results to a tracer, as pgx does.
 func (r pipelineResults) Close() error {
 	for r.trace.unread() {
 		_, _ = r.Exec()

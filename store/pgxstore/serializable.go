@@ -19,13 +19,13 @@ import (
 // starts again, as wherever a snapshot is older than the claim.
 
 // looksUpFirst reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level tells whether that is SERIALIZABLE.
+// default level finds out whether that level is SERIALIZABLE.
 func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 	return looksUp(opts) && (opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
-// that decides, for code that looks at what is sent.
+// endLookUp ends the transaction of the look-up. It is written differently from the COMMIT
+// that decides, so that code which inspects the traffic can tell them apart.
 const endLookUp = "commit"
 
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {

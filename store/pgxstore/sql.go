@@ -157,14 +157,14 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 }
 
 func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
-	if st.Rows > 0 { // they are known when it is too late for a statement by itself
+	if st.Rows > 0 { // rows are counted after the statement, when one in a transaction of its own is committed already
 		var refused error
 		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			err := r.Query(ctx, st, func(row sqlplane.Row) error {
 				refused = each(row)
 				return refused
 			})
-			if refused != nil { // what the statement has written stands
+			if refused != nil { // the statement's writes are committed
 				err = nil
 			}
 			return err

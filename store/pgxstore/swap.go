@@ -83,7 +83,7 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 	return all.at(n), s.failure(ctx, conn.Conn(), all, n, err)
 }
 
-// inTheWay reads what has made a Swap fail.
+// inTheWay reads the record that has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, refused statement, taken error) (store.Record, error) {
 	r, err := s.look(ctx, c.ID)
 	switch {

@@ -130,7 +130,7 @@ func scanExpired(from pgx.CollectableRow) (e upkeep.Expired, err error) {
 	return e, err
 }
 
-// behind is a row with columns before those that are asked for.
+// behind is a row with extra columns before the columns of the record.
 type behind struct {
 	pgx.Row
 	front []any

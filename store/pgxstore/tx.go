@@ -19,14 +19,14 @@ import (
 // ends when the handler returns, by a commit if there is no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
-// tx is the user's transaction: how it ends is ours, savepoints are known, and an error
-// which the server does not see (an argument that cannot be encoded) fails the
-// transaction as one of the server's would. What is run on Conn it does not see; a COMMIT
+// tx is the user's transaction. The store ends it, it knows its savepoints, and an error
+// that the server does not see (an argument that cannot be encoded) fails the
+// transaction as a server's error would. It does not see statements on Conn; a COMMIT
 // there is found out at the end, unless an answer is lost.
 type tx struct {
 	pgx.Tx
 	parent    *tx // nil: the real transaction
-	outer     *tx // of a join's: what it was joined to, if that is one of ours
+	outer     *tx // of a join: the transaction that it has joined, if that is a tx, too
 	savepoint string
 	root      *shared
 	tail      []store.Statement
@@ -35,10 +35,10 @@ type tx struct {
 	over      atomic.Bool
 }
 
-// shared is what a transaction and its savepoints have in common.
+// shared is common to a transaction and its savepoints.
 type shared struct {
-	gate                    // who is in it may use the rest, and the connection
-	statements atomic.Int64 // read without it
+	gate                    // the goroutine that has entered it may use the fields below and the connection
+	statements atomic.Int64 // read without the gate
 	savepoints int
 	prefix     string      // of the names of its savepoints
 	refusal    func() bool // store.BeginOptions.Refuse
@@ -119,8 +119,8 @@ func (t *tx) refuse() error {
 	return nil
 }
 
-// note keeps an error that the server does not know. Those that it has reported it
-// enforces itself, savepoints of any kind included.
+// note records an error that the server does not know. After an error that the server has reported, the
+// server itself refuses statements, with savepoints of any kind.
 func (t *tx) note(err error) error {
 	if err != nil && t.err == nil && serverError(err) == nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.err = err
@@ -179,8 +179,8 @@ func (t *tx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// What was committed apart from the record could be neither undone nor, when the process
-// dies or an answer is lost, found out.
+// A commit of the writes without the record could neither be undone nor, when the process
+// dies or an answer is lost, be found out.
 var errControl = &store.Error{Kind: store.KindMisused, Err: errors.New(
 	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
 
@@ -298,7 +298,7 @@ func (t *tx) LargeObjects() pgx.LargeObjects {
 	return t.Tx.LargeObjects()
 }
 
-// closedObjects are those of a transaction that is over.
+// closedObjects are the large objects of a transaction that is over.
 func closedObjects() pgx.LargeObjects {
 	var b pgx.Batch
 	b.BeginTx(pgx.TxOptions{})

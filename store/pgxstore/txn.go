@@ -100,13 +100,13 @@ func rolledBack(ended bool, err error) error {
 
 var errEnded = errors.New("the handler has ended the transaction by itself. Try: return an error to roll back, a value to commit")
 
-// Commit sends the record, what was appended and COMMIT in one round trip.
+// Commit sends the record, the appended statements and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
 	if t.end() {
 		return &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
-	// By itself: what claims together with its COMMIT could not be found out about.
+	// Open the transaction in a round trip of its own: if a claim travelled with its COMMIT and the answer were lost, nothing could tell whether both were applied.
 	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)

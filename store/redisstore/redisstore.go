@@ -1,5 +1,5 @@
-// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. What was answered may be lost
-// with the server, and the operation is then executed again: see docs/redis.md for when.
+// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The server may lose
+// a record that was answered, and the operation is then executed again: see docs/redis.md for when.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})

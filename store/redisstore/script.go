@@ -66,7 +66,7 @@ var unavailable = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "BUSY", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
 }
 
-// failed is the error of a command, nil if there is none. One that writes and was not answered may have been executed, or may still be.
+// failed classifies the error of a command; it returns nil for nil. A write that was not answered may have been executed, or may still be.
 func failed(err error, writes bool) error {
 	kind := store.KindUnavailable
 	var answer redis.Error
