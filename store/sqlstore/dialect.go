@@ -24,7 +24,7 @@ type database struct {
 	name sqlplane.Dialect
 
 	read       string                                                             // scope, key; not of sqlplane.PostgreSQL
-	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // what the transaction may wait for; nil if the database knows no such thing
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // bounds the waits of the transaction; nil if the database has no such bounds
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (lookup, error) // claims and looks up
 	expired    string                                                             // scope, key
 	insert     string                                                             // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
@@ -32,10 +32,10 @@ type database struct {
 	swapUpdate string                                                             // scope, key, fields..., expectation...
 	swapKeep   string                                                             // as swapUpdate, without fingerprint, request, trace and name
 	swapDelete string                                                             // scope, key, expectation...
-	synced     string                                                             // makes the commit of who has only read wait for the standby; "" if there are none
-	lock       string                                                             // held while migrating; "" if a transaction excludes others by itself
-	classify   func(error) (kind store.Kind, taken, known bool)                   // what a statement's error means; taken: if it was the record's
-	undefined  func(error) bool                                                   // a table or column is not there
+	synced     string                                                             // makes the commit of a transaction that has only read wait for the standby; "" if the database has no standbys
+	lock       string                                                             // held while migrating; "" if a transaction keeps out others by itself
+	classify   func(error) (kind store.Kind, taken, known bool)                   // the meaning of a statement's error; taken: if the statement was the record's
+	undefined  func(error) bool                                                   // a table or column does not exist
 }
 
 // lookup is what looking up has brought.

@@ -66,8 +66,8 @@ func (t *txn) notOpened() error {
 	return nil
 }
 
-// openBlind sends the claim of a first attempt whose handler has run nothing. It must not travel with COMMIT: if the answer to that were lost, a
-// look-up that finds nothing would prove nothing.
+// openBlind sends the claim of a first attempt whose handler has run no statement. The claim must not travel with COMMIT: if the answer to that were lost, a
+// look-up that finds no record would prove nothing.
 func (t *txn) openBlind(ctx context.Context) error {
 	if !t.blind || t.batch {
 		return nil

@@ -26,8 +26,8 @@ func (s *Store) lockName(id store.ID) raw {
 	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
-// mysqlLock asks for a lock and then looks the operation up, in this order: which of them has the
-// lock knows what its last holder has committed. The lock is let go at once if there is a record in the way.
+// mysqlLock asks for a lock and then looks the operation up, in this order: a caller that gets the
+// lock sees the commit of its last holder. If a record exists, the lock is released at once.
 const (
 	mysqlGetLock = "(select get_lock(?, 0) as locked) l"
 	mysqlLock    = "select l.locked, if(?, 255, coalesce(state, 0)), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request, " +
@@ -77,8 +77,8 @@ func insertMySQL(c store.Change) string {
 // raw is a part of a text, and no value in it.
 type raw string
 
-// lockMySQL asks for the lock of an operation and looks its record up. locked says that the caller has the
-// lock now, and must let it go. There is no look-up if it is not wanted, because it would lock the place of the record.
+// lockMySQL asks for the lock of an operation and looks its record up. locked reports that the caller has the
+// lock now, and must release it. Without look it reads no record, because that would lock the record's place in the index.
 func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOptions, look bool) (found row, locked bool, err error) {
 	ctx = sqlguard.LeavesSession(ctx)
 	name := s.lockName(opts.ID)
@@ -88,7 +88,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 		if found, got, err = s.lockInPacket(ctx, conn, opts); err != nil || !found.expired {
 			return s.locked(found, got, err)
 		}
-		found = row{} // the lock was let go, because there is a record
+		found = row{} // the server has released the lock, because a record exists
 	}
 	if !look {
 		var onReplica bool
@@ -181,7 +181,7 @@ const mysqlTable = 19
 
 var errColumns = errors.New("the table once_operation has not all columns")
 
-// behind scans what is behind the columns of a record into last.
+// behind scans the column after the columns of a record into last.
 type behind struct {
 	row  interface{ Scan(dest ...any) error }
 	last any
@@ -189,5 +189,5 @@ type behind struct {
 
 func (b behind) Scan(dest ...any) error { return b.row.Scan(append(dest, b.last)...) }
 
-// unlock is the expression that lets go of the lock of an operation.
+// unlock is the expression that releases the lock of an operation.
 func (s *Store) unlock(id store.ID) string { return fill(mysqlUnlock, s.lockName(id)) }

@@ -46,8 +46,8 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	return err
 }
 
-// execMySQL runs the statements of a file one by one; each ends at the end of a line. Those that
-// a killed run has executed already fail because what they create exists, or what they drop does not, and are left out.
+// execMySQL runs the statements of a file one by one; each ends at the end of a line. A statement that
+// a killed run has executed already fails, because what it creates exists or what it drops does not; that error is ignored.
 func (m migrating) execMySQL(ctx context.Context, text string) error {
 	for statement := range strings.SplitSeq(text, ";\n") {
 		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {

@@ -6,17 +6,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// A replica lags behind: that it has no record proves nothing, and a user with the right to
-// write could claim there what the primary has executed. A primary that was set to read_only
-// may have what its successor lacks. So nothing is claimed on either, and neither is asked for
-// what must be durable.
+// A replica lags behind: a missing record proves nothing there, and a user with the right to
+// write could claim an operation that the primary has executed. A primary that was set to read_only
+// may lack records of its successor. So nothing is claimed on either, and neither is asked for a
+// record that must be durable.
 
-// mysqlReplica is whether the server is set to read_only. Words: newer releases have several
+// mysqlReplica is whether the server is set to read_only. It compares words, because newer releases have several
 // kinds of it. super_read_only of MySQL sets read_only, too.
 const mysqlReplica = "concat(@@read_only) not in ('OFF', '0')"
 
-// mariadbReplica is mysqlReplica, or whether the server applies what another one has
-// committed: a replica need not be read_only. That takes the server some 0.4 ms, so it is
+// mariadbReplica is mysqlReplica, or whether the server applies the commits of another
+// server: a replica need not be read_only. That takes the server some 0.4 ms, so it is
 // asked only where replays must be durable and where a commit was lost.
 const mariadbReplica = mysqlReplica + " or exists (select 1 from information_schema.global_status where variable_name = 'SLAVES_RUNNING' and variable_value <> '0')"
 
@@ -33,7 +33,7 @@ func (s *Store) replica(opts store.BeginOptions) string {
 	return mysqlReplica
 }
 
-// readOnlyWord is replica for those that read a word: OFF and 0 say that the server is none. It is less work to the server.
+// readOnlyWord is replica for callers that compare the word themselves: OFF and 0 mean no replica. That is less work for the server.
 func (s *Store) readOnlyWord(opts store.BeginOptions) string {
 	switch {
 	case !s.compound:

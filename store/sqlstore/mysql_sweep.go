@@ -42,9 +42,9 @@ var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement as long as no row is locked: it costs the server the
-// least time, which requests may need. If a row is locked, by another sweeper or by a claim of
-// an expired key, the rows are locked one by one, and those that are locked are left out.
+// sweepMySQL deletes in one statement as long as no row is locked: that costs the server the
+// least time, which requests may need. If another sweeper, or a claim of
+// an expired key, has locked a row, it locks the rows one by one and skips the locked ones.
 func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Archive != nil {
@@ -76,8 +76,8 @@ func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept,
 	})
 }
 
-// sweepParts deletes what was found in as many transactions as are needed, with pauses as
-// long as they are. What is left after an error, or when ctx is over, is found again.
+// sweepParts deletes the found rows in as many transactions as needed, and pauses after each for as
+// long as it took. After an error, or when ctx is over, a later sweep finds the rest.
 func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
 	for part := range slices.Chunk(found, mysqlPart) {
 		began := time.Now()
@@ -92,7 +92,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		all.Rows += dropped
 		select {
 		case <-time.After(time.Since(began)):
-		case <-ctx.Done(): // the next one says so
+		case <-ctx.Done(): // the next transaction returns the error of ctx
 		}
 	}
 	all.More, all.Mark = len(found) >= req.Limit, found[len(found)-1].At
@@ -163,8 +163,8 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int
 	return swept.Rows, err
 }
 
-// thoseMySQL are rows by their keys, looked up one by one. A condition on many keys may
-// be answered by looking at all rows there are, and that waits for everybody's locks.
+// thoseMySQL joins to the rows by their keys, one by one. For a condition on many keys the server may
+// read all rows of the table, and then wait for every lock on them.
 func thoseMySQL(found []upkeep.Expired) (text string, values []any) {
 	for _, e := range found {
 		values = append(values, e.Scope, e.Key, e.Nonce)

@@ -60,7 +60,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
 		}
-		if whole { // MySQL takes integers only, and not those of least
+		if whole { // MySQL accepts integers only, and not the result of least as it is
 			limit = "cast(" + limit + " as unsigned)"
 		}
 		values = append(values, value)

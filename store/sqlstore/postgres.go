@@ -17,7 +17,7 @@ import (
 // different keys would all conflict. That is a round trip more; pgxstore needs none.
 
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level tells whether that is SERIALIZABLE.
+// default level finds out whether that level is SERIALIZABLE.
 func (s *Store) looksAhead(opts store.BeginOptions) bool {
 	return s.dialect.name == sqlplane.PostgreSQL && !opts.ID.IsZero() &&
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
@@ -42,8 +42,8 @@ func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error
 	return err
 }
 
-// lookPostgres returns a record, which is absent if there is none. On a standby only a record
-// that is done, and need not be durable, is no error.
+// lookPostgres returns a record, in StateAbsent if no row exists. On a standby it returns an error, except for a
+// record that is done and need not be durable.
 func lookPostgres(ctx context.Context, from rowQuerier, opts store.BeginOptions) (row, error) {
 	var recovery bool
 	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, opts.ID.Scope, opts.ID.Key), &recovery)

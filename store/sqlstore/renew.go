@@ -81,7 +81,7 @@ func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-// renew renews those of part that are held, and returns them.
+// renew renews the holds of part that are still held, and returns them.
 func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	switch t.s.dialect.name {
 	case sqlplane.PostgreSQL:
@@ -106,8 +106,8 @@ func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration)
 	return renewed, nil
 }
 
-// renewMySQL looks first, without locks: what is held no longer may be claimed by an open transaction, for
-// which an update would wait. It looks again because an update that changes nothing counts no rows.
+// renewMySQL looks first, without locks: an update would wait for a row that is no longer held and that an open
+// transaction claims. It looks again afterwards because an update that changes nothing counts no rows.
 func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {

@@ -14,10 +14,10 @@ const (
 	trySmall  = "a smaller result, such as the name of a file"
 )
 
-// mysqlRest is more than what is sent with the values of a record.
+// mysqlRest is more than the size of a statement without the values of its record.
 const mysqlRest = 2048
 
-const mysqlPacket = 1153 // it was too large
+const mysqlPacket = 1153 // the error "packet too large"
 
 // tooLarge reports whether a database, or its driver, has refused a statement because of its
 // size.
@@ -80,6 +80,6 @@ func largestValue(args []any) (most int64) {
 	return most
 }
 
-// forgetPacket has max_allowed_packet asked for anew, after a connection was lost: so the
-// server does what it does if the variable has been lowered.
+// forgetPacket makes the next use ask for max_allowed_packet again, after a connection was lost: a server
+// that has lowered the variable answers a larger packet by closing the connection.
 func (s *Store) forgetPacket() { s.packet.Store(0) }

@@ -18,7 +18,7 @@ type flow[TX any] struct {
 
 type call[TX any] func(context.Context, trip[TX]) (once.Result[string], error)
 
-// trip is one call of a flow. Its handler misbehaves if it is told to, as far as the
+// trip is one call of a flow. With misbehave its handler misbehaves, as far as the
 // flow is about that; retries and rivals never do.
 type trip[TX any] struct {
 	t         *testing.T
@@ -59,7 +59,7 @@ func flows[TX any](u *suite[TX]) []flow[TX] {
 	return all
 }
 
-// handler makes one effect and ends as it is told.
+// handler makes one effect and then returns as end does.
 func (u *suite[TX]) handler(c trip[TX], end ending[TX]) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		if err := u.Write(ctx, tx, c.op.Key); err != nil {

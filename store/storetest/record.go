@@ -162,8 +162,8 @@ func testKeys(t *testing.T, o *operations) {
 	}
 }
 
-// diff says where two records differ that a store must not tell apart: nil and
-// empty bytes are the same; Since and LeaseExpired are the store's own.
+// diff describes the differences between two records that a store must preserve: nil and
+// empty bytes are the same; the store itself sets Since and LeaseExpired.
 func diff(want, got store.Record) string {
 	var s []string
 	add := func(field string, want, got any) {
@@ -259,7 +259,7 @@ func randomBytes(r *rand.Rand, from, to int) []byte {
 	return b
 }
 
-// randomText returns what may be in a column of text: no zero bytes, no line ends.
+// randomText returns text that a column can hold: no zero bytes, no line ends.
 func randomText(r *rand.Rand) string {
 	alphabet := []rune("abcXYZ09-_:/ '\"\\%$?éß日😀")
 	text := make([]rune, r.IntN(20))

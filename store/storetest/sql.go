@@ -62,7 +62,7 @@ func (p *plane[TX]) insert(key string) store.Statement {
 	return p.text("insert into storetest_row (KEY) values (?)", key)
 }
 
-// count is how many rows have been committed whose keys begin so.
+// count returns the number of committed rows whose keys have the prefix.
 func (p *plane[TX]) count(t *testing.T, prefix string) (n int) {
 	t.Helper()
 	return p.countOn(t, p.db.Pool(), prefix)

@@ -89,8 +89,8 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLCancelled: a statement whose context is over is not applied, and what is in its
-// transaction is not committed without it.
+// testSQLCancelled: a statement whose context is over is not applied, and its transaction
+// is not committed without it.
 func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()

@@ -41,7 +41,7 @@ func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store
 	}
 }
 
-// byJoin applies c in a transaction of the caller, which goes on afterwards and ends as it is told.
+// byJoin applies c in a transaction of the caller, which goes on afterwards and then commits or rolls back.
 func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
 	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (rec store.Record, err error) {
 		t.Helper()
@@ -79,7 +79,7 @@ func (u *suite[TX]) byCaller(commit bool, apply func(*testing.T, caller[TX], sto
 func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) error {
 	return func(t *testing.T, c store.Change) error {
 		t.Helper()
-		own := opts // tests that run beside each other share this function
+		own := opts // a copy: parallel tests share this function
 		own.ID = c.ID
 		return u.granted(t, own).Commit(bounded(t), c)
 	}
