@@ -36,7 +36,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	return b
 }
 
-// tell tells the operator what waits for long, once until it has ended, until ctx ends.
+// tell logs what waits for long, once for each such time, until ctx ends.
 func (p *Pool) tell(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()

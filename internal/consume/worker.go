@@ -154,7 +154,7 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	return results
 }
 
-// answer tells the broker how a batch has ended, and gives back what the worker had.
+// answer reports the end of a batch to the broker, and releases the worker's lines.
 func (p *Pool) answer(w *work, results []inbox.Result) {
 	refused := isRefused(results, w.class != healthy)
 	w.release(!refused)
@@ -244,7 +244,7 @@ func isUntried(err error) bool {
 	return errors.As(err, &untried) && untried.Untried()
 }
 
-// tellPressure tells the operator when a pause begins and when the first batch succeeds again.
+// tellPressure logs when a pause begins and when the first batch succeeds again.
 func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
 	switch {
 	case !changed:

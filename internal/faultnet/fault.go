@@ -92,7 +92,7 @@ func DropEvery(k int64, until string) Fault {
 	return Fault{func() judge { return &dropEvery{k: k, until: until} }}
 }
 
-// Trigger tells what became of an armed fault.
+// Trigger reports whether an armed fault has struck.
 type Trigger struct {
 	fired, done        chan struct{}
 	fireOnce, doneOnce sync.Once
@@ -140,7 +140,7 @@ func (t *Trigger) note(v verdict) verdict {
 
 func (t *Trigger) carriedOut() { t.doneOnce.Do(func() { close(t.done) }) }
 
-// swallow is the state of a connection whose answer is being lost.
+// swallow is the state of a connection that loses an answer.
 type swallow struct {
 	trigger *Trigger
 	silence time.Duration

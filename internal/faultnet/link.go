@@ -185,7 +185,7 @@ func (l *link) finish() {
 	}
 }
 
-// cut ends the connection: to the server at once, to the client behind what is
+// cut ends the connection: to the server at once, to the client after the bytes that are
 // on the way to it.
 func (l *link) cut(trigger *Trigger) {
 	l.cutOnce.Do(func() {

@@ -19,7 +19,7 @@ type Wire struct {
 	hooks []hook
 }
 
-// Counts is what has gone over a wire.
+// Counts counts the traffic over a wire.
 type Counts struct {
 	Conns      int64 // connections that were wrapped
 	Writes     int64 // calls of Write that have begun

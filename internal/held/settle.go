@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	SettleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
+	SettleTime = 5 * time.Second // bounds finding out whether a write was applied whose answer was lost
 	FirstDelay = 5 * time.Millisecond
 	MaxDelay   = 200 * time.Millisecond
 )

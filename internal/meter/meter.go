@@ -32,7 +32,7 @@ func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	return v
 }
 
-// rare are counters that stand at 0 as soon as an operation is known: a server that has never seen a counter does
+// rare are counters that are exported as 0 as soon as an operation is known: a server that has never seen a counter does
 // not take its first value for an increase, and an alert would miss the first deadlock.
 var rare = [...]instrument.ID{
 	instrument.Retries, instrument.Reruns, instrument.Deadlocks, instrument.Mismatches, instrument.InDoubt, instrument.EffectsOutside,

@@ -56,8 +56,8 @@ func (e *ReservedError) Error() string {
 // Range is a range of scopes in the order of their bytes: From and what follows it, before Before. "" is no bound.
 type Range struct{ From, Before string }
 
-// Listed returns the range to list in ctx: the scopes of the owner whose door it comes from, or else all. [Check] refuses those in
-// it that belong to an owner.
+// Listed returns the range to list in ctx: the scopes of the owner that the request's door belongs to, or else all. [Check] refuses scopes in
+// the range that belong to an owner.
 func Listed(ctx context.Context) Range {
 	if p, is := ctx.Value(entered{}).(Prefix); is {
 		return p.Scopes()

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// check reads what was made, as the machines of users will.
+// check reads the files of the release, as the machines of users will.
 func (s *snapshot) check() error {
 	list, err := os.ReadFile(filepath.Join(s.dir, sums))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *snapshot) check() error {
 	return s.checkImage()
 }
 
-// complete: an archive has the binary first, and all that is beside it.
+// complete checks that an archive has the binary first, and all other files of beside.
 func (t target) complete(files []packed) error {
 	want := map[string]bool{t.binary(): true, "LICENSE": true}
 	for _, name := range shells {

@@ -47,7 +47,7 @@ const (
 	fileMode   = 0o644
 )
 
-// shells are those that once completes for, with the names of the files.
+// shells are the shells that once has completions for, with the names of the files.
 var shells = map[string]string{"bash": "once.bash", "zsh": "_once", "fish": "once.fish", "powershell": "once.ps1"}
 
 // newSnapshot is one of the commit that is checked out.
@@ -142,7 +142,7 @@ func (s *snapshot) build(t target, binary string) error {
 	return nil
 }
 
-// beside is what each archive has beside the binary: the license, and completions, which the command itself prints.
+// beside returns the files of each archive next to the binary: the license, and completions, which the command itself prints.
 func (s *snapshot) beside(work string) (files []packed, err error) {
 	license, err := os.ReadFile(filepath.Join(s.tree, "LICENSE"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *snapshot) beside(work string) (files []packed, err error) {
 	}
 	files = append(files, packed{"LICENSE", fileMode, license})
 	once := filepath.Join(work, "here", host.binary())
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is there in the cache
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is in the cache already
 	cmd.Dir = s.tree
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build: %w: %s", err, text)

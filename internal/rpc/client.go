@@ -22,14 +22,14 @@ type Client struct {
 
 // Sent is a call that is to be made.
 type Sent struct {
-	Destination string   // whose budget pays
+	Destination string   // the retry budget of this destination is used
 	Method      string   // "/package.Service/Method"
 	Keys        []string // what the metadata of the call has already
 	Safe        bool     // by its declaration the call can be repeated
 }
 
-// Do makes attempts at a call until one succeeds or the policy says that it is enough.
-// The key, "" if there is none, is that of all attempts.
+// Do makes attempts at a call until one succeeds or the policy ends it.
+// All attempts have the same key; "" means no key.
 func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Context, n int, key string) (fault *Fault)) error {
 	key, err := c.key(ctx, s)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Contex
 
 type keyOfContext struct{}
 
-// WithKey returns a context whose calls carry key.
+// WithKey returns a context that gives its calls the key.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, key)
 }

@@ -20,7 +20,7 @@ type Problem struct { //nolint:errname // it is an answer, which happens to trav
 	SafeNewKey bool   // nothing was applied under this key, and nothing can be
 	After      time.Duration
 
-	Cause   error // for whom is inside of the server
+	Cause   error // for code inside of the server
 	Handler bool  // Cause is the handler's own error
 }
 
@@ -61,7 +61,7 @@ func problemOf(err error) *Problem {
 		if errors.As(err, new(*toolarge.Error)) {
 			p.Retryable, p.Handler, p.Message = false, false, tooLarge
 		}
-		if e.Effect == once.EffectInDoubt { // phases of work under a lease stand
+		if e.Effect == once.EffectInDoubt { // the finished phases of work under a lease are committed
 			p.Message = problems[once.CodeMisuse].Message
 			if p.Retryable {
 				p.Message = problems[once.CodeUnavailable].Message

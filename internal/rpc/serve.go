@@ -37,8 +37,8 @@ type Call struct {
 	Principal string
 	Method    string                     // "/package.Service/Method"
 	Header    func(name string) []string // of the request
-	Message   []byte                     // what is asked, deterministic
-	Output    string                     // full name of the message that the method answers with; only of one that undoes
+	Message   []byte                     // the request message, deterministic
+	Output    string                     // full name of the message that the method answers with; only of a method that undoes
 }
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after

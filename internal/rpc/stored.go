@@ -41,8 +41,8 @@ type Detail struct {
 // typeField is the header line of a record that names the type of its message.
 const typeField = "Message-Type"
 
-// encode returns what is stored of an answer, whose message is not if it is larger than
-// most. A status is a [once.Failure], as the value
+// encode returns the stored form of an answer; a message larger than
+// most is left out. A status is a [once.Failure], as the value
 // of an operation in any other transport would be.
 func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {

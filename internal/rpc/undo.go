@@ -30,7 +30,7 @@ func (s *Server[TX]) key(c Call) (lines []string, name string) {
 	return c.Header(name), name
 }
 
-// names returns the scope and the key of the operation. That of an undo is beside what it undoes.
+// names returns the scope and the key of the operation. An undo is in the scope of the method that it undoes.
 func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	if undoes := s.Undoes[c.Method]; undoes != "" {
 		return wire.Scope(c.Principal, undoes), keyname.Undo(key)
@@ -62,7 +62,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	return &a, nil
 }
 
-// CheckUndoes says what is wrong with methods that undo others.
+// CheckUndoes returns an error if methods that undo others cannot work.
 func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
 		return errors.New("the engine is one of package lease: its work is several commits, which no single one undoes. Try: no Config.Undoes, and a saga, whose steps have an undo each")

@@ -2,7 +2,7 @@ package fairqueue
 
 import "time"
 
-// tenant is whose requests take turns with those of others.
+// tenant has the requests of one tenant, which take turns with the requests of others.
 type tenant struct {
 	name     string
 	running  int

@@ -29,8 +29,8 @@ func Ruled(f, rule [Size]byte) [Size]byte {
 	return f
 }
 
-// Differ reports whether two requests are different ones, as their fingerprints prove it. What is empty, of another version or of another
-// rule is not compared: it proves nothing.
+// Differ reports whether the fingerprints prove that two requests are different. Fingerprints that are empty, or of different versions
+// or rules, are not compared: they prove nothing.
 func Differ(a, b []byte) bool {
 	switch {
 	case len(a) == 0, len(b) == 0, a[0] != b[0]:

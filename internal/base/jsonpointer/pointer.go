@@ -78,7 +78,7 @@ type finder struct {
 	oneReading bool
 }
 
-// path is what is left of the pointer of this number.
+// path is the unread rest of the pointer of this number.
 type path struct {
 	number int
 	rest   Pointer

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Most is how many values a label has, and Other stands for all that come later.
+// Most is how many values a label has, and Other replaces all later ones.
 const (
 	Most  = 100
 	Other = "other"
 )
 
-// Unnamed stands for "": to Prometheus, a label without a value is no label.
+// Unnamed replaces "": to Prometheus, a label without a value is no label.
 const Unnamed = "unnamed"
 
 // Set is the values of one label. The zero value is ready to use.

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Context is what context.WithDeadline returns for Parent and Until, or, if that is Never,
-// what context.WithCancelCause returns. To others it looks like one whose timer can be
-// late: if time runs out while no goroutine looks, it may be what happens next that ends it.
+// Context is what context.WithDeadline returns for Parent and Until, or, if Until is Never,
+// the result of context.WithCancelCause. To its users it looks like a context whose timer can be
+// late: if time runs out while no goroutine looks, the next event may end it instead.
 //
 // Its maker calls Cancel in the end.
 type Context struct {
@@ -30,7 +30,7 @@ type made struct {
 	quit context.CancelCauseFunc // nil: it has one
 }
 
-// unused stands for all that were not made before they were over.
+// unused is the real context of every Context that was over before one was made.
 var unused = func() *made {
 	ctx, quit := context.WithCancelCause(context.Background())
 	quit(nil)
@@ -97,8 +97,8 @@ func (c *Context) Err() error {
 	return c.make().Err()
 }
 
-// Value implements [context.Context]. It knows, as soon as there is one, the real context
-// by what package context looks for: so what is derived from this one costs no goroutine,
+// Value implements [context.Context]. As soon as the real context exists, it also answers the key
+// by which package context looks for it: so a context derived from this one costs no goroutine,
 // and has its cause.
 func (c *Context) Value(key any) any {
 	if m := c.made.Load(); m != nil {
@@ -127,7 +127,7 @@ func Now() Moment { return Moment(time.Since(epoch)) }
 // At returns the moment of t.
 func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
-// Add returns the moment d after m, or Never if there is none. d is not negative.
+// Add returns the moment d after m, or Never if it would overflow. d is not negative.
 func (m Moment) Add(d time.Duration) Moment {
 	if end := m + Moment(d); end >= m {
 		return end

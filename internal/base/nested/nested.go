@@ -47,7 +47,7 @@ func equal(a, b reflect.Value) bool {
 			}
 		}
 		return true
-	case reflect.Interface: // may hold what cannot be compared
+	case reflect.Interface: // its value may be one that cannot be compared
 		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())

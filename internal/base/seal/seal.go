@@ -85,7 +85,7 @@ func OpenMessage(e Encrypter, label string, headers, payload []byte) (plainHeade
 	return headers, payload, nil
 }
 
-// EncodeHeaders returns the stored form of headers: JSON, and nothing if there are none.
+// EncodeHeaders returns the stored form of headers: JSON, or no bytes without headers.
 func EncodeHeaders(h map[string]string) ([]byte, error) {
 	if len(h) == 0 {
 		return []byte{}, nil

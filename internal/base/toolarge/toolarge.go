@@ -1,4 +1,4 @@
-// Package toolarge has the error of what is too large to be stored.
+// Package toolarge has the error for data that is too large to be stored.
 package toolarge
 
 import "fmt"
@@ -26,5 +26,5 @@ func (e *Error) Error() string {
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable tells retry loops that it is not worth while.
+// Retryable makes retry loops stop: the same data would fail again.
 func (e *Error) Retryable() bool { return false }

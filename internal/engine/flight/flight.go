@@ -125,7 +125,7 @@ func (f *Flight) Refuse(err error, terms Terms) {
 	f.refused, f.terms = err, terms
 }
 
-// channels returns those that tell what happens to the flight.
+// channels returns the channels that are closed when the flight runs, ends or is lost.
 func (f *Flight) channels() (running, ended, lost <-chan struct{}) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// valueHead begins what a cache outside of the process keeps of a result. Behind it are the parts whose lengths it has, and
+// valueHead begins the stored form of a result in a cache outside of the process. The parts whose lengths it has follow, and
 // then the body.
 type valueHead struct {
 	Version, State, Kind, _    uint8

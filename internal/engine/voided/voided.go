@@ -1,4 +1,4 @@
-// Package voided is what is stored in place of an operation that was undone before it was executed.
+// Package voided has the result that is stored for an operation that was undone before it was executed.
 package voided
 
 import (

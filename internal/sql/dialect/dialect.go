@@ -42,7 +42,7 @@ func Text(d sqlplane.Dialect, query string) string {
 	w.Grow(2 * len(query))
 	argument := arguments(d)
 	for at := 0; ; {
-		n := strings.IndexAny(query[at:], "'?AFKNSU") // each begins what is replaced, and a literal
+		n := strings.IndexAny(query[at:], "'?AFKNSU") // each character may begin a word to replace, or a literal
 		if n < 0 {
 			w.WriteString(query[at:])
 			return w.String()

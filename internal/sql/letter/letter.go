@@ -1,5 +1,5 @@
-// Package letter keeps messages that could not be handled, and every failed delivery of them. It is
-// what an inbox and a relay write; package deadletter is for operators. The tables are those of
+// Package letter keeps messages that could not be handled, and every failed delivery of them. An
+// inbox and a relay write with it; package deadletter is for operators. The tables are those of
 // deadletter.Migrations.
 package letter
 
@@ -38,7 +38,7 @@ type ID struct {
 	Source     string
 	EventID    string
 	Topic, Key string
-	Seq        int64 // 0: none
+	Seq        int64 // 0 means no number
 }
 
 func (id ID) args() []any {
@@ -104,7 +104,7 @@ const (
 	maxCause = 200
 )
 
-// Columns are those that Scan reads, as package dialect writes them. ListColumns leave headers and payload out.
+// Columns are the columns that Scan reads, as package dialect writes them. ListColumns leave headers and payload out.
 const (
 	Columns     = identity + ", headers, payload" + others
 	ListColumns = identity + ", null, null" + others
@@ -148,7 +148,7 @@ func (l *Letter) Open(e seal.Encrypter) error {
 // Resolved reports whether nothing is left to do.
 func (l *Letter) Resolved() bool { return l.State != "" && l.State != StateDead }
 
-// label binds what is encrypted to its message: moved to another row it does not open.
+// label binds encrypted data to its message: moved to another row it does not open.
 func (l *Letter) label() string {
 	return strings.Join([]string{"letter", l.Origin, l.Consumer, l.Source, l.EventID, ""}, "\x00")
 }

@@ -9,9 +9,9 @@ import (
 
 // Some servers that speak the protocol of PostgreSQL accept advisory locks and do nothing (CockroachDB before
 // 2026). There "no record, and the claim is free" does not prove that a commit whose answer was
-// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). Which servers these are
-// is found out by a lock that no operation has. If pg_locks lists it, it is kept: that takes one statement, and no second
-// connection. If not, it counts as kept only if a second session is refused it: newer
+// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). A lock that no operation has
+// finds out which kind of server it is. If pg_locks lists the lock, the server keeps it: that takes one statement, and no second
+// connection. If not, the server keeps locks only if it refuses this one to a second session: newer
 // servers keep locks that they do not list. The statements have no parameters, so that any mode of any driver can send them.
 
 // ProbeKey returns the key of a lock that no other session has.

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// conn stands between database/sql and a driver's connection. It offers every
+// conn is between database/sql and a driver's connection. It offers every
 // optional interface and answers neutrally where the driver does not.
 type conn struct {
 	base    baseConn
 	dialect Dialect
-	from    *connector // that has made it
+	from    *connector // the connector that has made it
 
-	// What base can do; nil if it cannot.
+	// The abilities of base; nil if it does not have them.
 	execer    driver.ExecerContext
 	queryer   driver.QueryerContext
 	checker   driver.NamedValueChecker

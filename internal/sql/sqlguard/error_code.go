@@ -130,8 +130,8 @@ func walk(err error, visit func(error) bool) bool {
 	return false
 }
 
-// field returns a field of the struct that v is or points to, the zero Value if
-// there is none.
+// field returns a field of the struct that v is or points to, or the zero Value if v has no
+// such field.
 func field(v reflect.Value, name string) reflect.Value {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -140,7 +140,7 @@ func field(v reflect.Value, name string) reflect.Value {
 		return reflect.Value{}
 	}
 	f, ok := v.Type().FieldByName(name)
-	if !ok || len(f.Index) > 1 { // one that is embedded may hang on a nil pointer
+	if !ok || len(f.Index) > 1 { // an embedded field may be behind a nil pointer
 		return reflect.Value{}
 	}
 	return v.FieldByIndex(f.Index)

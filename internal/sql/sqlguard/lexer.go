@@ -232,7 +232,7 @@ func (l *lexer) at(text string) bool { return strings.HasPrefix(l.text[l.pos:], 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // isWordByte reports whether c can be part of a bare name. Databases disagree on
-// what can begin one; no keyword begins with a digit or a dollar.
+// the first byte of a name; no keyword begins with a digit or a dollar.
 func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '_' || c == '$' || c >= 0x80
 }

@@ -27,7 +27,7 @@ func (t *Txn) HasMark() bool { return t.real().find(mark) >= 0 }
 // CheckMark is a statement that fails if the transaction with the mark was ended.
 const CheckMark = releaseMark
 
-// DoAfter has MySQL evaluate an expression when COMMIT or ROLLBACK has come to its end. If that
+// DoAfter has MySQL evaluate an expression after COMMIT or ROLLBACK. If that
 // fails, the connection ends.
 func (t *Txn) DoAfter(expression string) {
 	t = t.real()
@@ -46,7 +46,7 @@ func (t *Txn) DoNotAfter(expression string) {
 	}
 }
 
-// doesAfter returns what is to be evaluated, within a condition if there is one. "": nothing.
+// doesAfter returns the statement that evaluates the expressions of DoAfter, each under a condition unless that is ""; "" without expressions.
 func (t *Txn) doesAfter(condition string) string {
 	t = t.real()
 	t.ending.Lock()
@@ -74,7 +74,7 @@ func (t *Txn) isDoneAfter() {
 // DoesAfter reports whether an expression was set, see [Txn.DoAfter].
 func (t *Txn) DoesAfter() bool { return t.doesAfter("") != "" }
 
-// markBefore writes what is to be there, and sets the mark, if query may end the transaction.
+// markBefore makes the write of beforeMark, and sets the mark, if query may end the transaction.
 func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
 	writes := t.beforeMark != nil && !t.wroteBeforeMark
 	marks := c.dialect == MySQL && t.find(mark) < 0

@@ -9,8 +9,8 @@ import (
 )
 
 // Several statements in one packet are one round trip, and the server stops at the first that fails. So BEGIN travels with the first
-// statement of a transaction, and COMMIT with what is to be run before and after it. A text of the user is never one of several by accident:
-// what may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
+// statement of a transaction, and COMMIT with the statements before and after it. A text of the user is never one of several by accident:
+// a text that may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
 
 // TakesSeveral reports whether the server takes several statements in a packet on the connections of this pool, and has them used from now on.
 func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
@@ -117,14 +117,14 @@ func size(query string, args []driver.NamedValue) int {
 	return n
 }
 
-// prepares reports whether a statement must be prepared, and its arguments sent beside it, because the driver may not put them into the text as
+// prepares reports whether a statement must be prepared, and its arguments sent separately, because the driver may put them into the text in another way than
 // the server reads it: in a charset in which a backslash is the second half of another character, which the handler may have set; or behind a backslash,
 // which is no escape everywhere with ANSI_QUOTES.
 func (c *conn) prepares(query string, args []driver.NamedValue) bool {
 	return len(args) > 0 && (c.unquotable || (c.from.alone || c.takesSeveral()) && (c.broken || strings.IndexByte(query, '\\') >= 0))
 }
 
-// checkCharset finds out whether the driver can put arguments into texts of the connection. It knows only the collation that it was told, and charset
+// checkCharset finds out whether the driver can put arguments into texts of the connection. The driver knows only the configured collation, and charset
 // in a data source name, or init_connect on the server, can set another charset.
 func (c *conn) checkCharset(ctx context.Context) error {
 	if !c.from.alone || c.queryer == nil {
@@ -265,14 +265,14 @@ type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// rollbackPacket rolls back, and does what is to be done after. It reports whether something stands.
+// rollbackPacket rolls back, and runs the statements of DoAfter. It reports whether some writes were not undone.
 func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err error) {
 	c, t := tx.conn, tx.txn
 	statements := []string{"ROLLBACK", "SHOW WARNINGS"}
 	if tx.hasMark() {
 		statements = append([]string{releaseMark}, statements...)
 	}
-	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while something stands that is yet to be recorded
+	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while writes remain that must still be recorded
 		statements = append(statements, after)
 	}
 	rows, err := c.queryer.QueryContext(ctx, strings.Join(statements, "; "), nil)

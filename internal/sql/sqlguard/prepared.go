@@ -47,7 +47,7 @@ func uninterrupted(ctx context.Context) context.Context {
 }
 
 // prepareOnce returns the prepared statement for a text. It is nil if the text must be run
-// unprepared, which also finds what is wrong with it.
+// unprepared, which also reports an error in it.
 func (c *conn) prepareOnce(query string) *preparedStmt {
 	s := c.prepared[query]
 	switch {
@@ -72,7 +72,7 @@ func (c *conn) prepareOnce(query string) *preparedStmt {
 	return s
 }
 
-// drop closes those that are not in use.
+// drop closes the statements that are not in use.
 func (p preparedStmts) drop() {
 	for query, s := range p {
 		if !s.open {

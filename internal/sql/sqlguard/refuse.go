@@ -33,7 +33,7 @@ func (c *conn) refused(ctx context.Context, t *Txn, cmd command) error {
 // skipped notes that the driver wants a statement prepared, so that Refuse is not asked twice.
 func (t *Txn) skipped() { t.asked = t.refusal != nil }
 
-// failing are statements that fail when they are executed. Those of SQLite and MySQL are out of range: a division by zero is NULL there.
+// failing are statements that fail when they are executed. In SQLite and MySQL a value is out of range: a division by zero is NULL there.
 var failing = map[Dialect]string{
 	PostgreSQL: "select 1 / 0 -- refused by a test",
 	MySQL:      "select ~0 + 1 -- refused by a test",

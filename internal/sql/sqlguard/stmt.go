@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// stmt stands between database/sql and a prepared statement of a driver.
+// stmt is between database/sql and a prepared statement of a driver.
 type stmt struct {
 	base  baseStmt
 	conn  *conn

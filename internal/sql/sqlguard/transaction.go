@@ -55,7 +55,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return c.tx, nil
 }
 
-// beginGuarded returns no driver.Tx if it sent BEGIN itself, or is to send what is pending.
+// beginGuarded returns no driver.Tx if it has sent BEGIN itself, or if the pending statements are to be sent later.
 func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base driver.Tx, pending []string, err error) {
 	if c.dialect == MySQL {
 		statements, err := beginMySQL(opts)
@@ -125,7 +125,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	}
 }
 
-// abandon rolls back what may or may not be open, and gives the connection up
+// abandon rolls back a transaction that may be open, and gives the connection up
 // if it cannot.
 func (c *conn) abandon(ctx context.Context) {
 	ctx, cancel := c.dialect.tail(ctx)
@@ -187,8 +187,8 @@ func (tx *transaction) commit() error {
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
 		}
-		// If this ended in between, the server may have been told to wait for its
-		// standby no longer, and answers as if it had not had to.
+		// If ctx ended in between, the server may have been asked to stop waiting for its
+		// standby, and then answers as if it had not had to wait.
 		return ctx.Err()
 	case c.dialect == MySQL && tx.hasMark():
 		if err := c.run(ctx, releaseMark); err != nil {
@@ -216,15 +216,15 @@ func (tx *transaction) Rollback() error {
 	if tx.txn == nil {
 		err := tx.base.Rollback()
 		if tx.ctx.Err() != nil && (c.resetter == nil || c.validator == nil) {
-			// Whose context ended, database/sql keeps only connections that can
-			// be reset and validated, and the guard's always can.
+			// After the end of a context, database/sql keeps only connections that can
+			// be reset and validated. The guard's always can, so it asks the driver's here.
 			c.broken = true
 		}
 		return err
 	}
 	err := tx.rollback()
 	switch {
-	case err == nil && tx.base != nil: // the owner of the other ones asks
+	case err == nil && tx.base != nil: // the owner of any other transaction calls Incomplete itself
 		return tx.txn.Incomplete()
 	case err == nil:
 		return nil
@@ -288,7 +288,7 @@ func (tx *transaction) end() bool {
 	return true
 }
 
-// endInGroup says that COMMIT or ROLLBACK has come to its end.
+// endInGroup reports to the group that COMMIT or ROLLBACK has ended.
 func (tx *transaction) endInGroup() {
 	if tx.group != nil {
 		tx.group.Ended()

@@ -49,7 +49,7 @@ type groups struct {
 	// The rest is touched only by the writer that has the turn.
 
 	conn *sql.Conn // kept while others wait for a turn
-	open *group    // nil: none
+	open *group    // nil: no group is open
 }
 
 // UseGroups lets operations share a COMMIT from now on, if the driver can do that.
@@ -196,7 +196,7 @@ func (g *groups) end(err error) {
 	close(ended.done)
 }
 
-// maxAlone bounds what is kept of callers that never came back.
+// maxAlone bounds how many operations are remembered for callers that never come back.
 const maxAlone = 4096
 
 // runAlone has operations share no COMMIT when they come again.

@@ -104,8 +104,8 @@ func (m *Member) Commit() error {
 	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
 }
 
-// RolledBack ends the turn of a member whose Tx was rolled back. It may have read what others
-// of its group have written, so it returns nil only when that has been committed.
+// RolledBack ends the turn of a member whose Tx was rolled back. The member may have read writes of
+// others in its group, so it returns nil only when those have been committed.
 func (m *Member) RolledBack() error {
 	ended := m.Guard.Lift()
 	if m.wantsCommit {

@@ -19,9 +19,9 @@ type Relaxed struct {
 	keeps bool // it keeps its connection between turns
 	logs  bool // there is a write-ahead log
 
-	conn *sql.Conn // nil: none at the moment
+	conn *sql.Conn // nil: it has no connection at the moment
 	stmt *sql.Stmt // of conn
-	undo string    // makes conn what it was
+	undo string    // restores the settings of conn
 }
 
 // CommitError is the error of a COMMIT that [Relaxed.Run] has sent: what it was to commit
@@ -47,7 +47,7 @@ func (r *Relaxed) Close() {
 	}
 }
 
-// connect gets the connection, if there is none, and prepares a statement.
+// connect gets a connection, unless it has one, and prepares a statement.
 func (r *Relaxed) connect(ctx context.Context, text string) (err error) {
 	if r.conn != nil {
 		return nil
@@ -158,8 +158,8 @@ func (r *Relaxed) rollback(ctx context.Context) {
 	}
 }
 
-// Checkpoint moves what is in the write-ahead log into the file. It waits for no other
-// connection, and none waits for it. What it cannot move the next COMMIT moves.
+// Checkpoint moves pages of the write-ahead log into the file. It waits for no other
+// connection, and no other connection waits for it. The next COMMIT moves the pages that it cannot move.
 func (r *Relaxed) Checkpoint(ctx context.Context) {
 	if !r.logs {
 		return

@@ -9,7 +9,7 @@ import (
 
 // Limits of a transaction. Zero is no limit.
 type Limits struct {
-	Idle      time.Duration // between two statements while a handler has it; a result that is not being read is none
+	Idle      time.Duration // between two statements while a handler has the transaction; it includes the time while a result is open but not being read
 	Statement time.Duration // for one statement: the time that the driver takes for it and for its rows
 	Whole     time.Duration // for all of it, also in the middle of a statement
 }
