@@ -15,7 +15,7 @@ import (
 // InBatch is [InTx] for a phase whose writes and value are known beforehand: fn declares them in the SQL of the store that the leases are kept in,
 // and does nothing else. The writes, the value and the fact that the phase is done are one commit, and one round trip where the store can.
 //
-// An error of a write is that of the phase: nothing of it was applied, and the earlier phases stand. The isolation is [store.ReadCommitted], and
+// An error of a write is the error of the phase: no write of the phase was applied, and the earlier phases stay committed. The isolation is [store.ReadCommitted], and
 // of the operation's Timeouts only Acquire counts.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)

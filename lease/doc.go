@@ -1,6 +1,6 @@
 // Package lease runs work that one commit cannot hold, because it calls other services or spans
 // several transactions: it goes on where it stopped, on any node, and says "unknown" when nothing
-// tells whether a call took effect.
+// proves whether a call took effect.
 //
 //	jobs := once.New(lease.New(s, lease.Config{}), once.Config{})
 //	paid, err := once.Do(ctx, jobs, op, func(ctx context.Context, run *lease.Run) (Charge, error) {

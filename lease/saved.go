@@ -9,13 +9,13 @@ import (
 	"github.com/oncelib/once"
 )
 
-// saved is what the record of an operation keeps of its phases. It is stored: names do not change.
+// saved is the part of an operation's record that describes its phases. It is stored: names do not change.
 type saved struct {
 	Phases []phase       `json:"phases,omitempty"`
 	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
-	Was    []decided     `json:"decided,omitempty"` // by people, also about calls that have ended since
-	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim was told; [once.Forever]; 0: it was not
+	Was    []decided     `json:"decided,omitempty"` // decisions of people, also about calls that have ended since
+	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim had it; [once.Forever]; 0: the claim had none
 }
 
 // phase is one that has ended.
@@ -31,7 +31,7 @@ type phase struct {
 
 // decided is a decision that was written: see [Resolve].
 type decided struct {
-	ID   string `json:"id"`  // of what was decided
+	ID   string `json:"id"`  // of the decided call
 	Sum  string `json:"sum"` // of the decision
 	What string `json:"what"`
 }
@@ -42,11 +42,11 @@ type voided struct {
 	Count int    `json:"count"`
 }
 
-// intent is a call that is about to be made, and what is to be done if it is not known how it ended.
+// intent is a call that is about to be made, and the policy if its outcome is not known.
 type intent struct {
 	Phase  string    `json:"phase"`
-	Tx     bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
-	ID     string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
+	Tx     bool      `json:"tx,omitempty"`     // it is no call: a phase has ended its transaction itself
+	ID     string    `json:"id,omitempty"`     // its own: it differs from the ID of every other call, also after a person has had this one made again
 	Repeat bool      `json:"repeat,omitempty"` // under the same key
 	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check  bool      `json:"check,omitempty"`
@@ -55,12 +55,12 @@ type intent struct {
 
 	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: not longer after Begun than this; zero: at any time
 
-	Request []byte `json:"request,omitzero"`  // frozen; nil: none is
+	Request []byte `json:"request,omitzero"`  // frozen; nil: the call has no frozen request
 	Sealed  bool   `json:"sealed,omitempty"`  // Request is encrypted
-	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has given
+	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has entered
 }
 
-// String names the call, or the phase that is none.
+// String names the call, or the phase if it is no call.
 func (c *intent) String() string {
 	if c.Tx {
 		return "phase " + c.Phase
@@ -155,7 +155,7 @@ func (s saved) decided(d decided) saved {
 	return s
 }
 
-// ended is what is kept of an operation that has ended, for people who ask how it came to its end: no value and no request.
+// ended is the part that is kept after the end of an operation, for people who ask how it ended: no value and no request.
 func (s saved) ended() (e saved) {
 	for _, p := range s.Phases {
 		if p.Failure != nil {
@@ -176,7 +176,7 @@ func (s saved) begun(c intent) saved {
 	return s
 }
 
-// void returns s without its call, whose key can never take effect any more.
+// void returns s without its call. The key of that call can never take effect any more.
 func (s saved) void(phase string) saved {
 	s.Call = nil
 	s.Keys = slices.Clone(s.Keys)

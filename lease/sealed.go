@@ -14,7 +14,7 @@ import (
 
 var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypter. Try: the Config.Encrypter with which it was saved")
 
-// label binds what is encrypted to its operation, its phase and its kind.
+// label binds encrypted data to its operation, its phase and its kind.
 func (r *Run) label(kind, phase string) []byte {
 	return append(seal.Label(r.id.Scope, r.id.Key), "\x00"+kind+"\x00"+phase...)
 }
