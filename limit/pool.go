@@ -132,14 +132,14 @@ func (p *Pool) limit(inUse, most int) int {
 
 // Observe implements [once.Observer].
 func (p *Pool) Observe(_ context.Context, e once.Event) {
-	if e.Type != once.EventFinished || e.Acquire == 0 { // it has needed no connection
+	if e.Type != once.EventFinished || e.Acquire == 0 { // the call has used no connection
 		return
 	}
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Add(-e.Total).Before(p.changed) {
-		return // with other places: those that have waited together count once
+		return // it began before the last change: calls that have waited together count once
 	}
 	part := int64(now.Sub(p.start) * parts / p.cfg.Window)
 	w := &p.recent[part%parts]

@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// refusalOf returns what a client is told.
+// refusalOf returns the refusal for a client.
 func refusalOf(r fairqueue.Refusal) *Refusal {
 	refused := overloaded
 	if r.Why == fairqueue.Share {

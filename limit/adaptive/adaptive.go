@@ -3,8 +3,8 @@
 //
 //	l := limit.New(limit.Config{Capacity: adaptive.New(4, 200), Queue: 20})
 //
-// When requests begin to take longer than they used to, there are fewer places, and more
-// while they do not. Queue, tenants and what a client is told remain those of package
+// When requests begin to take longer than before, it offers fewer places; otherwise it offers
+// more again. Queue, tenants and the answers to clients remain with package
 // limit.
 //
 // [failsafe-go]: https://github.com/failsafe-go/failsafe-go
