@@ -42,8 +42,8 @@ type Config struct {
 	MaxBody int64
 }
 
-// Handler serves the requests of tenants that live in this region by next, and forwards those of all others to their home, once:
-// whole, and the answer whole or not at all. A request that was forwarded and whose tenant does not live here either is answered with 421. So
+// Handler serves the requests of tenants that live in this region by next, and forwards all other requests to the tenant's home, once:
+// whole, and the answer whole or not at all. If a request was forwarded and its tenant does not live here either, the answer is 421. So
 // two maps that differ never send a request around. It panics if cfg is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {

@@ -55,7 +55,7 @@ func messageFrom(a rpc.Answer) (proto.Message, error) {
 	return m, proto.Unmarshal(a.Body, m)
 }
 
-// replayed is a response with a message whose type is not known before.
+// replayed is a response whose message type is known only at run time.
 type replayed struct {
 	connect.AnyResponse
 

@@ -26,9 +26,9 @@ type ClientConfig struct {
 	Keys bool
 }
 
-// WithKey returns a context whose calls carry key, if they have none in their metadata.
-// All of them mean the same thing: give each intent a context of its own. Keep the key
-// where the intent is kept, and a client that has crashed goes on with it.
+// WithKey returns a context that adds key to calls without one in their metadata.
+// All of these calls are one operation: give each intent a context of its own. Store the key
+// with the intent, so that a client that has crashed goes on with it.
 func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
 
 // UnaryClientInterceptor repeats unary calls that have failed, all attempts with one key.

@@ -12,18 +12,18 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Downstream is how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
+// Downstream says how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
 type Downstream uint8
 
 const (
-	// KeyStays is that they do not.
+	// KeyStays does not send them.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage has them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
+	// KeyInBaggage sends them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
 	KeyInBaggage
 
-	// KeyInHeader has them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
-	// and no Idempotency-Key. Many services, and those of package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
+	// KeyInHeader sends them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
+	// and no Idempotency-Key. Many services, also with package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
 	// operation to such a service have the same key then. So it is for handlers that make one call to each service.
 	KeyInHeader
 )

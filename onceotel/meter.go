@@ -30,7 +30,7 @@ type series struct {
 	values [instrument.MaxLabels]string
 }
 
-// options are those of a series: made once, because each measurement needs them.
+// options are the options of a series: made once, because each measurement needs them.
 type options struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -91,7 +91,7 @@ func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	t.meter.record(ctx, &v)
 }
 
-// observeGauges makes the instruments of the gauges. They tell the last values of a watch, and ask no source.
+// observeGauges makes the instruments of the gauges. They export the last values of a watch, and ask no source.
 func observeGauges(from metric.Meter, watch *gauge.Watch) error {
 	type observable struct {
 		metric.Float64Observable

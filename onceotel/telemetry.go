@@ -27,7 +27,7 @@ type Config struct {
 	// MeterProvider makes the instruments. Default: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 
-	// Gauges are told by instruments of the MeterProvider, with their last values. Default: none.
+	// Gauges are exported by instruments of the MeterProvider, with their last values. Default: no gauges.
 	Gauges *gauge.Watch
 
 	// Broker is the messaging.system of messages, in the words of the semantic conventions: "kafka", "nats", "rabbitmq".
@@ -82,7 +82,7 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, "" if there is none. It is for outbox.Config.Trace and Attempt.Trace.
+// Trace returns the W3C traceparent of the span in ctx, "" if ctx has no span. It is for outbox.Config.Trace and Attempt.Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.
@@ -102,7 +102,7 @@ func traceparent(sc trace.SpanContext) string {
 	return string(append(b, "-00"...))
 }
 
-// spanContext returns what a stored traceparent names. It is not valid if that is none.
+// spanContext returns the span context that a stored traceparent names. If the traceparent is malformed, it is not valid.
 func spanContext(traceparent string) trace.SpanContext {
 	s := wire.Trace([]string{traceparent})
 	if s == "" {

@@ -143,10 +143,10 @@ func fail(span trace.Span, err error) {
 	}
 }
 
-// spanName is what the HTTP conventions call the span of a request whose route is not known.
+// spanName is the name of the span of a request whose route is not known, by the HTTP conventions.
 func spanName(req *http.Request) string { return cmp.Or(knownMethod(req), "HTTP") }
 
-// knownMethod returns the method of a request if it is one of those that the HTTP conventions know, else "".
+// knownMethod returns the method of a request if the HTTP conventions know it, else "".
 func knownMethod(req *http.Request) string {
 	switch req.Method {
 	case "":

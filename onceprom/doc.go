@@ -5,7 +5,7 @@
 //	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics} // its methods fill the configuration of every part
 //	engine := once.New(store, tel.Engine(once.Config{}))
 //
-// The instruments stand in docs/observability.md. No key, scope or tenant is a label, and a label has at
-// most 100 values; all that come later are counted as "other". Histograms have classic buckets, and native ones for a server
+// docs/observability.md lists the instruments. No key, scope or tenant is a label, and a label has at
+// most 100 values; all later values are counted as "other". Histograms have classic buckets, and native ones for a server
 // that scrapes these.
 package onceprom

@@ -17,11 +17,11 @@ import (
 
 // Config of [Metrics].
 type Config struct {
-	// Gauges are exported with their last values. Default: none.
+	// Gauges are exported with their last values. Default: no gauges.
 	Gauges *gauge.Watch
 
-	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or
-	// one that is not kept. What is longer than an exemplar may be is left out. Default: that of the trace that is kept with an operation which this call has executed.
+	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or if that trace is
+	// not kept. An id that is too long for an exemplar is left out. Default: the trace that is stored with an operation which this call has executed.
 	TraceID func(ctx context.Context) string
 }
 
@@ -97,7 +97,7 @@ func (m *Metrics) record(v instrument.Measurement, trace func() string) {
 	h.Observe(v.Value)
 }
 
-// maxTraceID is what an exemplar has room for beside the name of its label.
+// maxTraceID is the room of an exemplar without the name of its label.
 const maxTraceID = prometheus.ExemplarMaxRunes - len(traceLabel)
 
 const traceLabel = "trace_id"

@@ -118,7 +118,7 @@ func serve(ctx context.Context, h http.Handler, in intent) (a answer) {
 	return a
 }
 
-// anotherBody changes a digit of a body, or else a letter. ok is false if there is none.
+// anotherBody changes a digit of a body, or else a letter. ok is false if the body has neither.
 func anotherBody(body []byte) (changed []byte, ok bool) {
 	for _, in := range []string{"0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		if at := bytes.LastIndexAny(body, in); at >= 0 {

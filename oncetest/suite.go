@@ -173,7 +173,7 @@ func noAnswer(text string) answer {
 	return answer{none: true, text: fmt.Sprintf("%s in %v", text, maxCall)}
 }
 
-// hangs ends a process that does not answer, as a person would who starts it again.
+// hangs ends a process that does not answer, as an operator who restarts it would.
 func (s *suite) hangs() {
 	s.hung = true
 	s.process.die()
@@ -220,7 +220,7 @@ func (s *suite) expireLeases() (ok bool) {
 	return ctx.Err() == nil
 }
 
-// judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
+// judge sends a request until it has a final answer, and returns the mistakes. first is the answer to the call that had a fault.
 func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
 	a := first
 	switch {
@@ -235,7 +235,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	if a.kind != s.kind && a.kind != unknown {
 		wrong = append(wrong, fmt.Sprintf("answered %s, and %s without a fault", a.text, s.kind))
 	}
-	added := s.since(before) // before the duplicate, which no client sends that has its answer: the effects must be there now
+	added := s.since(before) // before the duplicate: a client that has its answer sends none, so the effects must be there now
 	if text := s.compare(added, a.kind); text != "" {
 		wrong = append(wrong, text)
 	}
@@ -251,7 +251,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	return wrong
 }
 
-// compare returns what is wrong with the effects of a request.
+// compare returns "" if the effects of a request are right, else how they differ.
 func (s *suite) compare(added effects, kind string) string {
 	if kind != unknown {
 		if added.equal(s.expected) {
@@ -259,7 +259,7 @@ func (s *suite) compare(added effects, kind string) string {
 		}
 		return fmt.Sprintf("effects: %v, and %v without a fault", added, s.expected)
 	}
-	if !added.within(s.expected) { // there may be no effect, or some of the effects of one request
+	if !added.within(s.expected) { // an unknown outcome may have no effect, or some of the effects of one request
 		return fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, s.expected)
 	}
 	return ""

@@ -157,7 +157,7 @@ func eachMember(body []byte, f func(name string, value json.RawMessage) error) e
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string) // the decoder lets nothing else stand here
+		name, _ := token.(string) // the decoder accepts only a string here
 		var value json.RawMessage
 		if err := from.Decode(&value); err != nil {
 			return err

@@ -50,7 +50,7 @@ func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	}
 }
 
-// Damage is what is wrong with a segment.
+// Damage is a damaged segment.
 type Damage struct {
 	Segment
 	Err error

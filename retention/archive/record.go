@@ -46,7 +46,7 @@ type record struct {
 	Since       time.Time `json:"since"`
 	Expired     time.Time `json:"expired"`
 
-	// Since version 2: a row that is not an operation. It has scope, key and expired beside them.
+	// Since version 2: a row that is not an operation. It also has scope, key and expired.
 	Table string          `json:"table,omitempty"`
 	Row   json.RawMessage `json:"row,omitempty"`
 }
