@@ -22,7 +22,7 @@ import (
 // with the next commit of the operation. key is made of the operation and the phase: it is the same whenever
 // this call is made, on any node, so that a service which dedupes by it sees one call.
 //
-// The policy says what may happen if the outcome of the call is not known, because fn has returned an error or
+// The policy decides whether the call is made again if its outcome is not known, because fn has returned an error or
 // the owner of the lease has died. With the zero policy the call is not made again: the operation is unknown. Without SafeToRepeat or
 // DedupedFor it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
 // client of net/http repeats a request with an Idempotency-Key by itself when its connection breaks.

@@ -34,7 +34,7 @@ const (
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The name "" is for operations without a name, such as those that an earlier version has begun, which did not store Operation.Name.
+// The name "" is for operations without a name, for example if an earlier version has begun them, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
 // Completer goes on with operations that wait for their next owner or whose lease is over, even if no caller asks for them again. Run one on each node.

@@ -172,7 +172,7 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 func (how Resolution) sum() string {
 	how.CallID, how.Who, how.Reason = "", "", ""
 	b, err := json.Marshal(how) //nolint:musttag // it is only hashed
-	if err != nil {             // change has refused what is not JSON
+	if err != nil {             // change has refused values that are not JSON
 		panic(err)
 	}
 	sum := sha256.Sum256(b)

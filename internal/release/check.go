@@ -46,7 +46,7 @@ func (s *snapshot) check() error {
 	return s.checkImage()
 }
 
-// complete checks that an archive has the binary first, and all other files of beside.
+// complete checks that an archive has the binary first, and then all files of [snapshot.beside].
 func (t target) complete(files []packed) error {
 	want := map[string]bool{t.binary(): true, "LICENSE": true}
 	for _, name := range shells {

@@ -158,7 +158,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 	return false, nil
 }
 
-// chooseLeaving selects parts to release, so that this node reaches its share within a few rounds, and returns those that can be released now.
+// chooseLeaving selects parts to release, so that this node reaches its share within a few rounds, and returns the parts that can be released now.
 func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

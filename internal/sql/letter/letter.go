@@ -1,6 +1,6 @@
 // Package letter keeps messages that could not be handled, and every failed delivery of them. An
-// inbox and a relay write with it; package deadletter is for operators. The tables are those of
-// deadletter.Migrations.
+// inbox and a relay write with it; package deadletter is for operators. deadletter.Migrations
+// creates the tables.
 package letter
 
 import (

@@ -10,7 +10,7 @@ import (
 // Statements of the sweeper. They run at READ COMMITTED: at any other level a row
 // that another session has just deleted is an error.
 const (
-	// Sweep deletes $1 expired operations, of those that expired at $2 or later, and
+	// Sweep deletes $1 expired operations that expired at $2 or later, and
 	// returns how many it has deleted and the latest of their times, or $2. Rows that are
 	// locked, by another sweeper or by a claim that replaces them, are left out.
 	Sweep = `with swept as (delete from once_operation where ctid = any(array(
