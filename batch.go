@@ -13,11 +13,11 @@ import (
 type Batch struct {
 	writes []store.Statement
 	over   bool
-	of     *current.Operation // nil: that of a package which sends the writes itself
+	of     *current.Operation // the operation; nil: that of a package which sends the writes itself
 }
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
-// the operation has ended. What the write returns cannot be read, nor used by a later write.
+// the operation has ended. Rows that the write returns cannot be read, nor used by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows, at least one. The server
@@ -72,7 +72,7 @@ func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn fun
 	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
-// run has fn declare the writes of b, which takes none when fn has ended.
+// run has fn declare the writes of b. After fn has ended, b accepts no more.
 func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
 	defer func() { b.over = true }()
 	return fn(ctx, b)

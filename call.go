@@ -36,12 +36,12 @@ type call[TX any] struct {
 	request []byte // op.Request, encrypted; nil if that was not done yet, or is not to be kept
 	start   time.Time
 	waited  time.Duration // for a duplicate in flight
-	runs    int           // of the handler, and tries that the store has told to try again
+	runs    int           // of the handler, and tries after which the store has asked to try again
 	report  report
 
 	seen      replay.Mark   // set when the operation was seen done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
-	sent      time.Time     // that COMMIT, if its answer is to be shared; zero: the answer was lost
+	sent      time.Time     // when that COMMIT was sent, if its answer is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
@@ -53,7 +53,7 @@ type handler[TX any] struct {
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
 }
 
-// lookUp is what a call reads before Begin, each at most once.
+// lookUp holds the reads of a call before Begin, each at most once.
 type lookUp struct {
 	done   bool
 	shared bool          // Config.Shared was asked
@@ -178,12 +178,12 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 			final = !v.superseded
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of what runs
+			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation
 			return v
 		case ctx.Err() != nil:
 			return v
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
-			collisions++ // the winner has committed or is about to: the look-up will tell
+			collisions++ // the winner has committed or is about to: the next look-up finds its record
 		case v.again && c.runs < c.e.cfg.Runs:
 			if !sleep.For(ctx, rand.N(delay)) {
 				return v
@@ -237,7 +237,7 @@ func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
 	return c.runs == 0 && (!ok || deadline.After(began.Add(c.terms().Timeouts.Acquire)))
 }
 
-// terms are what the call asks the store for.
+// terms are the demands of this call on the store.
 func (c *call[TX]) terms() flight.Terms {
 	return flight.Terms{Timeouts: c.e.timeouts(&c.op), Isolation: c.op.Isolation}
 }
@@ -265,14 +265,14 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	case f == nil:
 	case txn.blind:
 		f.SetMaybeRunning()
-	case txn.optimistic: // its first statement says so
+	case txn.optimistic: // it reports that itself with its first statement
 	default:
 		if txn.expiring != nil {
 			f.SetLost(txn.expiring.Ended())
 		}
 		f.SetRunning()
 	}
-	if c.e.irrevocable { // what calls other services must come to its end, also if its caller is gone
+	if c.e.irrevocable { // work that calls other services must be finished, even if its caller is gone
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.execute(ctx, txn, h)
@@ -307,7 +307,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	rec, err := c.e.read(waits.With(ctx, c.report.waits), &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
-		return v, false // also if the pool is exhausted: Begin says so
+		return v, false // also if the pool is exhausted: Begin returns that error
 	}
 	c.report.lookUp = c.lookUp.took
 	return c.found(rec), true
@@ -320,12 +320,12 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 	return e.store.Read(ctx, id)
 }
 
-// transaction is one of the store, and the claim that it has.
+// transaction is a transaction of the store, and the abilities of its claim.
 type transaction[TX any] struct {
 	store.Transaction[TX]                  // nil: there is nothing to execute
 	expiring              ability.Expiring // nil: the store does not end it
 	byCommit              bool             // nothing is claimed before its Commit
-	blind                 bool             // nor was it looked up
+	blind                 bool             // nothing was looked up either
 	optimistic            bool             // claim and look-up come with the handler's first statement
 	joined                bool             // it is a part of the caller's transaction, which decides
 }

@@ -46,7 +46,7 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	return v
 }
 
-// change is what the store is asked to commit when the operation is done.
+// change is the change that the store must commit when the operation is done.
 func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
 		change.Next.Result = res
@@ -71,7 +71,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	return change, fits(change.Next)
 }
 
-// encryptedRequest returns Operation.Request, encrypted, if it is to be kept.
+// encryptedRequest returns Operation.Request, encrypted; nil if it is empty or the engine has no Encrypter.
 func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 && c.request == nil {
 		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, seal.Label(c.id.Scope, c.id.Key))
@@ -81,7 +81,7 @@ func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 
 // maxRecord is the size in bytes of a result and a request that no database takes: a value of
 // SQLite ends at 10^9, a field and a message of PostgreSQL a little later. It leaves room for
-// the rest of the row. What a database is set to may be far less.
+// the rest of the row. The configured limit of a database may be far less.
 const maxRecord = 1_000_000_000 - 1<<20
 
 // fits returns an error if a record can be stored nowhere.
@@ -132,8 +132,8 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	return v
 }
 
-// wasDoneBefore reports whether the error of a commit that claims has another cause than what it
-// commits: that the operation was done before. A store may refuse a statement before it has sent the claim.
+// wasDoneBefore reports whether a commit that claims has failed because the operation was done
+// before. A store may refuse a statement before it has sent the claim, and then its error does not say so.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
@@ -162,7 +162,7 @@ func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
 	return u
 }
 
-// end frees what it holds.
+// end frees its timer.
 func (u *uncancelled) end() { u.Cancel(nil) }
 
 // callersValues is the context that context.WithoutCancel returns, but embeddable. It does not

@@ -41,15 +41,15 @@ type Config struct {
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
-	// answers with serialization failures or deadlocks, what it joins is in flight, or a
-	// first attempt (Attempt.Number is 1) has met a connection that was broken.
+	// answers with serialization failures or deadlocks, when an operation that it joins is in flight, or when a
+	// first attempt (Attempt.Number is 1) has met a broken connection.
 	// A call that has lost a race to another one runs again whatever Runs says, at most
-	// 20 times: it finds what the other one has stored, unless that is undone each time.
+	// 20 times: it finds the record of the other one, unless that is undone each time.
 	// Default 3.
 	Runs int
 
-	// Settle bounds COMMIT, and then, once more, finding out what became of it when its
-	// answer was lost: a call can take twice as long after its handler has returned. It
+	// Settle bounds COMMIT, and then, if its answer was lost, the time to find out
+	// whether it was applied: a call can take twice as long after its handler has returned. It
 	// does not end with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
 	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
@@ -61,9 +61,9 @@ type Config struct {
 	// the database is configured.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the results may take that this engine has
-	// committed itself lately: their replays do not ask the database. What it has only
-	// read is not kept, so that nothing is replayed that a failover to a synchronous
+	// Cache is how many bytes of memory may be used for results that this engine has
+	// committed lately: their replays do not ask the database. Results that it has only
+	// read are not kept, so that nothing is replayed that a failover to a synchronous
 	// standby could take away. One result takes at most an eighth. Default 0: no cache.
 	Cache int64
 
@@ -76,11 +76,11 @@ type Config struct {
 	// Shared is a cache that all processes of the service have in common, such as package
 	// store/redisstore/rediscache: a retry that comes to another process than the first attempt does not ask the
 	// database. It is asked after Cache, for calls whose Attempt.Number is not 1, and once for all duplicates of a
-	// process. It gets the results that this engine has committed, without a wait, and believes of what it returns only
-	// that an operation is done. A cache that is down, that hangs or that has lost
-	// everything costs a look-up, of 100 ms at most, and after five failures in a row none for a second.
+	// process. The results that this engine commits are added to it, without a wait. The engine uses only those answers
+	// of the cache that say that an operation is done. A cache that is down, that hangs or that has lost
+	// everything costs a look-up, of 100 ms at most; after five failures in a row it is not asked for a second.
 	// A result stays there for CacheFor, and is encrypted if Encrypter is set; without it, a program that can write to the cache can
-	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: none.
+	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: no shared cache.
 	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same
@@ -133,7 +133,7 @@ type Config struct {
 	SlowHandler time.Duration
 
 	// AfterCommit is called after each call that has committed writes, such as the Wake of an outbox.Relay. It must
-	// be quick, and must not call the engine. Default: none.
+	// be quick, and must not call the engine. Default: no function.
 	AfterCommit func()
 }
 

@@ -66,8 +66,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: errors.Is and errors.As see the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says what e means for another attempt, in the words of package retry. What the handler's own error
-// says counts more.
+// RetryClass says whether another attempt is worth while, in the words of package retry. causeFirst means that
+// the class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:

@@ -34,7 +34,7 @@ const (
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is what a caller learns: one of these constants, or the [Code] of its error.
+// Outcome is the result of a call for its caller: one of these constants, or the [Code] of its error.
 type Outcome string
 
 const (
@@ -48,22 +48,22 @@ const (
 	OutcomeNotStored Outcome = "not_stored"
 )
 
-// Event is one thing that has happened to one call. The key itself is not in it.
+// Event is one step in one call. It does not contain the key itself.
 type Event struct {
 	Type    EventType
 	Outcome Outcome // EventFinished only
-	Effect  Effect  // what the outcome proves
-	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
+	Effect  Effect  // the effect that the outcome proves
+	Err     error   // the cause, or nil: the error that Unwrap of the caller's *Error returns
 
 	// Cached is that a replay came from Config.Cache or Config.Shared. EventFinished only.
 	Cached bool
 
-	// Deadlock is that the database has ended the last run because of a deadlock. EventRerun, and
-	// EventFinished if no other run followed. False where the store cannot tell.
+	// Deadlock says that the database has ended the last run because of a deadlock. EventRerun, and
+	// EventFinished if no other run followed. False where the store cannot detect it.
 	Deadlock bool
 
 	// From and To are the operation's state as this call has found and left it, in the
-	// words of [store.State]; "" is not known. EventFinished only.
+	// words of [store.State]; "" means not known. EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -76,14 +76,14 @@ type Event struct {
 	// returned, else of Attempt.Trace. "" is not known.
 	TraceID string
 
-	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
-	// call that has executed it. "" is not known. EventFinished and Tracer.TraceStart only.
+	// Trace is the W3C traceparent that is stored with the operation: of a replay, that of the
+	// call that has executed it. "" means not known. EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
 	Acquire  time.Duration // waiting for a connection of the pool
 	LockWait time.Duration // waiting for the database's locks; on SQLite, for the turn to write
-	LookUp   time.Duration // looking the operation up, and what else begins its transaction
+	LookUp   time.Duration // looking the operation up, with the other statements that begin its transaction
 	Waited   time.Duration // waiting for a duplicate in flight
 	Handler  time.Duration // the last run of the handler
 	Commit   time.Duration // the last commit
@@ -125,17 +125,17 @@ type Tracer interface {
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 
-// report is what a call has to say so far in its last event.
+// report collects the data for the last event of a call.
 type report struct {
 	from                    string       // the operation's state, as the call has found it
 	trace                   string       // that is kept with it
 	keyHash                 string       // of the key, when an event has asked for it
-	cached                  bool         // what it has found is from Config.Cache or Config.Shared
+	cached                  bool         // the record that it has found is from Config.Cache or Config.Shared
 	waits                   *waits.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }
 
-// Warnings is the default observer: warnings and errors go to what [slog.Default] is at that moment.
+// Warnings is the default observer: warnings and errors go to the logger that [slog.Default] returns at that moment.
 var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -197,7 +197,7 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	}
 	e.From, e.To, e.Trace = c.report.from, c.stateAfter(e, v), v.rec.Trace
 	e.Cached = v.replayed && c.report.cached
-	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // of a Join, the call around it tells
+	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // for a Join, the call around it reports the deadlock
 		e.Deadlock = c.isDeadlock(v.err)
 	}
 	c.send(ctx, e)

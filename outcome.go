@@ -28,7 +28,7 @@ func (v verdict) effect() Effect {
 	return EffectApplied
 }
 
-// outcome is what an error of the store means for the call.
+// outcome is the meaning of a store's error for the call.
 type outcome struct {
 	code   Code
 	effect Effect

@@ -48,9 +48,9 @@ func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 // ran is how a run of the handler has ended.
 type ran struct {
 	change   store.Change
-	rollback bool  // the handler's writes are to be undone before the change is made
-	err      error // not nil: there is no change to be made, and the transaction was rolled back
-	undo     error // what Rollback has said of that
+	rollback bool  // the handler's writes must be undone before the change is made
+	err      error // not nil: the run has no change, and the transaction was rolled back
+	undo     error // the error of that Rollback
 }
 
 // ErrClaimLost is the cause of the end of a handler's context if the store has ended its claim,
@@ -78,7 +78,7 @@ func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[T
 	return c.commit(ctx, txn, r)
 }
 
-// run runs the handler, within its context, on an open transaction. If that does not come to a change, the
+// run runs the handler, within its context, on an open transaction. If the run ends without a change, the
 // transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
 // code (the handler, the encryption, the observer).
 func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handler[TX]) (r ran) {
@@ -163,7 +163,7 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 	case store.KindTaken: // the claim was delayed, and another call took it: the handler may have wrapped or dropped that error
 		return c.storeFailed(conflict, r.undo)
 	case store.KindRetry, store.KindBusy:
-		err = errors.Join(r.undo, err) // first, so that its kind counts and not that of the handler's error
+		err = errors.Join(r.undo, err) // first, so that its kind counts and not the kind of the handler's error
 	default:
 		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is not usable
 			err = errors.Join(err, r.undo)

@@ -45,7 +45,7 @@ const (
 	sharedWriters  = 4                      // the maximum of goroutines that empty the queue
 )
 
-// shared is what an engine knows of Config.Shared.
+// shared is the engine's side of Config.Shared.
 type shared struct {
 	cache      SharedCache
 	encrypter  Encrypter
@@ -77,8 +77,8 @@ func newShared(cfg Config) *shared {
 	return &shared{cache: cfg.Shared, encrypter: cfg.Encrypter, life: life, hold: life + or(cfg.Skew, defaultSkew)}
 }
 
-// get returns the result of id, if it is in the cache. What does not say that it is done, or is over by the clock of this
-// process, is not believed.
+// get returns the result of id, if it is in the cache. A value is ignored if it does not say that the operation is done, or if it has expired by the clock of this
+// process.
 func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok bool) {
 	if !s.admits() {
 		return rec, false
@@ -189,8 +189,8 @@ func (s *shared) admits() bool {
 
 var errNoSharedAnswer = errors.New("it has not answered in time")
 
-// ask calls f, and waits no longer than timeout, also if f does not end then. It notes whether there was an answer. None for a
-// caller that has gone counts, too: callers hang up because they wait.
+// ask calls f, and waits no longer than timeout, even if f does not end then. It notes whether f has answered. If the caller has gone
+// before the answer, that counts as a failure, too: callers give up because they wait.
 func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
 	defer cancel()

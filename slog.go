@@ -15,9 +15,9 @@ import (
 )
 
 // Log returns an observer that writes every event to l: finished calls with a key at level
-// Info, trouble that needs no person at Warn, and what a person should look at
-// (effects outside of the transaction, handlers that end it or swallow its errors,
-// commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
+// Info, trouble that no person must look at at Warn, and at Error the events that a person should look at:
+// effects outside of the transaction, handlers that end it or drop its errors,
+// commits that stay in doubt, tables that do not exist. The rest is Debug.
 // The names of the attributes are a contract: docs/logs.md has them all.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
@@ -96,7 +96,7 @@ func (o logObserver) samples(e Event) bool {
 	return n%o.oneIn == 0
 }
 
-// errorCode names what went wrong: the cause if it has a name, else the code that the caller got.
+// errorCode names the error: the cause if it has a name, else the code in the caller's error.
 func errorCode(e Event) string {
 	switch e.Outcome {
 	case "", OutcomeExecuted, OutcomeReplayed, OutcomeDeclined, OutcomeNotStored:

@@ -7,18 +7,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// What follows is for transports, such as oncehttp: packages that read an operation out of a request, and write the answer.
+// The rest of this file is for transports, such as oncehttp: packages that read an operation out of a request, and write the answer.
 // A program calls [Do], [DoBatch] or [Join].
 
-// Answer is what a handler of [Engine.Exec] wants stored.
+// Answer is the answer of a handler of [Engine.Exec], to be stored.
 type Answer struct {
 	Result   store.Result
 	Rollback bool // undo the handler's writes, then store the result by itself; where the store cannot undo them (package lease), only store it
 }
 
 // Exec is [Do] below the codec, for transports: fn returns the result to store.
-// It returns the record, which others may be reading, too: its bytes must not be
-// changed; and whether it is that of an earlier call. An Operation
+// It returns the record, and whether an earlier call has stored it. Other goroutines may
+// read the record, too: its bytes must not be changed. An Operation
 // with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	return e.exec(ctx, &op, handler[TX]{inTx: fn})
@@ -54,7 +54,7 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 
 // IsDone reports whether op is done, so that it would be replayed and not executed (or
 // be refused, if its fingerprint differs). A server asks it to choose which requests to
-// serve. It costs one look-up without a transaction; none if Config.Cache has the result. False
+// serve. It costs one look-up without a transaction; no look-up if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	if e.check(&op) != nil {

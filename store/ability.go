@@ -55,7 +55,7 @@ type (
 	}
 )
 
-// As finds ability A in s or in what s wraps: decorators hide the optional
+// As finds ability A in s or in a store that s wraps: decorators hide the optional
 // interfaces of the store below them unless they have an Unwrap() any method.
 func As[A any](s any) (a A, ok bool) {
 	for s != nil {

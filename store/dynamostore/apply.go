@@ -127,7 +127,7 @@ func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err erro
 	return err
 }
 
-// notApplied says what an error of a write means. It is nil if the write was applied after all: the client had sent it again.
+// notApplied classifies the error of a write. It returns nil if the write was applied after all: the client had sent it again.
 func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *delivery, err error) (store.Record, error) {
 	r := refusalOf(err, w)
 	switch {
@@ -135,7 +135,7 @@ func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *d
 		return s.late(ctx, c, err)
 	case r.kind == store.KindTaken && r.record:
 		return s.refused(ctx, c, d, r.item, err)
-	case d.uncertain(): // the last answer is not that of the first request
+	case d.uncertain(): // an earlier request of this write may have been applied, whatever the last answer says
 		return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
 	}
 	return store.Record{}, &store.Error{Kind: r.kind, Err: r.explain(err)}

@@ -62,7 +62,7 @@ func (s *Store) InHomeRegion(region string) *Store {
 	return &named
 }
 
-// Check implements [store.Checker]. It also fails if the table cannot keep what this package promises: because it has no index, or
+// Check implements [store.Checker]. It also fails if this package cannot keep its promises on the table: because it has no index, or
 // because it is replicated and the home region is not named.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})

@@ -57,13 +57,13 @@ func failedRead(err error) error {
 // refusal is why the service has not applied a write.
 type refusal struct {
 	kind   store.Kind
-	record bool // because of the record: item is what it is, nil if it is absent or not known
+	record bool // because of the record: item is the record, nil if it is absent or not known
 	item   item
 	rows   bool // because of a condition of the handler
 }
 
-// refusalOf reads an error. Of a transaction, the record comes first: if the operation was done before, so were the handler's items, and that
-// is why their conditions do not hold. A conflict comes next: its winner may be what they do not hold for.
+// refusalOf reads an error. In a transaction, the record comes first: if the operation was done before, its items were written, too, and
+// so their conditions fail now. A conflict comes next: the other transaction may have made the conditions fail.
 func refusalOf(err error, w *writes) refusal {
 	var condition *types.ConditionalCheckFailedException
 	if errors.As(err, &condition) {

@@ -38,7 +38,7 @@ const (
 
 var errForeign = errors.New("dynamostore: a scope or key is not UTF-8, or has a zero byte")
 
-// idOf returns the id of an operation, and an error if it has none.
+// idOf returns the id of an operation, or an error if its scope or key cannot be stored.
 func idOf(id store.ID) (string, error) {
 	if t := id.Scope + id.Key; !utf8.ValidString(id.Scope) || !utf8.ValidString(id.Key) || strings.Contains(t, "\x00") {
 		return "", &store.Error{Kind: store.KindOther, Err: errForeign}

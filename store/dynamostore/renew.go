@@ -45,7 +45,7 @@ func each(n int, fn func(i int) error) (first error) {
 	return first
 }
 
-// Renew implements [store.Renewer]. It writes each lease by itself: with many leases, a long one is cheaper.
+// Renew implements [store.Renewer]. It writes each lease in a request of its own: with many leases, a long lease is cheaper.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failedRead(err)

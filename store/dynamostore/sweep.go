@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// grace is for how long an expired record stays: a write that was signed before it was too late may arrive for so long, and the record
-	// is what keeps it out.
+	// grace is how long an expired record stays: a write that was signed in time may arrive that much later, and only the record
+	// keeps it out.
 	grace = 15 * time.Minute
 
 	// behind is how far the index may be behind the table.
 	behind = time.Minute
 )
 
-// Sweep implements [upkeep.Sweeper]. Each record is deleted by itself, if it is still the one that was seen, a quarter of an hour after
+// Sweep implements [upkeep.Sweeper]. It deletes each record in a request of its own, if the record has not changed, a quarter of an hour after
 // its retention is over.
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	now, err := s.now(ctx)

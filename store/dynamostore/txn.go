@@ -22,7 +22,7 @@ type txn struct {
 
 var _ ability.Counter = (*txn)(nil)
 
-// Begin implements [store.Store]. It is one consistent read, and none for a first attempt and a batch.
+// Begin implements [store.Store]. It costs one consistent read, and no request for a first attempt or a batch.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)

@@ -54,7 +54,7 @@ func (t *Tx) check(c *store.Change) (store.Record, error) {
 	return store.Record{}, nil
 }
 
-// matches reports whether rec is what a change expects.
+// matches reports whether rec meets an expectation.
 func matches(rec store.Record, expect store.Expect) bool {
 	switch {
 	case rec.State == store.StateAbsent || expect.Fence == 0:
@@ -129,7 +129,7 @@ func (t *Tx) validate() error {
 	return nil
 }
 
-// prepare adds c to what the commit will apply.
+// prepare adds c to the changes that the commit will apply.
 func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
 		return inTheWay, aborted(t.err)

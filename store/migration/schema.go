@@ -17,13 +17,13 @@ type Status struct {
 
 // Tx is a transaction in which migrations run. It excludes other runs on the same
 // database, in whatever way the database offers. MySQL has no transaction for it:
-// there Exec gets over what a run that was killed has done already.
+// there Exec ignores the error of a statement that a killed run has done already.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
 	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
 }
 
-// Up applies what tx's database lacks of sets, and returns what that was. If it lacks nothing,
+// Up applies the migrations of sets that tx's database lacks, and returns them. If it lacks nothing,
 // Up writes nothing.
 func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
 	has, err := readSchema(ctx, d, tx)

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// answerTime is how long the answer to what begins a transaction may take: as long as a
-// connection may, and as long again as a lock. 0 is no bound.
+// answerTime is how long the answer to the statements that begin a transaction may take: the time for a
+// connection and the time for a lock together. 0 means no bound.
 func answerTime(t store.Timeouts) time.Duration {
 	if t.Acquire == 0 {
 		return 0
@@ -50,7 +50,7 @@ func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	return t
 }
 
-// stop returns what err means: if the time was over, that the server was silent. The
+// stop returns err, or an error that the server was silent if the time was over. The
 // connection is then closed.
 func (t answerTimer) stop(err error) error {
 	if t.timer == nil || t.timer.Stop() {

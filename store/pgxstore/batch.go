@@ -121,8 +121,8 @@ func giveUp(conn *pgconn.PgConn) {
 	_ = conn.CancelRequest(ctx) // if the request does not reach the server, the deadline ends the wait
 }
 
-// queueFront queues what goes before the claim. There is no time in which such a
-// transaction is idle.
+// queueFront queues the statements before the claim. It needs no idle timeout: a batch is never
+// idle in its transaction.
 func (t *batchTxn) queueFront(b *pipeline) {
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(beginText[t.opts.Isolation])
@@ -146,7 +146,7 @@ func unsent(conn *pgx.Conn, err error, appended bool) error {
 	case pe != nil && ownTable(pe, appended || errors.As(err, new(ownError))):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
-		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then
+		kind = store.KindRetry // the connection broke while it was idle; Begin connects again for this kind
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
@@ -170,8 +170,8 @@ func checkBatchWrites(writes []store.Statement, simple bool) error {
 	return nil
 }
 
-// firstWord is what a statement begins with, after blanks, comments and parentheses; "" if
-// that is no word. Comments inside of comments are not looked into.
+// firstWord returns the first word of a statement, after blanks, comments and parentheses; "" if
+// it does not begin with a word. Nested comments are not recognised.
 func firstWord(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f(")

@@ -143,8 +143,8 @@ func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err 
 	return c, err
 }
 
-// budget is the time for a statement: what the caller allows, and what ctx leaves less a
-// little, so that it is the server that says no, and the connection survives.
+// budget is the time for a statement: the smaller of the caller's limit and the rest of ctx, less a
+// little, so that the server ends the statement first, and the connection survives.
 func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return budgetUntil(deadline, allowed)
@@ -222,7 +222,7 @@ func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// abandonTime is how long the answer to what only ends a transaction is waited for.
+// abandonTime is how long a rollback may take when only the transaction must be ended.
 const abandonTime = 5 * time.Second
 
 // abandon rolls back, cancelled or not, and returns the connection to the pool. The pool

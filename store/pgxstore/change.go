@@ -180,8 +180,8 @@ func results(ctx context.Context, br pgx.BatchResults, b pipeline) (failed int, 
 		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
 	}
 	if err == nil && ctx.Err() != nil {
-		// A cancellation that the server has heard (pgx may be configured so) ends its wait
-		// for the standby, and the commit is answered as if that had not been missed.
+		// A cancellation that has reached the server (pgx may be configured so) ends its wait
+		// for the standby, and the server answers as if the standby had confirmed.
 		failed, err = len(b), ctx.Err()
 	}
 	return failed, tag, err

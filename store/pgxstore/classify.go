@@ -62,12 +62,12 @@ func classify(err error, at statement) error {
 func fatal(pe *pgconn.PgError) bool {
 	severity := pe.SeverityUnlocalized
 	if severity == "" {
-		severity = pe.Severity // what pgx makes itself, and servers before 9.6
+		severity = pe.Severity // an error that pgx itself has made, or a server before 9.6
 	}
 	return severity == "FATAL" || severity == "PANIC"
 }
 
-// down is for what happens before anything can have been applied.
+// down classifies an error that happened before anything could have been applied.
 func down(err error) error {
 	kind := store.KindUnavailable
 	if pe := serverError(err); pe != nil {

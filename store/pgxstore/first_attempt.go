@@ -51,8 +51,8 @@ type sentStatement struct {
 
 // open makes sure that the transaction is open. If nothing was sent before, and first can
 // be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
-// first is still to be sent. Meanwhile nothing else is sent, by another goroutine or after a
-// panic: it would run by itself.
+// first is still to be sent. Meanwhile nothing else may be sent, by another goroutine or after a
+// panic: it would run outside of the transaction.
 func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
 	f := s.first
 	if f == nil {
@@ -100,8 +100,8 @@ func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st stat
 
 var errNotOpen = error(&store.Error{Kind: store.KindAborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
 
-// travels reports whether st can be part of a pipeline: one without arguments may be
-// several, and one word is the name of what the user has prepared.
+// travels reports whether st can be part of a pipeline: a text without arguments may be
+// several statements, and a single word is the name of a statement that the user has prepared.
 func (st statement) travels() bool {
 	if len(st.args) == 0 || !strings.ContainsAny(st.sql, " \t\r\n") {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// One name does for joins inside of joins: the newest savepoint of a name is meant,
-// and each join leaves none behind.
+// One name is enough for joins inside of joins: the newest savepoint of a name is used,
+// and no join leaves its savepoint behind.
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
@@ -142,7 +142,7 @@ type joined struct {
 	over   bool
 }
 
-// ended reports whether savepoint once_join is no longer that of j.
+// ended reports whether savepoint once_join no longer belongs to j.
 func (j *joined) ended() bool {
 	return j.over || j.user.outer != nil && j.user.outer.ended()
 }
@@ -270,7 +270,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// send sends what a join writes. After an error nothing of it is in the caller's transaction.
+// send sends the writes of a join. After an error, the caller's transaction has none of them.
 func (j *joined) send(ctx context.Context, b pipeline) error {
 	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {

@@ -88,10 +88,10 @@ var (
 // Config of a [Store]. The zero value is ready to use.
 type Config struct {
 	// NameTransactions gives the transaction of each operation an application_name that ends with the hash of
-	// its key, such as "payments 2c26b46b68ffc68f": the one that [once.Log] writes as idempotency_key. The log of the
-	// server (log_line_prefix with %a) and pg_stat_activity then say of a statement of the handler, which waits for a lock
-	// or is slow, which operation it is of. It is sent with BEGIN, so it takes no round trip. Without a key, and in
-	// [once.Join], the name stays that of the connection.
+	// its key, such as "payments 2c26b46b68ffc68f": the hash that [once.Log] writes as idempotency_key. For a statement of the handler that waits for a lock
+	// or is slow, the log of the server (log_line_prefix with %a) and pg_stat_activity then show the operation
+	// it belongs to. It is sent with BEGIN, so it takes no round trip. Without a key, and in
+	// [once.Join], the transaction has the name of the connection.
 	NameTransactions bool
 }
 

@@ -137,7 +137,7 @@ func (s *Store) sendPrepared(ctx, within context.Context, conn *pgx.Conn, t pipe
 	return pipelineResults{conn, conn.PgConn().ExecBatch(within, b), trace}, nil
 }
 
-// queuePrepared prepares a pipeline; it returns nil if pgx is to do that.
+// queuePrepared prepares a pipeline; it returns nil if pgx must prepare it.
 func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (*pgconn.Batch, error) {
 	if !s.prepares {
 		return nil, nil //nolint:nilnil // as documented
@@ -201,8 +201,8 @@ func outdated(pe *pgconn.PgError) bool {
 	return pe.Code == pgsql.NoStatement || pe.Code == pgsql.PlanChanged && pe.Routine == "RevalidateCachedQuery"
 }
 
-// explained adds what to do if err says that a prepared statement is missing, or that its name
-// is taken. Unless statements were dropped by hand, only a pooler does that.
+// explained adds a remedy if err says that a prepared statement is missing, or that its name
+// is taken. Unless statements were dropped by hand, only a pooler causes that.
 func explained(err error) error {
 	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {
 		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if a pooler in transaction mode is in between", err)

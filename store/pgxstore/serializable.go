@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// At SERIALIZABLE the look-up must not be part of the transaction: the server watches what
-// the transaction reads, new keys are neighbours in the index, and so operations of different
+// At SERIALIZABLE the look-up must not be part of the transaction: the server tracks the
+// transaction's reads (SSI), new keys are neighbours in the index, and so operations of different
 // keys would all conflict. The look-up goes ahead of BEGIN, in a READ COMMITTED transaction
 // of its own, in the same round trip. It may miss a record that is committed before the
 // claim is taken. Then the primary key refuses the record at the end, and the operation

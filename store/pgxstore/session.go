@@ -27,7 +27,7 @@ type session struct {
 	conn    *pgx.Conn
 	first   *firstAttempt // BEGIN and claim that are not sent yet
 	refused error         // why it is not open
-	large   pgx.Tx        // what large objects belong to
+	large   pgx.Tx        // the transaction of the large objects
 	over    bool          // conn may belong to another goroutine
 
 	answerTime time.Duration // for a statement of the handler; 0: no bound
@@ -146,7 +146,7 @@ func (s *session) LargeObjects() pgx.LargeObjects {
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
 		br := s.SendBatch(context.Background(), &b)
 		s.large = br.Tx()
-		_ = br.Close() // if it failed, every use of the large objects says so
+		_ = br.Close() // if it failed, every use of the large objects returns that error
 	}
 	return s.large.LargeObjects()
 }

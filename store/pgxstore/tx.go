@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// errManaged is what Commit and Rollback of a handler's transaction return: it
-// ends when the handler returns, by a commit if there is no error.
+// errManaged is the error of Commit and Rollback of a handler's transaction: it
+// ends when the handler returns, with a commit if the handler returns no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
 // tx is the user's transaction. The store ends it, it knows its savepoints, and an error
@@ -49,8 +49,8 @@ func (s *shared) refuses() bool { return s.refusal != nil && s.refusal() }
 
 var prefixes atomic.Uint32
 
-// name names the next savepoint. What a forgotten goroutine still has of an earlier
-// transaction of the connection has another name. There are few of them: before version 17
+// name names the next savepoint. A savepoint that a forgotten goroutine still has from an earlier
+// transaction of the connection has another name. The number of names is small: before version 17
 // pg_stat_statements keeps each text.
 func (s *shared) name() string {
 	if s.prefix == "" {
@@ -60,7 +60,7 @@ func (s *shared) name() string {
 	return s.prefix + strconv.Itoa(s.savepoints)
 }
 
-// append keeps s until the commit. It belongs to the savepoint t, if t is one.
+// append keeps s until the commit. It belongs to the savepoint t, if t is a savepoint.
 func (t *tx) append(s store.Statement) error {
 	if err := t.enter(s.SQL); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (t *tx) admit(sql string) error {
 	return nil
 }
 
-// ended reports whether t, or what it is a part of, is over. The connection may then
+// ended reports whether t, or a transaction that t is part of, is over. The connection may then
 // belong to another goroutine.
 func (t *tx) ended() bool {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
@@ -284,8 +284,8 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 	return n, t.note(err)
 }
 
-// LargeObjects are pgx's own: what fails in them on this side only is not noticed, and what a
-// goroutine does with them while the transaction ends is not kept from it.
+// LargeObjects returns pgx's own large objects. It does not notice an error that occurs in them on this side only, and does not
+// stop a goroutine that uses them while the transaction ends.
 func (t *tx) LargeObjects() pgx.LargeObjects {
 	if t.root.enter() != nil {
 		return closedObjects()

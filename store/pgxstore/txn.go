@@ -25,7 +25,7 @@ type txn struct {
 	shared shared
 	seen   lookup
 
-	optimistic bool // it was begun with the look-up put off
+	optimistic bool // it was begun with a delayed look-up
 }
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
@@ -40,7 +40,7 @@ func (t *txn) IsOptimistic() bool { return t.optimistic }
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
-// another transaction, and what it undoes is not what the handler has written.
+// another transaction, and its rollback does not undo the handler's writes.
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
@@ -164,7 +164,7 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 
 var errOpen = errors.New("rows or batch results were left open. Try: close them before the handler returns")
 
-// unfitUse is what the handler's use of a transaction says about that.
+// unfitUse returns an error if the handler has used a transaction so that it must not commit.
 func unfitUse(user *tx) error {
 	switch {
 	case user.root.collided():
