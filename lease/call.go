@@ -105,8 +105,8 @@ type CallCheck struct {
 	of   reflect.Type // the type of the result
 }
 
-// Check has find asked what became of a call. find gets the key of the call. See [Finding] for what it may answer; with
-// an error it answers nothing. T is what the call returns.
+// Check has find ask the service whether a call took effect. find gets the key of the call. See [Finding] for its answers; with
+// an error it answers nothing. T is the type that the call returns.
 func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
 	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
 		value, found, err := find(ctx, key)
@@ -118,11 +118,11 @@ func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)
 	}}
 }
 
-// Finding is what a [Check] has found.
+// Finding is the answer of a [Check].
 type Finding uint8
 
 const (
-	// Unclear: the service does not know the call, or does not answer. The call may still come to it.
+	// Unclear: the service does not know the call, or does not answer. The call may still reach it.
 	Unclear Finding = iota
 	// Happened: the call has taken effect, with the value that is returned.
 	Happened
@@ -179,7 +179,7 @@ func (c *call) key() string {
 	return Key(r.id.Scope, r.id.Key, c.phase, r.saved.generation(c.phase))
 }
 
-// make makes the call, or finds out what became of one that was begun. Without an error its outcome is known; the next write of the run stores it.
+// make makes the call, or finds out the outcome of an earlier one. Without an error its outcome is known; the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
 	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
@@ -212,7 +212,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 	return c.answered(ctx, value, err)
 }
 
-// resumes refuses to go on with what another version of the program has begun, if it would send something else under the same key.
+// resumes refuses to go on with a call of another version of the program, if this version would send something else under the same key.
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
@@ -227,7 +227,7 @@ func (c *call) resumes(begun *intent, frozen, request []byte) error {
 }
 
 // codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key: the
-// outcome is not that failure, but what the service has then answered.
+// outcome is not that failure, but the service's answer of that time.
 const codeDuplicate = "PROVIDER.duplicate"
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
@@ -261,7 +261,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	return nil
 }
 
-// answered notes what fn has returned. The next write of the run stores it.
+// answered notes the results of fn. The next write of the run stores them.
 func (c *call) answered(ctx context.Context, value any, err error) error {
 	r := c.run
 	var failure *once.Failure
@@ -299,7 +299,7 @@ func (c *call) save(next saved, err error) error {
 	return nil
 }
 
-// find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
+// find asks whether the call took effect. Without an error the outcome is saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
 	r, now := c.run, time.Now().UTC()
 	switch {

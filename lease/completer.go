@@ -262,8 +262,8 @@ func (c *completing) forget() {
 	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.passes && time.Now().After(t.next) })
 }
 
-// endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
-// handler, and waits for none.
+// endsInCall stores that an operation is unknown, if its owner has died in a call that can be neither repeated nor checked. That needs no
+// handler, and does not wait for one.
 func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	if !e.Idle() || !e.CallStarted {
 		return false
@@ -333,8 +333,8 @@ func (c *completing) hasTold(id store.ID) bool {
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// resumeSafely returns a panic as an error: it would end the processes of all nodes, one after the other. The goroutine is one
-// of its own, because a handler may end it.
+// resumeSafely returns a panic as an error: it would end the processes of all nodes, one after the other. The handler runs in a goroutine
+// of its own, because it may end that.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -361,7 +361,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return nil
 	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call.checks(time.Now()):
-	default: // finished meanwhile, or only a person can tell
+	default: // finished meanwhile, or only a person can decide
 		return nil
 	}
 	if len(rec.Request) == 0 && !c.AskOnly {

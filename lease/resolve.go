@@ -29,8 +29,8 @@ type Resolution struct {
 	// since, nothing is written.
 	CallID string
 
-	// CallValue is what the call returns, as JSON: the call has happened, and the operation goes on behind it when the next caller or a
-	// [Completer] comes. It has the form in which the program would have saved it: if the program reads it otherwise, the
+	// CallValue is the value that the call returns, as JSON: the call has happened, and the operation goes on after it when the next caller or a
+	// [Completer] comes. It has the form in which the program would have saved it: if the program cannot read it back so, the
 	// outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
@@ -136,7 +136,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 
 func misused(err error) error { return &store.Error{Kind: store.KindMisused, Err: err} }
 
-// mostSaved is what an operation may save.
+// mostSaved is how many bytes an operation may save.
 func mostSaved(ops store.Operations) int {
 	if s, ok := store.As[*Store](ops); ok {
 		return s.cfg.MaxSaved
@@ -214,7 +214,7 @@ func (how Resolution) check() error {
 	return nil
 }
 
-// change is what a resolution makes of a record with these phases.
+// change returns the change that a resolution makes to a record with these phases.
 func (how Resolution) change(s saved) (c store.Change, err error) {
 	was := decided{ID: how.CallID, Sum: how.sum(), What: how.words(s)}
 	if how.RunAgain || how.CallValue != nil {
@@ -274,7 +274,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil
 }
 
-// words say what a resolution does.
+// words describe a resolution.
 func (how Resolution) words(s saved) string {
 	what := ""
 	switch {

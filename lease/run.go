@@ -123,7 +123,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// record is that of the operation with these phases.
+// record returns the record of the operation with these phases.
 func (r *Run) record(state store.State, s saved) store.Record {
 	return store.Record{State: state, Nonce: r.own.Nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 }

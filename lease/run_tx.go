@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// runTx is what the engine has of a run: it ends the run, which the handler cannot.
+// runTx is the engine's handle on a run: it ends the run, which the handler cannot.
 type runTx struct{ run *Run }
 
 var (
@@ -53,7 +53,7 @@ var (
 	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
 )
 
-// Commit implements [store.Transaction]: the result, and what the last call has returned, in one commit.
+// Commit implements [store.Transaction]: it commits the result together with the answer of the last call.
 func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	r := c.run
 	lost, taken := r.own.Close()

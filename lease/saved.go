@@ -18,14 +18,14 @@ type saved struct {
 	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim had it; [once.Forever]; 0: the claim had none
 }
 
-// phase is one that has ended.
+// phase is a phase that has ended.
 type phase struct {
 	Name    string          `json:"name"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
 	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; then Failure has its code only
 	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
-	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: what it takes if the program cannot read the value
+	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: the call as it was, in case the program cannot read the value
 	Events  []string        `json:"events,omitempty"`  // that its transaction has added to an outbox
 }
 
@@ -113,7 +113,7 @@ func (s saved) encode() []byte {
 	return b
 }
 
-// size is that of what MaxSaved bounds: what the program saves, and not what people have decided.
+// size is the size that MaxSaved bounds: the data of the program, without the decisions of people.
 func (s saved) size() int {
 	s.Was, s.Phases = nil, slices.Clone(s.Phases)
 	for i := range s.Phases {
@@ -208,7 +208,7 @@ func (s saved) last() string {
 	return ""
 }
 
-// decode gives the caller of a phase what it has returned before.
+// decode returns the saved result of a phase.
 func decode[T any](r *Run, p phase) (value T, err error) {
 	if p, err = r.open(p); err != nil {
 		return value, err
@@ -222,8 +222,8 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 	return value, nil
 }
 
-// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
-// the call as unknown as it was.
+// earlier returns the result of a phase of an earlier run. If a person has entered the value, and the program would not have saved it in this form,
+// the call is unknown again.
 func earlier[T any](r *Run, p phase) (value T, err error) {
 	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
 		return decode[T](r, p)

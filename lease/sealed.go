@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/seal"
 )
 
-// What phases return and frozen requests are encrypted in the record if the engine has an Encrypter. The names of phases and the codes of
+// If the engine has an Encrypter, results of phases and frozen requests are encrypted in the record. The names of phases and the codes of
 // failures are not: people and other programs read them without its key.
 
 var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypter. Try: the Config.Encrypter with which it was saved")

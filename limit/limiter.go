@@ -180,7 +180,7 @@ func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	return nil
 }
 
-// take takes a place if there is one, and keeps it if use says so.
+// take takes a place if one is free, and gives it back if use returns false.
 func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) {
 	l.mu.Lock()
 	taken := places.take(tenant)

@@ -156,8 +156,8 @@ func (p *Pool) Observe(_ context.Context, e once.Event) {
 	p.adapt(now, part)
 }
 
-// adapt changes places if the waits of the window up to part say so. Between the two bounds nothing changes, so
-// that places do not swing.
+// adapt changes the number of places if the waits of the window up to part were too long or short. Between the two bounds nothing changes, so
+// that the number does not swing.
 func (p *Pool) adapt(now time.Time, part int64) {
 	var sum waits
 	for _, w := range p.recent {

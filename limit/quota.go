@@ -165,7 +165,7 @@ func (q *Quota) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// principalOf is the principal of a scope as it is written there, or the whole scope if none is.
+// principalOf returns the principal at the beginning of a scope, or the whole scope if it has no blank.
 func principalOf(scope string) string {
 	principal, _, _ := strings.Cut(scope, " ")
 	return principal

@@ -72,7 +72,7 @@ type Record struct {
 	RecoveryPoint string // last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
 	Checkable     bool   // the state is unknown, and the called service can be asked; it is not stored
-	Data          []byte // what the recovery points saved
+	Data          []byte // the values that the recovery points have saved
 }
 
 // Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is over.
@@ -84,7 +84,7 @@ func (r Record) Idle() bool {
 type Expect struct {
 	Fence        int64  // the record's fence; 0: the operation must be absent
 	Nonce        []byte // and the record's nonce; empty: not compared
-	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; an operation that waits has none
+	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; a waiting operation has no lease
 }
 
 // Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
@@ -157,7 +157,7 @@ type Operations interface {
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
-// BeginOptions is what a transaction is opened for.
+// BeginOptions describe the transaction to open.
 type BeginOptions struct {
 	ID        ID        // zero: a plain transaction that claims nothing
 	Isolation Isolation // of the transaction
@@ -267,7 +267,7 @@ type Timeouts struct {
 type Isolation uint8
 
 const (
-	DefaultIsolation Isolation = iota // what the database is configured for
+	DefaultIsolation Isolation = iota // the level that the database is configured with
 	ReadCommitted
 	RepeatableRead
 	Serializable

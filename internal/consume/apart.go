@@ -43,7 +43,7 @@ func (p *Pool) givesBack(d *Delivery) bool {
 	return full && d.Receipt.Again(givenBack)
 }
 
-// setQueueApart sets what waits in a line apart.
+// setQueueApart sets the waiting messages of a line apart.
 func (p *Pool) setQueueApart(s *line) {
 	s.queue = slices.DeleteFunc(s.queue, func(d *Delivery) bool {
 		gone := !d.apart && !d.dropped && p.givesBack(d)

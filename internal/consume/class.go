@@ -57,7 +57,7 @@ func (p *Pool) rest(c class, began, now time.Time) {
 	p.troubleAt[c] = now.Add(now.Sub(began) * troubleShare / time.Duration(p.pressure.limit()))
 }
 
-// restEnds returns when a class in trouble that waits has rested; zero if none does.
+// restEnds returns when the pause ends of a class in trouble that has waiting messages; zero without such a class.
 func (p *Pool) restEnds(now time.Time) (at time.Time) {
 	for _, c := range [...]class{failing, hung} {
 		if len(p.backlog.lanes[c]) > 0 && p.busy[c] == 0 && now.Before(p.troubleAt[c]) {

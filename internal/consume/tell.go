@@ -15,7 +15,7 @@ const (
 	tellAfter = time.Minute
 )
 
-// Backlog returns what the pool has, and what Config.Paused tells.
+// Backlog returns the messages in the pool, and the paused partitions by Config.Paused.
 func (p *Pool) Backlog() (b inbox.Backlog) {
 	if p.cfg.Paused != nil {
 		b.Paused, b.PausedOldest = p.cfg.Paused()

@@ -63,7 +63,7 @@ func (p *Pool) take(ctx context.Context) *work {
 	return nil
 }
 
-// begin takes a batch of a class, if there is a place for one more. Free workers share what waits.
+// begin takes a batch of a class, if a place is free. Free workers share the waiting messages.
 func (p *Pool) begin(c class) *work {
 	w := &work{began: time.Now(), class: c, release: func(bool) {}}
 	places := p.pressure.limit() - len(p.working)
@@ -218,7 +218,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	p.room.Broadcast()
 }
 
-// judge notes what the result of a message says about it and its key.
+// judge updates the class of a message and its key after a result.
 func (p *Pool) judge(d *Delivery, err error, refused bool) {
 	switch {
 	case err == nil:

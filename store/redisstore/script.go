@@ -31,8 +31,8 @@ func (s *Store) run(ctx context.Context, script script, writes bool, c call) (an
 	return answer, confirmed, failed(err, writes)
 }
 
-// send runs a script for each of calls, in one pipeline. confirmed says that the replicas that are waited for have all that the calls have written or seen: WAIT
-// is about the writes of its connection, so it is in the same pipeline. An error is that of the first call which has one.
+// send runs a script for each of calls, in one pipeline. confirmed says that the required replicas have everything that the calls have written or seen: WAIT
+// covers the writes of its own connection, so it is in the same pipeline. The error is the first one of a call.
 func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, failed(err, false)

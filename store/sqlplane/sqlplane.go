@@ -1,5 +1,5 @@
-// Package sqlplane is what a capability with tables of its own, such as an outbox, needs of a store that keeps its
-// operations in tables: it runs the statements of the capability, in transactions of the user or in its own.
+// Package sqlplane runs the statements of a capability with tables of its own, such as an outbox, through a store that keeps its
+// operations in tables, in transactions of the user or in its own.
 package sqlplane
 
 import (

@@ -219,7 +219,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 	return conn, err
 }
 
-// addLockWait adds the time since began to what an operation has waited for locks.
+// addLockWait adds the time since began to the lock waits of an operation.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)

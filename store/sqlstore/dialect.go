@@ -18,8 +18,8 @@ var (
 	dialects = []database{sqlite, postgres, mysql}
 )
 
-// database is what differs between databases. The arguments of a text are the same
-// in both, by number.
+// database has the differences between databases. A text has the same arguments, by number,
+// in all of them.
 type database struct {
 	name sqlplane.Dialect
 
@@ -38,11 +38,11 @@ type database struct {
 	undefined  func(error) bool                                                   // a table or column does not exist
 }
 
-// lookup is what looking up has brought.
+// lookup is the answer to a claim and look-up.
 type lookup struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
-	watched bool // PostgreSQL watches what the transaction reads: row is not looked up
+	watched bool // PostgreSQL tracks the transaction's reads (SSI): row is not looked up
 	row     row
 }
 

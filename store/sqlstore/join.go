@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// One name does for joins inside of joins: the newest savepoint of a name is meant,
-// and each join leaves none behind. On MySQL a second savepoint replaces the first one
+// One name is enough for joins inside of joins: the newest savepoint of a name is used,
+// and no join leaves its savepoint behind. On MySQL a second savepoint replaces the first one
 // of its name.
 func (s *Store) joinName() string {
 	if s.dialect.name == sqlplane.MySQL {

@@ -126,8 +126,8 @@ func refusesWrites(err error) bool {
 	return is(err, mysqlReadOnly) && strings.Contains(err.Error(), "read-only") || is(err, mysqlReadOnlyTx) || is(err, mysqlReadOnlyMode)
 }
 
-// fill puts values into a text, so that every statement is one round trip whatever the
-// driver is set to. Bytes are in hexadecimal: there is nothing to escape.
+// fill puts values into a text, so that every statement is one round trip with any configuration of the
+// driver. Bytes are in hexadecimal, so that they need no escapes.
 func fill(text string, values ...any) string {
 	size := len(text)
 	for _, v := range values {
@@ -177,7 +177,7 @@ func literal(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// mysqlRecord are the values of mysqlFields, or of mysqlKeep, and what follows them.
+// mysqlRecord returns the values of mysqlFields, or of mysqlKeep, and the scope and key after them.
 func mysqlRecord(c store.Change) []any {
 	return append(fields(c), c.ID.Scope, c.ID.Key)
 }

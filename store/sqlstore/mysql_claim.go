@@ -84,7 +84,7 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	return true, t.setTimeouts(ctx, opts.Timeouts)
 }
 
-// lookMySQL claims and looks up. What it has found is in t.seen.
+// lookMySQL claims and looks up. The record that it has found is in t.seen.
 func (t *txn) lookMySQL(ctx context.Context, opts store.BeginOptions) (granted bool, err error) {
 	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
 	if err != nil {

@@ -138,7 +138,7 @@ func (j *joined) leaveUnknown(ctx context.Context) error {
 	return err
 }
 
-// lookUp runs what lookMySQL has made.
+// lookUp runs the statement of lookMySQL.
 func lookUp(ctx context.Context, in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, look string) (row, error) {

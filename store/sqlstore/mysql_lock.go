@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lockName is what the lock of an operation is called, as a literal. The locks of all databases of a server have one
-// space of names.
+// lockName is the name of an operation's lock, as a literal. All databases of a server share one namespace
+// of locks.
 func (s *Store) lockName(id store.ID) raw {
 	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
@@ -106,7 +106,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 	return s.locked(found, got, err)
 }
 
-// locked is what lockMySQL has found.
+// locked checks and returns the answer of lockMySQL.
 func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error) {
 	switch {
 	case err != nil:
@@ -121,8 +121,8 @@ func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error
 
 var errNoLock = errors.New("the server could not say whether the operation is locked (GET_LOCK returned NULL)")
 
-// lockInPacket is lockMySQL in two statements of one packet, which are less work to the server than one that joins. What they would compute is left
-// to the client: that is as much work again.
+// lockInPacket is lockMySQL in two statements of one packet, which are less work for the server than one statement with a join. The client
+// computes the derived columns itself, which saves the server as much work again.
 func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.BeginOptions) (found row, got sql.NullBool, err error) {
 	name := s.lockName(opts.ID)
 	rows, err := conn.QueryContext(sqlguard.OwnText(ctx), fill(mysqlLockFirst, name, raw(s.readOnlyWord(opts)), name, opts.ID.Scope, opts.ID.Key))
@@ -144,7 +144,7 @@ func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.Beg
 	return found, got, errors.Join(err, rows.Err())
 }
 
-// scanAll scans the columns of a record, if there is one, and one behind them.
+// scanAll scans the columns of a record, if the result has a row, and one column after them.
 func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 	names, err := rows.Columns()
 	switch {

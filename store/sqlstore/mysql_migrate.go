@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// The lock is one of the whole server, its name at most 64 characters long. MySQL has no md5 since
+// The lock belongs to the whole server, and its name has at most 64 characters. MySQL has no md5 since
 // 9.6; MariaDB keeps it, so that an earlier program that migrates at the same time is excluded.
 const (
 	migrationLockName = "concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"

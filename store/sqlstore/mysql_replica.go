@@ -47,9 +47,9 @@ func (s *Store) readOnlyWord(opts store.BeginOptions) string {
 // stateReplica is the state of a row that no operation has.
 const stateReplica store.State = 255
 
-// lookMySQL is the statement that looks an operation up and returns a row with stateReplica,
-// if the server is one: in place of the record if that must be durable, else if there is
-// none.
+// lookMySQL is the statement that looks an operation up. On a replica it returns a row with stateReplica:
+// in place of the record if the record must be durable, else if no record
+// exists.
 func (s *Store) lookMySQL(opts store.BeginOptions) string {
 	replica := "select 255, 0, '', null, 0, 0, null, null, null, '', '', '', 0, null, 0, 0, 0 from dual where " + s.replica(opts)
 	look := fill(mysqlRead, opts.ID.Scope, opts.ID.Key)

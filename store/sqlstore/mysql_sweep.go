@@ -20,13 +20,13 @@ const (
 	mysqlKept     = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
 	mysqlSwept    = "select scope, `key`, claim, expires_at" + mysqlExpiring
 
-	// A statement that commits by itself, and instead of waiting for a lock fails: so it
-	// is in no deadlock.
+	// A statement that is a transaction of its own, and fails instead of waiting for a lock: so it
+	// is part of no deadlock.
 	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete o from "
 
-	// How many rows there are, and the moment of the last one, is found first, without
-	// locks: so the second look, which locks what it sees, stops before it meets any other
-	// row. Both go by the index, however much of the table the server thinks they are.
+	// The number of rows, and the moment of the last one, are found first, without
+	// locks. So the second read, which locks the rows that it reads, stops before any other
+	// row. Both use the index, however large a part of the table the server expects.
 	mysqlFound = "from once_operation force index (once_operation_expires_at) where state = 2 and expires_at between ? and "
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
 		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
@@ -112,8 +112,8 @@ func (s *Store) sweepAtOnce(ctx context.Context, req upkeep.Sweep) (swept upkeep
 	return upkeep.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
 }
 
-// deleteMySQL runs a compound that deletes and returns how many rows that were, and what
-// else it tells. It is not done, and nothing is deleted, if a row is locked, or if the
+// deleteMySQL runs a compound that deletes rows and returns their number, and
+// its other results in into. done is false, and nothing is deleted, if a row is locked, or if the
 // connection was broken before.
 func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
 	conn, err := s.acquire(ctx, store.BeginOptions{})

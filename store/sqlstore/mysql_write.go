@@ -72,7 +72,7 @@ func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// claimNowMySQL claims an operation at the end of a transaction that has claimed none, as a join would.
+// claimNowMySQL claims an operation at the end of a transaction that holds no claim, as a join would.
 func (t *txn) claimNowMySQL(ctx context.Context, id store.ID) error {
 	j := &joined{s: t.s, caller: t.tx, guard: t.guard, id: id, name: t.s.joinName()}
 	if err := j.savepoint(ctx); err != nil {
@@ -180,7 +180,7 @@ func collectHolds(ctx context.Context, from querier, query string, args ...any) 
 	return holds, rows.Err()
 }
 
-// checkMySQL asks a server for what the store builds on, and what it can do.
+// checkMySQL checks that a server meets the store's requirements, and finds out its abilities.
 func (s *Store) checkMySQL(ctx context.Context) error {
 	db := s.db
 	if err := checkMode(ctx, db); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL watches
-// what the transaction reads, new keys are neighbours in the index, and so operations of
+// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL tracks
+// the transaction's reads (SSI), new keys are neighbours in the index, and so operations of
 // different keys would all conflict. That is a round trip more; pgxstore needs none.
 
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
@@ -126,8 +126,8 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	}
 }
 
-// dropStandby returns err, with which a write has failed. If that is because the server is a standby, it
-// says so, and the connection is dropped: the pool may have another one, or make one to the primary.
+// dropStandby returns err, the error of a write. If the write failed because the server is a standby, the error
+// says so, and the connection is dropped: the pool may have another one, or connect to the primary.
 func (t *txn) dropStandby(ctx context.Context, err error) error {
 	if errors.Is(err, errReplica) {
 		_ = t.tx.Rollback()

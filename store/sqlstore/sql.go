@@ -161,8 +161,8 @@ func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// needsTx reports whether st does not commit by itself: a write to SQLite takes its turn, and one that
-// must affect a number of rows is undone if it affects another.
+// needsTx reports whether st must run in an explicit transaction: a write to SQLite waits for its turn, and a statement that
+// must affect a number of rows is undone if it affects another number.
 func (p poolRunner) needsTx(st store.Statement) bool {
 	return st.Rows > 0 || p.s.file != nil && !reads(st)
 }
@@ -227,7 +227,7 @@ func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(contex
 	return ping(ctx) == nil
 }
 
-// executor is a transaction, or a connection that is in none.
+// executor is a transaction, or a connection outside of one.
 type executor interface {
 	querier
 	rowQuerier

@@ -29,7 +29,7 @@ const (
 
 	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
-	// What a change expects follows these: fence, whether the lease must be over, nonce.
+	// These are followed by the expectation of a change: fence, whether the lease must be over, nonce.
 	sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2 and fence = `
 	sqliteLease  = ` and (not `
 	sqliteOver   = ` or (state = 1 and lease_until <= ` + sqliteNow + `))`
@@ -81,7 +81,7 @@ var sqlite = database{
 	undefined:  undefinedSQLite,
 }
 
-// undefinedSQLite reports whether a table is not there, or what a later migration adds.
+// undefinedSQLite reports whether the table is missing, or a column or index of a later migration.
 func undefinedSQLite(err error) bool {
 	if err == nil {
 		return false

@@ -12,7 +12,7 @@ import (
 )
 
 // Rows are found outside of the transactions that delete them, which keep all other
-// writers from the file. By the index alone, unless they are to be kept.
+// writers from the file. The index alone is read, unless the rows are archived.
 const (
 	sqliteExpired = ` from once_operation
  where state = 2 and expires_at <= ` + sqliteNow + ` and expires_at >= ? order by expires_at limit ?`
@@ -78,7 +78,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 	return all, nil
 }
 
-// sweptPart is what one transaction has done.
+// sweptPart is the result of one transaction.
 type sweptPart struct {
 	tried, rows int
 	held        time.Duration

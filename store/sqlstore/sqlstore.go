@@ -178,7 +178,7 @@ func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
 
-// dsnConnector is what database/sql does for drivers without connectors.
+// dsnConnector does the same as database/sql for drivers without connectors.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver
@@ -241,7 +241,7 @@ func (s *Store) probeClaims(ctx context.Context) error {
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
 
-// dialectOf returns the dialect of db, and what its connections are made by.
+// dialectOf returns the dialect of db, and the connector of its connections.
 func dialectOf(ctx context.Context, db *sql.DB) (database, driver.Connector, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

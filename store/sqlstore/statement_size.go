@@ -50,13 +50,13 @@ func sizeMySQL(c store.Change) int64 {
 	return 2*int64(values) + mysqlRest
 }
 
-// checkSize returns an error if a statement of that size is larger than what the server takes. To
-// send it would cost the connection, and the reason would be lost with that.
+// checkSize returns an error if a statement of that size is larger than the server accepts. Sending
+// it would cost the connection, and lose the reason with it.
 func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error {
 	if s.dialect.name != sqlplane.MySQL || size <= s.packet.Load() {
 		return nil
 	}
-	var packet int64 // which may be another one since
+	var packet int64 // it may have changed since
 	if err := on.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
 		return s.failed(err, false)
 	}

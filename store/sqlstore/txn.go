@@ -168,7 +168,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// writes runs what travels with a change.
+// writes runs the writes of a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
 	for _, w := range sqlplane.InLockOrder(writes) {
 		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {

@@ -28,7 +28,7 @@ func (u *suite[TX]) charge(key string) func(context.Context, TX) (string, error)
 	}
 }
 
-// testEngine proves what the engine promises on top of the store.
+// testEngine proves the engine's promises on top of the store.
 func testEngine[TX any](t *testing.T, u *suite[TX]) {
 	e, other := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	t.Run("Replay", func(t *testing.T) {
@@ -185,7 +185,7 @@ func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 	}
 }
 
-// outcome names what a caller has learnt.
+// outcome names the result that a caller has received.
 func outcome[T any](r once.Result[T], err error) string {
 	switch f := (*once.Failure)(nil); {
 	case errors.As(err, &f):

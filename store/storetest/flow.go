@@ -27,10 +27,10 @@ type trip[TX any] struct {
 	misbehave bool
 }
 
-// ending is what a handler does after its charge.
+// ending is the rest of a handler after its charge.
 type ending[TX any] func(ctx context.Context, tx TX, misbehave bool) (string, error)
 
-// flows are what the fault loop goes through.
+// flows returns the flows of the fault loop.
 func flows[TX any](u *suite[TX]) []flow[TX] {
 	all := []flow[TX]{
 		{name: "do", call: u.doing(u.succeeds), effects: 1},
@@ -141,7 +141,7 @@ func (u *suite[TX]) panics(_ context.Context, _ TX, misbehave bool) (string, err
 	return once.NewKey(), nil
 }
 
-// recovered turns a handler's panic into what it means for the operation.
+// recovered turns a handler's panic into the error that the operation has then.
 func recovered[TX any](inner call[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (r once.Result[string], err error) {
 		defer func() {

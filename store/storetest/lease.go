@@ -266,8 +266,8 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// testUnfinished proves that what runs or is unknown is listed, each operation once, and nothing
-// else.
+// testUnfinished proves that running, waiting and unknown operations are listed, each once, and no
+// others.
 func testUnfinished(t *testing.T, o *operations) {
 	tag := "unfinished " + once.NewKey() + " " // the scopes of this case
 	want := map[store.ID]store.Record{}
@@ -432,7 +432,7 @@ func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, 
 	}
 }
 
-// testBacklog proves that what runs, is unknown or has expired is counted with its age, and nothing else. The store is empty
+// testBacklog proves that running, waiting, unknown and expired operations are counted with their ages, and no others. The store is empty
 // in the beginning.
 func testBacklog(t *testing.T, o *operations) {
 	b, _ := store.As[upkeep.Backlogger](o.peer)

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// OperationsHarness is what [RunOperations] needs to know about a store that has no
+// OperationsHarness describes, for [RunOperations], a store that has no
 // transactions of the user.
 type OperationsHarness struct {
 	// Open returns an empty store. It is called a few times. tb's clean-up closes what it has
@@ -115,7 +115,7 @@ func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Re
 	return o.s.Swap(ctx, c)
 }
 
-// leasedOperations is one that can do what leases need.
+// leasedOperations is a store with the abilities that leases need.
 type leasedOperations[TX any] struct {
 	plainOperations[TX]
 	store.Renewer

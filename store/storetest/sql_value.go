@@ -129,7 +129,7 @@ func testSQLDialect[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLLocked: SKIP LOCKED leaves out what another transaction has locked.
+// testSQLLocked: SKIP LOCKED leaves out rows that another transaction has locked.
 func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 	if p.OneWriter {
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Harness is what the suite needs to know about a store. An effect is something
-// that transactions of the store can write and that can be counted by key, such as
+// Harness describes a store for the suite. An effect is a write
+// that transactions of the store can make and that can be counted by key, such as
 // a row of a table with no unique constraint.
 type Harness[TX any] struct {
 	// Open returns a store on an empty database of its own. It is called a few

@@ -21,7 +21,7 @@ var (
 	otherNonce  = []byte("some other claim")
 )
 
-// standing is what an operation can be when a Change meets it.
+// standing is a state of an operation before a Change.
 type standing struct {
 	name    string
 	rec     store.Record // as it was written
@@ -55,7 +55,7 @@ func calling(rec store.Record) store.Record {
 	return rec
 }
 
-// matched says whether st is what ex expects. A LeaseExpired expectation of an absent operation
+// matched reports whether st meets the expectation ex. A LeaseExpired expectation of an absent operation
 // means nothing, and neither does a Nonce: both are not in the table.
 func (st standing) matched(ex store.Expect) bool {
 	switch {

@@ -231,7 +231,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	}
 }
 
-// sweepIsolation sweeps in the middle of an execution of what it sweeps.
+// sweepIsolation sweeps an expired operation while it is executed again.
 func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, isolation := range u.Isolations {
 		id := u.expire(t, 1)[0].ID

@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// operationsOf returns the store of u as far as it reads and swaps, with all that its transactions
-// add to that: what Swap does is done by a commit, too.
+// operationsOf returns the store of u as far as it reads and swaps, and adds the ways of its transactions:
+// a commit can do everything that Swap does.
 func operationsOf[TX any](u *suite[TX]) *operations {
 	h := u.Harness
 	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims, maxResult: h.MaxResult, clockError: h.ClockError}
@@ -85,7 +85,7 @@ func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c st
 	}
 }
 
-// putByJoin does so in a transaction of the caller.
+// putByJoin applies c in a transaction of the caller.
 func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
 	t.Helper()
 	own := u.own(t)

@@ -44,7 +44,7 @@ type Sweep struct {
 	Archive func(ctx context.Context, rows []Expired) error
 }
 
-// Swept is what a [Sweeper] has done.
+// Swept is the result of a [Sweeper].
 type Swept struct {
 	Rows int       // deleted
 	More bool      // there may be more: ask again

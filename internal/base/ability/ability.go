@@ -26,9 +26,9 @@ type Counter interface {
 	Statements() int
 }
 
-// Optimist is a store.Transaction that may put off its claim and its look-up (store.BeginOptions.Optimistic).
+// Optimist is a store.Transaction that may delay its claim and its look-up (store.BeginOptions.Optimistic).
 type Optimist interface {
-	// IsOptimistic reports whether it has done so.
+	// IsOptimistic reports whether claim and look-up are delayed.
 	IsOptimistic() bool
 }
 
@@ -43,6 +43,6 @@ type Expiring interface {
 	OnEnd(f func()) (stop func() bool)
 }
 
-// ErrCheckable is in the chain of an error of store.KindUncertain if the service that was called can be asked what became of the call: the
+// ErrCheckable is in the chain of an error of store.KindUncertain if the called service can be asked whether the call took effect: the
 // next caller asks.
 var ErrCheckable = errors.New("the called service can be asked")

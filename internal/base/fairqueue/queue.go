@@ -71,7 +71,7 @@ type Refusal struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*tenant{}} }
 
-// Enter serves a request at once, if none waits and there is room.
+// Enter serves a request at once, if no other waits and a place is free.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	if q.waiting > 0 {
 		return Ticket{}, false

@@ -16,13 +16,13 @@ const (
 	// version1 is SHA-256 over the parts, each behind its length as 8 bytes, big-endian.
 	version1 = 1
 
-	// ruled is the first 28 bytes of version1 over what a rule has chosen of a request. The last 4 bytes name the rule.
+	// ruled is the first 28 bytes of version1 over the parts of a request that a rule has chosen. The last 4 bytes name the rule.
 	ruled = 2
 
 	ruleSize = 4
 )
 
-// Ruled marks f, the hash of what a rule has chosen of a request, with the rule: it is compared with fingerprints of the same rule alone.
+// Ruled adds a rule to f, the hash of the parts of a request that the rule has chosen: the result is compared with fingerprints of the same rule only.
 func Ruled(f, rule [Size]byte) [Size]byte {
 	f[0] = ruled
 	copy(f[Size-ruleSize:], rule[1:])

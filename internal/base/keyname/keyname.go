@@ -92,7 +92,7 @@ func Hash(key string) string {
 	return hex.EncodeToString(h[:8])
 }
 
-// Hashes returns what logs may call key, a key as it is stored: [Hashed] has the hash of the real key in it.
+// Hashes returns the hashes that logs may have for key, a key as it is stored: [Hashed] has the hash of the real key in it.
 func Hashes(key string) []string {
 	if text, ok := strings.CutPrefix(key, hashed); ok {
 		if h, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(h) == 32 {

@@ -22,8 +22,8 @@ type Set struct {
 	values map[string]string
 }
 
-// Value returns v as a value of the label: itself, if it is one of the first that have come. first says that it
-// has come now.
+// Value returns v as a value of the label: v itself, if it is among the first ones. first says that it is
+// new.
 func (s *Set) Value(v string) (_ string, first bool) {
 	if v == "" {
 		v = Unnamed

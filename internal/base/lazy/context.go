@@ -1,5 +1,5 @@
-// Package lazy has a context that is made when a goroutine waits for its end. Most are over
-// before, and to make them is the better part of what they cost.
+// Package lazy has a context that is made only when a goroutine waits for its end. Most contexts end
+// before that, and making them is the larger part of their cost.
 package lazy
 
 import (
@@ -62,13 +62,13 @@ func (m *made) cancel(cause error) {
 	}
 }
 
-// Cancel ends it, and frees what it holds. Without a deadline its cause is the one given,
+// Cancel ends the context, and frees its resources. Without a deadline its cause is the given one,
 // if any, as with a [context.CancelCauseFunc].
 func (c *Context) Cancel(cause error) {
 	if cause == nil && c.Parent.Err() == nil && c.made.CompareAndSwap(nil, unused) {
 		return
 	}
-	c.make().cancel(cause) // or it has ended with its parent, for the reason of that
+	c.make().cancel(cause) // or it has ended with its parent, and has the parent's cause
 }
 
 // Deadline implements [context.Context].

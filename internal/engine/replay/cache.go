@@ -131,13 +131,13 @@ func (c *Cache) find(id store.ID, now time.Time) *entry {
 	return e
 }
 
-// Usage is what a cache holds, and how often Get has found a record.
+// Usage is the size of a cache, and how often Get has found a record.
 type Usage struct {
 	Hits, Misses uint64
 	Bytes        int64
 }
 
-// Usage returns that of c.
+// Usage returns the usage of c.
 func (c *Cache) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +227,7 @@ type Recent struct {
 // NewRecent returns a Recent that remembers nothing yet.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// Mark is where an operation is remembered, and as what.
+// Mark is the place and the hash by which an operation is remembered.
 type Mark struct {
 	slot *atomic.Uint32
 	hash uint32 // never 0, which is an empty slot
