@@ -209,4 +209,4 @@ func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool)
 
 var errMayHaveCommitted = errors.New("the handler has run a procedure or dynamic SQL, which may have committed, and the store cannot be asked. Try: the same key again")
 
-var errCommitted = errors.New("the handler has committed, and its effect may stand. Try: no COMMIT in procedures and dynamic SQL that a handler runs")
+var errCommitted = errors.New("the handler has committed the transaction itself, so its writes may be committed. Try: no COMMIT in procedures and dynamic SQL that a handler runs")

@@ -165,7 +165,7 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})
 	if err != nil {
-		return fmt.Errorf("once: Config.Shared was not told that a result is forgotten, and may return it for up to %v: %w. Try: the same again", s.life, err)
+		return fmt.Errorf("once: Config.Shared did not receive the note that a result is forgotten, and may return that result for up to %v: %w. Try: forget it again", s.life, err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.B
 // mayWrite refuses a phase of database work under the name of a call that was begun, which is the only one that enter lets pass.
 func (r *Run) mayWrite(phase string) error {
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
-		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
+		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has ended its transaction itself: %w. Try: different names for calls and other phases", phase, ErrUnknown)
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
-		return fmt.Errorf("call %q is not made: a phase of this name has committed by itself: %w. Try: another name", c.phase, ErrUnknown)
+		return fmt.Errorf("call %q is not made: a phase of this name has ended its transaction itself: %w. Try: another name", c.phase, ErrUnknown)
 	case !begun.repeats(time.Now()): // nothing is sent
 	case c.freezes && frozen == nil && len(request) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)

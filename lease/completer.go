@@ -89,7 +89,7 @@ func (c Completer) Run(ctx context.Context) error {
 	}
 	lister, ok := store.As[upkeep.Lister](c.Store.ops)
 	if !ok {
-		return errors.New("lease: the store cannot list what is unfinished (upkeep.Lister)")
+		return errors.New("lease: the store cannot list unfinished operations (upkeep.Lister)")
 	}
 	if c.Every == 0 {
 		c.Every = min(DefaultEvery, c.Store.cfg.TTL)

@@ -195,7 +195,7 @@ func (how Resolution) check() error {
 	}
 	switch {
 	case how.CallID == "":
-		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf tells it")
+		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf returns it")
 	case set != 1:
 		return fmt.Errorf("%d ways to resolve the operation are given. Try: one of CallValue, Result, Answer, Failure and RunAgain", set)
 	case how.KeyVoided && !how.RunAgain:

@@ -47,10 +47,10 @@ func (r *Run) standing(cause error) error {
 var (
 	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
-	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
-	errAsked       = errors.New("the handler has ended, and a call may have taken effect. The service is asked when the next caller comes")
-	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
-	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
+	errStopped     = errors.New("the handler has ended before the work was done. Its finished phases are committed. Try: the same key again")
+	errAsked       = errors.New("the handler has ended, and a call may have taken effect. The next caller asks the service")
+	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, after you have asked the service whether it has executed the call")
+	errCommitted   = errors.New("the handler has ended, and a phase may have committed its transaction itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, after you have looked for its writes in the tables; and no COMMIT in procedures and dynamic SQL of a phase")
 )
 
 // Commit implements [store.Transaction]: it commits the result together with the answer of the last call.

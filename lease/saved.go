@@ -92,7 +92,7 @@ func decodeSaved(data []byte) (s saved, err error) {
 		return s, nil
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("what the phases of the operation have saved cannot be read: %w", err)
+		return s, fmt.Errorf("the saved phases of the operation cannot be read: %w", err)
 	}
 	return s, nil
 }

@@ -33,7 +33,7 @@ func (r *Run) seal(p phase) (_ phase, err error) {
 	}
 	p.Value = nil
 	if p.Sealed, err = r.opts.Encrypter.Encrypt(plain, r.label("outcome", p.Name)); err != nil {
-		return p, fmt.Errorf("what phase %q returns cannot be encrypted: %w", p.Name, err)
+		return p, fmt.Errorf("the result of phase %q cannot be encrypted: %w", p.Name, err)
 	}
 	return p, nil
 }
@@ -45,7 +45,7 @@ func (r *Run) open(p phase) (phase, error) {
 	}
 	plain, err := r.decrypt(p.Sealed, "outcome", p.Name)
 	if err != nil {
-		return p, fmt.Errorf("what phase %q has returned cannot be read: %w", p.Name, err)
+		return p, fmt.Errorf("the saved result of phase %q cannot be read: %w", p.Name, err)
 	}
 	if p.Failure == nil {
 		p.Value = plain

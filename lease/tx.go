@@ -198,7 +198,7 @@ func (t *transaction[T, TX]) isEnded() bool {
 
 // unknown returns the error of a phase if fn has ended its transaction.
 func (t *transaction[T, TX]) unknown(err error) error {
-	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: what it has written may stand: %w: %w", t.phase, ErrUnknown, err)
+	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: its writes may be committed: %w: %w", t.phase, ErrUnknown, err)
 }
 
 // isApplied finds out whether a commit was applied whose answer was lost, or whether fn had ended the transaction before.

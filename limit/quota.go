@@ -69,7 +69,7 @@ func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
 	case !ok:
-		panic(fmt.Sprintf("limit: NewQuota: a %T cannot tell how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
+		panic(fmt.Sprintf("limit: NewQuota: a %T cannot measure how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
 	case cfg.Bytes <= 0 || cfg.Every < 0:
 		panic(fmt.Sprintf("limit: NewQuota: Bytes %d and Every %v.\nTry: Bytes that one principal may have stored, such as 100 << 20, and no Every, which is a minute.", cfg.Bytes, cfg.Every))
 	}
@@ -145,7 +145,7 @@ func (q *Quota) end(ctx context.Context, err error, began time.Time) {
 	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
 	q.mu.Unlock()
 	if first {
-		q.log().WarnContext(ctx, "limit: what principals have stored cannot be counted, and nobody is refused for it soon. Try: whether the database is reached", slog.Any("error", err))
+		q.log().WarnContext(ctx, "limit: the stored bytes of principals cannot be counted, and soon no request is refused for them. Try: whether the database is reached", slog.Any("error", err))
 	}
 }
 
@@ -202,7 +202,7 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 // Add notes that an operation in scope has stored so many bytes in addition to [upkeep.RecordSize]. It is for transports.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
-		q.log().WarnContext(ctx, "limit: nothing counts what principals have stored, and nobody is refused for it. Try: go quota.Run(ctx)")
+		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")
 	}
 	p, n := principalOf(scope), int64(upkeep.RecordSize+bytes)
 	q.mu.Lock()

@@ -263,7 +263,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	return errors.Join(errs...)
 }
 
-var errDrained = errors.New("consume: the consumer ends, and its time for that is over")
+var errDrained = errors.New("consume: the consumer is stopping, and its Drain time is over")
 
 // end wakes the workers when their context has ended.
 func (p *Pool) end() {

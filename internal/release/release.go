@@ -259,7 +259,7 @@ func (r *release) tag(w io.Writer) error {
 func tells(changes, version string) error {
 	section := "## " + strings.TrimPrefix(version, "v")
 	if !strings.Contains(changes, "\n"+section+"\n") {
-		return fmt.Errorf("CHANGELOG.md has no section %q. Try: let what is under Unreleased be in it, and commit that", section)
+		return fmt.Errorf("CHANGELOG.md has no section %q. Try: move the entries of Unreleased into it, and commit that", section)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ const (
 // withinLimits returns an error if the service takes no such transaction.
 func withinLimits(w writes) error {
 	if len(w.items) > maxItems {
-		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and what must be held; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
+		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and the checks of held operations; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
 		return &store.Error{Kind: store.KindOther, Err: err}
 	}
 	all := 0

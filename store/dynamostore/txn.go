@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions on what was read")
+var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions that check the items which were read")
 
 // txn is an operation that may be executed. Nothing of it is in the service before Commit.
 type txn struct {

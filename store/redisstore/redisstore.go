@@ -112,7 +112,7 @@ func (s *Store) problem(info map[string]string) error {
 	case info["role"] != "master":
 		return errors.New("is a replica. Try: the address of the primary")
 	case info["maxmemory_policy"] != "noeviction":
-		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server of its own beside that of your caches", info["maxmemory_policy"])
+		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server that is not the server of your caches", info["maxmemory_policy"])
 	case info["aof_enabled"] != "1":
 		return errors.New("has no append-only file: a restart would forget all operations. Try: appendonly yes")
 	case replicas < s.cfg.Replicas:

@@ -131,7 +131,7 @@ var (
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
-		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which is told", driverName)
+		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which takes the dialect as an argument", driverName)
 	}
 	if d == sqlplane.MySQL {
 		if name, asks := severalInPacket(dataSourceName); asks {

@@ -155,7 +155,7 @@ func (m *Member) groupEnded() bool {
 
 var (
 	errNotEnded   = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
-	errRolledBack = errors.New("a statement of one of them has rolled back all that were to be committed together")
+	errRolledBack = errors.New("a statement of one operation has rolled back all operations of its group")
 	errSlow       = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
 	errTooLong    = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
 )

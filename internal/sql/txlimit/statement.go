@@ -26,7 +26,7 @@ func (w *Watch) Statement(ctx context.Context) (context.Context, *Statement) {
 	return s.ctx, s
 }
 
-var errTimeOver = errors.New("the statement has taken its time")
+var errTimeOver = errors.New("the statement has reached its time limit")
 
 // Start lets the time run, for one call of the driver.
 func (s *Statement) Start() {
