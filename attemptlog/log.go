@@ -133,7 +133,7 @@ func newLog(journal journal, cfg Config) *Log {
 		cfg.Retain = DefaultRetain
 	}
 	if cfg.Node == "" {
-		cfg.Node, _ = os.Hostname() // without a name the rows have none
+		cfg.Node, _ = os.Hostname() // without a name the column is empty
 	}
 	cfg.Node = short(cfg.Node, maxID)
 	if cfg.Failed == nil {

@@ -2,7 +2,7 @@ package gauge
 
 import "github.com/oncelib/once/internal/base/gaugename"
 
-// fold is what becomes of two values with the same name and label.
+// fold combines two values with the same name and label.
 type fold uint8
 
 const (

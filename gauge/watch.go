@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of sources. It asks none before [Watch.Run].
+// NewWatch returns a watch of sources. It asks no source before [Watch.Run].
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
@@ -96,8 +96,8 @@ func (w *Watch) all() []*watched {
 	return w.sources
 }
 
-// Run asks the sources until ctx ends, each in a goroutine of its own: one that does not answer delays no
-// other. It returns when all have returned, and the error is that of ctx.
+// Run asks the sources until ctx ends, each in a goroutine of its own: a source that does not answer does not delay the
+// others. It returns when all have returned, with the error of ctx.
 func (w *Watch) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.running = true

@@ -27,7 +27,7 @@ type Mover struct {
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
-// Handover is what Mover.Rows is to move.
+// Handover is the argument of Mover.Rows.
 type Handover struct {
 	Tenant, From, To string
 
@@ -49,8 +49,8 @@ type Standing struct {
 	Moving string `json:"moving,omitempty"` // the tenant is being moved there from here
 }
 
-// Show returns what the databases know of a tenant, or of all tenants if it is "". An error is of the databases that cannot be read; list has what the
-// others know.
+// Show returns the state of a tenant in all databases, or of all tenants if tenant is "". An error is about databases that cannot be read; list has the
+// answers of the others.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -140,8 +140,8 @@ func highest(list []Standing) (epoch int64) {
 	return epoch
 }
 
-// run moves a tenant. Each run has an epoch of its own, which the target has first: so a region that owns has the highest one, and what an earlier
-// run still does is refused.
+// run moves a tenant. Each run has an epoch of its own, which the target gets first. So the region that owns the tenant has the highest epoch, and later writes of an
+// earlier run are refused.
 func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) error {
 	err := m.prepare(ctx, from.Tenant, to, epoch) // the tenant stays where it is while the target cannot be reached
 	if err == nil && from.Moving == "" {

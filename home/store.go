@@ -121,7 +121,7 @@ func (e *NotHomeError) Error() string {
 	return fmt.Sprintf("home: the tenant %.40q lives in %s, or is moved there. Try: the same key again", e.Tenant, e.Region)
 }
 
-// refused finds out whether an error of a commit is that of the check.
+// refused finds out whether a commit has failed because of the check.
 func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error {
 	if err == nil || store.KindOf(err) != store.KindOther || !strings.Contains(err.Error(), "once_home") {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/owner"
 )
 
-// owners are what scopes may begin with in front of their tenant.
+// owners are the possible beginnings of a scope before its tenant.
 var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
 
 // ends are the texts that may follow the tenant in a scope. The last one is an escaped slash.

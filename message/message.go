@@ -3,7 +3,7 @@ package message
 
 import "time"
 
-// Limits of a message, in bytes. All databases and brokers can carry what keeps to them.
+// Limits of a message, in bytes. All databases and brokers can carry a message within them.
 const (
 	MaxText            = 255      // ID, Source, Topic, Key, Type and Trace, each
 	MaxHeaders         = 16 << 10 // names and values together, of a message that is added to an outbox
@@ -15,7 +15,7 @@ const (
 // (once.KeyHash). An outbox writes it, so that the logs of a consumer and of the service name the same intent.
 const HeaderKeyHash = "idempotency-key-hash"
 
-// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or one that is no hash.
+// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or if it is no hash.
 func (m *Message) KeyHash() string {
 	hash := m.Headers[HeaderKeyHash]
 	for i := range len(hash) {

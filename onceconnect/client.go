@@ -15,12 +15,12 @@ import (
 
 // ClientConfig says how the calls of a client are repeated. The zero value is ready to use.
 type ClientConfig struct {
-	// Policy says how often and for how long. The default budget is that of the host and
+	// Policy bounds the attempts and their time. The default budget is the budget of the host and
 	// port in the URL.
 	Policy retry.Policy
 
-	// Keys says that calls which are not declared harmless, and have no key, are to be
-	// given one. Do not set it for servers that do not know idempotency keys: there a
+	// Keys gives a new key to calls that have none and are not declared
+	// harmless. Do not set it for servers that do not know idempotency keys: there a
 	// repeated call takes effect twice.
 	Keys bool
 }

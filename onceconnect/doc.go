@@ -28,7 +28,7 @@
 // idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and calls of the services that come
 // with gRPC (health). Streams are not protected.
 //
-// # What a handler can rely on
+// # Rules for handlers
 //
 // It can run more than once before one run commits. Authentication comes before this
 // interceptor, further to the left or as HTTP middleware, and decides for each call.
@@ -97,7 +97,7 @@
 //	ABORTED             internal             yes
 //	MISUSE              internal             no
 //
-// # What a client repeats
+// # Which calls a client repeats
 //
 // Calls with a key, by [WithKey], in their header or by [ClientConfig].Keys, and calls that
 // are declared to be harmless. Others are made once, and a [retry.Error] says that a key

@@ -24,7 +24,7 @@
 // idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and calls of the services that come
 // with gRPC (health, channelz). Streams are not protected.
 //
-// # What a handler can rely on
+// # Rules for handlers
 //
 // Its answer is sent after the commit, and so is metadata that it sets; [grpc.SendHeader]
 // sends nothing early. It can run more than once before one run commits. Authentication
@@ -94,7 +94,7 @@
 //	ABORTED             Internal            yes
 //	MISUSE              Internal            no
 //
-// # What a client repeats
+// # Which calls a client repeats
 //
 // Calls with a key, by [WithKey], in their metadata or by [ClientConfig].Keys, and calls
 // that are declared to be harmless. Others are made once, and a [retry.Error] says that a

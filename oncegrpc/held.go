@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/internal/rpc"
 )
 
-// held is the metadata that one run of a handler has set. It is sent after the commit, and
-// that of a run which was in vain is not.
+// held is the metadata that one run of a handler has set. It is sent after the commit; the metadata
+// of a run in vain is dropped.
 type held struct {
 	grpc.ServerTransportStream
 

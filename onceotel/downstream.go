@@ -28,7 +28,7 @@ const (
 	KeyInHeader
 )
 
-// Names of what travels.
+// Names in the baggage and in headers.
 const (
 	baggageKey         = "once.key"
 	baggageCorrelation = "once.correlation_id"
@@ -36,7 +36,7 @@ const (
 	headerCorrelation  = "X-Correlation-Id"
 )
 
-// withBaggage returns the context of an operation with what travels in its baggage.
+// withBaggage returns the context of an operation with its key and correlation id in the baggage.
 func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Context {
 	if t.cfg.Downstream != KeyInBaggage {
 		return ctx
@@ -54,7 +54,7 @@ func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Conte
 	return baggage.ContextWithBaggage(ctx, bag)
 }
 
-// inject writes the trace context into the header of a request, and what travels there.
+// inject writes the trace context into the header of a request, and the operation's key and correlation id if they travel there.
 func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	t.cfg.Propagator.Inject(ctx, propagation.HeaderCarrier(h))
 	o := t.operationOf(ctx)
@@ -69,7 +69,7 @@ func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	}
 }
 
-// set leaves out what would have net/http refuse the request.
+// set sets a field, unless net/http would refuse a request with it.
 func set(h http.Header, name, value string) {
 	if value != "" && !strings.ContainsFunc(value, unicode.IsControl) {
 		h.Set(name, value)

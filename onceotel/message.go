@@ -56,7 +56,7 @@ func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) 
 	}
 }
 
-// errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
+// errorTypeOf is the error.type of a delivery: the class of the error, or its Go type if it has none.
 func errorTypeOf(err error) attribute.KeyValue {
 	switch {
 	case outbox.IsUnavailable(err):

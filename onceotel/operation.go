@@ -101,7 +101,7 @@ func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 	}
 }
 
-// finish writes what the last event of a call says.
+// finish writes the data of a call's last event.
 func (o *operation) finish(e *once.Event) {
 	attrs := make([]attribute.KeyValue, 0, 10)
 	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(meter.DecisionOf(e))), effectKey.String(effectOf(e)),
@@ -129,7 +129,7 @@ func (o *operation) finish(e *once.Event) {
 	}
 }
 
-// needsPerson reports whether a person should look at the end of a call: it is what [once.Log] writes at Error.
+// needsPerson reports whether a person should look at the end of a call: [once.Log] writes it at Error.
 func needsPerson(e *once.Event) bool {
 	switch once.Code(e.Outcome) {
 	case once.CodeAborted, once.CodeMisuse, once.CodeUnknown:

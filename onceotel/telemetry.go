@@ -40,7 +40,7 @@ type Config struct {
 	// Downstream says how the key of an operation travels to the services that its handler calls. Default: it does not.
 	Downstream Downstream
 
-	// DownstreamKey returns what travels as the key of an operation. ctx is the one that [once.Do] was called with. Default: Event.KeyHash.
+	// DownstreamKey returns the key that travels downstream. ctx is the context that [once.Do] was called with. Default: Event.KeyHash.
 	DownstreamKey func(ctx context.Context, e once.Event) string
 }
 
@@ -57,7 +57,7 @@ var (
 	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
-// New returns a Telemetry. An error is one of the MeterProvider.
+// New returns a Telemetry. An error comes from the MeterProvider.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -117,7 +117,7 @@ func spanContext(traceparent string) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags[0]), Remote: true})
 }
 
-// links returns a link to each of the stored traceparents, and none twice.
+// links returns a link to each of the stored traceparents, without duplicates.
 func links(traceparents ...string) (list []trace.Link) {
 	seen := make(map[trace.SpanID]bool, len(traceparents))
 	for _, t := range traceparents {

@@ -1,4 +1,4 @@
-// Package onceprom counts for Prometheus what the engine, the outbox, the inbox, sagas and the retry client do.
+// Package onceprom counts the work of the engine, the outbox, the inbox, sagas and the retry client for Prometheus.
 //
 //	metrics := onceprom.New(onceprom.Config{Gauges: watch})
 //	prometheus.MustRegister(metrics)

@@ -75,7 +75,7 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Record records what outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics measure: they return observers of relays, inboxes and runners, and the
+// Record records the measurements of outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics: they return observers of relays, inboxes and runners, and the
 // Observe of a retry policy.
 func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
 	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
@@ -116,12 +116,12 @@ func (m *Metrics) traceID(ctx context.Context, e *once.Event) string {
 		return m.cfg.TraceID(ctx)
 	}
 	if e.Outcome != once.OutcomeExecuted && e.Outcome != once.OutcomeDeclined {
-		return "" // the trace that is kept is that of another call
+		return "" // the stored trace belongs to another call
 	}
 	return sampled(e.Trace)
 }
 
-// sampled returns the id in a W3C traceparent, if the trace is one that is kept.
+// sampled returns the id in a W3C traceparent, if its trace is sampled.
 func sampled(parent string) string {
 	const id, flags = 3, 53 // where they begin in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 	if len(parent) < flags+2 {

@@ -41,7 +41,7 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	return db
 }
 
-// dsnConnector is a connector for drivers that have none.
+// dsnConnector is a connector for drivers without connectors.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver

@@ -124,7 +124,7 @@ func (e effects) add(name string, n *big.Rat) {
 	e[name].Add(e[name], n)
 }
 
-// sumOf is the sum of a column as a text: one number or several, which are to be added. Sums are exact, unless the column is not.
+// sumOf is the sum of a column as a text: one number, or several to be added. Sums are exact, unless the column is not.
 var sumOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "coalesce(sum(COLUMN), 0)::text",
 	sqlplane.MySQL:      "cast(coalesce(sum(COLUMN), 0) as char)",

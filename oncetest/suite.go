@@ -14,20 +14,20 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// intent is what a client wants once. All requests for it have one key.
+// intent is one wish of a client. All requests for it have one key.
 type intent struct {
 	key     string
 	request any
 	other   bool // the request differs from the one that was sent first with the key
 }
 
-// answer is what a call has returned.
+// answer is the result of a call.
 type answer struct {
 	final   bool   // a client does not send the request again
 	success bool   // the work is done
 	kind    string // equal in all answers to intents like this one: the status, for HTTP
 	text    string // equal in all final answers to one intent
-	none    bool   // there was no answer in maxCall
+	none    bool   // the call got no answer within maxCall
 }
 
 // unknown is the kind of an answer that leaves to a person whether there was an effect.
@@ -179,7 +179,7 @@ func (s *suite) hangs() {
 	s.process.die()
 }
 
-// settle sends a request until it has a final answer, or none.
+// settle sends a request until it has a final answer, or patience is over.
 func (s *suite) settle(in intent) (a answer) {
 	for try := range s.patience {
 		if try > 0 {

@@ -33,7 +33,7 @@ const (
 // Config of a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are
-	// slow, which is what a busy database looks like from here, it is less. Default 100,
+	// slow, which means a busy database, it is less. Default 100,
 	// with Archive 5000.
 	Batch int
 

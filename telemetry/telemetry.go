@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Metrics counts what the engine and the others do. An onceprom.Metrics and an onceotel.Telemetry are such.
+// Metrics counts the work of the engine and the other parts. An onceprom.Metrics is one, and so is an onceotel.Telemetry.
 type Metrics interface {
 	once.Observer
 	instrument.Recorder
@@ -43,7 +43,7 @@ type Telemetry struct {
 	Tracer  Tracer       // default: no spans
 }
 
-// recorders are Metrics and what the tracer counts by itself, each once.
+// recorders are Metrics and the tracer's own counters, each once.
 func (t Telemetry) recorders() (list []Metrics) {
 	if t.Metrics != nil {
 		list = append(list, t.Metrics)
@@ -126,7 +126,7 @@ func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	return cfg
 }
 
-// Completer returns one that logs. What it resumes is counted and traced by its engine and its store.
+// Completer returns a Completer that logs. Its engine and its store count and trace the resumed operations.
 func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	if c.Log == nil {
 		c.Log = t.Logger

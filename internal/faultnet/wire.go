@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Wire counts what goes over the connections that it wraps, all together, and
+// Wire counts the traffic of all connections that it wraps together, and
 // calls hooks at chosen points. The zero value is ready to use.
 type Wire struct {
 	conns, writes, reads, roundTrips, sent, received atomic.Int64

@@ -16,7 +16,7 @@ type Owner struct {
 	ID    store.ID
 	Nonce []byte // of this owner and no other
 
-	// Claim is what the first write adds to a record that is absent.
+	// Claim has the fields that the first write adds to an absent record.
 	Claim Claim
 
 	ops     store.Operations
@@ -36,7 +36,7 @@ type Owner struct {
 	end   context.CancelFunc
 }
 
-// Claim is what the record of an operation has from its first write on.
+// Claim has the fields that a record keeps from its first write on.
 type Claim struct {
 	Fingerprint, Request []byte
 	Trace, Name          string
@@ -57,7 +57,7 @@ func NewNonce() []byte {
 	return nonce
 }
 
-// Fence is that of the record as the owner has left it, 0 if it has claimed nothing.
+// Fence is the fence of the record after the owner's last write, 0 if the owner has claimed nothing.
 func (o *Owner) Fence() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package keyed sends messages of an outbox one by one, many at once: what all publishers share.
+// Package keyed sends messages of an outbox one by one, many at the same time: all publishers share it.
 package keyed
 
 import (
@@ -18,10 +18,10 @@ func NewSender(limit int) *Sender { return &Sender{make(chan struct{}, limit)} }
 
 // Publish keeps the contract of [outbox.Publisher] for a destination that takes single messages.
 //
-// It calls send for many messages at once, in their order, but never for two of one topic and key:
+// It calls send for many messages at the same time, in their order, but never for two of one topic and key:
 // the next one follows when the destination has confirmed the one before. After a message has failed,
-// the later ones of its topic and key are not sent. After one has failed with
-// [outbox.Unavailable], none is sent any more.
+// the later ones of its topic and key are not sent. After a message has failed with
+// [outbox.Unavailable], no other is sent any more.
 //
 // send returns the answer of the destination. Publish does not wait for it when ctx has ended; a send that
 // goes on keeps its slot of the sender.

@@ -1,4 +1,4 @@
-// Package receiver is an HTTP handler in front of an inbox: what receivers of CloudEvents and of webhooks share.
+// Package receiver is an HTTP handler in front of an inbox: receivers of CloudEvents and of webhooks share it.
 package receiver
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TopicHeader names the topic of a message, in percent encoding: the order of messages is that of topic and key.
+// TopicHeader names the topic of a message, in percent encoding: messages of one topic and key have an order.
 const TopicHeader = "Once-Topic"
 
 // Classes of dead letters.
@@ -181,7 +181,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []me
 	writeProblem(w, p)
 }
 
-// decode returns the messages of a request, with what Decode leaves out.
+// decode returns the messages of a request, and adds the fields that Config.Decode leaves out.
 func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, error) {
 	messages, err := rc.cfg.Decode(r, body)
 	topic, wrong := topicOf(r)
@@ -254,7 +254,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	writeProblem(w, p)
 }
 
-// writeUnverified answers to a request that Verify has refused, or could not check. The sender is not told why.
+// writeUnverified answers a request that Verify has refused, or could not check. The answer does not say why.
 func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	_, after := retry.Classify(err)
 	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {

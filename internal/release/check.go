@@ -73,7 +73,7 @@ func (t target) complete(files []packed) error {
 	return nil
 }
 
-// runsThere: the binary is one of the system and the processor, and on Linux it needs no library.
+// runsThere returns an error unless the binary is for the target's system and processor, and needs no library on Linux.
 func (t target) runsThere(binary []byte) error {
 	r := bytes.NewReader(binary)
 	is := false

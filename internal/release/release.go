@@ -127,7 +127,7 @@ func (r *release) goMod(folder string) (string, error) {
 	return string(edited), err
 }
 
-// proxy writes what a module proxy serves into a folder, in the layout of GOPROXY=file://.
+// proxy writes the files of a module proxy into a folder, in the layout of GOPROXY=file://.
 func (r *release) proxy(dir string) error {
 	for _, folder := range r.released() {
 		mod, err := r.goMod(folder)

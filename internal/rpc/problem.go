@@ -31,7 +31,7 @@ const (
 	reasonFirstSent = "FIRST_SENT_INVALID"
 )
 
-// Metadata is that of the google.rpc.ErrorInfo.
+// Metadata is the metadata of the google.rpc.ErrorInfo.
 func (p *Problem) Metadata() map[string]string {
 	return map[string]string{
 		"retryable":    strconv.FormatBool(p.Retryable),
@@ -47,7 +47,7 @@ func (p *Problem) Unwrap() error { return p.Cause }
 
 func reasonOf(c once.Code) string { return strings.ToUpper(string(c)) }
 
-// problemOf says what a client may know about an error of the engine: never its cause.
+// problemOf returns the part of an engine's error that a client may see: never its cause.
 func problemOf(err error) *Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {

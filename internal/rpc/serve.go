@@ -142,8 +142,8 @@ func invalidKey(err error) *Problem {
 	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
 }
 
-// Nested reports whether ctx is that of an operation of the same engine, so that the call
-// is part of it; err says that this server is configured otherwise, which would have no
+// Nested reports whether ctx belongs to an operation of the same engine, so that the call
+// is part of it; err says that this server is configured differently, which would have no
 // effect.
 func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, err error) {
 	if _, inside = s.Engine.Tx(ctx); !inside {

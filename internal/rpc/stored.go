@@ -9,12 +9,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Answer is what a handler has answered: a message, or a status in its place.
+// Answer is the answer of a handler: a message, or a status in its place.
 type Answer struct {
 	Type   string // full name of the message
 	Body   []byte // the message
 	Status *Status
-	Says   string // what the metadata says of it in place of its outcome; "": that
+	Says   string // the status header in the metadata, in place of the outcome; "": the outcome
 }
 
 // saying is the answer of an undo, unless it is a no.

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// reasonUndone is that of a call which comes after its undo.
+// reasonUndone is the reason in the error of a call that comes after its undo.
 const reasonUndone = "UNDONE"
 
 var undoneProblem = Problem{
@@ -38,7 +38,7 @@ func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	return wire.Scope(c.Principal, c.Method), key
 }
 
-// findUndone finds what a call undoes, and makes sure that it is not executed any more. There is nothing to undo if the answer is nil.
+// findUndone finds the answer of the call to be undone, and makes sure that this call is not executed any more. If the answer is nil, there is no effect to undo.
 func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation) (*Answer, *Problem) {
 	lines, _ := s.key(c)
 	key, err := wire.ParseKey(lines[0], false)
@@ -47,7 +47,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	}
 	forward := undo
 	forward.Key, forward.Name, forward.Fingerprint = key, s.Undoes[c.Method], once.Fingerprint{}
-	forward.Attempt.Number = 0 // that of the undo
+	forward.Attempt.Number = 0 // the undo may be a first attempt, but the call may have been sent before
 	rec, _, err := s.Engine.Exec(ctx, forward, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
 	if err != nil {
 		return nil, problemOf(err)

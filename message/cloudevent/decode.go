@@ -132,7 +132,7 @@ func (d *decoder) event() {
 	d.setTime(d.take("time"))
 	d.setSeq(d.take("sequence"))
 	d.setKey(d.take("partitionkey"))
-	d.setTrace(d.take("traceparent")) // of the event; the header may be that of a part of its way
+	d.setTrace(d.take("traceparent")) // the event's; the header may have the trace of a hop
 	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[contentType] == "") {
 		d.m.Headers[contentType] = media
 	}
@@ -207,7 +207,7 @@ func (d *decoder) setKey(key string) {
 	}
 }
 
-// setTrace sets a trace that can be stored. A message is not refused for what a tracer says.
+// setTrace sets a trace that can be stored. A bad trace does not make the message invalid.
 func (d *decoder) setTrace(trace string) {
 	if trace != "" && len(trace) <= message.MaxText && isText(trace) {
 		d.m.Trace = trace

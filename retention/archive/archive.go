@@ -50,8 +50,8 @@ type Writer struct {
 	broken   bool  // something was not finished
 }
 
-// Open opens the archive in dir, which it makes if it is not there, and mends what a
-// crash has left behind. It fails if another process writes this archive.
+// Open opens the archive in dir, which it makes if it does not exist, and repairs it after
+// a crash. It fails if another process writes this archive.
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// files is what an archive does to the disk. Tests make each step of it fail.
+// files are the operations of an archive on the disk. Tests make each step of it fail.
 type files interface {
 	mkdir(path string) error
 	open(path string) (file, error)   // the manifest, locked; made if it is not there

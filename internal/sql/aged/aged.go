@@ -34,7 +34,7 @@ type Row struct {
 	ID      store.ID  // by which the archive finds it
 	At      time.Time // as Table.At has it
 	Args    []any     // of Table.Is
-	Columns any       // what becomes its JSON
+	Columns any       // its JSON is made of them
 	Bytes   int       // of its large columns
 }
 

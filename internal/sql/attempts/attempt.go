@@ -11,7 +11,7 @@ type Attempt struct {
 	Scope    string
 	KeyHash  string // once.KeyHash of the key
 	Outcome  string // executed, replayed, declined, not_stored, the code of an error, or dropped
-	Effect   string // what the outcome proves: applied, not applied, in doubt
+	Effect   string // the effect that the outcome proves: applied, not applied, in doubt
 	From, To string // the operation's state as the call has found and left it; "" means not known
 	Cause    string // SQLSTATE, HTTP status, or kind of the store's error; "" for any other error
 

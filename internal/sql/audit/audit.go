@@ -1,4 +1,4 @@
-// Package audit writes what operators do into once_audit, the table of operate.Migrations.
+// Package audit records the actions of operators in once_audit, the table of operate.Migrations.
 package audit
 
 import (

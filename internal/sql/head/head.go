@@ -75,7 +75,7 @@ func line(b []byte, f store.Field) []byte {
 	return append(b, '\n')
 }
 
-// Decode reads into r what [Encode] wrote.
+// Decode reads the output of [Encode] into r.
 func Decode(b []byte, r *store.Result) error {
 	r.Header, r.RolledBack, r.Events = nil, false, nil
 	for len(b) > 0 {
@@ -99,7 +99,7 @@ func Decode(b []byte, r *store.Result) error {
 	return nil
 }
 
-// isEvents reports whether a value is one of IDs with one blank between them.
+// isEvents reports whether a value is a list of IDs with one blank between them.
 func isEvents(value string) bool {
 	return value != "" && !slices.Contains(strings.Split(value, " "), "")
 }

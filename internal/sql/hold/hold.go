@@ -15,7 +15,7 @@ const Table = "once_hold"
 
 // Config of a Holder.
 type Config struct {
-	Table string        // of the parts; that of the nodes has _node after its name. Default: once_hold, of package outbox
+	Table string        // of the parts; the table of the nodes has _node after this name. Default: once_hold, of package outbox
 	Work  string        // such as "outbox"; parts of different works have nothing to do with each other
 	Parts int           // 0 to Parts-1, at most 1000; the same in all processes
 	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Run claims and renews parts until ctx ends. Then it waits until none is in use, for TTL at most, and lets all go.
+// Run claims and renews parts until ctx ends. Then it waits until no part is in use, for TTL at most, and releases all parts.
 // Meanwhile no unit of work can begin. changed, if it is not nil, is called after the parts have changed. It must be quick.
 //
 // Run works on a connection of its own if the store can ([sqlplane.Reserver]). It returns an error if
@@ -65,8 +65,8 @@ type runner struct {
 	draining bool
 }
 
-// tick is two round trips: it renews, and looks what others do. Two more change what this node holds,
-// and the first nodes of a work and the first after the clock was set need others.
+// tick is two round trips: it renews, and reads the parts of all nodes. Changing the parts of this node takes two more,
+// and the first nodes of a work, and the first one after the clock was set, need more.
 func (r *runner) tick(ctx context.Context) error {
 	if sent := time.Now(); r.due || sent.Sub(r.renewed) >= r.cfg.TTL/3 {
 		if err := r.table.renew(ctx, r.draining); err != nil {
@@ -89,7 +89,7 @@ func (r *runner) tick(ctx context.Context) error {
 	return cmp.Or(err, r.tidy(ctx, v))
 }
 
-// look reads what this node holds.
+// look reads which parts this node holds.
 func (r *runner) look(ctx context.Context) (view, error) {
 	sent := time.Now()
 	v, err := r.table.look(ctx)

@@ -22,7 +22,7 @@ type table struct {
 	patience time.Duration // for one statement
 }
 
-// view is what all nodes hold, at one moment.
+// view has the parts of all nodes, at one moment.
 type view struct {
 	now     time.Time     // of the database
 	parts   []partRow     // by number

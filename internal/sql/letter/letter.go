@@ -54,7 +54,7 @@ const (
 	hasID = "origin = ? and consumer = ? and source = ? and event_id = ?"
 )
 
-// Envelope is a hash of what a message says of itself besides its source, ID and payload.
+// Envelope is a hash of the message's own data besides its source, ID and payload.
 func Envelope(topic, key, kind string) []byte {
 	h := sha256.New()
 	for _, text := range [...]string{topic, key, kind} {
@@ -162,7 +162,7 @@ func text(s string, most int) string {
 	return strings.ToValidUTF8(s, "?") // which is never longer
 }
 
-// variable is what differs between two errors of the same cause: a UUID, a number, a word with a digit in it.
+// variable matches the differences between two errors of the same cause: a UUID, a number, a word with a digit in it.
 var variable = regexp.MustCompile(`[\w-]*\d[\w-]*`)
 
 // causeOf returns an error without numbers and ids, as one line: a person copies it into a command.

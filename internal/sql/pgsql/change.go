@@ -60,7 +60,7 @@ const (
 	// Held locks the rows of the holds in $1, see [Holds], until the transaction has ended, in the
 	// order of their keys. It divides by zero unless each of the $2 holds is still held.
 	//
-	// The lock is a shared one: that of FOR KEY SHARE would let a takeover pass.
+	// FOR SHARE: a lock by FOR KEY SHARE would let a takeover pass.
 	Held = `with held as (` + heldRows + ` for share of o) select 1 / (count(*) = $2)::int from held`
 
 	// Renew extends the leases of the holds in $1 to $2 milliseconds from now, and returns those

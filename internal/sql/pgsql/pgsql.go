@@ -60,7 +60,7 @@ func tighten(setting, to string) string {
 }
 
 // columns of a record, in the order in which the stores scan them. The second form is
-// for an outer join, which may find none.
+// for an outer join, which may find no record.
 const (
 	columns = `state, fence, claim, fingerprint, status, kind, head, body, request,
  coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
@@ -72,7 +72,7 @@ const (
 	// Read returns the columns of one record.
 	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
 
-	// ReadUnwatched is Read that finds nothing in a transaction that [watched] is true of.
+	// ReadUnwatched is Read that finds nothing in a transaction in which [watched] is true.
 	ReadUnwatched = Read + ` and not (` + watched + `)`
 
 	// Look is Read outside of a transaction. It always returns one row: whether the server is
@@ -161,7 +161,7 @@ const SameTransaction = `select 1 / (now() = $1)::int`
 
 // Expecting wraps a write, which must have no RETURNING clause of its own, so that
 // it fails on the server, and takes its transaction with it, unless it affects n
-// rows. The error is one of casting a text, which [WrongRows] knows again.
+// rows. It fails by casting a text, and [WrongRows] recognises the error.
 func Expecting(sql string, n string) string {
 	return "with once_write as (" + strings.Trim(sql, "; \t\r\n") + "\nreturning 1) select case count(*) when " + n +
 		" then 1 else (count(*) || '" + affected + n + "')::int end from once_write"
@@ -169,12 +169,12 @@ func Expecting(sql string, n string) string {
 
 const affected = " rows affected, expected: "
 
-// WrongRows reports whether an error is that of [Expecting].
+// WrongRows reports whether an error comes from [Expecting].
 func WrongRows(sqlState, message string) bool {
 	return sqlState == InvalidText && strings.Contains(message, affected)
 }
 
-// Classify says what an SQLSTATE means for the transaction that met it.
+// Classify returns the meaning of an SQLSTATE for its transaction.
 func Classify(sqlState string) store.Kind {
 	switch sqlState {
 	case "40001", Deadlock:

@@ -24,7 +24,7 @@ const (
 	// archive everything twice.
 	SweepLock = `select pg_try_advisory_xact_lock(7881702260482471169)`
 
-	// Expiring reads what Sweep would delete: key and moment, then the columns of a
+	// Expiring reads the rows that Sweep would delete: key and moment, then the columns of a
 	// record.
 	Expiring = `select scope, key, expires_at, ` + columns + expiredRows
 

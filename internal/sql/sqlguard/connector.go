@@ -27,7 +27,7 @@ type connector struct {
 	base    driver.Connector
 	dialect Dialect
 	alone   bool        // see WrapAlone
-	several atomic.Bool // the server takes several statements in a packet: connections share what one has found out
+	several atomic.Bool // the server takes several statements in a packet: one connection finds out, and all use it
 }
 
 var (
@@ -56,8 +56,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return made, nil
 }
 
-// baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the
-// drivers of PostgreSQL, MySQL and SQLite take them all.
+// baseConn and baseStmt are the required interfaces of a driver: methods with contexts, since Go 1.8. The
+// drivers of PostgreSQL, MySQL and SQLite have them all.
 type baseConn interface {
 	driver.Conn
 	driver.ConnBeginTx

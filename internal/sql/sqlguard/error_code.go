@@ -62,7 +62,7 @@ func mysqlCode(err error) (code int, ok bool) {
 	return 0, false
 }
 
-// Said returns what the database itself has said, if err is of a store: what a store adds to that is for services.
+// Said returns the database's own error, if err is an error of a store: the text that a store adds is for services.
 func Said(err error) error {
 	var e *store.Error
 	if !errors.As(err, &e) {
@@ -108,7 +108,7 @@ func severityOf(err error) (severity string) {
 	return severity
 }
 
-// walk visits an error and what it wraps, outermost first, until visit returns
+// walk visits an error and its wrapped errors, outermost first, until visit returns
 // true.
 func walk(err error, visit func(error) bool) bool {
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // GroupTx makes a guarded transaction of SQLite one of several that follow each other on one
-// connection and are committed together, by [Session.Commit]. It says what takes the place of
+// connection and are committed together, by [Session.Commit]. It replaces
 // BEGIN, COMMIT and ROLLBACK.
 type GroupTx interface {
 	// Begin runs in place of BEGIN, which is sent if it reports false.

@@ -3,8 +3,8 @@ package sqlguard
 import "strings"
 
 // lexer cuts SQL into tokens, as far as finding statements and their first words
-// needs it. It never fails: what a database would reject as malformed, the
-// database may reject.
+// needs it. It never fails: the database itself rejects malformed
+// SQL.
 type lexer struct {
 	text    string
 	pos     int
@@ -20,7 +20,7 @@ const (
 	tokenQuoted              // a name in quotes
 	tokenString              // a literal in quotes or dollars
 	tokenSemicolon           // the end of a statement
-	tokenOther               // anything else, among it what opens a quote and never closes it
+	tokenOther               // anything else, such as a quote that is never closed
 )
 
 type token struct {

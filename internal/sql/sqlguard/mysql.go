@@ -17,14 +17,14 @@ const (
 	releaseMark = "RELEASE SAVEPOINT " + mark
 )
 
-// Statement is one with its arguments.
+// Statement is a statement with its arguments.
 type Statement struct {
 	Text string
 	Args []any
 }
 
 // Opening sets statements to run right before BEGIN, in its round trip, for which the server must take several in a packet. If one fails,
-// nothing behind it is run. If nothing of the transaction is sent before its rollback, they are not run, nor what [Txn.DoAfter] has set.
+// no later one is run. If the transaction sends nothing before its rollback, they are not run, nor are the expressions of [Txn.DoAfter].
 func (t *Txn) Opening(statements ...string) { t.opening = statements }
 
 // Last adds statements to run right before COMMIT, in its round trip if the server takes several in a packet. Their errors are returned by Commit.

@@ -7,18 +7,18 @@ import (
 )
 
 // A guarded transaction of MySQL that is ended underneath, by a procedure for example, is found
-// out by a savepoint, the mark, that is gone then. It is set before the first statement that may end
-// a transaction: most transactions have none. If a savepoint that is older
-// is released or rolled back to, the mark is gone; that this could be done proves that the transaction
+// out by a savepoint, the mark, which is gone then. It is set before the first statement that may end
+// a transaction: most transactions have no such statement. If an older savepoint
+// is released or rolled back to, the mark is gone, too; but that this was possible proves that the transaction
 // has not ended.
 
 // BeforeMark has write called before the first statement that may end the transaction, and before the mark is
-// set if it is not set yet: what it writes is committed if the transaction is committed underneath. If it fails, the
+// set, if it is not set yet: its writes are committed if that statement commits the transaction. If it fails, the
 // statement is not run. MySQL and MariaDB only.
 func (t *Txn) BeforeMark(write func(ctx context.Context, s Session) error) { t.beforeMark = write }
 
-// WroteBeforeMark reports whether the transaction has what the function of [Txn.BeforeMark] writes: it
-// was called, and no rollback to a savepoint has undone that.
+// WroteBeforeMark reports whether the transaction has the writes of the function of [Txn.BeforeMark]: it
+// was called, and no rollback to a savepoint has undone them.
 func (t *Txn) WroteBeforeMark() bool { return t.real().wroteBeforeMark }
 
 // HasMark reports whether the mark was set after the transaction had begun.
@@ -132,7 +132,7 @@ func isPlain(text string) bool {
 	return false
 }
 
-// doAfter evaluates what [Txn.DoAfter] has set.
+// doAfter evaluates the expressions of [Txn.DoAfter].
 func (tx *transaction) doAfter() {
 	c, t := tx.conn, tx.txn
 	if t == nil || c.broken {

@@ -40,7 +40,7 @@ func (c *conn) series(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// open begins the transaction if that was put off until its first statement.
+// open begins the transaction if its beginning was delayed until its first statement.
 func (c *conn) open(ctx context.Context) error {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (c *conn) open(ctx context.Context) error {
 	return c.tx.txn.failed(begin[0], err)
 }
 
-// opening is query, behind what begins the transaction if that was put off.
+// opening returns query, after the statements that begin the transaction if they were delayed.
 func (c *conn) opening(query string) string {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return query
@@ -63,7 +63,7 @@ func (c *conn) opening(query string) string {
 	return strings.Join(c.tx.pending, "; ") + "; " + query
 }
 
-// opened notes that what opening returns was sent, unless the driver wants it prepared.
+// opened notes that the text of opening was sent, unless the driver asks to prepare it.
 func (c *conn) opened(err error) {
 	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return
@@ -77,10 +77,10 @@ type ownTextKey struct{}
 // OwnText returns a context for texts of once's own that hold several statements.
 func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
 
-// Unopened reports whether the transaction was rolled back before anything of it was sent, nor what [Txn.Opening] has set.
+// Unopened reports whether the transaction was rolled back before anything of it was sent, including the statements of [Txn.Opening].
 func (t *Txn) Unopened() bool { return t.real().unopened }
 
-// OpeningFailed returns the error of the packet by which the transaction was opened, whichever of its statements that is of.
+// OpeningFailed returns the error of the packet that opened the transaction, whichever of its statements failed.
 func (t *Txn) OpeningFailed() error { return t.real().openingFailed }
 
 // sendable returns an error unless a statement of a guarded transaction may be sent as a text.
@@ -100,10 +100,10 @@ func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, 
 	return nil
 }
 
-// maxOpening bounds what travels with the beginning of a transaction: nothing that has room in a packet by itself is too large together with that.
+// maxOpening bounds the size of a statement that travels with the beginning of a transaction, so that the beginning never makes it too large for a packet.
 const maxOpening = 64 << 10
 
-// size is how many bytes a statement has, as far as that can be many.
+// size returns the bytes of a statement, counting only the parts that can be large.
 func size(query string, args []driver.NamedValue) int {
 	n := len(query)
 	for _, arg := range args {
@@ -157,7 +157,7 @@ func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
 	return c.open(ctx)
 }
 
-// mysqlUnpreparable says that a statement, and it is one, cannot be prepared.
+// mysqlUnpreparable is the error for a text that is one statement, but cannot be prepared.
 const mysqlUnpreparable = 1295
 
 // oneStatement returns the server's error if a text holds several statements.
@@ -219,8 +219,8 @@ type textArgs struct {
 	args []driver.NamedValue
 }
 
-// packet runs statements in one packet. What the driver does not fill in, because it is too large for that or because arguments are missing, is
-// prepared: then each statement is a packet of its own.
+// packet runs statements in one packet. If the driver does not fill in an argument, because it is too large or because arguments are missing, the statements are
+// prepared: then each is a packet of its own.
 func (c *conn) packet(ctx context.Context, list []textArgs) error {
 	var texts []string
 	var args []driver.NamedValue

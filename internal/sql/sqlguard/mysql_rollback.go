@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// ErrIncomplete says what [Txn.Incomplete] reports.
+// ErrIncomplete is the error of [Txn.Incomplete].
 var ErrIncomplete = errors.New("the transaction was rolled back, but not what it has written to tables that are not transactional, such as MyISAM's." +
 	" Try: alter table ... engine = InnoDB; once doctor lists them")
 
@@ -68,10 +68,10 @@ func (c *conn) record(ctx context.Context, t *Txn) {
 	t.incomplete.Store(&err)
 }
 
-// mysqlIncomplete is the warning by which ROLLBACK says so.
+// mysqlIncomplete is the warning of an incomplete ROLLBACK.
 const mysqlIncomplete = 1196
 
-// HasNotTransactional is a query for whether there are tables that ROLLBACK does not roll back, temporary ones aside.
+// HasNotTransactional is a query for whether tables exist that ROLLBACK does not roll back, temporary ones aside.
 const HasNotTransactional = "SELECT EXISTS (SELECT 1 FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine" +
 	" WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(e.transactions, 'NO') <> 'YES'" +
 	" AND t.table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys'))"
@@ -120,8 +120,8 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 	return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 }
 
-// warned reports whether the last statement has rolled back incompletely: a deadlock rolls
-// back by itself, and then says so.
+// warned reports whether the last statement has rolled back incompletely: a deadlock itself rolls
+// back, and then has this warning.
 func (c *conn) warned(ctx context.Context) bool {
 	if c.queryer == nil {
 		return false

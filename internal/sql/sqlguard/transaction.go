@@ -14,11 +14,11 @@ type transaction struct {
 	conn  *conn
 	base  driver.Tx       // nil if the guard sent BEGIN itself
 	txn   *Txn            // nil while it is not guarded
-	ctx   context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
-	group GroupTx         // nil if it is committed by itself
+	ctx   context.Context //nolint:containedctx // driver.Tx passes no context to Commit and Rollback
+	group GroupTx         // nil if it has a COMMIT of its own
 	done  bool
 
-	pending []string // what begins it, until the first statement
+	pending []string // the statements that begin it, until its first statement
 
 	isolation sql.IsolationLevel // that was asked for
 }
@@ -90,8 +90,8 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base dr
 }
 
 // join arms the guard for a transaction that was begun without it, after making
-// sure that there still is a transaction: one that a failed statement or a raw
-// COMMIT ended would run what follows in autocommit.
+// sure that the transaction still exists: if a failed statement or a raw
+// COMMIT has ended it, later statements would run in autocommit.
 func (tx *transaction) join(ctx context.Context, t *Txn) error {
 	if err := t.claim(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	c := tx.conn
 	switch c.dialect {
 	case SQLite:
-		err := c.run(ctx, "BEGIN") // does nothing inside a transaction but say so
+		err := c.run(ctx, "BEGIN") // inside a transaction it only returns an error that says so
 		switch {
 		case err == nil:
 			c.abandon(ctx)

@@ -35,7 +35,7 @@ type Txn struct {
 	last       []Statement                          // see Last
 	beforeMark func(context.Context, Session) error // see BeforeMark
 	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
-	noted      bool                                 // MySQL: what the server has said of that
+	noted      bool                                 // MySQL: it was noted whether that rollback was incomplete
 	savepoints []savepoint                          // open ones, oldest first
 	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
@@ -175,7 +175,7 @@ func txnOf(ctx context.Context) *Txn {
 	return t
 }
 
-// claim binds the Txn to a transaction; release undoes that if none came about.
+// claim binds the Txn to a transaction; release undoes that if the transaction could not begin.
 func (t *Txn) claim() error {
 	if !t.phase.CompareAndSwap(unused, live) {
 		return errUsed
@@ -227,7 +227,7 @@ func (t *Txn) admit(cmd command, query string) error {
 	return &RefusedError{Refused: quote(query), First: f.first}
 }
 
-// settle records what became of an admitted statement.
+// settle records the outcome of an admitted statement.
 func (t *Txn) settle(d Dialect, cmd command, query string, since int, err error) {
 	if cmd.verb == ordinary {
 		t.statements.Add(1)

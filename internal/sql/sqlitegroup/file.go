@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// File is one SQLite file as the writers of one Store share it.
+// File is an SQLite file that the writers of one Store share.
 type File struct {
 	db          *sql.DB
 	busyTimeout time.Duration

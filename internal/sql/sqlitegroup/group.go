@@ -91,7 +91,7 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 	return m, nil
 }
 
-// addLockWait adds the time since began to what an operation has waited for the file.
+// addLockWait adds the time since began to an operation's wait for the file.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
@@ -156,7 +156,7 @@ func (g *groups) closeConn() {
 	g.conn = nil
 }
 
-// next gives the turn away. If no member is to follow in the open group, that is committed
+// next passes the turn on. If no member will follow in the open group, it commits the group
 // before.
 func (g *groups) next() {
 	g.mu.Lock()

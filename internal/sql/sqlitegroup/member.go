@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Member is one operation in a group.
+// Member is an operation in a group.
 type Member struct {
 	Conn  *sql.Conn // of the group: a member does not close it
 	Tx    *sql.Tx

@@ -106,7 +106,7 @@ type boundedContext struct {
 
 func (b boundedContext) Value(key any) any { return b.values.Value(key) }
 
-// deferredError is what COMMIT would say.
+// deferredError is the error that COMMIT would return.
 type deferredError struct{}
 
 func (deferredError) Error() string { return "FOREIGN KEY constraint failed: a deferred one" }

@@ -30,7 +30,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("terminating the transaction due to transaction timeout: %v", e.After)
 }
 
-// SQLState is what PostgreSQL says in its place.
+// SQLState is the SQLSTATE of the same timeout in PostgreSQL.
 func (e *TimeoutError) SQLState() string {
 	return map[string]string{limitIdle: "25P03", limitStatement: "57014", limitWhole: "25P04"}[e.Limit]
 }
@@ -41,5 +41,5 @@ const (
 	limitWhole     = "whole"
 )
 
-// Whole reports whether the limit was that of the whole transaction.
+// Whole reports whether it was the limit of the whole transaction.
 func (e *TimeoutError) Whole() bool { return e.Limit == limitWhole }
