@@ -11,9 +11,9 @@ import (
 // may lack records of its successor. So nothing is claimed on either, and neither is asked for a
 // record that must be durable.
 
-// mysqlReplica is whether the server is set to read_only. It compares words, because newer releases have several
-// kinds of it. super_read_only of MySQL sets read_only, too.
-const mysqlReplica = "concat(@@read_only) not in ('OFF', '0')"
+// mysqlReplica is whether the server is set to read_only, or to innodb_read_only, which is set on a reader of Aurora.
+// read_only is compared as a word because newer releases of MariaDB have several kinds of it. super_read_only of MySQL sets read_only, too.
+const mysqlReplica = "(concat(@@read_only) not in ('OFF', '0') or @@innodb_read_only)"
 
 // mariadbReplica is mysqlReplica, or whether the server applies the commits of another
 // server: a replica need not be read_only. That takes the server some 0.4 ms, so it is
@@ -37,7 +37,7 @@ func (s *Store) replica(opts store.BeginOptions) string {
 func (s *Store) readOnlyWord(opts store.BeginOptions) string {
 	switch {
 	case !s.compound:
-		return "@@read_only or @@transaction_read_only"
+		return "@@read_only or @@innodb_read_only or @@transaction_read_only"
 	case opts.Durable:
 		return mariadbReplica
 	}
