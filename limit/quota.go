@@ -69,7 +69,7 @@ func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
 	case !ok:
-		panic(fmt.Sprintf("limit: NewQuota: a %T cannot measure how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
+		panic(fmt.Sprintf("limit: NewQuota: a %T cannot tell how much is stored.\nTry: a store in an SQL database; elsewhere MaxStored and a shorter Retain of oncehttp.Config bound it.", s))
 	case cfg.Bytes <= 0 || cfg.Every < 0:
 		panic(fmt.Sprintf("limit: NewQuota: Bytes %d and Every %v.\nTry: Bytes that one principal may have stored, such as 100 << 20, and no Every, which is a minute.", cfg.Bytes, cfg.Every))
 	}

@@ -39,7 +39,7 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 		if undo := j.rollback(ctx); undo != nil {
 			return errors.Join(err, undo)
 		}
-		if isLocked(err) { // this is a locked gap between rows, and not the row of a holder: a holder's end was waited for
+		if isLocked(err) { // the claim is ours, so this is a locked gap between rows and not the row of a holder: the insert has waited for it already
 			return err
 		}
 		// The snapshot of the transaction is older than the record. A locking read sees the committed record.

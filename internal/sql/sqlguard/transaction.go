@@ -217,7 +217,7 @@ func (tx *transaction) Rollback() error {
 		err := tx.base.Rollback()
 		if tx.ctx.Err() != nil && (c.resetter == nil || c.validator == nil) {
 			// After the end of a context, database/sql keeps only connections that can
-			// be reset and validated. The guard's always can, so it asks the driver's here.
+			// be reset and validated. The guard's always can, so the guard drops it if the driver's cannot.
 			c.broken = true
 		}
 		return err
