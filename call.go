@@ -175,7 +175,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		code := CodeOf(v.err)
 		switch {
 		case v.err == nil, code == CodeUnknown:
-			final = !v.superseded
+			final = !v.superseded // else the record is not the present one: followers ask for themselves
 			return v
 		case code == CodeMismatch:
 			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation

@@ -29,10 +29,10 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	}
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
-		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
+		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // it was not simply rolled back: this error counts, and not the handler's answer
 			return c.committed(ctx, txn, r.change, err)
 		}
-		if !txn.joined {
+		if !txn.joined { // the Commit of a join may follow its Rollback, and writes the record alone
 			return c.swap(ctx, uncancelled, r.change)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // frame is a run of a handler, and the context that it is given.
 type frame struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	engine any // the engine that runs the handler
 	tx     any // or the *Batch, in place of the transaction that is not there yet

@@ -67,7 +67,7 @@ type transaction[T, TX any] struct {
 
 // untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
 // under the same fence, so that at most one run is applied.
-func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over what a commit can come to
+func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over the outcomes of a commit
 	for runs := 1; ; runs++ {
 		err, ofCommit := t.once(ctx, runs == 1)
 		if err == nil {
@@ -94,7 +94,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 				return t.unknown(err)
 			case e != nil && t.lost != nil:
 				return errors.Join(t.lost, e)
-			case kind == store.KindTaken && ofCommit:
+			case kind == store.KindTaken && ofCommit: // another owner has raised the fence
 				t.run.own.Lose(true)
 				return fmt.Errorf("phase %q is not committed: %w: %w", t.phase, ErrLost, err)
 			}
@@ -155,7 +155,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 			err = errors.Join(undo, err)
 		case kind == store.KindLost: // fn may have committed its writes itself
 			t.lost, t.run.lost = undo, undo
-			if !returned {
+			if !returned { // fn panics, so untilCommitted does not find it out
 				_, _ = t.isApplied(ctx)
 			}
 			err = errors.Join(undo, err)

@@ -34,7 +34,7 @@ const (
 // operation is the context of a call of the engine. It finds the span again: the innermost span of a context may belong to
 // another observer.
 type operation struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	of   *Telemetry
 	span trace.Span

@@ -69,7 +69,7 @@ func (o *Owner) Fence() int64 {
 func (o *Owner) Under(c store.Change) store.Change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.Expect.Fence > 0 {
+	if c.Expect.Fence > 0 { // a takeover: it expects the fence of another owner
 		return c
 	}
 	if o.fence == 0 {
@@ -95,7 +95,7 @@ func (o *Owner) Writing(sent time.Time) (done func()) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.writing--
-		if o.fence != before {
+		if o.fence != before { // it was applied, and has renewed the lease, too
 			o.renewed = sent
 		}
 	}

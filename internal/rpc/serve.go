@@ -158,7 +158,7 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 
 // handlerContext is the context of a handler, with the transaction and the configuration in it.
 type handlerContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	engine, tx, config any
 	undone             *Answer

@@ -55,7 +55,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.abandon(ctx)
 		return t.raw.refused
 	}
-	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() {
+	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() { // the server cannot be asked when its transaction began, or there is nothing to compare
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
 		t.closed()

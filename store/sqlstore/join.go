@@ -234,7 +234,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	case j.id.IsZero() || !j.undone:
 	case j.s.dialect.name == sqlplane.MySQL: // the claim's row was undone as well
 		err = j.reclaimMySQL(ctx)
-	case j.s.dialect.name == sqlplane.SQLite: // and there, that look has deleted an expired record
+	case j.s.dialect.name == sqlplane.SQLite: // the undo has brought back the expired record, if the look-up had deleted one
 		t.seen.row.expired = true
 	}
 	if err == nil {

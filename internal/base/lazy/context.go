@@ -24,7 +24,7 @@ type Context struct {
 
 // made is the real one.
 type made struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	stop context.CancelFunc      // nil: it has no deadline
 	quit context.CancelCauseFunc // nil: it has one
