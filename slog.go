@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l: finished calls with a key at level
-// Info, trouble that no person must look at at Warn, and at Error the events that a person should look at:
-// effects outside of the transaction, handlers that end it or drop its errors,
-// commits that stay in doubt, tables that do not exist. The rest is Debug.
+// Log returns an observer that writes every event to l: at level Info finished calls with a
+// key, at Warn trouble that needs no person, and at Error the events that a person should look at
+// (effects outside of the transaction, handlers that end it or drop its errors,
+// commits that stay in doubt, tables that do not exist). The rest is Debug.
 // The names of the attributes are a contract: docs/logs.md has them all.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 

@@ -168,7 +168,7 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 
 // Values returns the last values, in the order of their names and labels, and asks no source. The values of a
 // source that has not answered for three rounds are missing. once_watch_age_seconds is always there, and grows also while Run is not called. If
-// several sources have the same value, counts are added, and of ages the highest counts.
+// several sources have values of one name and label, counts are added, and of ages the highest counts.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

@@ -44,8 +44,8 @@ var (
 	_ upkeep.Writer[any] = (*Store[any])(nil)
 )
 
-// New returns a store on s, a pgxstore or a sqlstore on PostgreSQL or SQLite whose database has [Migrations]. It pins moves in
-// regions that the database has and regions does not. New panics if s is another store.
+// New returns a store on s, a pgxstore or a sqlstore on PostgreSQL or SQLite whose database has [Migrations]. It adds
+// moves to regions that the database knows and regions does not. New panics if s is another store.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool

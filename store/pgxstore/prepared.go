@@ -177,7 +177,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 			bare.Fields = nil
 			sd = &bare
 		}
-		// b keeps the result formats, which the next Build overwrites: only the results of the last statement are read.
+		// b keeps the result formats, which the next Build overwrites: only the formats of the last statement are read.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
 	return &b, nil
