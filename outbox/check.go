@@ -11,13 +11,12 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// checked returns m as it is stored, with what it leaves open, or what is wrong with it.
-// Payload is that of the caller.
+// checked returns m as it is stored, with defaults for empty fields, or an error that names the wrong field. Payload is not copied.
 func (c *Config) checked(m message.Message, trace string) (message.Message, error) {
 	if m.Source == "" {
 		m.Source = c.Source
 	}
-	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // an event is not refused for what a tracer says
+	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // a bad trace is dropped: an event is not refused because of a tracer
 		m.Trace = trace
 	}
 	if m.ID == "" {
@@ -39,7 +38,7 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	if err := m.Check(); err != nil {
 		return m, err
 	}
-	if m.Source != c.Source { // that one was checked by New
+	if m.Source != c.Source { // New has already checked c.Source
 		if err := checkSource(m.Source); err != nil {
 			return m, err
 		}

@@ -176,8 +176,8 @@ func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) er
 	return err
 }
 
-// hasSucceeded reports whether an endpoint that has not answered 410 has had a delivery since the time at which it failed first, as far as its state says: a relay that was killed
-// between the outcome of a delivery and the state of its endpoint has left that as it was.
+// hasSucceeded reports whether the endpoint has had a successful attempt since the first failure of its state. This happens if a relay was killed
+// after it wrote an outcome and before it wrote the state. An endpoint that has answered 410 counts as failed in any case.
 func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *delivery) (yes bool, err error) {
 	if d.answer.Status == http.StatusGone {
 		return false, nil
@@ -190,7 +190,8 @@ func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *deliver
 	return yes, err
 }
 
-// notice tells the owner of an endpoint how long it fails, once, and disables the endpoint when its time is over. If it returns by without a change, the endpoint is read again.
+// notice warns the owner of an endpoint, once for each percentage, and disables the endpoint when its time is over. If it returns by without a
+// change, the endpoint is read again.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
 	if yes, err := r.hasSucceeded(ctx, tx, d); err != nil || yes {
 		return DisabledByFailing, false, err
