@@ -93,7 +93,7 @@ func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// find returns the operation that is meant.
+// find returns the operation to export.
 func (c *export) find(ctx context.Context, db *cli.DB, key string) (op operate.Operation, err error) {
 	found, err := db.Keys.Find(ctx, key)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *export) find(ctx context.Context, db *cli.DB, key string) (op operate.O
 	return op, cli.Usage(fmt.Sprintf("%d scopes have this key", len(found)), "--scope "+words.Quoted(found[0].Scope))
 }
 
-// request returns what was captured of op.
+// request returns the captured request of op.
 func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
 	rec, err := db.Keys.Record(ctx, op.ID())
 	switch {
