@@ -86,7 +86,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	case "run-again":
 		how.RunAgain, how.KeyVoided = true, q.FormValue("voided") != ""
 	default:
-		return how, &refusal{"what has become of the call? Choose one of the four"}
+		return how, &refusal{"the outcome of the call is missing. Choose one of the four"}
 	}
 	return how, nil
 }

@@ -301,7 +301,7 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		switch value := strings.TrimSpace(q.FormValue("value")); {
 		case q.FormValue("way") == "not-made":
 		case q.FormValue("way") != "happened":
-			return "", &refusal{"what has become of the call? Choose one of the two"}
+			return "", &refusal{"the outcome of the call is missing. Choose one of the two"}
 		case !json.Valid([]byte(value)):
 			return "", &refusal{"the value is not JSON"}
 		default:

@@ -117,7 +117,7 @@ const maxSigned = 512
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, for those who look later"},
+		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("deadletter: %s is empty. Try: %s", field.name, field.try)

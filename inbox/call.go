@@ -59,7 +59,7 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 type stillRunsError struct{ since time.Time }
 
 func (e stillRunsError) Error() string {
-	return fmt.Sprintf("%v; the handler of an earlier attempt goes on since %v, and is not called again beside it", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v; the handler of an earlier attempt has been running since %v, so it was not called again", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
 }
 
 func (e stillRunsError) Unwrap() error { return ErrHandlerTimeout }

@@ -157,7 +157,7 @@ const maxSigned = 500
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, for those who look later"},
+		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
@@ -188,7 +188,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)
 	case key == "" || seq < 1:
-		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: those that Gaps has shown", key, seq)
+		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: a key and a Seq that Gaps returns", key, seq)
 	}
 	return stream{m.Source, topic, key}, nil
 }

@@ -48,7 +48,7 @@ func Handler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWrite
 // Work under a lease writes in phases, and not in a batch: BatchHandler panics if the engine is one of package lease.
 func BatchHandler[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, b *once.Batch)) http.Handler {
 	if isLeased(e) {
-		panic("oncehttp: a BatchHandler on an engine of package lease: its work is done in phases, and a batch is none.\nTry: Handler, and lease.InTx for the writes.")
+		panic("oncehttp: a BatchHandler on an engine of package lease cannot run: its work is done in phases, and a batch has no phases.\nTry: Handler, and lease.InTx for the writes.")
 	}
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h(w, r, Tx[*once.Batch](r.Context())) })
 	return &server[TX]{Route: NewRoute(e, cfg), engine: e, next: next, everyMethod: true, batch: true}

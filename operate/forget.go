@@ -26,9 +26,9 @@ type ForgetRequest struct {
 // Reasons why Forget has changed nothing, except ErrCache.
 var (
 	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
-	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
+	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs the stored data. Try: again when it has ended")
 	ErrCache   = errors.New("operate: the operation is forgotten in the database, and a cache was not reached, which may still return its answer. Try: Forget again")
-	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
+	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and the stored data is needed to find it out. Try: lease.Resolve, then again")
 )
 
 // Forget erases the stored data of a finished operation: the answer, the captured request, its trace, the data of recovery points, and the request

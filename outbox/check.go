@@ -27,7 +27,7 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	case m.Topic == "":
 		return m, errors.New("the topic is empty. Try: where the message goes, such as \"refunds\"")
 	case m.Type == "":
-		return m, errors.New("the type is empty. Try: what has happened, such as \"refund.succeeded\"")
+		return m, errors.New("the type is empty. Try: the name of the event, such as \"refund.succeeded\"")
 	case m.Type == message.TypeSkipped:
 		return m, fmt.Errorf("the type %q is that of messages that were skipped. Try: another type", message.TypeSkipped)
 	case !isUUID(m.ID):

@@ -61,7 +61,7 @@ type Filter struct {
 var ErrNotFound = errors.New("it was delivered, or its transaction has not committed")
 
 func notFound(id string) error {
-	return fmt.Errorf("outbox: message %s is not there: %w. Try: once outbox list", id, ErrNotFound)
+	return fmt.Errorf("outbox: no message has the ID %s: %w. Try: once outbox list", id, ErrNotFound)
 }
 
 // List returns messages, oldest first. Pass next as Filter.After to get the following ones; 0 means that no more exist. It needs no Encrypter. On

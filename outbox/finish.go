@@ -22,7 +22,7 @@ import (
 const patience = 2 * time.Second
 
 // errLocked says that a statement was given up after its patience.
-var errLocked = errors.New("what was delivered or has failed cannot be written down: another transaction has locked rows of the outbox, or the database is slow")
+var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
 
 // finishing is how many statements of a class run at once: one writes while another waits for its commit. With more of them each statement has fewer
 // rows, and they wait for each other's pages and for the processors.

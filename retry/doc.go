@@ -8,7 +8,7 @@
 // The function must be safe to repeat: by nature, or because all attempts have the same idempotency key. If it is neither, set [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts, pauses that are random below 100 ms, 200 ms, 400 ms, ... up to 2 s, and a budget that limits retries
-// to a tenth of the successes. No retry begins, or goes on, more than 10 s after the first failure; package retryhttp counts from the beginning. The
+// to a tenth of the successes. No retry begins, or goes on, more than 10 s after the first failure; package retryhttp counts it from the beginning. The
 // budget is on by default because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, it stays
 // overloaded. For the same reason one timeout among successes is retried, and one among timeouts is not: see [Budget].
 //

@@ -18,7 +18,7 @@ type Policy struct {
 	// Cap is the longest pause of our own. A pause that the server asks for may be longer. Default 2 s.
 	Cap time.Duration
 
-	// Total bounds the time of retries. No retry begins, or goes on, later than this after the first failure; package retryhttp counts from the
+	// Total bounds the time of retries. No retry begins, or goes on, more than this after the first failure; package retryhttp counts it from the
 	// beginning. [Do] does not, because it does not read the clock before: Timeout and the context bound its first attempt. Default 10 s. A negative
 	// Total means no bound except the context's.
 	Total time.Duration

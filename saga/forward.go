@@ -322,7 +322,7 @@ var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	switch {
 	case st.kind != kindCall || b.Call == nil:
-		return stuckf("step %q was begun as a call, and is none in this program", b.full())
+		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
 	case r.n.isStopping():
 		return errStop
 	}

@@ -189,7 +189,7 @@ func decodeSaved(rec store.Record) (s saved, err error) {
 		return s, nil // the record is forgotten
 	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
-		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
 	}
 	return s, nil
 }

@@ -57,7 +57,7 @@ func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
 		s.Sealed, err = e.Encrypt(plain, label(id, "secrets"))
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: what is to be stored cannot be encrypted: %w", err)
+		return s, fmt.Errorf("saga: the state cannot be encrypted: %w", err)
 	}
 	return s, nil
 }
@@ -75,7 +75,7 @@ func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 		err = json.Unmarshal(plain, &x)
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
 	}
 	s.Sealed, s.Input = nil, x.Input
 	if s.Turn != nil && x.Turn != nil { // not if a person without the key has turned it

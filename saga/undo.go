@@ -158,7 +158,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	}
 	switch {
 	case b.Call == nil || st.kind != kindCall:
-		return stuckf("step %q was begun as a call, and is none in this program", b.full())
+		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
 	case st.cancel != nil && !b.Pivot: // a cancel is right for every outcome
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
@@ -172,7 +172,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case b.Call.repeats(time.Now()):
 		return r.redo(ctx, st, b)
 	case st.check == nil || !b.Call.Check:
-		return stuckf("the outcome of call %q is not known, so that it is not undone: %v", b.full(), errNoAnswer)
+		return stuckf("the outcome of call %q is not known, so it is not undone: %v", b.full(), errNoAnswer)
 	}
 	switch found, err := r.ask(ctx, st, &b); {
 	case err != nil, found:

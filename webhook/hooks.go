@@ -85,7 +85,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 func (c *Config) check() error {
 	switch {
 	case c.Encrypter == nil && !c.PlainSecrets:
-		return errors.New("there is no Encrypter: whoever reads the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
+		return errors.New("Config.Encrypter is not set, so that each reader of the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
 	case c.Encrypter != nil && c.PlainSecrets:
 		return errors.New("there is an Encrypter, and PlainSecrets. Try: one of them")
 	case c.MaxEndpoints < 0 || c.MaxEndpoints > mostEndpoints:

@@ -22,7 +22,7 @@ const (
 // patterns.
 func checkType(t string) error {
 	if t == "" {
-		return errors.New(`the type is empty. Try: what has happened, such as "refund.succeeded"`)
+		return errors.New(`the type is empty. Try: the name of the event, such as "refund.succeeded"`)
 	}
 	segments := strings.Split(t, ".")
 	if len(t) > maxType || len(segments) > maxSegments || slices.ContainsFunc(segments, func(s string) bool { return !isSegment(s) }) {

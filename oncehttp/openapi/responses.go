@@ -84,10 +84,10 @@ var problemSchema = object{
 		"title":        object{"type": "string"},
 		"status":       object{"type": "integer"},
 		"detail":       object{"type": "string"},
-		"instance":     object{"type": "string", "format": "uri", "description": "Names the operation for those who run the service, by the hash of its key."},
+		"instance":     object{"type": "string", "format": "uri", "description": "Names the operation for the operators of the service, by the hash of its key."},
 		"code":         object{"type": "string"},
 		"retryable":    object{"type": "boolean", "description": "The same request with the same key may succeed later."},
-		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: starting anew with another one does nothing twice."},
+		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: a new attempt under another key repeats no effect."},
 		"status_url":   object{"type": "string", "description": "Where the state of the operation can be seen."},
 		"errors": object{"type": "array", "items": object{
 			"type": "object", "required": []string{"pointer", "detail"},

@@ -80,7 +80,7 @@ func (d *destination) learn(e *result, parallel int) (left int) {
 		}
 	case unpaid:
 		d.putBack(e.in)
-		if d.busy > 0 { // they have the price, and may bring it back
+		if d.busy > 0 { // the running requests have the price, and may bring it back
 			d.most, d.room, d.earned = d.busy, d.busy, 0
 			break
 		}

@@ -87,7 +87,7 @@ func (t *Table) withdraw(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {
-		return fmt.Errorf("journal: it is not sure that it is not there, and then it will be sent when the journal is resumed: %w", err)
+		return fmt.Errorf("journal: the intent may have been stored, and then Resume will send it: %w", err)
 	}
 	return nil
 }

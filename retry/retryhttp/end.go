@@ -67,7 +67,7 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	return e
 }
 
-var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: find out at the server what has become of it")
+var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: ask the server for the outcome")
 
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)

@@ -22,7 +22,7 @@ import (
 
 // Noun is once archive.
 var Noun = cli.Noun{
-	Name: "archive", Brief: "what was swept into files", Group: cli.GroupOperate,
+	Name: "archive", Brief: "operations that were swept into files", Group: cli.GroupOperate,
 	Entries: []cli.Entry{verifyEntry, showEntry, restoreEntry},
 }
 
@@ -96,7 +96,7 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "the `TABLE` of what is no operation, such as once_receipt")
+	set.StringVar(&c.table, "table", "", "the `TABLE` of the rows, if they are not operations, such as once_receipt")
 	set.BoolVar(&c.payload, "payload", false, "with --table: bodies and headers as well")
 	c.output.Flag(set)
 }

@@ -18,18 +18,18 @@ import (
 
 var redriveEntry = cli.Entry{
 	Name: "deadletter redrive", Args: "UID", Brief: "have dead letters tried again",
-	Help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
-processes that handle messages do it: inboxes that run, and relays. A message keeps its ID, and a
-letter is applied once, also if two redrives run at once or this command is killed.
+	Help: `Makes dead letters due again: the one with this UID, or all that match the flags, or all. The
+processes that handle messages try them: running inboxes, and relays. A message keeps its ID, and a
+letter is applied once, even if two redrives run at once or this command is killed.
 
-With --canary one letter is tried first, and the others only when it was applied. --rate spreads
+With --canary one letter is tried first, and the others only after it was applied. --rate spreads
 them over time. --wait shows the progress until each was tried; without it the command ends when
-all are chosen. Messages that failed first more than 7 days ago are left, because receivers may
-have forgotten their IDs and could apply them twice: --beyond-retention has them tried as well.
+all are chosen. Messages that failed first more than 7 days ago are not chosen, because receivers
+may have forgotten their IDs and could apply them twice: --beyond-retention chooses them as well.
 
-A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
-waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
-tells with which --before exactly these are redriven, and none that comes later. --resume needs no
+A redrive that was killed goes on with --resume. --cancel ends one: letters that were not tried yet
+wait for a person again. Without --yes nothing is changed: the letters are counted, and the command
+prints the --before that chooses exactly these letters, and no later ones. --resume needs no
 --yes, because it was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }

@@ -48,7 +48,7 @@ type demo struct {
 }
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds", "what is thrown at which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	c.flags(fs, 500, "how `MANY` refunds", "which fault meets which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
 	fs.BoolVar(&c.metrics, "metrics", false, "compare what the instruments of the service count with what the database holds")
 }

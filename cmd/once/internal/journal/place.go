@@ -98,7 +98,7 @@ func (i *intents) find(ctx context.Context, key, url string) (operate.Intent, er
 	case err != nil:
 		return operate.Intent{}, err
 	case len(found) == 0:
-		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which has those that are", key)
+		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which shows the open intents", key)
 	case len(found) > 1:
 		return operate.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
 	}

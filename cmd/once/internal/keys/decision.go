@@ -34,9 +34,9 @@ type decision struct {
 
 func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
-	fs.StringVar(&d.callResult, "call-result", "", "the call has happened and has returned what is in this `FILE`: the operation goes on behind it")
-	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets what is in this `FILE`")
-	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry is told this `REASON`")
+	fs.StringVar(&d.callResult, "call-result", "", "the call has happened, and its result is in this `FILE`: the operation goes on after it")
+	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets the result in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry gets this `REASON`")
 	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
 	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
@@ -178,7 +178,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	case d.result != "":
 		what = "a retry gets this result" + then
 	case d.failed != "":
-		what = "a retry is told that it has failed" + then
+		what = "a retry gets the answer that it has failed" + then
 	case call != nil && call.Tx:
 		what = called(call) + " is executed again; what follows it runs then"
 	case call != nil && d.voided:
@@ -199,7 +199,7 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	case !d.runAgain:
 		return ""
 	case call != nil && call.Tx:
-		return "what the phase has written is written twice, unless none of it stands."
+		return "the writes of the phase happen twice, unless none of them was committed."
 	case call != nil && d.voided:
 		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
 	case call != nil:

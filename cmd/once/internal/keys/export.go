@@ -24,13 +24,13 @@ import (
 var exportEntry = cli.Entry{
 	Quick: true, Name: "keys export", Args: "KEY", Brief: "write the request of an operation to a file",
 	Help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
-replay can send it to another service, to see there what happened here. The service must have
+replay can send it to another service, to reproduce a problem there. The service must have
 kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
 
 The file is JSON, and has the method, path, headers and exact bytes of the request.
-Authorization, Cookie, X-Api-Key and other headers whose names tell of a secret are left out, and
-those that you name with --redact. The path and the body are as they were: treat the file like
-the data of the service.
+Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret are left out, and
+so are the headers of --redact. The path and the body are unchanged: treat the file like the data
+of the service.
 
 The audit says that you have read the request, if you may write to it. Nothing else is changed.`,
 	Make: func() cli.Runner { return new(export) },

@@ -48,7 +48,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	}
 	switch call := p.Call; {
 	case call != nil && call.Tx && unfinished(op):
-		line("phase", "%s has ended its transaction itself, and what it has written may stand", words.Shown(call.Phase))
+		line("phase", "%s has ended its transaction itself, and its writes may be committed", words.Shown(call.Phase))
 	case call != nil && unfinished(op):
 		line("calling", "%s, with the key %s at the service", words.Shown(call.Phase), call.Key)
 		line("then", "%s", next(call))

@@ -41,8 +41,8 @@ const defaultRetain = gateway.DefaultReceiptsKept
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep what is younger than this `DURATION`, an hour at least")
-	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep rows that are younger than this `DURATION`, an hour at least")
+	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }

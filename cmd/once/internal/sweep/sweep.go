@@ -46,7 +46,7 @@ type sweep struct {
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
 	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
 	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
