@@ -204,7 +204,7 @@ func (c *Config) check() error {
 func (c *Config) checkRetain(name string, d time.Duration) error {
 	switch {
 	case d <= 0 || d > math.MaxInt64/2:
-		return fmt.Errorf("%s is %v, but must be positive. Try: a time that is longer than any redelivery takes", name, d)
+		return fmt.Errorf("%s is %v, but must be positive and shorter than 146 years. Try: a time that is longer than any redelivery takes", name, d)
 	case d < c.Redelivery:
 		return fmt.Errorf("%s is %v, but a message may be delivered again after %v (Redelivery), and would be applied twice. Try: a longer %s", name, d, c.Redelivery, name)
 	}
