@@ -89,7 +89,7 @@ var operateDoctorMutants = []Mutant{
 	},
 	{
 		Name:  "after a restore no webhook is uncertain",
-		Edits: []Edit{{In: "doctor.askWebhooksAgain", Old: `d.event", "1 = 1"`, New: `d.event", "1 = 0"`}},
+		Edits: []Edit{{In: "doctor.askWebhooksAgain", Old: `"1 = 1", "e.uid"`, New: `"1 = 0", "e.uid"`}},
 		Tests: restored("TestRestoredWebhooks"),
 	},
 }
