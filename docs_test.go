@@ -23,7 +23,7 @@ func TestDocsAreTheExamples(t *testing.T) {
 	if err != nil || len(pages) < 5 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	pages = append(pages, "README.md", "llms.txt")
+	pages = append(pages, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "llms.txt")
 	blocks := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
