@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -75,6 +76,10 @@ type Config struct {
 
 	// Principal returns the caller, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
+
+	// Quota bounds what each principal has stored, under all its routes: a new request of one that has more is refused with 429 and not forwarded. It
+	// needs a Store. Default: nothing does.
+	Quota *limit.Quota
 
 	// TrustedProxies may set the headers of the original client (X-Forwarded-For), scheme and host (-Proto, -Host); from other senders these headers
 	// are replaced.
@@ -217,6 +222,8 @@ func (c *Config) check() error {
 		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
 		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
+	case c.Store == nil && c.Quota != nil:
+		return errors.New("Config.Quota bounds what is stored, and without a Store nothing is. Try: a Store, or no Quota")
 	case min(c.Idle, c.ReceiptsKept) < 0 || c.ReceiptsAtOnce < 0:
 		return errors.New("Config.Idle, ReceiptsKept and ReceiptsAtOnce must not be negative")
 	}
@@ -302,7 +309,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	return oncehttp.Config{
 		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime, KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
-		Gate: r.Gate,
+		Gate: r.Gate, Quota: c.Quota,
 		StatusURL: func(r *http.Request, key string) string {
 			return c.StatusPath + "?" + url.Values{"route": {r.Pattern}, "key": {key}}.Encode()
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -53,6 +54,9 @@ func (rt *route) serve(w *client, r *http.Request) {
 	rec, replayed, err := rt.g.engine.Exec(ctx, x.Operation, f.run)
 	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
 		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
+	}
+	if q := rt.g.cfg.Quota; q != nil && err == nil && !replayed {
+		q.Add(ctx, x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body))
 	}
 	f.finish(rec, replayed, err)
 }

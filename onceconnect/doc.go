@@ -91,6 +91,7 @@
 //	STALE               failed_precondition  no
 //	RESULT_UNAVAILABLE  failed_precondition  no
 //	UNDONE              failed_precondition  no
+//	STORED_BYTES        resource_exhausted   yes, and only with Config.Quota
 //	CONFLICT            unavailable          yes
 //	UNAVAILABLE         unavailable          yes
 //	FAILED              internal             yes

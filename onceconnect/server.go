@@ -16,6 +16,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -60,6 +61,10 @@ type Config struct {
 	// answered once; a retry receives RESULT_UNAVAILABLE and never executes. Default 1 MiB.
 	MaxStored int64
 
+	// Quota bounds what each principal has stored. A new call beyond it is answered with resource_exhausted, and is not executed.
+	// Default: nothing does.
+	Quota *limit.Quota
+
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
@@ -89,7 +94,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Undoes: cfg.Undoes, Config: &cfg,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Quota: cfg.Quota, Undoes: cfg.Undoes, Config: &cfg,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {

@@ -88,6 +88,7 @@
 //	STALE               FailedPrecondition  no
 //	RESULT_UNAVAILABLE  FailedPrecondition  no
 //	UNDONE              FailedPrecondition  no
+//	STORED_BYTES        ResourceExhausted   yes, and only with Config.Quota
 //	CONFLICT            Unavailable         yes
 //	UNAVAILABLE         Unavailable         yes
 //	FAILED              Internal            yes

@@ -19,6 +19,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -59,6 +60,10 @@ type Config struct {
 	// answered once; a retry receives RESULT_UNAVAILABLE and never executes. Default 1 MiB.
 	MaxStored int64
 
+	// Quota bounds what each principal has stored. A new call beyond it is answered with ResourceExhausted, and is not executed.
+	// Default: nothing does.
+	Quota *limit.Quota
+
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
@@ -88,7 +93,7 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Undoes: cfg.Undoes, Config: &cfg,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Quota: cfg.Quota, Undoes: cfg.Undoes, Config: &cfg,
 	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if cfg.Undoes[info.FullMethod] == "" && !cfg.Protects(info.FullMethod) {

@@ -220,4 +220,14 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "(*Route).protected", Old: "KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},", New: ""}},
 		Tests: in("gateway", "TestUUIDKeys"),
 	},
+	{
+		Name:  "a gateway counts what it stores only when its quota counts again",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "q != nil && err == nil && !replayed", New: "q != nil && err == nil && replayed"}},
+		Tests: in("gateway", "TestQuotaForwardsNothing"),
+	},
+	{
+		Name:  "a gateway without a store accepts a quota that bounds nothing",
+		Edits: []Edit{{In: "gateway.(*Config).check", Old: "c.Store == nil && c.Quota != nil", New: "c.Store != nil && c.Store == nil"}},
+		Tests: in("gateway", "TestQuotaWithoutAStore"),
+	},
 }

@@ -92,4 +92,9 @@ var limitMutants = []Mutant{
 		Edits: []Edit{{In: "limit.(*Limiter).admit", Old: "if replay != nil {", New: "if replay != nil && replay.Cached() {"}},
 		Tests: append(in("limit", "TestPoolShedsNewWorkAndAnswersReplays"), Killer{Module: "store/pgxstore", Test: "TestPoolProtection"}),
 	},
+	{
+		Name:  "all principals share a quota",
+		Edits: []Edit{{In: "limit.principalOf", Old: "return principal", New: "return principal[:0]"}},
+		Tests: []Killer{{Module: "integration", Package: "quota", Test: "TestQuotaRefusesOnlyItsPrincipal$/^SQLite$"}},
+	},
 }

@@ -7,4 +7,9 @@ var nestedMutants = []Mutant{
 		Edits: []Edit{{In: "nested.equal", Old: "same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))", New: "a.Pointer() == b.Pointer()"}},
 		Tests: in("internal/base/nested", "TestDifferenceNamesTheField"),
 	},
+	{
+		Name:  "two quotas are one because they have counted the same",
+		Edits: []Edit{{In: "nested.equal", Old: "!hasState(a.Type().Elem()) && ", New: ""}},
+		Tests: in("internal/base/nested", "TestDifferenceNamesTheField"),
+	},
 }

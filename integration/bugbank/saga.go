@@ -370,4 +370,9 @@ var sagaMutants = []Mutant{
 		Edits: []Edit{{In: "saga.(*node).takeOver", Old: "held.Claim{Trace: rec.Trace}", New: "held.Claim{}"}},
 		Tests: onSaga("TestTracerSeesNodes"),
 	},
+	{
+		Name:  "a saga that is restored calls under a new key",
+		Edits: []Edit{{In: "saga.(*run).key", Old: "return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)", New: "return lease.Key(r.id.Scope, r.id.Key, b.full()+time.Now().String(), voided)"}},
+		Tests: restored("TestRestoredSagas"),
+	},
 }

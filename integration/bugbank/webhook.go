@@ -415,4 +415,9 @@ var webhookMutants = []Mutant{
 		Edits: []Edit{{In: "webhook.headersOf", Old: "message.IsOfDelivery(name), ", New: "message.IsOfDelivery(value), "}},
 		Tests: in("webhook", "TestReceiveKeepsNoSignature"),
 	},
+	{
+		Name:  "a webhook that is delivered again has a new ID",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "q.signer.Sign(r.Header, q.id, began, q.data)", New: "q.signer.Sign(r.Header, q.id+began.Format(time.StampNano), began, q.data)"}},
+		Tests: restored("TestRestoredWebhooks"),
+	},
 }

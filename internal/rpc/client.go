@@ -136,10 +136,13 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 func (f *Fault) engineError(method, key string) error {
 	code := once.Code(strings.ToLower(f.Reason))
 	if !slices.Contains(returnedCodes, code) {
-		if f.Retryable {
-			return f.Err
+		switch {
+		case !f.Retryable:
+			return retry.Permanent(f.Err)
+		case f.Code == ResourceExhausted && f.After > 0: // a quota says when it counts again
+			return retry.AfterLimit(f.Err, f.After)
 		}
-		return retry.Permanent(f.Err)
+		return f.Err
 	}
 	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known, or not whether its writes were kept
 	return e

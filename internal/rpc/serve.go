@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/base/testtx"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/engine/voided"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -28,6 +29,7 @@ type Server[TX any] struct {
 	MaxStored int64 // of a message, in bytes; 0: defaultMaxStored
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
+	Quota     *limit.Quota
 	Undoes    map[string]string // by method: the one that it undoes
 	Config    any               // a pointer to the adapter's
 }
@@ -48,6 +50,9 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 	if p != nil {
 		return a, "", p
 	}
+	if p = s.overQuota(ctx, c, op); p != nil {
+		return a, "", p
+	}
 	says := ""
 	var undone *Answer
 	if s.Undoes[c.Method] != "" {
@@ -66,6 +71,9 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		}
 		return encode(answer, cmp.Or(s.MaxStored, defaultMaxStored))
 	})
+	if err == nil && !again {
+		s.addStored(ctx, op, rec.Result)
+	}
 	switch {
 	case err != nil:
 		return Answer{}, "", problemOf(err)

@@ -33,13 +33,13 @@ func Difference(ctx context.Context, engine, inner any) (field string) {
 	return ""
 }
 
-// equal is [reflect.DeepEqual], except that a function equals itself.
+// equal is [reflect.DeepEqual], except that a function equals itself, and that a pointer to something with a state of its own, such as a quota, equals itself alone.
 func equal(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Func:
 		return same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))
 	case reflect.Pointer:
-		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && equal(a.Elem(), b.Elem())
+		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && !hasState(a.Type().Elem()) && equal(a.Elem(), b.Elem())
 	case reflect.Struct:
 		for i := range a.NumField() {
 			if !equal(a.Field(i), b.Field(i)) {
@@ -51,6 +51,19 @@ func equal(a, b reflect.Value) bool {
 		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// hasState reports whether a type has fields that are not exported. Other goroutines may change them.
+func hasState(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			return true
+		}
+	}
+	return false
 }
 
 // same compares the pointers of two values of functions: to their code and their captured

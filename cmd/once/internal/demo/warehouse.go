@@ -46,6 +46,7 @@ type warehouse struct {
 	listener net.Listener
 	attempts *attemptlog.Log
 	limiter  *limit.Limiter
+	quota    *limit.Quota
 	breakers *breaker.Hosts
 	charges  chan string // hashes of keys
 	cfg      warehouseParts
@@ -68,6 +69,7 @@ type warehouseParts struct {
 const (
 	warehouseTenant = "acme"
 	warehousePool   = 16
+	warehouseQuota  = 1 << 30
 	warehouseQueue  = 64 // charges that wait for a parcel; later ones get none
 )
 
@@ -104,6 +106,7 @@ func openWarehouse(ctx context.Context, tel telemetry.Telemetry) (w *warehouse, 
 // wire builds each part from tel.
 func (w *warehouse) wire(tel telemetry.Telemetry) {
 	p := &w.cfg
+	w.quota = limit.NewQuota(w.store, limit.QuotaConfig{Bytes: warehouseQuota})
 	p.engine = once.New(w.store, tel.Engine(once.Config{Observer: w.attempts}))
 	p.cached = once.New(w.store, tel.Engine(once.Config{Cache: 1 << 20, Shared: new(sharedMemory), Observer: w.attempts}))
 	p.box = outbox.New(w.store, tel.Outbox(outbox.Config{}))
@@ -135,7 +138,7 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 func (w *warehouse) sources() []gauge.Source {
 	p := &w.cfg
 	return []gauge.Source{
-		p.cached, p.box, p.inbox, deadletter.New(w.store, deadletter.Config{}), w.attempts, w.limiter, w.breakers, gauge.Func(retry.BudgetGauges),
+		p.cached, p.box, p.inbox, deadletter.New(w.store, deadletter.Config{}), w.attempts, w.limiter, w.quota, w.breakers, gauge.Func(retry.BudgetGauges),
 		saga.Gauges(w.store), webhook.Gauges(w.store), p.sender, gauge.Operations(w.store), gauge.Pool(w.store),
 	}
 }
@@ -164,7 +167,7 @@ func (w *warehouse) run(ctx context.Context, log *slog.Logger) error {
 	mux.HandleFunc("POST /hooks", func(http.ResponseWriter, *http.Request) {})
 	return together(ctx,
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(mux, log), w.listener) },
-		w.cfg.relay.Run, w.cfg.sender.Run, w.cfg.sagas.Run, w.work,
+		w.cfg.relay.Run, w.cfg.sender.Run, w.cfg.sagas.Run, w.quota.Run, w.work,
 		func(ctx context.Context) error { return w.cfg.inbox.Run(ctx, unpack) },
 	)
 }

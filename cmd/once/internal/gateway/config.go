@@ -44,6 +44,7 @@ type config struct {
 	Idle           duration  `yaml:"idle"`
 	Retain         duration  `yaml:"retain"`
 	Lease          duration  `yaml:"lease"`
+	Quota          *quota    `yaml:"quota"`
 	DrainWait      *duration `yaml:"drain_wait"`
 	DrainTimeout   duration  `yaml:"drain_timeout"`
 }
@@ -52,6 +53,12 @@ type principal struct {
 	Header      string    `yaml:"header"`
 	TrustedFrom []network `yaml:"trusted_from"`
 	Anyone      bool      `yaml:"anyone"`
+}
+
+// quota is what each caller may have stored.
+type quota struct {
+	Bytes size     `yaml:"bytes"`
+	Every duration `yaml:"every"`
 }
 
 type files struct {
@@ -208,6 +215,13 @@ func (c *config) check(src *source) error {
 	if err := checkRetain(time.Duration(c.Retain)); err != nil {
 		return src.at(err.Error(), "retain")
 	}
+	switch {
+	case c.Quota == nil:
+	case c.Store == storeReceipt:
+		return src.at("with store: receipt nothing is stored here that a quota could bound. Try: leaving it out", "quota")
+	case c.Quota.Bytes == 0:
+		return src.at("a quota needs bytes. Try: quota: {bytes: 100MiB}", "quota")
+	}
 	for i, r := range c.Routes {
 		if setting, text := r.mistake(c); text != "" {
 			at := fmt.Sprintf("routes[%d]", i)
@@ -286,7 +300,7 @@ func (c *config) upstream() (*url.URL, error) {
 // fixed are the settings that a reload cannot change, by their names.
 func (c *config) fixed() map[string]any {
 	return map[string]any{
-		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
+		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "quota": c.Quota, "tls": c.TLS != nil,
 		"drain_wait": *c.DrainWait, "drain_timeout": c.DrainTimeout,
 	}
 }
@@ -294,7 +308,7 @@ func (c *config) fixed() map[string]any {
 // unchanged returns an error if a reload to c would need a restart.
 func (c *config) unchanged(old *config, src *source) error {
 	before := old.fixed()
-	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
+	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "quota", "tls", "drain_wait", "drain_timeout"} {
 		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
 			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
 		}

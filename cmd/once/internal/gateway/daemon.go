@@ -150,6 +150,20 @@ func (d *daemon) ready(ctx context.Context) error {
 	return err
 }
 
+// count counts what callers have stored, until stop is called.
+func (p *proxy) count(ctx context.Context) (stop func()) {
+	if p.back.quota == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.back.quota.Run(ctx) // until stop
+	}()
+	return func() { cancel(); <-ended }
+}
+
 // sweep deletes keys after their retention, until stop is called.
 func (p *proxy) sweep(ctx context.Context) (stop func()) {
 	if p.back.ops == nil {

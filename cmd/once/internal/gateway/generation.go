@@ -75,7 +75,7 @@ func (p *proxy) build(cfg *config, src *source) (*generation, error) {
 	}
 	gc := cfg.gatewayConfig()
 	gc.Store, gc.Receipts, gc.Engine.Observer, gc.Engine.Encrypter = p.back.leases, p.back.receipts, p.observer, p.encrypter
-	gc.ReceiptsAtOnce = p.back.atOnce
+	gc.ReceiptsAtOnce, gc.Quota = p.back.atOnce, p.back.quota
 	g.guards = p.guards.of(cfg, gc.Principal)
 	for i, guard := range g.guards {
 		gc.Routes[i].Gate, gc.Routes[i].Begin = guard, guard.Begin

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -31,6 +32,7 @@ type backing struct {
 	atOnce   int              // how many questions the receipts answer at once
 	name     string           // of the store, without its password
 	isSQLite bool
+	quota    *limit.Quota // nil: none
 	gauges   []gauge.Source
 	ask      func(context.Context) error // whether the store answers
 	closes   []func()
@@ -63,7 +65,14 @@ func openBacking(ctx context.Context, cfg *config, log *slog.Logger) (_ *backing
 		}
 		return b, nil
 	}
-	return b, b.openStore(ctx, cfg.Store, time.Duration(cfg.Lease), log)
+	if err := b.openStore(ctx, cfg.Store, time.Duration(cfg.Lease), log); err != nil {
+		return nil, err
+	}
+	if q := cfg.Quota; q != nil {
+		b.quota = limit.NewQuota(b.ops, limit.QuotaConfig{Bytes: int64(q.Bytes), Every: time.Duration(q.Every), Log: log})
+		b.gauges = append(b.gauges, b.quota)
+	}
+	return b, nil
 }
 
 // openStore opens the store of the operations. It creates a missing SQLite file, which belongs to the gateway.
