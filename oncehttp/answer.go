@@ -89,6 +89,7 @@ func (x *Exchange) send(status string) {
 // what that middleware does with the body.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
+	// It was undone before it was executed, so that no answer of a handler exists.
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return

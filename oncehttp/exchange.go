@@ -80,6 +80,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
 		return x.cannotCompare(errParsed), nil
 	}
+	// Behind the gate: a request that is shed costs no memory for its body.
 	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
 	x.body = body
 	var unwritten *spoolError
@@ -171,6 +172,7 @@ func (x *Exchange) comparesBody() bool {
 
 // execute runs the handler, on a request and a recorder that no earlier run has seen.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	// New for each run: a handler that was left behind still writes to the one before.
 	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()

@@ -61,6 +61,7 @@ func runOf(ctx context.Context) (*run, bool) {
 // answer turns what the handler has done into what the engine is to store.
 func (r *run) answer() (once.Answer, error) {
 	r.mu.Lock()
+	// Before the answer is read: http.TimeoutHandler may have left the handler behind.
 	r.ended = true
 	r.mu.Unlock()
 	rec := &r.recorder
