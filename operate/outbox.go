@@ -195,6 +195,7 @@ func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
 // since visits the messages of s, the oldest first. What is delivered again meanwhile is not visited again: it comes later.
 func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) error {
 	const atOnce = 500
+	// By the clock of the database: a message that this call has delivered again is later, and not visited twice.
 	end, err := o.now(ctx)
 	if err != nil {
 		return err
