@@ -22,6 +22,7 @@ const (
 // noticeOf returns of what the owner of an endpoint is to hear after a failure: how much of the time until it is disabled is over, in percent; 0: of nothing.
 func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	if d.answer.Status == http.StatusGone {
+		// Gone: the endpoint itself says that it wants no more events.
 		return 100
 	}
 	if d.state == nil || r.cfg.DisableAfter < 0 {

@@ -116,7 +116,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			failed = append(failed, d)
 		}
 	}
-	// Apart: settleRows deletes the rows of one kind, and changes those of the other.
+	// Apart: settleRows deletes the delivered rows, and changes the failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -251,7 +251,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
-	// Another process has taken the parts, and delivers what is left in them.
+	// Another process has taken the parts, and delivers the rest of them.
 	if err != nil || len(still) == 0 {
 		return err
 	}
