@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestFailovers kills a primary under load and promotes its standby, again and again. With commits that wait for the standby,
+// TestFailoversUnderLoad kills a primary under load and promotes its standby, again and again. With commits that wait for the standby,
 // nothing that was acknowledged is missing. With commits that do not, the last ones are gone, each with its effect: so a retry
 // executes once.
-func TestFailovers(t *testing.T) {
+func TestFailoversUnderLoad(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {

@@ -42,7 +42,7 @@ func newReplicated(t *testing.T, store string, settings map[string]string) *repl
 	must(primary.CreateDatabase("app"))
 	_, err = primary.Query(ctx, "", "create user service@'%'; grant all on app.* to service@'%'")
 	must(err)
-	r.testDB = serverGround(t, store, primary.DSN("app"))
+	r.testDB = serverTestDB(t, store, primary.DSN("app"))
 	must(r.replica.CatchUp(ctx))
 	r.front, err = faultnet.Listen(primary.Addr())
 	must(err)

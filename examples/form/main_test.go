@@ -20,7 +20,7 @@ import (
 var hidden = regexp.MustCompile(`name="once" value="([^"]+)"`)
 
 // Five impatient clicks on one form are one order, and every click leads to it.
-func TestImpatience(t *testing.T) {
+func TestFiveClicksAreOneOrder(t *testing.T) {
 	file := "file:" + filepath.Join(t.TempDir(), "orders.db")
 	s, err := open(context.Background(), file)
 	if err != nil {

@@ -63,12 +63,12 @@ var gatewayMutants = []Mutant{
 	{
 		Name:  "the grpc-status is ignored",
 		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "isGRPC(a.header) && a.Status == http.StatusOK", New: "isGRPC(a.header) && a.Status == 0"}},
-		Tests: in("gateway", "TestGRPC"),
+		Tests: in("gateway", "TestGRPCStatusDecides"),
 	},
 	{
 		Name:  "an answer that was cut off looks whole",
 		Edits: []Edit{{In: "gateway.(*answer).abortIfCut", Old: "a.cut", New: "a.cut && !a.streamed"}},
-		Tests: in("gateway", "TestStreams"),
+		Tests: in("gateway", "TestStreamsReachTheFirstCaller"),
 	},
 	{
 		Name:  "connections to the service are kept longer than it keeps them",

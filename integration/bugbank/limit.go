@@ -5,12 +5,12 @@ var limitMutants = []Mutant{
 	{
 		Name:  "a quota refuses what was begun",
 		Edits: []Edit{{In: "limit.(*Quota).Admit", Old: "!full || begun()", New: "!full"}},
-		Tests: in("oncehttp", "TestQuota"),
+		Tests: in("oncehttp", "TestQuotaRefusesOnlyNewWork"),
 	},
 	{
 		Name:  "a quota does not count what its process stores",
 		Edits: []Edit{{In: "limit.(*Quota).full", Old: "q.counted[p]+q.added[p] < q.cfg.Bytes", New: "q.counted[p] < q.cfg.Bytes"}},
-		Tests: in("oncehttp", "TestQuota"),
+		Tests: in("oncehttp", "TestQuotaRefusesOnlyNewWork"),
 	},
 	{
 		Name:  "a quota forgets what is stored during a count",

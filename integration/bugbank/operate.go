@@ -92,6 +92,6 @@ case len(hosts) > 1<<20:`}},
 	{
 		Name:  "shared cache: nobody is told that a cache was not reached",
 		Edits: []Edit{{In: "(*Keys).Forget", Old: "err = errors.Join(err, ErrCache, cacheErr)", New: "_ = ErrCache"}},
-		Tests: sharedTest("TestForget"),
+		Tests: sharedTest("TestForgottenResultIsReplayedByNoNode"),
 	},
 }

@@ -35,7 +35,7 @@ var rpcMutants = []Mutant{
 	{
 		Name:  "two spellings of a key are two keys",
 		Edits: []Edit{{In: "(*Client).key", Old: "given && parsedKey(k) != key", New: "given && k != key"}},
-		Tests: in("internal/rpc", "TestKey"),
+		Tests: in("internal/rpc", "TestKeyInAnySpelling"),
 	},
 	{
 		Name:  "an RPC has no name",

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-func TestJudge(t *testing.T) {
+func TestJudgeEachCode(t *testing.T) {
 	const s = time.Second
 	for name, test := range map[string]struct {
 		fault    Fault
@@ -56,7 +56,7 @@ func TestJudge(t *testing.T) {
 }
 
 // However often and in whatever spelling a call has its key, it is one.
-func TestKey(t *testing.T) {
+func TestKeyInAnySpelling(t *testing.T) {
 	const two = "two idempotency keys"
 	for _, test := range []struct {
 		context string

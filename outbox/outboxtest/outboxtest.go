@@ -1,6 +1,6 @@
 // Package outboxtest checks that an [outbox.Publisher] keeps its contract:
 //
-//	func TestPublisher(t *testing.T) {
+//	func TestPublisherKeepsTheContract(t *testing.T) {
 //		outboxtest.Run(t, outboxtest.Destination{
 //			Publisher: mybroker.Publisher(conn),
 //			Topics:    []string{"refunds", "payouts"},

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestBooked: the program makes the stream that it needs, and books a refund.
-func TestBooked(t *testing.T) {
+// TestRefundIsBooked: the program makes the stream that it needs, and books a refund.
+func TestRefundIsBooked(t *testing.T) {
 	testenv.Need(t, "nats-server")
 	server, err := testenv.StartNATS(t.Context())
 	if err != nil {

@@ -24,7 +24,7 @@ type (
 
 func fixed() string { return "" }
 
-func TestDifference(t *testing.T) {
+func TestDifferenceNamesTheField(t *testing.T) {
 	var says []func() string // of one piece of code
 	for _, s := range []string{"a", "b"} {
 		says = append(says, func() string { return s })

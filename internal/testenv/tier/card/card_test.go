@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// TestLines: each line of the card is a test that there is.
-func TestLines(t *testing.T) {
+// TestLinesNameTests: each line of the card is a test that there is.
+func TestLinesNameTests(t *testing.T) {
 	tests, err := tier.Read("../../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +26,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLot: each line that ends by itself is drawn by some tree, and one tree draws one line.
-func TestLot(t *testing.T) {
+// TestLotDrawsEachLine: each line that ends by itself is drawn by some tree, and one tree draws one line.
+func TestLotDrawsEachLine(t *testing.T) {
 	drawn := map[string]bool{}
 	for i := range 2000 {
 		lot := strconv.Itoa(i)
@@ -45,9 +45,9 @@ func TestLot(t *testing.T) {
 	}
 }
 
-// TestCard: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
+// TestCardCountsRunsAndViolations: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
 // is a violation, too.
-func TestCard(t *testing.T) {
+func TestCardCountsRunsAndViolations(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const source = `package x
 

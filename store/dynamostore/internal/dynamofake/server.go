@@ -1,6 +1,6 @@
 // Package dynamofake is a DynamoDB in one process, for tests: the requests that dynamostore sends, over HTTP. Its transactions are atomic,
 // recognise their tokens for ten minutes and have the limits of the service; it can refuse a request, and cut an answer before and after
-// the effect. TestServers compares it with other servers.
+// the effect. TestServersAgreeWithTheFake compares it with other servers.
 package dynamofake
 
 import (
