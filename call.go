@@ -185,6 +185,7 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
 			collisions++ // the winner has committed or is about to: the next look-up finds its record
 		case v.again && c.runs < c.e.cfg.Runs:
+			// A random pause: two calls that have met in a deadlock would meet again.
 			if !sleep.For(ctx, rand.N(delay)) {
 				return v
 			}
@@ -253,6 +254,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		return v
 	}
 	txn, rec, err := c.claim(ctx, f, h.batch != nil)
+	// A later Begin has all of its time again.
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -278,8 +280,9 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	return c.execute(ctx, txn, h)
 }
 
-// askShared asks Config.Shared, for all of the flight. A first attempt is in no cache.
+// askShared asks Config.Shared, for all of the flight.
 func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, done bool) {
+	// Once for a call, because each question may take sharedTimeout. A first attempt is in no cache.
 	if c.e.shared == nil || c.lookUp.shared || c.id.IsZero() || c.op.Attempt.Number == 1 {
 		return v, false
 	}
@@ -390,6 +393,7 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
+	// After a run or a wait another call may have done the operation.
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
 }
 
@@ -401,6 +405,7 @@ func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
 		return false
 	}
+	// A retry and a deadline need a look-up of their own, and at SERIALIZABLE it goes ahead of BEGIN.
 	if c.op.Attempt.Number != 0 || c.lookUp.done || !opts.StaleAfter.IsZero() || c.op.Isolation == store.Serializable {
 		return false
 	}

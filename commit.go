@@ -19,6 +19,7 @@ import (
 func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
+	// From before COMMIT: if the operation is forgotten meanwhile, the cache refuses the result.
 	c.ticket = c.e.cache.Ticket()
 	if c.e.shared != nil {
 		c.sent = time.Now()
@@ -56,6 +57,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 		claim       [16]byte
 		fingerprint Fingerprint
 	}
+	// A lost COMMIT is recognised by this nonce, and not taken for that of another call.
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
@@ -177,8 +179,7 @@ func (callersValues) Done() <-chan struct{}       { return nil }
 func (callersValues) Err() error                  { return nil }
 
 // settle finds out whether a commit was applied whose answer was lost: either the
-// record is there, or the claim can be taken again. A record that it finds counts only if it is
-// durable: one that only this server has seen may still vanish in a failover.
+// record is there, or the claim can be taken again.
 func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
 	c.sent = time.Time{} // Config.Shared gets only results whose COMMIT was answered, and this one is known by a look-up
@@ -190,6 +191,7 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
+		// Durable: a record that only this server has seen may still vanish in a failover.
 		again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
 		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {

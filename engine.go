@@ -227,6 +227,7 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 // that changes the record of an operation in another way must call it. Without a cache it does
 // nothing. An error is that of Config.Shared, which may return the result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
+	// The caller may know the key, or its hash, as it is stored.
 	keys := []string{key}
 	if e.cfg.HashKeys {
 		keys = append(keys, keyname.Hashed(key))

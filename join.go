@@ -67,6 +67,7 @@ func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is boo
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
+	// Inside of a Join only the caller can start again: the transaction is the caller's.
 	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: !txn.joined}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After

@@ -88,6 +88,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		if returned && r.err == nil {
 			return
 		}
+		// Before finish, so that the last event says what the rollback has found out.
 		r.undo = c.undo(ctx, txn)
 		if !returned {
 			c.report.handler = c.e.since(began)
@@ -124,6 +125,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		}
 		r.change, r.err = c.change(a.Result)
 	}
+	// A batch that is rolled back stores its answer alone.
 	if !a.Rollback {
 		r.change.Writes = writes
 	}

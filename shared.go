@@ -115,6 +115,7 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A cache that is slow costs results that are not shared, and neither memory nor time of a call.
 	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
 		return
@@ -194,7 +195,9 @@ var errNoSharedAnswer = errors.New("it has not answered in time")
 func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
 	defer cancel()
+	// With room for one: the goroutine ends also if no one waits for its answer any more.
 	answer := make(chan error, 1)
+	// A client of the cache may ignore the end of ctx.
 	go func() { answer <- f(ctx) }()
 	select {
 	case err = <-answer:

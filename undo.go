@@ -57,6 +57,7 @@ type undone struct {
 // undo returns the operation that undoes op; the look-up of op took that long. The undo has no FirstSent: its record is kept at least as long as that of op.
 func (op *Operation) undo(took time.Duration) (own Operation) {
 	own = *op
+	// So that the key of another operation that looks like an undo is refused, and not replayed.
 	own.Fingerprint = FingerprintOf([]byte("undo"), []byte(op.Key))
 	own.Key = keyname.Undo(op.Key)
 	own.Attempt.FirstSent = time.Time{}

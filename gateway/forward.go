@@ -99,6 +99,7 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 		a.said = statusOfGRPC(a.header, a.trailer)
 		a.Class = classOf(a.said, outcome)
 	}
+	// Where only the end of the connection ends a body, it may have been cut.
 	if a.Class == classCompleted && (a.cut || onward.IsCloseDelimited(resp)) {
 		a.Class = classUnknownBody
 	}

@@ -94,6 +94,7 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	case f.x == nil:
 		return answer{}, lease.NotSent(errNoRequest)
 	case f.last != nil && f.last.streamed:
+		// Another forward would bring another answer, and the client has the beginning of this one.
 		return answer{}, lease.NotSent(errStreamed)
 	}
 	a := f.send(ctx, operation)

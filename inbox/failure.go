@@ -94,6 +94,7 @@ func (in *Inbox[TX]) failed(ctx context.Context, it *item, failure error) {
 // failedAll is failed for several messages, which have their errors: in one transaction, or in one for each if the first one fails.
 func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	if ctx.Err() != nil {
+		// The caller has ended: a message that was interrupted has not failed.
 		for _, it := range items {
 			it.result.Err = it.err
 		}

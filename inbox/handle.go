@@ -125,6 +125,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			in.hung(ctx, items, hung, fn)
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
+			// Some of them are known already, perhaps from another process meanwhile: the others run again without them.
 			if _, e := in.findAll(ctx, items); e != nil {
 				in.fail(items, e)
 				return
@@ -152,6 +153,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			in.handleAlone(ctx, items, fn)
 			return
 		default:
+			// One of them has failed: under a savepoint each, the others need not fail with it.
 			separately = true
 		}
 	}

@@ -16,6 +16,7 @@ import (
 func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 	it.outcome = Parked
 	hash, id, there := []byte(nil), "", false
+	// The row of one that was parked in this pass may travel with the commit, so that a query does not find it.
 	if earlier := p.parked[at][it.m.Seq]; earlier != nil {
 		hash, id, there = earlier.hash, earlier.m.ID, true
 	} else {
@@ -117,6 +118,7 @@ func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) 
 	var failure error // of the handler
 	_, _, err = in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
 		r := in.db.On(tx)
+		// The engine may run this again: what the run before has found counts no more.
 		it, failure = nil, nil
 		positions, err := in.lock(ctx, r, []stream{s})
 		if err != nil {

@@ -49,6 +49,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 	var byID []*item
 	var streams []stream
 	for _, it := range items {
+		// The engine may run this again after a deadlock: an outcome of the run before must not stay.
 		it.forget()
 		if it.ordered {
 			streams = append(streams, it.stream())
@@ -220,6 +221,7 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
+	// The end of ctx must not leave the savepoint, and what it has written, in the transaction of the others.
 	return claim.Rollback(context.WithoutCancel(ctx))
 }
 

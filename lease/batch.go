@@ -56,12 +56,14 @@ func (r *Run) mayWrite(phase string) error {
 func (r *Run) write(ctx context.Context, phase string, next saved, writes []store.Statement) error {
 	c := r.running(next)
 	c.Writes = writes
+	// The caller must not cancel a write that may be on its way.
 	switch err := r.swap(context.WithoutCancel(ctx), c); {
 	case err == nil:
 		r.saved = next
 		return nil
 	case store.KindOf(err) == store.KindTaken:
 		if errors.Is(err, held.ErrMayApply) {
+			// A COMMIT of this phase may still arrive, so the run must write nothing more.
 			r.lost = err
 		}
 		r.own.Lose(true)

@@ -190,6 +190,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		if err := c.resumes(begun, frozen, request); err != nil {
 			return err
 		}
+		// The service must see the same bytes under the same key, whatever the program would send now.
 		if c.again = true; c.freezes && frozen != nil {
 			request = frozen
 		}
@@ -206,6 +207,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		}
 	}
 	if !r.saved.Call.Repeat {
+		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
 	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
@@ -271,6 +273,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
+		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
@@ -292,6 +295,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 func (c *call) save(next saved, err error) error {
 	r := c.run
 	if err != nil {
+		// The call has happened, so nothing may make it again, and no Check may void it.
 		r.saved.Call.Repeat, r.saved.Call.Check = false, false
 		return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
 	}
@@ -306,8 +310,10 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case c.policy.Check.find == nil || !r.saved.Call.Check:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
+		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
 		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
 	}
+	// Before the question, so that one without an answer counts for AskEvery as well.
 	r.saved.Call.Asked = now
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
@@ -319,6 +325,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)
 		if errors.Is(cause, errNoAnswer) {
+			// This run has sent nothing yet: the call is made now, under a new key.
 			return nil
 		}
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)

@@ -114,6 +114,7 @@ func (c Completer) Run(ctx context.Context) error {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
+		// A slow look burdens the database, so that the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
 		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
@@ -181,6 +182,7 @@ func (c *completing) round(ctx context.Context) error {
 			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
 			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
 			case !c.enqueue(e):
+				// The queue is full. c.after is before e, so that the next round begins with it.
 				return nil
 			}
 			c.after = e.ID
@@ -235,19 +237,20 @@ func (c *completing) isTime(id store.ID) bool {
 	return !t.queued && !time.Now().Before(t.next)
 }
 
-// enqueue returns false if the queue is full, and a later poll must begin with e. Operations that were tried before have a queue of their own, so that
-// no new one waits behind thousands that fail again and again, or whose outcome is not known. If that queue is full, e waits for the next pass.
+// enqueue returns false if the queue is full, and a later poll must begin with e. Operations that were tried before have a queue of their own.
 func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
 	queue := c.fresh
+	// So no new operation waits behind thousands that fail again and again, or whose outcome is not known.
 	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
 		queue = c.again
 	}
 	select {
 	case queue <- e:
 	default:
+		// A full queue of tried ones does not stop the look at others: e waits for the next pass.
 		return queue == c.again
 	}
 	t.queued = true
@@ -333,13 +336,14 @@ func (c *completing) hasTold(id store.ID) bool {
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// resumeSafely returns a panic as an error: it would end the processes of all nodes, one after the other. The handler runs in a goroutine
-// of its own, because it may end that.
+// resumeSafely is resume that returns a panic, or the end of its goroutine, as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
+	// A goroutine of its own: the handler may end it by runtime.Goexit.
 	go func() {
 		err := errGoexit
 		defer func() {
+			// A panic would end the processes of all nodes, one after the other.
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}
@@ -364,6 +368,7 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 	default: // finished meanwhile, or only a person can decide
 		return nil
 	}
+	// An empty request may be one that was not kept: with it the handler would do something else.
 	if len(rec.Request) == 0 && !c.AskOnly {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}

@@ -79,6 +79,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
+			// The write may have been applied: from here on the record decides, within a time of its own.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
@@ -124,8 +125,10 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 		return misused(err)
 	}
 	c.ID, c.KeepRequest = id, true
+	// Only the record that the person has decided about, and no owner that is alive.
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
+		// A new fence, so that a late write of the last owner is refused.
 		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()
 	}
 	if _, err = ops.Swap(ctx, c); store.KindOf(err) == store.KindTaken {

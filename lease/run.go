@@ -77,6 +77,7 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	case r.lost != nil:
 		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
 	case r.saved.Call != nil && r.saved.Call.Phase != name && !r.saved.has(name):
+		// Whatever comes after the call may depend on its outcome. A phase that has ended only returns its value.
 		err = fmt.Errorf("phase %q cannot begin: %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
 	}
 	if err != nil {

@@ -67,6 +67,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	case r.lost != nil:
 		return r.standing(r.lost)
 	case r.saved.Call != nil:
+		// A result would hide the call: no later run would ask for its outcome.
 		return r.park(ctx, errCallPending)
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
@@ -137,6 +138,7 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	next.Next.State, next.Lease = store.StateWaiting, 0
 	switch store.KindOf(standing) {
 	case store.KindUncertain:
+		// Only a person, or a Check, may go on: the next owner would make the call again.
 		next.Next.State = store.StateUnknown
 	case store.KindPartial:
 	default:

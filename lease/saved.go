@@ -138,6 +138,7 @@ func (s saved) has(name string) bool {
 
 // with returns s with one more phase, and no call under way.
 func (s saved) with(p phase) saved {
+	// Clip: the state before, which stays valid if the write fails, has the same array.
 	s.Phases = append(slices.Clip(s.Phases), p)
 	s.Call = nil
 	return s
@@ -179,6 +180,7 @@ func (s saved) begun(c intent) saved {
 // void returns s without its call. The key of that call can never take effect any more.
 func (s saved) void(phase string) saved {
 	s.Call = nil
+	// Cloned: the state before, which stays valid if the write fails, has the same array.
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {
 		if s.Keys[i].Phase == phase {

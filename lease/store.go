@@ -219,6 +219,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
 	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
+		// The owner has died in a call that can be neither repeated nor checked: only a person can go on.
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {

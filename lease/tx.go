@@ -121,11 +121,13 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	if err != nil {
 		return err, false
 	}
+	// ifEnded may have locked it: the record was then written in this transaction.
 	defer r.own.Lock(false)
 	next, err := t.runIn(ctx, txn)
 	if err != nil {
 		return err, false
 	}
+	// The caller must not cancel a COMMIT.
 	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 	defer cancel()
 	c := r.own.Under(r.running(next))
@@ -209,6 +211,7 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	case err != nil || !applied:
 		return false, err //nolint:wrapcheck // it is of the store
 	case rec.State == store.StateUnknown:
+		// The change of ifEnded was applied, which only happens if fn has ended the transaction itself.
 		t.end()
 		return false, nil
 	case rec.State != store.StateRunning:

@@ -148,6 +148,7 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	if ok {
 		return ticket{Ticket: t}, nil
 	}
+	// Not before the queue: a replay is looked up only when no place is free.
 	if replay != nil {
 		if places := l.replay(r, tenant, replay); places != nil {
 			return ticket{places: places, tenant: tenant}, nil
@@ -167,6 +168,7 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 // share that the place is from. A replay from the cache takes no place from replays that read the store.
 func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	if replay.Cached() {
+		// It needs no database, so that it takes no place from a replay which does.
 		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
 			return &l.cacheHit
 		}
@@ -236,6 +238,7 @@ func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fai
 	refused, ok := l.queue.Quit(l.now(), w)
 	l.mu.Unlock()
 	if !ok {
+		// It was called at this very moment, and has a place that must not be lost.
 		return <-called
 	}
 	return refused
@@ -248,6 +251,7 @@ func (l *Limiter) leave(r *http.Request, t ticket) {
 		t.places.giveBack(t.tenant)
 		return
 	}
+	// A request that was broken off has no duration to measure.
 	useful := r.Context().Err() == nil
 	l.mu.Lock()
 	l.queue.Leave(l.now(), t.Ticket, useful)

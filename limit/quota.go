@@ -89,6 +89,7 @@ func (q *Quota) Run(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// No count comes any more: soon the last one is too old to refuse a request by.
 	q.failing = true
 	return ctx.Err()
 }
@@ -128,6 +129,7 @@ func (q *Quota) count(ctx context.Context) error {
 	note()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// The count may lack the operations that were stored while it ran, so that since is kept.
 	q.counted, q.added, q.at = counted, q.since, time.Now()
 	return nil
 }
@@ -192,6 +194,7 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	now := time.Now()
 	switch {
 	case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:
+		// Without a valid count no request is refused: the quota must not become an outage.
 		return 0, false
 	case q.counted[p]+q.added[p] < q.cfg.Bytes:
 		return 0, false

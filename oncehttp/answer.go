@@ -88,6 +88,7 @@ func (x *Exchange) send(status string) {
 // encodes the body.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
+	// It was undone before it was executed, so that no answer of a handler exists.
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return

@@ -19,6 +19,7 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 		return c, true, nil
 	}
 	if r.ContentLength > limit {
+		// Refused by its announcement: nothing of it is read.
 		return c, false, nil
 	}
 	room := int64(bytes.MinRead)

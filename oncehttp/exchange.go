@@ -79,6 +79,7 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if r.MultipartForm != nil { // its files are not compared: a request with another file could count as a retry
 		return x.cannotCompare(errParsed), nil
 	}
+	// Behind the gate: a request that is shed costs no memory for its body.
 	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
 	x.body = body
 	var unwritten *spoolError
@@ -168,6 +169,7 @@ func (x *Exchange) comparesBody() bool {
 
 // execute runs the handler with a new request and a new recorder.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	// New for each run: a handler that was left behind still writes to the one before.
 	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()

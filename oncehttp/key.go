@@ -108,6 +108,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		}
 	}
 	if unusable != nil {
+		// Whether a new key is safe depends on whether the request may have another key that was used.
 		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
 	return key, p.KeyFormat.check(key)

@@ -41,6 +41,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
 	}
 	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
+	// A copy: the caller may change the preset for another route.
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.Challenge = cmp.Or(p.preset.Challenge, "Bearer")
 	p.preset.KeyHeaders = canonicalNames(p.preset.KeyHeaders)

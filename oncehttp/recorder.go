@@ -195,6 +195,7 @@ func (rec *recorder) finish() {
 		rec.storedLines = append(rec.storedLines, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
 	}
 	if len(rec.storedLines) > 1 {
+		// A map has no order, and the same answer should be stored the same way each time.
 		slices.SortStableFunc(rec.storedLines, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
 	}
 }

@@ -61,6 +61,7 @@ func runOf(ctx context.Context) (*run, bool) {
 // answer turns the result of the handler into the answer that the engine stores.
 func (r *run) answer() (once.Answer, error) {
 	r.mu.Lock()
+	// Before the answer is read: http.TimeoutHandler may have left the handler behind.
 	r.ended = true
 	r.mu.Unlock()
 	rec := &r.recorder

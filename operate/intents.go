@@ -167,6 +167,7 @@ func (s *Intents) restricted(ctx context.Context, r ResumeRequest) (journal.Jour
 		case len(hosts) > 1:
 			return nil, &HostsError{hosts}
 		case len(hosts) == 1:
+			// Also when there is one host now: an intent for another one may come in just after.
 			host = hosts[0]
 		}
 	}
@@ -199,12 +200,14 @@ func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 	return nil
 }
 
-// redirected removes the headers from a request that is redirected to another host. net/http does so only with Authorization and Cookie.
+// redirected removes the headers from a request that is redirected to another host.
 func (r ResumeRequest) redirected(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
+		// As net/http does by itself: a function in CheckRedirect replaces its limit.
 		return errors.New("stopped after 10 redirects")
 	}
 	if !strings.EqualFold(req.URL.Host, via[0].URL.Host) {
+		// net/http itself removes only Authorization and Cookie.
 		for name := range r.Header {
 			req.Header.Del(name)
 		}

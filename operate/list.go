@@ -48,6 +48,7 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 	if err != nil {
 		return p, err
 	}
+	// One more than the page has, to know whether another page follows.
 	query := a.statement(operationsIn(in.index)+where.text+" order by scope, KEY limit ?", append(where.args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanOperation)
 	if err != nil {

@@ -70,6 +70,7 @@ type Page[T any] struct {
 func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 	p := Page[T]{Items: append([]T{}, list...)}
 	if n := w.limit(); len(list) > n {
+		// The item beyond the page only says that another page follows.
 		p.Items, p.Next = list[:n], next(list[n-1])
 	}
 	return p

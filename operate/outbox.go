@@ -195,6 +195,7 @@ func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
 // since visits the messages of s, oldest first. A message that is delivered again meanwhile gets a later time, and is not visited twice.
 func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) error {
 	const atOnce = 500
+	// By the clock of the database: a message that this call has delivered again is later, and not visited twice.
 	end, err := o.now(ctx)
 	if err != nil {
 		return err

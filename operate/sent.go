@@ -46,6 +46,7 @@ func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, 
 	l := &sentLook{of: map[string]*sent{}, pairs: map[pair]*SentDelivery{}}
 	err := w.sentPairs(ctx, l, ids)
 	if sqlguard.IsMissing(err) {
+		// The tables of package webhook do not exist.
 		return nil, nil //nolint:nilnil // no webhooks are sent
 	}
 	if err == nil && len(l.order) > 0 {

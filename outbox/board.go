@@ -68,6 +68,7 @@ func (b *board) hold(held []hold.Part) (changed bool) {
 	for _, h := range held {
 		p := b.parts[h.Number]
 		if p == nil || p.Fence != h.Fence {
+			// Another process has held it in between, so that nothing known of its queues counts.
 			b.dropPart(h.Number)
 			p = &ownPart{Part: h}
 			changed = true

@@ -30,6 +30,7 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		if ctx.Err() == nil { // after the end of Run, messages stay for the next one
 			r.deliver(ctx, u, ready)
 		}
+		// A Publish that does not return keeps its call, or each retry of the topic would leave one more behind.
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
@@ -83,6 +84,7 @@ func outage(items []*item) error {
 		}
 	}
 	if failed < probeRows {
+		// A few failures say nothing about the destination.
 		return nil
 	}
 	for _, it := range items {

@@ -92,6 +92,7 @@ func (f *finder) find(ctx context.Context) (found bool, err error) {
 		}
 		f.low, f.next, f.started = f.high, f.high, true
 	}
+	// A part that was taken just now may have messages below the mark, which only the scan finds.
 	if changed {
 		notify(f.relay.scanNow)
 	}
@@ -106,6 +107,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	began := time.Now()
+	// A transaction with a lower id may commit after this read: now and then the read begins a moment further back.
 	low := f.high
 	if began.Sub(f.backAt) >= lookBack {
 		f.backAt, low = began, f.low
@@ -145,6 +147,7 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 
 // jump skips a gap of ids without messages, because one read covers a limited range of ids.
 func (f *finder) jump(ctx context.Context, parts []int) error {
+	// Elsewhere the bound is a number of rows, and a gap in the ids stops no read.
 	if f.relay.db.Dialect() != sqlplane.PostgreSQL || time.Since(f.jumpedAt) < commits {
 		return nil
 	}
@@ -175,6 +178,7 @@ func (f *finder) readPaused(ctx context.Context) error {
 	})
 	if err == nil {
 		f.relay.board.setPaused(paused)
+		// The beginning of the read: what a person has paused since is not in it.
 		f.pausedAt = began
 	}
 	return err
@@ -237,9 +241,10 @@ func (r *Relay) scan(ctx context.Context) {
 	}
 }
 
-// scanAll reads the queues with failures first: no message of a part is read before its failures are known.
+// scanAll finds the queues with failures, and then all queues.
 func (r *Relay) scanAll(ctx context.Context) error {
 	unknown := r.board.unknownParts()
+	// First: no message of a part is read before its failures are known.
 	if err := r.scanFailures(ctx); err != nil {
 		return err
 	}

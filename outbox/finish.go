@@ -70,6 +70,7 @@ func (s *finisher) take() (units []*unit, ok bool) {
 	defer s.mu.Unlock()
 	rows := 0
 	for len(s.units) > 0 && (rows == 0 || rows+len(s.units[0].items) <= s.relay.cfg.Batch) {
+		// An open transaction on one topic must not hold another topic up.
 		if s == s.relay.locked && rows > 0 && s.units[0].topic != units[0].topic {
 			break
 		}
@@ -159,6 +160,7 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 		again = again || u.waits > 0
 		for _, it := range u.items {
 			if it.written {
+				// By a statement before, whose other half was given up.
 				continue
 			}
 			switch it.outcome {
@@ -189,6 +191,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 	if err != nil {
 		return err
 	}
+	// After a second try a smaller number says nothing: the first one may have been applied.
 	if tries == 1 && !again && removed != int64(len(items)) { // another process has taken a part, for example
 		r.board.doubt(held)
 	}
@@ -201,6 +204,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 }
 
 func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
+	// One statement does all of it, so that it needs no transaction.
 	if r.db.Dialect() == sqlplane.PostgreSQL || r.keep == 0 && !failed {
 		return r.removeIn(ctx, r.db.Pool(), ids, failed, held)
 	}

@@ -128,6 +128,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 				return err
 			}
 			if n == 0 {
+				// It was delivered meanwhile.
 				return notFound(id)
 			}
 		}

@@ -195,6 +195,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, s := range r.finishers {
 		s.end()
 	}
+	// In this order: deliveries end, then they are written down, and only then the parts are released.
 	noting.Wait()
 	r.locked.end()
 	locked.Wait()
@@ -362,6 +363,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 
 // backoff is a pause that doubles from least to most.
 func backoff(least, most time.Duration, failures int) time.Duration {
+	// 30, because a larger shift would overflow.
 	if n := min(failures-1, 30); least<<n < most {
 		return least << n
 	}

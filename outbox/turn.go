@@ -115,6 +115,7 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 		}
 		t := from.pop()
 		t.place = placeNone
+		// It has changed its class since it was listed.
 		if t.inTrouble() != (c == classTrouble) {
 			b.list(t, now)
 			continue
@@ -181,6 +182,7 @@ func (b *board) unit(t *topic, c class, now time.Time) *unit {
 		t.tokens -= float64(u.taken)
 	}
 	if t.calls++; t.calls == 1 {
+		// From now on the time without an answer counts.
 		t.calledAt = now
 	}
 	if !u.before {

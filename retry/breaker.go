@@ -30,8 +30,10 @@ func outcome(ctx context.Context, err error) Health {
 		return HealthGood
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		// The caller has given up, which says nothing about the service.
 		return HealthUnknown
 	}
+	// A service that refuses has answered.
 	if c, _ := Classify(err); c == ClassFinal || c == ClassInFlight {
 		return HealthGood
 	}

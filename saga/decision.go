@@ -85,6 +85,7 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 	}
 	p := &deciding{Decision: d, ops: ops, id: id, due: dueOf(ops), nonce: held.NewNonce()}
 	for delay := held.FirstDelay; ; delay = min(2*delay, held.MaxDelay) {
+		// After a lost answer it is sent again under the same nonce, so that at most one is applied.
 		detail, err := p.once(ctx)
 		switch store.KindOf(err) { //nolint:exhaustive // the others are final
 		case store.KindLost:
@@ -141,6 +142,7 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	case err != nil:
 		return "", err //nolint:wrapcheck // it is of the store
 	case p.lost != nil && string(rec.Nonce) == string(p.nonce):
+		// The attempt whose answer was lost has been applied.
 		p.lost = nil
 		return p.said, nil
 	case rec.State == store.StateAbsent:
@@ -167,6 +169,7 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 		return p.said, err
 	}
 	c.Writes = append(c.Writes, entry...)
+	// A saga that a node works on: its record belongs to that node, and the wake is a row of its own.
 	if c.ID == (store.ID{}) {
 		return p.said, write(ctx, p.ops, c.Writes)
 	}

@@ -218,6 +218,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is of the store
 	}
+	// Another definition comes first each time: n may be smaller than the number of definitions.
 	t.first = (t.first + 1) % len(t.names)
 	for nth := range n {
 		for i := range t.names {

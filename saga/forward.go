@@ -241,6 +241,7 @@ const codeDuplicate = "PROVIDER.duplicate"
 func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
+	// A client of package retryhttp sends a request in this context once only.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
@@ -262,12 +263,14 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
+		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
 		r.notSent(b)
 		return errors.New(err.Error()) // a failure in it is not an answer
 	}
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		return f
 	}
+	// Without its chain: a Failure in it would be taken for an answer.
 	err = errors.New(err.Error())
 	if b.Call == nil || b.Call.repeats(time.Now()) || st.check != nil && b.Call.Check {
 		return err // the next run repeats it or checks it
@@ -326,6 +329,7 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	case r.n.isStopping():
 		return errStop
 	}
+	// To send it again could take effect twice: only the service can tell what became of it.
 	if !b.Call.repeats(time.Now()) {
 		if st.check == nil || !b.Call.Check {
 			return r.unknown(st, b, errNoAnswer)
@@ -362,6 +366,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 	case finding == lease.Happened:
 		return true, r.answered(b, out)
 	case finding == lease.Voided:
+		// The service refuses the old key from now on, so that another one cannot take effect twice.
 		c := *b.Call
 		c.Voided++
 		b.State, b.Call = "", &c

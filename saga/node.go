@@ -156,6 +156,7 @@ func (n *node) backoff(tries int) time.Duration {
 		}
 		d *= 2
 	}
+	// Random, so that sagas which have failed together are not tried again together.
 	return d - rand.N(d/4+1)
 }
 
@@ -228,6 +229,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
+			// Only now it is known that this node has the definition and can decrypt the saga.
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
 			runs[e.ID] = r.execute

@@ -195,6 +195,7 @@ func (r *run) again(ctx context.Context, failed *failedError) error {
 
 // park makes the saga wait. Meanwhile it holds no lease.
 func (r *run) park(ctx context.Context, after time.Duration) error {
+	// The deadline turns the saga, so that it must run again by then.
 	if d := r.saved.Deadline; !d.IsZero() && r.saved.Turn == nil && r.saved.passedPivot() == "" {
 		after = max(0, min(after, time.Until(d)))
 	}
@@ -256,7 +257,9 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return err
 	}
 	c.Writes = append(c.Writes, writes...)
+	// Before the first write nothing of the saga is stored, and a taken record is another saga with this ID.
 	started := r.own.Fence() > 0
+	// The caller must not cancel a write that may be on its way.
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:

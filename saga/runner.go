@@ -90,6 +90,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
+		// A node that has died shows after a TTL at the earliest.
 		list := time.Since(listed) >= r.cfg.TTL
 		if list {
 			listed = time.Now()
@@ -98,6 +99,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
+		// Random, so that nodes which have started together do not look together.
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
 		ended := w.ended
@@ -252,6 +254,7 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	var since time.Time
 	var err error
 	if isDue {
+		// Read before the record: forget then leaves a wake alone that comes after this read.
 		if since, err = n.due.since(ctx, id); err != nil || since.IsZero() { // another node has taken it meanwhile
 			return err //nolint:wrapcheck // it is of the store
 		}

@@ -210,6 +210,7 @@ func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over 
 // execute runs the saga. It returns when the saga stops or when ctx ends; then left is true, and the saga goes on.
 func (h *Handle[Out]) execute(ctx context.Context, r *run) (left bool, err error) {
 	ended := make(chan error, 1)
+	// The saga goes on when the caller's time is over: only the wait for it ends.
 	h.work(func() { ended <- r.execute(context.WithoutCancel(ctx)) })
 	select {
 	case err := <-ended:

@@ -54,6 +54,7 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	case errors.As(err, &again):
 		return r.park(ctx, again.after)
 	case failureIn(err) != nil && store.KindOf(err) == store.KindOther:
+		// A "no" of an undo is final: to try again does not help.
 		return r.stick(ctx, fmt.Sprintf("the undo of step %q says no: %v", b.full(), err))
 	}
 	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {

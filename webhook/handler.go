@@ -83,12 +83,14 @@ type call struct {
 
 func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Some answers have a secret.
 		w.Header().Set("Cache-Control", "no-store")
 		c := &call{r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
 		if c.tenant == "" {
 			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
 			return
 		}
+		// A form of another site's page can send no JSON, and this check keeps it out.
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" && (r.Method == http.MethodPost || r.Method == http.MethodPatch) {
 			writeProblem(w, problem{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "The Content-Type is not application/json."})
 			return

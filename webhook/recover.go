@@ -162,6 +162,7 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
+			// The insert has waited for the relay's row, and has not seen the attempt that came with its end.
 			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}

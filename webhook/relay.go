@@ -156,6 +156,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.keepHouse(ctx) })
 	working.Wait()
+	// In this order: deliveries end, then they are settled, and only then the parts are released.
 	r.sending.Wait()
 	for _, s := range r.settlers {
 		s.end()

@@ -186,6 +186,7 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 		}
 	}
 	clear(events)
+	// One large event keeps the reads small for a while only.
 	c.largest -= c.largest / 8
 	listed, args := c.relay.listed("id", ids)
 	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, trace, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
@@ -234,6 +235,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	slow.Stop()
 	drained()
 	r.board.ended(d)
+	// Neither says anything about the endpoint: the row stays as it is, and the delivery is due again.
 	if d.cut || d.ours {
 		if d.ours {
 			r.tell(ctx, RelayEvent{Type: EventOurs, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Duration: d.answer.Duration, Err: d.answer.err})

@@ -23,6 +23,7 @@ const (
 // means no warning.
 func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	if d.answer.Status == http.StatusGone {
+		// Gone: the endpoint itself says that it wants no more events.
 		return 100
 	}
 	if d.state == nil || r.cfg.DisableAfter < 0 {

@@ -116,6 +116,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			failed = append(failed, d)
 		}
 	}
+	// Apart: settleRows deletes the delivered rows, and changes the failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -137,6 +138,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
 	err := r.settleRows(ctx, list, rows)
 	if !isRefused(ctx, err) {
+		// Any other error may pass: write tries all of them again.
 		return err
 	}
 	for i := range list {
@@ -249,6 +251,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
+	// Another process has taken the parts, and delivers the rest of them.
 	if err != nil || len(still) == 0 {
 		return err
 	}

@@ -150,6 +150,7 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 			return 0, err
 		}
 		count, bytes := len(p.held)-p.aside.count, p.bytes-p.aside.bytes
+		// The messages set apart do not count: the messages of one bad key would fill the pool for all.
 		n := min(p.cfg.Prefetch-count, (p.cfg.PrefetchBytes-bytes)/max(1, size))
 		if count == 0 {
 			n = max(1, n) // a message that is larger than the bound comes alone
@@ -257,6 +258,7 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	p.end()
 	workers.Wait()
 	beside.Wait() // take may have added a message after the end
+	// After take and the workers have ended: neither adds a message nor takes one in hand any more.
 	p.release()
 	endAlways()
 	always.Wait()

@@ -81,6 +81,7 @@ func (p *Pool) begin(c class) *work {
 	}
 	w.batch, w.lines = p.backlog.take(c, min(share, p.cfg.Batch))
 	if len(w.batch) == 0 { // all were dropped
+		// The place goes back at once, and without a duration that was measured.
 		p.room.Broadcast()
 		w.release(false)
 		return nil
@@ -157,6 +158,7 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 // answer reports the end of a batch to the broker, and releases the worker's lines.
 func (p *Pool) answer(w *work, results []inbox.Result) {
 	refused := isRefused(results, w.class != healthy)
+	// The duration of a batch that the database has refused says nothing about its capacity.
 	w.release(!refused)
 	now := time.Now()
 	kept := make(map[*line]*again)

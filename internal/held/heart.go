@@ -78,6 +78,7 @@ func (h *Heart) list() (owners []*Owner, ends bool) {
 		owners = append(owners, o)
 	}
 	if len(owners) == 0 {
+		// Under the lock of add: an owner that comes from now on starts another run.
 		h.runs = false
 	}
 	return owners, len(owners) == 0
@@ -109,6 +110,7 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 		held[ownedBy(hold)] = o
 		list = append(list, hold)
 	}
+	// No longer than until the next beat.
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
 	defer cancel()
 	renewed, err := renewer.Renew(ctx, list, h.ttl)
@@ -148,7 +150,9 @@ func (o *Owner) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
 		return false
 	}
 	if unanswered {
+		// The lease may have been renewed or not: only its own time ends it.
 		return time.Since(o.renewed) > ttl
 	}
+	// The store does not have it under this fence. A write of this owner may have raised the fence meanwhile.
 	return o.fence == h.Fence && o.writing == 0 && !o.closed
 }

@@ -28,6 +28,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 		rec, err := o.ops.Swap(ctx, c)
 		switch kind := store.KindOf(err); {
 		case err == nil, kind == store.KindTaken && isOwn(rec, c):
+			// The record that has made it fail is its own: an earlier try was applied, and its answer was lost.
 			o.Adopt(c.Next)
 			return false, nil
 		default:
@@ -42,6 +43,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 		return err
 	}
 	lost := err
+	// The end of the caller must not leave it open whether the write was applied.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()
 	for delay := FirstDelay; again && Pause(settling, rand.N(delay)); delay = min(2*delay, MaxDelay) {

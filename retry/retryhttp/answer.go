@@ -190,6 +190,7 @@ func (a *answer) fail(err error) {
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
+		// The connection was dead before: only the proof that nothing was sent counts.
 		a.class = retry.ClassUnknown
 		if unseen(err) || a.sending.unsent() {
 			a.class = retry.ClassUnseen
@@ -198,6 +199,7 @@ func (a *answer) fail(err error) {
 		return
 	}
 	a.class, a.after = classOf(err)
+	// Nothing was written to the connection, so that the server has not seen the request.
 	if a.class == retry.ClassUnknown && a.sending.unsent() {
 		a.class = retry.ClassTransient
 		if refused(err) {

@@ -36,6 +36,7 @@ func (c *call) record(k Key) error {
 			return nil
 		}
 	}
+	// Before the first attempt: a process that resumes the intent needs all of it.
 	body, err := c.body.whole(c.req.Context())
 	if err != nil {
 		return err

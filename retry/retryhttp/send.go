@@ -56,6 +56,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.stale = on.stale(err)
 		a.fail(err)
 		if why := c.body.failure(); why != nil {
+			// The caller's own body cannot be read: the server is not to blame, and a retry does not help.
 			a.err, a.class, a.stale = why, retry.ClassFinal, false
 		}
 	} else {
@@ -66,6 +67,7 @@ func (c *call) send(ctx context.Context) (a answer) {
 		a.resp.Body.Close()
 		a.fail(errSlow)
 	}
+	// The caller's context, and not the attempt's: a caller that gives up says nothing about the server.
 	outcome = a.outcome(c.req.Context())
 	if c.intent != nil {
 		on.code = a.code

@@ -127,6 +127,7 @@ func (c *call) answer() (*http.Response, error) {
 			return c.end(a, stop)
 		}
 		c.last = a.failure()
+		// Before the pause, so that its connection can be used meanwhile.
 		a.discard()
 		if !sleep.For(c.req.Context(), wait) {
 			return nil, c.ended(retry.ReasonCancelled)

@@ -54,6 +54,7 @@ func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 // connection is then closed.
 func (t answerTimer) stop(err error) error {
 	if t.timer == nil || t.timer.Stop() {
+		// The timer has not fired, so that no deadline is set on the connection.
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -66,6 +66,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case ordinary(c):
 		queueUnclaimed(&b, c)
 	default:
+		// That no record exists is not enough: another transaction may hold the claim and commit later.
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
 		}
@@ -117,6 +118,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 func giveUp(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	// Set before the request, which needs a connection of its own and may take all of the second.
 	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
 	_ = conn.CancelRequest(ctx) // if the request does not reach the server, the deadline ends the wait
 }

@@ -29,6 +29,7 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
 	case c.ID == found.id && ordinary(c):
+		// An expired record counts as absent, and its row would make the insert fail.
 		if found.row.expired {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
@@ -36,9 +37,11 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 	case keeps(c) && len(c.Held) == 0:
 		b.refusing(store.KindTaken, pgsql.SwapKeepSame, append(keepArgs(c), found.start)...)
 	case begins(c):
+		// The row of an expired record would make the insert fail.
 		b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		b.refusing(store.KindTaken, pgsql.SwapInsertSame, append(insertArgs(c), found.start)...)
 	default:
+		// The handler may have sent "commit; begin" on its own: then the claim is gone.
 		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
 		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
 			c.ID, c.StaleAfter = store.ID{}, time.Time{} // it is absent, and stays so
@@ -77,6 +80,7 @@ func queueSwap(b *pipeline, c store.Change) {
 		queueRecord(b, c)
 	}
 	queueHeld(b, after)
+	// After the insert, so that an existing record is reported as taken and not as too late.
 	if !c.StaleAfter.IsZero() && c.Expect.Fence == 0 && !c.ID.IsZero() {
 		b.refusing(store.KindStale, pgsql.InTime, c.StaleAfter)
 	}
@@ -221,6 +225,7 @@ func errNotCommitted(tag pgconn.CommandTag) error {
 // prepared form of that statement, so that it is prepared again.
 func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed int, err error) error {
 	pe := serverError(err)
+	// A prepared statement keeps the types of its parameters from before an ALTER TABLE.
 	if pe != nil && failed < len(b) && misfit(pe) {
 		preparedOn(conn).forget(ctx, conn.PgConn(), b[failed].sql)
 	}
@@ -230,6 +235,7 @@ func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed 
 		return unsent(conn, err, b.at(failed).appended)
 	case pe == nil || fatal(pe):
 	case s.prepares && outdated(pe):
+		// A new connection has no prepared statements, so that the next run prepares them for the tables as they are.
 		_ = conn.Close(ctx)
 		return &store.Error{Kind: store.KindRetry, Err: explained(err)}
 	}

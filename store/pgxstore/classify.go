@@ -26,8 +26,7 @@ func (s *Store) Classify(err error) store.Kind {
 }
 
 // classify turns the error of a pipeline that carries the COMMIT into one of ours.
-// It is not a "no" unless the server has said so: an end of the connection, FATAL
-// included, leaves the COMMIT in doubt.
+// It is not a "no" unless the server has said so.
 //
 // [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol
 // pgx reports an answer that was lost as "conn closed", and calls that safe.
@@ -39,6 +38,7 @@ func classify(err error, at statement) error {
 	switch {
 	case pe == nil:
 	case fatal(pe):
+		// Not a "no": the server may have committed before it ended the connection.
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero, (at.sql == pgsql.SwapKeepSame || at.sql == pgsql.SwapInsertSame) && pe.Code == pgsql.OutOfRange:
@@ -77,6 +77,7 @@ func down(err error) error {
 		case pgsql.Classify(pe.Code) == store.KindBusy: // the server is there: a lock was waited for, or a statement has taken too long
 			kind = store.KindBusy
 		case pgsql.Unwritable(pe.Code):
+			// A key with a NUL, for example, which no later try can store either.
 			kind = store.KindOther
 		case pe.Code == pgsql.UndefinedTable, pe.Code == pgsql.UndefinedColumn:
 			err = notMigrated(err)
@@ -128,6 +129,7 @@ func refusedByStandby(ctx context.Context, conn *pgx.Conn, err error) (standby b
 	}
 	answer := awaitAnswer(conn, abandonTime)
 	defer func() { _ = answer.stop(nil) }()
+	// In a failed transaction the server would refuse the question whether it is a standby.
 	if conn.PgConn().TxStatus() != 'I' {
 		if _, err := conn.Exec(ctx, "rollback"); err != nil {
 			return false

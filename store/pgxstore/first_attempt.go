@@ -51,8 +51,7 @@ type sentStatement struct {
 
 // open makes sure that the transaction is open. If nothing was sent before, and first can
 // be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
-// first is still to be sent. Meanwhile nothing else may be sent, by another goroutine or after a
-// panic: it would run outside of the transaction.
+// first is still to be sent.
 func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
 	f := s.first
 	if f == nil {
@@ -63,6 +62,8 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 		s.traceRefused(ctx, nil, first, err)
 		return nil, err
 	}
+	// Until the claim is answered nothing else may be sent, by another goroutine or after a panic:
+	// it would run outside of the transaction.
 	s.first, s.refused = nil, errNotOpen
 	defer func() {
 		if s.refused == errNotOpen { //nolint:errorlint // the identity matters: still this value means that send panicked
@@ -136,19 +137,20 @@ func (f *firstAttempt) budget() time.Duration {
 	return budgetUntil(f.deadline, f.opts.Timeouts.Statement)
 }
 
-// prepare prepares the statement that travels with the claim, if the connection has not prepared it yet. An ALTER TABLE
-// may make it wait, so it runs under the bounds of the coming transaction.
+// prepare prepares the statement that travels with the claim, if the connection has not prepared it yet.
 func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
 	p := preparedOn(conn)
 	if p.known[sql] != nil || f.opts.Timeouts.Lock == 0 && f.opts.Timeouts.Statement == 0 {
 		return nil
 	}
 	p.trips++
+	// An ALTER TABLE may make it wait: the bounds of the coming transaction must hold already.
 	err := f.s.send(ctx, conn, f.begin()).Close()
 	if err == nil {
 		_, err = p.get(ctx, conn, sql)
 	}
 	if conn.PgConn().TxStatus() != 'I' {
+		// In a transaction that is still open, the BEGIN of the claim would only be a warning.
 		if _, e := conn.Exec(ctx, "rollback"); e != nil {
 			_ = conn.Close(ctx)
 			err = e
@@ -249,14 +251,14 @@ func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgc
 		_ = all.Close() // its error would be the same
 		return nil, err
 	}
+	// Only now the claim is granted, so that duplicates may learn that the operation runs.
 	if f.opts.Optimistic != nil {
 		f.opts.Optimistic()
 	}
 	return all, nil
 }
 
-// refuse records the error that every later statement of this transaction returns. After a refusal, the
-// connection must not run a statement outside of a transaction.
+// refuse records the error that every later statement of this transaction returns.
 func (s *session) refuse(ctx context.Context, err error) {
 	if err == nil {
 		s.refused = nil
@@ -265,8 +267,10 @@ func (s *session) refuse(ctx context.Context, err error) {
 	kind := store.KindBusy
 	switch pe := serverError(err); {
 	case pe != nil && pe.Code == pgsql.DivisionByZero:
+		// The claim is held, or a record exists: the next try looks up, and says which.
 		kind = store.KindTaken
 	case pe != nil && outdated(pe):
+		// The tables have changed since it was prepared: on another connection it is prepared again.
 		kind = store.KindRetry
 		_ = s.conn.Close(ctx)
 	case refusedByStandby(ctx, s.conn, err):
@@ -281,6 +285,7 @@ func (s *session) refuse(ctx context.Context, err error) {
 	default:
 		kind = store.KindOther // the time of the statement is over; the engine knows whether the caller's is over, too
 	}
+	// No transaction is open: a later statement of the handler would commit by itself.
 	if s.conn.PgConn().TxStatus() == 'I' {
 		_ = s.conn.Close(ctx)
 	}

@@ -118,12 +118,12 @@ func (j *joined) hold() error {
 	return nil
 }
 
-// leave ends a join that executes nothing, and releases its claim. If the record that was
-// found must be durable, the caller's commit waits for the standby even if the caller writes nothing.
+// leave ends a join that executes nothing, and releases its claim.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
 	var b pipeline
 	b.queue(undoSavepoint)
 	if durable {
+		// The caller's commit then waits for the standby, even if the caller writes nothing.
 		b.queue(pgsql.Synced)
 	}
 	b.queue(release)
@@ -252,6 +252,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	var b pipeline
 	if j.undone {
+		// The undo has released the savepoint, and a failure below must be undone as well.
 		b.queue(savepoint)
 	}
 	queueChange(&b, c, &j.seen)

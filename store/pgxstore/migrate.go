@@ -28,6 +28,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 		_, err := migration.Up(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
 	}
+	// On a server that keeps no advisory locks, another node may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := pgx.BeginTxFunc(ctx, pool, level, up)
 		if pe := serverError(err); pe == nil || !pgsql.Overtaken(pe.Code) || tries == 1 || ctx.Err() != nil {

@@ -67,8 +67,7 @@ func (p *preparedCache) get(ctx context.Context, conn *pgx.Conn, sql string) (*p
 	return sd, nil
 }
 
-// getOwn returns a statement of our own, which pgx keeps. A tracer that sees Prepare would see
-// it each time, also when pgx has nothing to prepare, so that its answer is kept here, too.
+// getOwn returns a statement of our own, which pgx keeps.
 func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
 	if sd := p.own[sql]; sd != nil {
 		return sd, nil
@@ -78,6 +77,7 @@ func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) 
 		return nil, err
 	}
 	describe(sd)
+	// A tracer of Prepare would see each call of it, also when pgx has nothing to prepare.
 	if tracersOf(conn).prepare != nil {
 		p.own[sql] = sd
 	}
@@ -114,6 +114,7 @@ func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool
 			oldest = st
 		}
 	}
+	// Every statement that is kept belongs to this pipeline, which is not sent yet.
 	if oldest.used == p.trips {
 		return false, nil
 	}

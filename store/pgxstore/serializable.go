@@ -38,10 +38,10 @@ func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 }
 
 // lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
-// record is found out by a probe, which the server does not watch. The probe would wait for
-// the holder of the claim, so without the claim the record is read.
+// record is found out by a probe, which the server does not watch.
 func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
+		// Without the claim the probe, an insert, would wait for its holder.
 		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
 			return err
@@ -58,6 +58,7 @@ func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.Begi
 // probe reports whether there is no record, and then asks once more whether it is too late.
 func (c *lookup) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
 	var b pipeline
+	// The probe inserts a row if no record exists: that must be undone.
 	b.queue("savepoint once_probe")
 	b.queue(pgsql.Probe, opts.ID.Scope, opts.ID.Key)
 	b.queue("rollback to savepoint once_probe")

@@ -39,6 +39,7 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	if err := fn(ctx, s.On(t.Tx())); err != nil {
 		return err
 	}
+	// Before Commit: it gives the connection back also if it fails, and no Rollback may follow.
 	commits = true
 	return t.Commit(ctx, store.Change{})
 }
@@ -98,6 +99,7 @@ func (r txRunner) failed(ctx context.Context, err error) error {
 		kind = store.KindUnavailable
 	case pe != nil:
 		if kind = pgsql.Classify(pe.Code); kind == store.KindLost {
+			// COMMIT was not sent yet, so that a lost connection has applied nothing.
 			kind = store.KindUnavailable
 		}
 	}
@@ -118,6 +120,7 @@ func (r txRunner) fail(ctx context.Context, err error) {
 		return
 	}
 	answer := awaitAnswer(conn, abandonTime)
+	// The server does not know of the error, so a statement that fails there keeps the transaction from committing.
 	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
 	_ = answer.stop(nil)
 	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example

@@ -99,6 +99,7 @@ func (s *Store) sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upk
 		return swept, err
 	}
 	var alone bool
+	// Two sweepers that archive at once would archive everything twice.
 	if err := tx.QueryRow(ctx, pgsql.SweepLock).Scan(&alone); err != nil || !alone {
 		return swept, err
 	}

@@ -90,6 +90,7 @@ func (t *tx) admit(sql string) error {
 		return err
 	}
 	if sqlguard.PostgreSQL.Ends(sql) {
+		// Noted: a handler that drops this error must not commit either.
 		return t.note(errControl)
 	}
 	return nil
@@ -155,6 +156,7 @@ func (t *tx) Commit(ctx context.Context) error {
 		return t.parent.note(err)
 	}
 	t.closed()
+	// Not before the release: a savepoint that is rolled back takes its appended statements along.
 	t.parent.tail = append(t.parent.tail, t.tail...)
 	return nil
 }
@@ -165,6 +167,7 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
+	// The gate alone, because t.enter refuses after an error, and the rollback is what undoes it.
 	if err := t.root.enter(); err != nil {
 		return err
 	}

@@ -131,6 +131,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	failed, tag, err := results(ctx, br, b)
+	// The COMMIT of a failed transaction is answered by ROLLBACK, and not by an error.
 	if err == nil && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}

@@ -50,6 +50,7 @@ func (s *Store) failed(err error, atRecord bool) error {
 		s.forgetPacket()
 		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.KindLost:
+		// COMMIT was not sent yet, so that a lost connection has applied nothing.
 		s.forgetPacket()
 		kind = store.KindUnavailable
 	}

@@ -212,6 +212,7 @@ func (j *joined) undo(ctx context.Context) error {
 	}
 	if j.s.dialect.name == sqlplane.MySQL {
 		if err := j.complete(ctx); err != nil {
+			// Some writes could not be rolled back, so the record must say that the outcome is unknown.
 			return errors.Join(err, j.leaveUnknown(ctx), j.release(ctx))
 		}
 	}

@@ -39,6 +39,7 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	if d.name == sqlplane.PostgreSQL {
 		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see the work of the node before it
 	}
+	// On a server that keeps no advisory locks, another node may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := migrateOnce(ctx, &Store{db: db, dialect: d}, opts, sets)
 		if d.name != sqlplane.PostgreSQL || !pgsql.Overtaken(sqlguard.SQLState(err)) || tries == 1 || ctx.Err() != nil {

@@ -129,6 +129,7 @@ func refusesWrites(err error) bool {
 // fill puts values into a text, so that every statement is one round trip with any configuration of the
 // driver. Bytes are in hexadecimal, so that they need no escapes.
 func fill(text string, values ...any) string {
+	// A byte takes two hexadecimal digits, and x'' around them.
 	size := len(text)
 	for _, v := range values {
 		switch v := v.(type) {

@@ -26,12 +26,12 @@ func (s *Store) claimOrFail(opts store.BeginOptions) string {
 	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
 }
 
-// lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes, or may take
-// the arguments of another one.
+// lastMySQL has writes travel with COMMIT, and reports whether they do.
 func (t *txn) lastMySQL(c store.Change) bool {
 	size := sizeMySQL(c)
 	var last []sqlguard.Statement
 	for _, w := range sqlplane.InLockOrder(c.Writes) {
+		// The text may hold the end of another statement in a comment or in quotes, or take the arguments of another one.
 		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
@@ -66,12 +66,12 @@ func (t *txn) notOpened() error {
 	return nil
 }
 
-// openBlind sends the claim of a first attempt whose handler has run no statement. The claim must not travel with COMMIT: if the answer to that were lost, a
-// look-up that finds no record would prove nothing.
+// openBlind sends the claim of a first attempt whose handler has run no statement.
 func (t *txn) openBlind(ctx context.Context) error {
 	if !t.blind || t.batch {
 		return nil
 	}
+	// Not with COMMIT: if the answer to that were lost, a look-up that finds no record would prove nothing.
 	return sqlguard.OpenTx(ctx, t.tx)
 }
 

@@ -42,6 +42,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
+			// The connection leads to a replica: back in the pool it would fail the next operation as well.
 			sqlguard.Drop(t.conn)
 		}
 		isBroken = broken(t.conn)
@@ -67,7 +68,9 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	} else if granted, err = t.lookMySQL(ctx, opts); !granted || err != nil {
 		return false, err
 	}
+	// The lock belongs to the session: neither COMMIT nor ROLLBACK releases it.
 	t.guard.DoAfter(t.s.unlock(opts.ID))
+	// A rollback leaves writes to tables that are not transactional.
 	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {
 		for _, statement := range t.replaceExpired(opts.ID, mysqlClaim, opts.ID.Scope, opts.ID.Key) {
@@ -111,6 +114,7 @@ func (t *txn) letGo(ctx context.Context, id store.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
 	defer cancel()
 	if sqlguard.OnConn(func() error { _, err := t.conn.ExecContext(ctx, "do "+t.s.unlock(id)); return err }) != nil {
+		// In the pool, the session would keep the operation locked.
 		sqlguard.Drop(t.conn)
 	}
 }

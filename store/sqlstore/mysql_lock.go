@@ -20,9 +20,11 @@ import (
 func (s *Store) lockName(id store.ID) raw {
 	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
+		// The lengths keep apart ("a", "bc") and ("ab", "c").
 		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
 	}
 	h := sha256.Sum256(text)
+	// MySQL takes names of up to 64 characters.
 	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
@@ -97,6 +99,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 			found.State = stateReplica
 		}
 	} else {
+		// A record may be replayed from a replica, unless it must be durable.
 		if !opts.Durable {
 			replica = "(" + replica + ") and not (" + mysqlLive + ")"
 		}

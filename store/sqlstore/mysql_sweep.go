@@ -83,6 +83,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		began := time.Now()
 		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
+			// The parts before are committed: the caller gets their number, and goes on here.
 			all.More, all.Mark = true, part[0].At
 			return all, nil
 		}
@@ -91,6 +92,7 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		}
 		all.Rows += dropped
 		select {
+		// Requests get at least half of the server's time.
 		case <-time.After(time.Since(began)):
 		case <-ctx.Done(): // the next transaction returns the error of ctx
 		}
@@ -139,6 +141,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
+		// A key may be claimed again, under another nonce, between the read and the lock.
 		same[string(e.Nonce)] = true
 	}
 	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept upkeep.Swept, err error) {

@@ -50,6 +50,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 			continue
 		}
 		was, value := "@once_"+b.setting, float64(b.value)/float64(b.unit)
+		// Only max_statement_time takes fractions of its unit.
 		whole := b.setting != "max_statement_time"
 		if whole {
 			value = math.Ceil(value)

@@ -98,6 +98,7 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 	case t == nil:
 		return rec, &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
+	// COMMIT is not the caller's to cancel.
 	t.stop()
 	if err := t.Commit(ctx, c); err != nil {
 		return store.Record{}, err

@@ -115,6 +115,7 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, opts)
 		if !errors.Is(err, pgsql.ErrRecovery) {
+			// Only a connection to a standby is worth another try: the pool may have one to the primary.
 			return t, rec, err
 		}
 		if tries < 0 {
@@ -138,6 +139,7 @@ func (t *txn) dropStandby(ctx context.Context, err error) error {
 		return err
 	}
 	_ = t.tx.Rollback()
+	// After the rollback: in a failed transaction the server would refuse this question as well.
 	var standby bool
 	if sqlguard.OnConn(func() error { return t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) }) != nil || !standby {
 		return err

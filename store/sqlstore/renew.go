@@ -13,12 +13,12 @@ import (
 
 var _ store.Renewer = (*Store)(nil)
 
-// Renew implements [store.Renewer], in one transaction. Rows are locked in the order of their keys,
-// as [store.Change.Held] locks them, so that both together do not deadlock.
+// Renew implements [store.Renewer], in one transaction.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	if len(holds) == 0 {
 		return nil, nil
 	}
+	// In the order in which Change.Held locks rows: otherwise the two could deadlock.
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
 		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
 	})
@@ -106,8 +106,7 @@ func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration)
 	return renewed, nil
 }
 
-// renewMySQL looks first, without locks: an update would wait for a row that is no longer held and that an open
-// transaction claims. It looks again afterwards because an update that changes nothing counts no rows.
+// renewMySQL looks before the update and after it.
 func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
@@ -116,6 +115,7 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if onReplica {
 		return nil, errReplica
 	}
+	// An update would wait for a row that is no longer held and that an open transaction claims.
 	held, err := collectHolds(ctx, t.tx, heldMySQL(part))
 	if err != nil || len(held) == 0 {
 		return nil, err
@@ -124,5 +124,6 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if _, err := t.tx.ExecContext(ctx, fill("update "+those+" set o.lease_until = "+mysqlNow+" + ?", append(values, millis(lease))...)); err != nil {
 		return nil, err
 	}
+	// An update that changes nothing counts no rows, so its count says nothing.
 	return collectHolds(ctx, t.tx, heldMySQL(held))
 }

@@ -187,6 +187,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		// Drivers of PostgreSQL report some lost answers as connections that were never used.
 		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != sqlplane.PostgreSQL || reads(st))
 		if unsent && tries > 0 && ctx.Err() == nil {
+			// Nothing was sent, so that the statement cannot run twice.
 			continue
 		}
 		switch {

@@ -56,6 +56,7 @@ var sqlite = database{
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
 		var there int
+		// A read of no row takes its time by its columns, so that an absent operation is found out by one column.
 		err = tx.QueryRowContext(ctx, sqliteThere, opts.ID.Scope, opts.ID.Key).Scan(&there)
 		if err == nil {
 			c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
@@ -105,6 +106,7 @@ func (s *Store) useGroups(ctx context.Context) error {
 // openSQLite is open, after waiting for the turn to write. It takes the connection only then: a waiting
 // writer needs no connection, and leaves them to transactions that only read.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
+	// Only then the connection is taken: a waiting writer leaves the connections to transactions that only read.
 	if s.file.Groups() { // members wait for the file there, and SQLite itself waits for other processes
 		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
 			return nil, err

@@ -88,6 +88,7 @@ type sweptPart struct {
 func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []upkeep.Expired) (done sweptPart, err error) {
 	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
+			// A transaction costs as much as five rows, so that a waiting writer does not end it before sqliteLeast.
 			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}

@@ -210,6 +210,7 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
 		if milliseconds == 0 {
+			// A writer that meets another one would fail at once.
 			return nil, errBusyTimeout
 		}
 		s.file = sqlitegroup.New(db, time.Duration(milliseconds)*time.Millisecond)

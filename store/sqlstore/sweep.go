@@ -54,6 +54,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	}
 	return s.sweeping(ctx, d, func(tx *sql.Tx) (upkeep.Swept, error) {
 		var alone bool
+		// Two sweepers that archive at once would archive everything twice.
 		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
 			return upkeep.Swept{Mark: req.After}, err
 		}

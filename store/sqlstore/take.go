@@ -30,6 +30,7 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	// In the order in which renewals and Change.Held lock rows, so that they do not deadlock.
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b store.ID) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 	})

@@ -93,6 +93,7 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.AllowCommit()
 	err := t.tx.Rollback()
+	// ROLLBACK itself only warns that it has left writes to tables that are not transactional.
 	err = errors.Join(t.guard.Incomplete(), err)
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:

@@ -68,6 +68,7 @@ type runner struct {
 // tick is two round trips: it renews, and reads the parts of all nodes. Changing the parts of this node takes two more,
 // and the first nodes of a work, and the first one after the clock was set, need more.
 func (r *runner) tick(ctx context.Context) error {
+	// The time before it is sent: the database counts the TTL from a later moment, so that this process stops first.
 	if sent := time.Now(); r.due || sent.Sub(r.renewed) >= r.cfg.TTL/3 {
 		if err := r.table.renew(ctx, r.draining); err != nil {
 			return err
@@ -141,6 +142,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 		case shares:
 			counts[p.node]++
 		case p.node == "" || time.Now().After(r.settled):
+			// Free, or of a node that has expired; but after the clock was set, a node may only seem to have expired.
 			free = append(free, p.Part)
 		}
 	}
@@ -240,6 +242,7 @@ func (r *runner) drain(ctx context.Context) {
 	for end := time.Now().Add(r.cfg.TTL); r.inUse() && time.Now().Before(end); r.wait(ctx) {
 		r.failed(r.tick(ctx))
 	}
+	// Last: without its node, all parts are free for others.
 	r.failed(r.table.leave(ctx))
 	r.mu.Lock()
 	r.held = nil

@@ -94,6 +94,7 @@ func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, 
 	if err := c.oneStatement(ctx, t, query); err != nil {
 		return err
 	}
+	// Together with the beginning it might not fit in a packet, although it does alone.
 	if size(query, args) > maxOpening {
 		return c.open(ctx)
 	}

@@ -60,6 +60,7 @@ func (c *conn) noteRollback(ctx context.Context, t *Txn) {
 // record notes that the transaction of t was rolled back incompletely, and records it.
 func (c *conn) record(ctx context.Context, t *Txn) {
 	err := ErrIncomplete
+	// The rollback is over, so that each is a transaction of its own.
 	for _, statement := range t.records() {
 		if failed := c.run(ctx, statement); failed != nil {
 			err = errors.Join(err, fmt.Errorf("this could not be recorded, so that a retry may run again: %w", failed))

@@ -152,6 +152,7 @@ func (tx *transaction) Commit() error {
 		return &RefusedError{Refused: "COMMIT", First: f.first}
 	}
 	if t.commitForbidden.Load() {
+		// The handler commits, and the record of the operation would be missing.
 		tx.clear()
 		return ErrCommitForbidden
 	}

@@ -145,6 +145,7 @@ func (g *groups) beginFailed(first bool, err error) {
 		g.closeConn()
 		return
 	}
+	// The savepoint may exist or not: only the end of the group leaves the connection in a known state.
 	_, end := g.conn.ExecContext(context.Background(), "rollback")
 	g.end(errors.Join(err, end))
 	g.closeConn()
@@ -204,6 +205,7 @@ func (g *groups) runAlone(ids ...store.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.alone) > maxAlone {
+		// To forget one costs a try in a group that may fail again, and nothing else.
 		clear(g.alone)
 	}
 	for _, id := range ids {

@@ -65,6 +65,7 @@ func (m *Member) leave(wantsCommit bool) {
 		return
 	}
 	m.turnOver, m.wantsCommit = true, wantsCommit
+	// COMMIT or ROLLBACK may not have ended yet, and the next member uses the same connection.
 	<-m.txn.over
 	m.cancelStatements()
 	m.group.closed = m.group.closed || m.txn.pragma.Load()
@@ -95,6 +96,7 @@ func (m *Member) Commit() error {
 		m.groups.committed(m.id)
 		return nil
 	case len(m.group.ids) == 1:
+		// No other member can be the reason, so that to run again alone would not help.
 		return m.group.err
 	}
 	kind := store.KindRetry

@@ -134,6 +134,7 @@ func (r *Relaxed) turn(ctx context.Context, text string, fn func(context.Context
 	}
 	if _, err := r.conn.ExecContext(ctx, busyTimeout(0)+"; begin immediate; "+busyTimeout(r.f.busyTimeout.Milliseconds())); err != nil {
 		if busy = isBusy(err); !busy {
+			// Perhaps it has begun, and the last of the three statements has failed.
 			r.rollback(ctx)
 		}
 		return 0, busy, err
