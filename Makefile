@@ -77,6 +77,10 @@ CARDTIME ?= 1h
 card: setup ## break the library for CARDTIME (1h) on every database, and count, into RELIABILITY.md
 	@go run ./internal/testenv/tier/card -for $(CARDTIME) -o RELIABILITY.md
 
+.PHONY: card-line
+card-line: setup ## one line of the card, by lot
+	@go run ./internal/testenv/tier/card -lot
+
 .PHONY: models
 models: ## check the models with spin, which must be installed; not a part of CI
 	models/check.sh

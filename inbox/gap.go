@@ -20,24 +20,24 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Gap is a key whose messages wait for one that is missing or has become a dead letter.
+// Gap is a key whose messages wait for a message that is missing or is a dead letter.
 type Gap struct {
 	Source, Topic, Key string
 
-	Seq    int64     // of the message that the others wait for
-	Parked int64     // how many wait
-	Since  time.Time // when the first of them was parked, or the key has moved for the last time; by the clock of the database
+	Seq    int64     // of the missing message
+	Parked int64     // number of waiting messages
+	Since  time.Time // when the first of them was parked, or the key last moved; by the clock of the database
 	Dead   bool      // the message is a dead letter: redrive or discard it, or call Skip
 }
 
 // maxGaps is how many gaps are listed.
 const maxGaps = 1000
 
-// Gaps lists keys that wait for a message, the longest wait first, at most 1000. A key whose next message is parked
-// and fails is not one: its attempts go on.
+// Gaps lists keys that wait for a message, the longest wait first, at most 1000. A key whose next message is parked and fails is no gap: its attempts
+// go on.
 func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) { return in.gaps(ctx, 0) }
 
-// gaps lists those that are older than age.
+// gaps lists the gaps that are older than age.
 func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead from once_inbox_position p
  where p.consumer = ? and p.parked > 0 and p.moved_at <= AGO(?) and not exists (
@@ -52,8 +52,8 @@ func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, e
 	return list, err
 }
 
-// GapsUpTo is Gaps for a page: of at most so many keys of a consumer of which messages are parked, in no order but that of the wait. more says
-// that there may be more. It reads two rows for each.
+// GapsUpTo is Gaps for a page: it looks at no more than most keys of a consumer with parked messages. Their order is by the age of the wait. more
+// reports that others may exist. It reads two rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, (select count(*) from once_inbox_parked k
   where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
@@ -74,14 +74,13 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	return list, read >= most, err
 }
 
-// ErrNotNext says that Skip was asked to skip a message that no key waits for.
+// ErrNotNext says that the message to skip is not the one that its key waits for.
 var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 
-// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter: later ones
-// follow when they are delivered, and parked ones when Run sees them. The dead letter stays, and a redrive
-// of it finds that its turn is over. Who has asked for it and the reason are noted in the audit, in the same commit; it needs
-// the migrations of package operate as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
-// parked and tried.
+// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter. Later messages follow when they are delivered,
+// and parked ones in the next look of Run. The dead letter stays; a redrive of it finds that the key has moved on. The operator and the reason are
+// written to the audit, in the same commit, so Skip needs the migrations of package operate as well. To skip twice does no harm. The error is
+// ErrNotNext if seq is another message, or if it is parked and tried.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -116,9 +115,9 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 	})
 }
 
-// StartAt has a key begin at seq, for a consumer that is added when earlier messages are gone: the message
-// with this Seq is the next one. Earlier ones count as duplicates, and parked ones are dropped. A key that is further
-// already is not set back: that is an error, and nothing is changed. It is noted in the audit as Skip is.
+// StartAt makes a key begin at seq, for a consumer that is added when earlier messages no longer exist: the message with this Seq is the next one.
+// Earlier ones count as duplicates, and parked ones are dropped. A key that is already further is not set back: then StartAt returns an error, and
+// changes nothing. It is written to the audit as Skip is.
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -153,12 +152,12 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 	})
 }
 
-// maxSigned is the longest name and the longest reason of an operator, in bytes.
+// maxSigned bounds the name and the reason of an operator, in bytes.
 const maxSigned = 500
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, for those who look later"},
+		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
@@ -170,7 +169,7 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// audit notes what an operator has done to a key.
+// audit writes the act of an operator on a key to the audit.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
@@ -179,7 +178,7 @@ func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string
 	return err
 }
 
-// target checks what an operator names.
+// target checks the key that an operator names.
 func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
 	if in.cfg.Order != InOrder {
 		return stream{}, errors.New("inbox: this inbox has no order. Try: Config.Order InOrder")
@@ -189,7 +188,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)
 	case key == "" || seq < 1:
-		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: those that Gaps has shown", key, seq)
+		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: a key and a Seq that Gaps returns", key, seq)
 	}
 	return stream{m.Source, topic, key}, nil
 }

@@ -17,15 +17,16 @@ import (
 
 const maxRequest = 64 << 10
 
-// Handler returns an API with which tenants manage their own endpoints: it stands behind your authentication, and tenantOf says which tenant a request is of.
-// "" is answered 401. What other tenants have is 404. Bodies are JSON; a POST that would be a form of another site's page is refused, by its Content-Type.
+// Handler returns an API with which tenants manage their own endpoints. Put it behind your authentication. tenantOf returns the tenant of a request.
+// For "" the answer is 401, and for endpoints of other tenants 404. Bodies are JSON. A POST with the Content-Type of an HTML form is refused, because
+// another site could send it.
 //
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))
 //
 //	GET    /webhooks/endpoints
 //	POST   /webhooks/endpoints                 {"url", "types", "description", "headers", "ordered", "rate", "concurrency", "disabled", "secret"}: the answer has the secret
 //	GET    /webhooks/endpoints/{id}
-//	PATCH  /webhooks/endpoints/{id}            what is to be changed, and "version" if that matters
+//	PATCH  /webhooks/endpoints/{id}            the fields to change, and "version" to detect a concurrent change
 //	DELETE /webhooks/endpoints/{id}
 //	POST   /webhooks/endpoints/{id}/disable
 //	POST   /webhooks/endpoints/{id}/enable
@@ -94,7 +95,7 @@ func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		var answer any
-		err := ErrNotFound // an ID that is none is not asked for: not every database takes every text
+		err := ErrNotFound // a malformed ID never reaches the database: not every database accepts every text
 		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
 			answer, err = serve(c)
 		}
@@ -166,7 +167,7 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// endpointInput is what a tenant sets. What is nil stays as it is.
+// endpointInput has the settings that a tenant sends. A nil field is not changed.
 type endpointInput struct {
 	URL         *string           `json:"url"`
 	Types       []string          `json:"types"`
@@ -374,7 +375,7 @@ func (a *api) delivery(c *call) (any, error) {
 	return j, nil
 }
 
-// shows reports whether a tenant may read what a host has answered. It is that of the attempt: the endpoint may have another one now.
+// shows reports whether a tenant may read the answer of a host. It is the host of that attempt: the endpoint may have another host now.
 func (a *api) shows(host string) bool {
 	return host != "" && slices.ContainsFunc(a.show, func(shown string) bool { return strings.EqualFold(shown, host) })
 }

@@ -129,6 +129,14 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^MariaDB_writable"),
 	},
 	{
+		Name: "a reader of Aurora settles",
+		Edits: []Edit{
+			{In: "mysqlReplica", Old: `"(concat(@@read_only) not in ('OFF', '0') or @@innodb_read_only)"`, New: `"(concat(@@read_only) not in ('OFF', '0'))"`},
+			{In: "(*Store).readOnlyWord", Old: `"@@read_only or @@innodb_read_only or @@transaction_read_only"`, New: `"@@read_only or @@transaction_read_only"`},
+		},
+		Tests: mariadbTorture("TestAReaderOfAuroraSettlesNothing"),
+	},
+	{
 		Name:  "a SERIALIZABLE join locks the place of what it looks for",
 		Edits: []Edit{{In: "(*joined).claimMySQL", Old: `!j.serializable()`, New: `true`}},
 		Tests: mariadbSQL("TestSerializableJoinsLockNoPlace"),

@@ -70,7 +70,7 @@ func (h *Heart) reserve() (store.Renewer, func()) {
 	return h.renewer, func() {}
 }
 
-// list returns the owners, or says that the goroutine ends because there are none.
+// list returns the owners; ends says that the goroutine ends because no owner is left.
 func (h *Heart) list() (owners []*Owner, ends bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,7 +93,7 @@ type owned struct {
 
 func ownedBy(h store.Hold) owned { return owned{h.ID, string(h.Nonce)} }
 
-// beat renews the leases of owners, and ends those that are lost.
+// beat renews the leases of owners, and ends the owners whose leases are lost.
 func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	sent := time.Now()
 	held := map[owned]*Owner{}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	SettleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
+	SettleTime = 5 * time.Second // bounds finding out whether a write was applied whose answer was lost
 	FirstDelay = 5 * time.Millisecond
 	MaxDelay   = 200 * time.Millisecond
 )
@@ -59,8 +59,8 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 // ErrMayApply is in the chain of an error of [Owner.Swap] if the change may yet be applied, although another owner was seen.
 var ErrMayApply = errors.New("an earlier try was not answered, and may be applied later")
 
-// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is what it has stored, in whatever
-// state. It does not adopt it. An error says that the store has not told in [SettleTime].
+// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is the record of that write, in any
+// state. It does not adopt it. An error says that the store has not answered in [SettleTime].
 func (o *Owner) IsApplied(ctx context.Context) (rec store.Record, applied bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()

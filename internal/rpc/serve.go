@@ -37,8 +37,8 @@ type Call struct {
 	Principal string
 	Method    string                     // "/package.Service/Method"
 	Header    func(name string) []string // of the request
-	Message   []byte                     // what is asked, deterministic
-	Output    string                     // full name of the message that the method answers with; only of one that undoes
+	Message   []byte                     // the request message, deterministic
+	Output    string                     // full name of the message that the method answers with; only of a method that undoes
 }
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after
@@ -142,8 +142,8 @@ func invalidKey(err error) *Problem {
 	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
 }
 
-// Nested reports whether ctx is that of an operation of the same engine, so that the call
-// is part of it; err says that this server is configured otherwise, which would have no
+// Nested reports whether ctx belongs to an operation of the same engine, so that the call
+// is part of it; err says that this server is configured differently, which would have no
 // effect.
 func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, err error) {
 	if _, inside = s.Engine.Tx(ctx); !inside {
@@ -158,7 +158,7 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 
 // handlerContext is the context of a handler, with the transaction and the configuration in it.
 type handlerContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	engine, tx, config any
 	undone             *Answer

@@ -14,15 +14,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lookup is what the first round trip has brought.
+// lookup is the answer of the first round trip.
 type lookup struct {
 	id       store.ID  // zero: nothing is claimed
 	start    time.Time // of the transaction
 	granted  bool
 	recovery bool // the server is a standby
-	watched  bool // the server watches what the transaction reads: see serializable.go
+	watched  bool // the server tracks the transaction's reads (SSI): see serializable.go
 	row      row
-	late     bool // for what is absent
+	late     bool // an absent operation must not be executed any more
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
@@ -143,14 +143,14 @@ func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err 
 	return c, err
 }
 
-// budget is the time for a statement: what the caller allows, and what ctx leaves less a
-// little, so that it is the server that says no, and the connection survives.
+// budget is the time for a statement: the smaller of the caller's limit and the rest of ctx, less a
+// little, so that the server ends the statement first, and the connection survives.
 func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return budgetUntil(deadline, allowed)
 }
 
-// budgetUntil is budget up to a deadline; zero: there is none.
+// budgetUntil returns the statement timeout that fits before deadline; a zero deadline means no limit.
 func budgetUntil(deadline time.Time, allowed time.Duration) time.Duration {
 	if deadline.IsZero() {
 		return allowed
@@ -222,11 +222,11 @@ func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// abandonTime is how long the answer to what only ends a transaction is waited for.
+// abandonTime is how long a rollback may take when only the transaction must be ended.
 const abandonTime = 5 * time.Second
 
-// abandon rolls back, cancelled or not, and gives the connection back. A pool
-// drops a connection whose transaction is still open.
+// abandon rolls back, cancelled or not, and returns the connection to the pool. The pool
+// closes a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
 	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
@@ -244,8 +244,8 @@ func (t *txn) closed() {
 }
 
 // Begin implements [store.Store]. A connection that turns out to be broken, because
-// the server has restarted since it was last used, is replaced: what begins a
-// transaction applies nothing, so that it can be sent again. Those that lie idle in
+// the server has restarted since it was last used, is replaced: the statements that begin a
+// transaction apply nothing, so they can be sent again. The idle connections of
 // the pool may be broken, too.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {

@@ -69,7 +69,7 @@ func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Ch
 	}
 }
 
-// queueSwap queues any Change, its Writes apart: what must be held, and the record.
+// queueSwap queues the record of a Change and the checks of its Held, but not its Writes.
 func queueSwap(b *pipeline, c store.Change) {
 	before, after := pgsql.HeldAround(c)
 	queueHeld(b, before)
@@ -146,8 +146,8 @@ func queueRecord(b *pipeline, c store.Change) {
 	}
 }
 
-// queueWrites queues what travels with a commit, in the order of the locks it takes: what was
-// appended, and the Writes of the Change.
+// queueWrites queues the writes that travel with a commit, in the order of their locks: the appended
+// statements, and the Writes of the Change.
 func queueWrites(b *pipeline, tail, writes []store.Statement) {
 	if len(tail) > 0 {
 		writes = slices.Concat(tail, writes)
@@ -180,8 +180,8 @@ func results(ctx context.Context, br pgx.BatchResults, b pipeline) (failed int, 
 		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
 	}
 	if err == nil && ctx.Err() != nil {
-		// A cancellation that the server has heard (pgx may be configured so) ends its wait
-		// for the standby, and the commit is answered as if that had not been missed.
+		// A cancellation that has reached the server (pgx may be configured so) ends its wait
+		// for the standby, and the server answers as if the standby had confirmed.
 		failed, err = len(b), ctx.Err()
 	}
 	return failed, tag, err
@@ -217,8 +217,8 @@ func errNotCommitted(tag pgconn.CommandTag) error {
 	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
 }
 
-// failure says what it means that b has failed, with err, at statement number failed. What was
-// prepared for that statement is prepared anew if the tables have changed.
+// failure classifies the error of b at statement number failed. If the tables have changed, it drops the
+// prepared form of that statement, so that it is prepared again.
 func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed int, err error) error {
 	pe := serverError(err)
 	if pe != nil && failed < len(b) && misfit(pe) {

@@ -62,12 +62,12 @@ func classify(err error, at statement) error {
 func fatal(pe *pgconn.PgError) bool {
 	severity := pe.SeverityUnlocalized
 	if severity == "" {
-		severity = pe.Severity // what pgx makes itself, and servers before 9.6
+		severity = pe.Severity // an error that pgx itself has made, or a server before 9.6
 	}
 	return severity == "FATAL" || severity == "PANIC"
 }
 
-// down is for what happens before anything can have been applied.
+// down classifies an error that happened before anything could have been applied.
 func down(err error) error {
 	kind := store.KindUnavailable
 	if pe := serverError(err); pe != nil {
@@ -85,8 +85,8 @@ func down(err error) error {
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// ownTable reports whether the table that does not exist, or has no such column yet, is one of
-// once or of a capability, and not of the handler. known: whose the statement is says so.
+// ownTable reports whether the missing table or column belongs to once or a capability
+// and not to the handler. known means that the statement is certainly once's own.
 func ownTable(pe *pgconn.PgError, known bool) bool {
 	return (known || strings.Contains(pe.Message, `"once_`)) && (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn)
 }
@@ -106,7 +106,7 @@ func (s *Store) unsendable(id store.ID) error {
 
 var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: one that DeriveKey makes")
 
-// stale is for what is absent, and too old to be executed.
+// stale returns the error for an absent operation that is too old to be executed.
 func stale() error {
 	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")}
 }

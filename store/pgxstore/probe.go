@@ -34,14 +34,14 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 
 const probedKey = "once.probed"
 
-// probing is one on its way, for all operations that wait for it.
+// probing is a running probe, which all operations wait for.
 type probing struct {
 	done chan struct{}
 	err  error
 }
 
-// probeApart finds out the same of a server that does not list its locks. It takes two sessions of its own, because the
-// pool may have no second one to give, and does not end with ctx: the next operation finds what it has found.
+// probeApart probes a server that does not list its locks. It takes two sessions of its own, because the
+// pool may have no second one to give. It does not end with ctx: the next operation uses its result.
 func (s *Store) probeApart(ctx context.Context, server string) error {
 	s.probing.Lock()
 	p := s.probingNow

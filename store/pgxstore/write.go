@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// abilities are those of a Store that packages of this module find with store.As, and that no program calls.
+// abilities are abilities of a Store that packages of this module find with store.As, and that no program calls.
 type abilities struct{ s *Store }
 
 var (
@@ -68,7 +68,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 	return c.Next, j.hold()
 }
 
-// inTheWay reads what has made a Write fail, as the caller's transaction sees it.
+// inTheWay reads the record that has made a Write fail, as the caller's transaction sees it.
 func (j *joined) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.KindTaken || c.ID.IsZero() || len(c.Held) > 0 {
 		return store.Record{}, failed

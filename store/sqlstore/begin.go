@@ -125,7 +125,7 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
-	if opts.Waits == nil { // the wait need not be told apart, which costs some
+	if opts.Waits == nil { // without Waits, Read is cheaper: it does not measure the wait for the connection
 		return s.Read(ctx, opts.ID)
 	}
 	conn, err := s.acquire(ctx, opts)
@@ -153,7 +153,7 @@ func (c *lookup) verdict() (rec store.Record, free bool) {
 //
 // A connection that turns out to be broken, because the server has restarted since it
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
-// Those that lie idle in the pool may be broken, too.
+// Other idle connections of the pool may be broken, too.
 func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file != nil {
 		return s.openSQLite(ctx, opts)
@@ -219,7 +219,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 	return conn, err
 }
 
-// addLockWait adds the time since began to what an operation has waited for locks.
+// addLockWait adds the time since began to the lock waits of an operation.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)

@@ -59,7 +59,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 
 var (
 	errEnded          = errors.New("the handler has committed below the guard and begun another transaction")
-	errExpect         = errors.New("the record is not what was expected")
+	errExpect         = errors.New("the record is not the expected one")
 	errNotHeld        = errors.New("another operation, which must be held, is held no longer")
 	errOtherOperation = errors.New("the change is of another operation than the one that was claimed. Try: a transaction that claims none")
 	errKeep           = errors.New("a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")

@@ -61,7 +61,7 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	return taken, nil
 }
 
-// takeMySQL locks first what no other transaction has locked: an update would wait for it.
+// takeMySQL first locks the rows that no other transaction has locked: an update would wait for the others.
 func (t *txn) takeMySQL(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration) ([]upkeep.Entry, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {

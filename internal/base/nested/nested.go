@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// Key is that of a context value: a pointer to the configuration with which a transport
+// Key is the key of a context value: a pointer to the configuration with which a transport
 // executes an operation of an engine.
 type Key struct{ Engine any }
 
-// Difference returns in which field the configuration that inner points to differs from
-// that of the operation around it, "" if in none. The operation may be of another
-// transport, or of none: then "the transport" differs.
+// Difference returns the field in which the configuration that inner points to differs from
+// the configuration of the operation around it, "" if no field differs. If the operation belongs to another
+// transport, or to none, "the transport" differs.
 func Difference(ctx context.Context, engine, inner any) (field string) {
 	outer := ctx.Value(Key{engine})
 	if outer == inner {
@@ -47,12 +47,12 @@ func equal(a, b reflect.Value) bool {
 			}
 		}
 		return true
-	case reflect.Interface: // may hold what cannot be compared
+	case reflect.Interface: // its value may be one that cannot be compared
 		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// same compares the pointers that two values of functions are: to the code and what it has
-// captured. The code alone ([reflect.Value.Pointer]) is one for all closures of a place.
+// same compares the pointers of two values of functions: to their code and their captured
+// variables. The pointer to the code alone ([reflect.Value.Pointer]) is the same for all closures of one place.
 func same[T comparable](a, b T) bool { return a == b }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// stmt stands between database/sql and a prepared statement of a driver.
+// stmt is between database/sql and a prepared statement of a driver.
 type stmt struct {
 	base  baseStmt
 	conn  *conn
@@ -145,8 +145,8 @@ func (s *stmt) convert(arg *driver.NamedValue) error {
 	return convertDefault(arg)
 }
 
-// ColumnConverter returns the driver's converter, watched in a guarded
-// transaction.
+// ColumnConverter returns the driver's converter. In a guarded transaction, it is wrapped so that
+// the guard sees its errors.
 func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 	if s.converter == nil {
 		return driver.DefaultParameterConverter
@@ -155,7 +155,7 @@ func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 		return s.converter.ColumnConverter(index)
 	}
 	if want := s.base.NumInput(); want >= 0 && index >= want {
-		return driver.DefaultParameterConverter // one too many: begin will say so
+		return driver.DefaultParameterConverter // one argument too many: begin returns that error
 	}
 	return watchedConverter{s, s.converter.ColumnConverter(index)}
 }

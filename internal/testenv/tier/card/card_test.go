@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,25 @@ func TestLines(t *testing.T) {
 		top, _, _ := strings.Cut(l.run, "/")
 		if !slices.ContainsFunc(tests, func(x tier.Test) bool { return x.Dir == l.dir && regexp.MustCompile(top).MatchString(x.Name) }) {
 			t.Errorf("%s has no test %s", l.dir, top)
+		}
+	}
+}
+
+// TestLot: each line that ends by itself is drawn by some tree, and one tree draws one line.
+func TestLot(t *testing.T) {
+	drawn := map[string]bool{}
+	for i := range 2000 {
+		lot := strconv.Itoa(i)
+		l, seed := draw(lot)
+		again, seedAgain := draw(lot)
+		if l.once || again.run != l.run || again.dir != l.dir || seed != seedAgain || seed < 1 {
+			t.Fatalf("lot %s: %s %s, seed %d; again %s, seed %d", lot, l.dir, l.run, seed, again.run, seedAgain)
+		}
+		drawn[l.dir+l.run] = true
+	}
+	for _, l := range lines() {
+		if !l.once && !drawn[l.dir+l.run] {
+			t.Errorf("%s %s is never drawn", l.dir, l.run)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func lines() (list []line) {
 	}
 	// The two long ones come first, because each takes a worker for most of the time.
 	for _, kind := range []string{"synchronous", "asynchronous"} {
-		for _, database := range []string{pgx, postgres} {
+		for _, database := range servers {
 			l := line{claim: "A primary dies under load, and its " + kind + " standby is promoted", dir: integration, run: "^TestFailovers$", env: long, once: true}
 			for _, one := range l.on(database) {
 				one.run += "/^" + kind + "$"
