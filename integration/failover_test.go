@@ -181,7 +181,7 @@ func (p *innodbPair) close() error { return errors.Join(p.primary.Close(), p.rep
 
 // round is one failover.
 func (f *failovers) round(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*patience) // a new standby may have to apply thousands of transactions
 	defer cancel()
 	all, err := f.load(ctx, n)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/store"
 )
 
 // stormPatience bounds what takes its time in the long form.
@@ -103,7 +104,8 @@ const saidReady = "ready"
 // storm is one process of it.
 func storm(ctx context.Context, p plan, start <-chan struct{}) error {
 	// A few connections more, for those who ask from inside of a handler.
-	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, conns: p.Workers + 4})
+	// A machine that does much else may let a server wait for longer than the default of ten seconds.
+	s, err := stores[p.Store](ctx, setup{dsn: p.DSN, conns: p.Workers + 4, engine: once.Config{Timeouts: store.Timeouts{Acquire: patience, Lock: patience}}})
 	if err != nil {
 		return err
 	}

@@ -34,14 +34,14 @@ var (
 	mariadbReplication = replication{
 		source: "change master to master_host = '%s', master_port = %s, master_user = 'follower'",
 		start:  "start slave", stop: "stop slave", delay: "change master to master_delay = %d",
-		position: "show master status", wait: "select master_pos_wait('%s', %s, 60)",
+		position: "show master status", wait: "select master_pos_wait('%s', %s, 300)",
 		status: "show slave status", semisync: "rpl_semi_sync_master", acks: "rpl_semi_sync_slave",
 		promote: "stop slave; reset slave all",
 	}
 	mysqlReplication = replication{
 		source: "change replication source to source_host = '%s', source_port = %s, source_user = 'follower', get_source_public_key = 1",
 		start:  "start replica", stop: "stop replica", delay: "change replication source to source_delay = %d",
-		position: "show binary log status", wait: "select source_pos_wait('%s', %s, 60)",
+		position: "show binary log status", wait: "select source_pos_wait('%s', %s, 300)",
 		status: "show replica status", semisync: "rpl_semi_sync_source", acks: "rpl_semi_sync_replica",
 		plugins: "install plugin rpl_semi_sync_source soname 'semisync_source.so'; install plugin rpl_semi_sync_replica soname 'semisync_replica.so'",
 		promote: "stop replica; reset replica all",
@@ -174,7 +174,7 @@ func (r *Replica) CatchUp(ctx context.Context) error {
 	}
 	waited, err := r.Query(ctx, "", fmt.Sprintf(r.words.wait, fields[0], fields[1]))
 	if n := strings.TrimSpace(waited); err == nil && (n == "NULL" || n == "-1") {
-		err = errors.New("testenv: the replica has not got there within a minute: " + n)
+		err = errors.New("testenv: the replica has not got there within five minutes: " + n)
 	}
 	return err
 }
