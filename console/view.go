@@ -69,7 +69,10 @@ func printed(b []byte) string {
 	if len(b) > mostShown {
 		cut = "\n(the first " + many(mostShown) + " of " + many(len(b)) + " bytes)"
 		b = b[:mostShown]
-		for len(b) > 0 && !utf8.Valid(b[max(0, len(b)-utf8.UTFMax):]) && !utf8.RuneStart(b[len(b)-1]) {
+		for range utf8.UTFMax - 1 { // the cut may be inside a character
+			if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
+				break
+			}
 			b = b[:len(b)-1]
 		}
 	}

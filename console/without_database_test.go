@@ -159,6 +159,9 @@ func TestPayloadsAsText(t *testing.T) {
 	if got := printed([]byte(large)); !strings.HasSuffix(got, "é\n(the first 65,536 of 131,072 bytes)") || strings.Contains(got, "\\x") {
 		t.Errorf("%q", got[len(got)-100:])
 	}
+	if got := printed([]byte("x" + large)); !strings.HasPrefix(got, "xé") || !strings.HasSuffix(got, "é\n(the first 65,536 of 131,073 bytes)") {
+		t.Errorf("cut inside a character: %q ... %q", got[:20], got[len(got)-100:])
+	}
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		if got := many(n); got != want {
 			t.Errorf("%d is %s", n, got)

@@ -80,7 +80,10 @@ func (es *Endpoints) Replay(ctx context.Context, tenant, id string, p Period) (r
 		if err == nil && len(ids) > 0 {
 			n, err = es.replay(ctx, tenant, id, ids, p, replayed)
 		}
-		if replayed += n; read < batch {
+		if err == nil { // else the transaction was rolled back
+			replayed += n
+		}
+		if read < batch {
 			break
 		}
 	}
