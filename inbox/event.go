@@ -49,7 +49,7 @@ const (
 	EventSkipped      EventType = "skipped"
 	EventDeadLettered EventType = "dead_lettered" // a message is given up; Err says why
 	EventFailed       EventType = "failed"        // an attempt has failed; After says how long to wait for the next one
-	EventGap          EventType = "gap"           // a key waits for a message for longer than Config.GapAlarm
+	EventGap          EventType = "gap"           // a key waits for a message for longer than Config.GapAlarm, and no attempt of it fails: EventFailed tells that
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
 	EventReusedSeq    EventType = "reused_seq"    // in place of duplicate or stale: the message is dropped because another one was applied with its Seq
 	EventSameBody     EventType = "same_body"     // a message was applied, and another one of its source with the same payload, too: see Config.ReportSameBody
@@ -62,6 +62,7 @@ type State string
 const (
 	StateNew          State = "new" // the inbox does not know it
 	StateParked       State = "parked"
+	StateFailing      State = "failing" // of a Sighting: it has come, and is tried again
 	StateDeadLettered State = "dead_lettered"
 	StateApplied      State = "applied" // or known to be done: a duplicate, a stale one, a marker
 )
@@ -73,7 +74,7 @@ type Event struct {
 	Message  message.Message // without its payload
 	From, To State           // of the message
 	Err      error
-	Attempt  int           // EventFailed, EventDeadLettered: how many have failed
+	Attempt  int           // EventFailed, EventDeadLettered, EventGap: how many have failed
 	After    time.Duration // EventFailed: until the next attempt
 	Class    string        // EventDeadLettered: of the dead letter
 	Gap      Gap           // EventGap

@@ -79,7 +79,8 @@ type Config struct {
 	// of class "seq_jump"; a redrive of it applies it all the same. Default 2^42, which is above milliseconds since 1970.
 	MaxJump int64
 
-	// GapAlarm is how long a key waits for a missing message until the observer is told. Default 1 minute.
+	// GapAlarm is how long a key waits for a missing message until the observer is told. A message that has come and fails is not missing, unless
+	// its last attempt was longer ago than an hour and two of the longest pauses of Policy. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload;

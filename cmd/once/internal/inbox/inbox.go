@@ -25,6 +25,9 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
+// isTried is what becomes of a failing message.
+const isTried = "It is tried again, and becomes a dead letter when its attempts are used up (10 by default)."
+
 // refused says in the words of the command why nothing was done, if err says so.
 func refused(db *cli.DB, doing string, err error) error {
 	if lacks := db.Lacks(err, "inbox", inbox.Migrations.Capability); lacks != nil {
