@@ -57,6 +57,9 @@ func failingOf(f inbox.Failing) Failing {
 	return Failing{f.EventID, f.Attempts, utc(f.LastAt), f.Error}
 }
 
+// Failure says how often the message has failed, and why, for a sentence.
+func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
+
 // What says in a word what the message is that a key waits for.
 func (g Gap) What() string {
 	switch {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/operate"
@@ -57,7 +56,7 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 			parts = append(parts, says(false, " for a message that has not come"))
 		}
 		if keys[true] > 0 {
-			parts = append(parts, says(true, " for a message that fails")+fmt.Sprintf(": message %d of the key %s %s", first.Seq, words.Shown(first.Key), inbox.Failing(first.Failing)))
+			parts = append(parts, says(true, " for a message that fails")+fmt.Sprintf(": message %d of the key %s %s", first.Seq, words.Shown(first.Key), first.Failure()))
 		}
 		if len(parts) == 0 {
 			return fine("no key waits for a message that has not come"), nil

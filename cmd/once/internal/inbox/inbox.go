@@ -111,6 +111,9 @@ func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string,
 		return err
 	}
 	if !c.yes {
+		if err := db.Audited(ctx); err != nil {
+			return err
+		}
 		if err := c.tell(m, preview+what, p, dropped); err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
-	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 )
@@ -66,7 +65,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "failing" }); i >= 0 {
 		g := p.Items[i]
-		fmt.Fprintf(m.Stderr, "Message %d of the key %s %s. %s Try: repair the handler; do not skip the message\n", g.Seq, words.Shown(g.Key), inbox.Failing(g.Failing), isTried)
+		fmt.Fprintf(m.Stderr, "Message %d of the key %s %s. %s Try: repair the handler; do not skip the message\n", g.Seq, words.Shown(g.Key), g.Failure(), isTried)
 	}
 	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "missing" }); i >= 0 {
 		g := p.Items[i]
