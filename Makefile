@@ -56,6 +56,26 @@ test: setup check-modules ## unit tests, every store's conformance, examples and
 	(cd $(RIVALS) && GOWORK=off go test $(TIMEOUT) $(TESTFLAGS) ./...) || failed=yes; \
 	[ -z "$$failed" ]
 
+# The folders of integration that test a package and do not have its name.
+INTEGRATION_OF_webhook := hooks hookrelay webhook
+INTEGRATION_OF_oncehttp := oncehttp openapi
+INTEGRATION_OF_rediscache := shared
+INTEGRATION_OF_sqlitegroup := sqlstore
+INTEGRATION_OF_letter := deadletter inbox
+INTEGRATION_OF_watermillbroker := push
+INTEGRATION_OF_natsbroker := broker consumer
+INTEGRATION_OF_kafkabroker := broker consumer
+INTEGRATION_OF_amqpbroker := broker consumer
+INTEGRATION_OF_redisbroker := broker consumer
+
+DIR ?=
+of := $(notdir $(patsubst %/,%,$(DIR)))
+
+.PHONY: test-of
+test-of: ## the tests of one package, with those of integration on databases: make test-of DIR=inbox
+	@ls "$(DIR)"/*.go >/dev/null 2>&1 && [ "$(of)" != . ] && [ -n "$(of)" ] || { echo "Try: make test-of DIR=inbox; for the root package go test ." >&2; exit 1; }
+	ONCE_TIER=test go test -count=1 $(TIMEOUT) $(TESTFLAGS) $(patsubst %,./%/...,$(patsubst %/,%,$(DIR)) $(wildcard $(addprefix integration/,$(or $(INTEGRATION_OF_$(of)),$(of)))))
+
 .PHONY: prove
 prove: setup ## the core of the kill, cut and stop loops, then others and mutants by lot, until 15 minutes are used
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
@@ -76,6 +96,10 @@ CARDTIME ?= 1h
 .PHONY: card
 card: setup ## break the library for CARDTIME (1h) on every database, and count, into RELIABILITY.md
 	@go run ./internal/testenv/tier/card -for $(CARDTIME) -o RELIABILITY.md
+
+.PHONY: card-line
+card-line: setup ## one line of the card, by lot
+	@go run ./internal/testenv/tier/card -lot
 
 .PHONY: models
 models: ## check the models with spin, which must be installed; not a part of CI

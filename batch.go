@@ -13,11 +13,11 @@ import (
 type Batch struct {
 	writes []store.Statement
 	over   bool
-	of     *current.Operation // nil: that of a package which sends the writes itself
+	of     *current.Operation // the operation; nil: that of a package which sends the writes itself
 }
 
 // Exec declares a write, in the SQL of the store. The arguments must not change before
-// the operation has ended. What the write returns cannot be read, nor used by a later write.
+// the operation has ended. Rows that the write returns cannot be read, nor used by a later write.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows, at least one. The server
@@ -31,7 +31,7 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-// Add declares a write of a package that writes beside the operation, such as an outbox.
+// Add declares a write of another package, such as an outbox, next to the writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: a Batch was used after its handler has returned, and its writes sent")
@@ -50,29 +50,29 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 	}
 }
 
-// DoBatch is [Do] for an operation that knows its writes and its answer beforehand: ids
-// are made by the client, and what must hold is in the statements ([Batch.ExecRows]).
+// DoBatch is [Do] for an operation that knows its writes and its answer beforehand: the client
+// makes the ids, and the statements themselves check their conditions ([Batch.ExecRows]).
 // Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
-// others run the same declaration in an ordinary transaction.
+// other stores run the same declaration in an ordinary transaction.
 //
-// fn runs before the database is asked whether the operation was done already, in vain if it
-// was: it declares and does nothing else. Writes are sent when it has returned. An error
-// of theirs is that of the operation, as if fn had returned it.
+// fn runs before the database is asked whether the operation was done already, and in vain if it
+// was. So fn declares writes and does nothing else. The writes are sent after fn has returned. If
+// one of them fails, the operation fails with that error, as if fn had returned it.
 //
-// A batch is bounded by Config.Settle from the moment when fn has returned, and not by
-// ctx, as COMMIT is in [Do]: the server is then asked to end it. Operation.Timeouts and
+// Config.Settle bounds a batch from the moment when fn has returned, as it bounds COMMIT in [Do];
+// the end of ctx does not: the server is then asked to end it. Operation.Timeouts and
 // the deadline of ctx bound its statements.
 //
 // A batch whose answer was lost is settled as any commit, and runs again if the database
-// has nothing of it. If that fails, too, the operation is in doubt where [Do] could say
-// that it was not applied: no claim keeps out what may still be on its way.
+// has no record of it. If that fails, too, the operation is in doubt where [Do] could say
+// that it was not applied: a batch holds no claim that would keep out a batch still on its way.
 func DoBatch[T, TX any](ctx context.Context, e *Engine[TX], op Operation, fn func(b *Batch) (T, error)) (Result[T], error) {
 	var value T
 	declare := func(_ context.Context, b *Batch) (T, error) { return fn(b) }
 	return do(ctx, e, &op, handler[TX]{batch: answer(e.cfg.MaxResult, declare, &value)}, &value)
 }
 
-// run has fn declare the writes of b, which takes none when fn has ended.
+// run has fn declare the writes of b. After fn has ended, b accepts no more.
 func (b *Batch) run(ctx context.Context, fn func(context.Context, *Batch) (Answer, error)) (Answer, error) {
 	defer func() { b.over = true }()
 	return fn(ctx, b)

@@ -206,8 +206,8 @@ func TestACachedResultEnds(t *testing.T) {
 	}
 }
 
-// TestDrop: also of a result whose COMMIT is answered only afterwards.
-func TestDrop(t *testing.T) {
+// TestInvalidateCacheDropsAResult: also of a result whose COMMIT is answered only afterwards.
+func TestInvalidateCacheDropsAResult(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		c := newCaching(t, once.Config{HashKeys: hashed})
 		first, _, _ := c.ask(once.Operation{Key: "k"})

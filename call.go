@@ -36,12 +36,12 @@ type call[TX any] struct {
 	request []byte // op.Request, encrypted; nil if that was not done yet, or is not to be kept
 	start   time.Time
 	waited  time.Duration // for a duplicate in flight
-	runs    int           // of the handler, and tries that the store has told to try again
+	runs    int           // of the handler, and tries after which the store has asked to try again
 	report  report
 
 	seen      replay.Mark   // set when the operation was seen done
 	ticket    replay.Ticket // of the cache, from before the last COMMIT
-	sent      time.Time     // that COMMIT, if its answer is to be shared; zero: the answer was lost
+	sent      time.Time     // when that COMMIT was sent, if its answer is to be shared; zero: the answer was lost
 	lookUp    lookUp
 	lostClaim lostClaim
 }
@@ -53,21 +53,21 @@ type handler[TX any] struct {
 	batch func(context.Context, *Batch) (Answer, error) // declares its writes
 }
 
-// lookUp is what a call reads before Begin, each at most once.
+// lookUp holds the reads of a call before Begin, each at most once.
 type lookUp struct {
 	done   bool
 	shared bool          // Config.Shared was asked
 	took   time.Duration // of the time for a connection, until the next Begin
 }
 
-// lostClaim is what is known of the commit of an earlier try, which was to claim the operation
-// too (see [store.CommitClaimer]), and whose answer was lost.
+// lostClaim says what this call knows of an earlier try whose commit claims the operation, too
+// (see [store.CommitClaimer]), and whose answer was lost.
 type lostClaim uint8
 
 const (
-	claimNotLost   lostClaim = iota // or it is known what became of it
-	claimMayArrive                  // the commit may still come to the server
-	claimAwaited                    // so may it, and the call waits longer for what it finds in flight: that may be the commit
+	claimNotLost   lostClaim = iota // no answer was lost, or the outcome of that commit is known
+	claimMayArrive                  // the commit may still reach the server
+	claimAwaited                    // likewise, and the call waits longer for an operation in flight: that may be its own commit
 )
 
 // begin begins a call, in place. The context that it returns is the one to go on with: a
@@ -154,7 +154,7 @@ func (c *call[TX]) follow(ctx context.Context, f *flight.Flight, until time.Time
 	case flight.EndUnknown:
 		return verdict{err: c.fail(CodeUnavailable, EffectNotApplied, errNoAnswer)}, true
 	}
-	if c.e.irrevocable { // the claim is a record, which tells what was asked
+	if c.e.irrevocable { // the claim is a record, which has the fingerprint to compare
 		if rec, err := c.e.read(ctx, &c.op, c.id); err == nil && rec.State != store.StateAbsent {
 			return c.found(rec), true
 		}
@@ -175,16 +175,17 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 		code := CodeOf(v.err)
 		switch {
 		case v.err == nil, code == CodeUnknown:
-			final = !v.superseded
+			final = !v.superseded // else the record is not the present one: followers ask for themselves
 			return v
 		case code == CodeMismatch:
-			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of what runs
+			final = v.rec.State != store.StateRunning && v.rec.State != store.StateWaiting // followers may want to wait for the end of the running operation
 			return v
 		case ctx.Err() != nil:
 			return v
 		case store.KindOf(v.err) == store.KindTaken && v.again && collisions < maxCollisions:
-			collisions++ // the winner has committed or is about to: the look-up will tell
+			collisions++ // the winner has committed or is about to: the next look-up finds its record
 		case v.again && c.runs < c.e.cfg.Runs:
+			// A random pause: two calls that have met in a deadlock would meet again.
 			if !sleep.For(ctx, rand.N(delay)) {
 				return v
 			}
@@ -216,8 +217,8 @@ func (c *call[TX]) lead(ctx context.Context, f *flight.Flight, began, until time
 	}
 }
 
-// waitLimit is until when a duplicate in flight is waited for: after a commit that claims was lost,
-// what is in flight may be what this call has sent.
+// waitLimit returns until when this call waits for a duplicate in flight. After a commit that claims was lost,
+// it waits for Config.Settle at least: the operation in flight may be its own commit.
 func (c *call[TX]) waitLimit(until time.Time) time.Time {
 	if c.lostClaim != claimMayArrive {
 		return until
@@ -237,7 +238,7 @@ func (c *call[TX]) refusedForAll(ctx context.Context, began time.Time) bool {
 	return c.runs == 0 && (!ok || deadline.After(began.Add(c.terms().Timeouts.Acquire)))
 }
 
-// terms are what the call asks the store for.
+// terms are the demands of this call on the store.
 func (c *call[TX]) terms() flight.Terms {
 	return flight.Terms{Timeouts: c.e.timeouts(&c.op), Isolation: c.op.Isolation}
 }
@@ -253,6 +254,7 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 		return v
 	}
 	txn, rec, err := c.claim(ctx, f, h.batch != nil)
+	// A later Begin has all of its time again.
 	c.lookUp.took = 0
 	c.report.lookUp += c.e.since(now)
 	switch {
@@ -265,21 +267,22 @@ func (c *call[TX]) try(ctx context.Context, f *flight.Flight, now time.Time, h h
 	case f == nil:
 	case txn.blind:
 		f.SetMaybeRunning()
-	case txn.optimistic: // its first statement says so
+	case txn.optimistic: // it reports that itself with its first statement
 	default:
 		if txn.expiring != nil {
 			f.SetLost(txn.expiring.Ended())
 		}
 		f.SetRunning()
 	}
-	if c.e.irrevocable { // what calls other services must come to its end, also if its caller is gone
+	if c.e.irrevocable { // work that calls other services must be finished, even if its caller is gone
 		ctx = context.WithoutCancel(ctx)
 	}
 	return c.execute(ctx, txn, h)
 }
 
-// askShared asks Config.Shared, for all of the flight. A first attempt is in no cache.
+// askShared asks Config.Shared, for all of the flight.
 func (c *call[TX]) askShared(ctx context.Context, f *flight.Flight) (v verdict, done bool) {
+	// Once for a call, because each question may take sharedTimeout. A first attempt is in no cache.
 	if c.e.shared == nil || c.lookUp.shared || c.id.IsZero() || c.op.Attempt.Number == 1 {
 		return v, false
 	}
@@ -307,7 +310,7 @@ func (c *call[TX]) readFirst(ctx context.Context) (v verdict, done bool) {
 	rec, err := c.e.read(waits.With(ctx, c.report.waits), &c.op, c.id)
 	c.lookUp.took = time.Since(began)
 	if err != nil || rec.State != store.StateDone {
-		return v, false // also if the pool is exhausted: Begin says so
+		return v, false // also if the pool is exhausted: Begin returns that error
 	}
 	c.report.lookUp = c.lookUp.took
 	return c.found(rec), true
@@ -320,12 +323,12 @@ func (e *Engine[TX]) read(ctx context.Context, op *Operation, id store.ID) (stor
 	return e.store.Read(ctx, id)
 }
 
-// transaction is one of the store, and the claim that it has.
+// transaction is a transaction of the store, and the abilities of its claim.
 type transaction[TX any] struct {
 	store.Transaction[TX]                  // nil: there is nothing to execute
 	expiring              ability.Expiring // nil: the store does not end it
 	byCommit              bool             // nothing is claimed before its Commit
-	blind                 bool             // nor was it looked up
+	blind                 bool             // nothing was looked up either
 	optimistic            bool             // claim and look-up come with the handler's first statement
 	joined                bool             // it is a part of the caller's transaction, which decides
 }
@@ -341,9 +344,9 @@ func transactionOf[TX any](txn store.Transaction[TX]) transaction[TX] {
 	return cl
 }
 
-// claim asks the store for a transaction. The first one of a batch is asked for nothing
-// but that: if there is something in the way it fails, and the next one finds it. So does an optimistic one, at the handler's first
-// statement.
+// claim asks the store for a transaction. The first try of a batch asks for nothing
+// else: if the operation is done or in flight, the batch fails, and the next try finds the record. An
+// optimistic claim likewise fails at the handler's first statement.
 func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (transaction[TX], store.Record, error) {
 	opts := store.BeginOptions{
 		ID: c.id, Isolation: c.op.Isolation, Timeouts: c.timeouts(),
@@ -377,7 +380,7 @@ func (c *call[TX]) claim(ctx context.Context, f *flight.Flight, batch bool) (tra
 	return cl, rec, nil
 }
 
-// describe tells a store whose claim is a record what goes into it.
+// describe adds the operation's details for a store whose claim is a record.
 func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 	opts.Trace, opts.Name, opts.Retain = c.report.trace, c.op.Name, c.e.retain(&c.op)
 	opts.Encrypter = c.e.cfg.Encrypter
@@ -390,10 +393,11 @@ func (c *call[TX]) describe(opts *store.BeginOptions) (err error) {
 
 // isFirst reports whether the look-up may be skipped.
 func (c *call[TX]) isFirst() bool {
+	// After a run or a wait another call may have done the operation.
 	return c.op.Attempt.Number == 1 && !c.id.IsZero() && c.runs == 0 && c.waited == 0
 }
 
-// youngKey is how old a key is at most, as it tells itself, if it is probably new: clients retry after a second or more.
+// youngKey is the largest age at which a key (by the time in it) is probably new: clients retry after a second or more.
 const youngKey = 2 * time.Second
 
 // isOptimistic reports whether the look-up may come with the handler's first statement.
@@ -401,6 +405,7 @@ func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	if !c.op.Optimistic || c.id.IsZero() || c.e.irrevocable || opts.First || opts.Batch || c.runs > 0 || c.waited > 0 {
 		return false
 	}
+	// A retry and a deadline need a look-up of their own, and at SERIALIZABLE it goes ahead of BEGIN.
 	if c.op.Attempt.Number != 0 || c.lookUp.done || !opts.StaleAfter.IsZero() || c.op.Isolation == store.Serializable {
 		return false
 	}
@@ -408,8 +413,8 @@ func (c *call[TX]) isOptimistic(opts *store.BeginOptions) bool {
 	return !known || c.start.Sub(made) <= youngKey
 }
 
-// timeouts are those of the next Begin. It has what the look-up has left of the time for a
-// connection, and always some: 0 would be no bound.
+// timeouts returns the bounds of the next Begin. The look-up has used up a part of the time for a
+// connection; the rest is never 0, because 0 would mean no bound.
 func (c *call[TX]) timeouts() store.Timeouts {
 	t := c.e.timeouts(&c.op)
 	t.Acquire = max(t.Acquire-c.lookUp.took, min(t.Acquire, time.Millisecond))

@@ -14,11 +14,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// commit commits what a run has come to, or rolls its writes back and stores the result by
-// itself.
+// commit commits the answer of a run. If the handler's writes are to be rolled back, it stores the answer
+// alone.
 func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdict {
 	uncancelled := c.uncancelled(ctx)
 	defer uncancelled.end()
+	// From before COMMIT: if the operation is forgotten meanwhile, the cache refuses the result.
 	c.ticket = c.e.cache.Ticket()
 	if c.e.shared != nil {
 		c.sent = time.Now()
@@ -29,10 +30,10 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	}
 	if r.rollback {
 		switch err := txn.Rollback(uncancelled); store.KindOf(err) {
-		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken:
+		case store.KindEnded, store.KindRetry, store.KindBusy, store.KindTaken: // it was not simply rolled back: this error counts, and not the handler's answer
 			return c.committed(ctx, txn, r.change, err)
 		}
-		if !txn.joined {
+		if !txn.joined { // the Commit of a join may follow its Rollback, and writes the record alone
 			return c.swap(ctx, uncancelled, r.change)
 		}
 	}
@@ -46,7 +47,7 @@ func (c *call[TX]) commit(ctx context.Context, txn transaction[TX], r ran) verdi
 	return v
 }
 
-// change is what the store is asked to commit when the operation is done.
+// change is the change that the store must commit when the operation is done.
 func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	if c.id.IsZero() { // the store writes no record; the caller gets the result all the same
 		change.Next.Result = res
@@ -56,6 +57,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 		claim       [16]byte
 		fingerprint Fingerprint
 	}
+	// A lost COMMIT is recognised by this nonce, and not taken for that of another call.
 	rand.Read(own.claim[:])
 	change = store.Change{
 		ID:     c.id,
@@ -71,7 +73,7 @@ func (c *call[TX]) change(res store.Result) (change store.Change, err error) {
 	return change, fits(change.Next)
 }
 
-// encryptedRequest returns Operation.Request, encrypted, if it is to be kept.
+// encryptedRequest returns Operation.Request, encrypted; nil if it is empty or the engine has no Encrypter.
 func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 	if c.e.cfg.Encrypter != nil && len(c.op.Request) > 0 && c.request == nil {
 		c.request, err = c.e.cfg.Encrypter.Encrypt(c.op.Request, seal.Label(c.id.Scope, c.id.Key))
@@ -81,7 +83,7 @@ func (c *call[TX]) encryptedRequest() (_ []byte, err error) {
 
 // maxRecord is the size in bytes of a result and a request that no database takes: a value of
 // SQLite ends at 10^9, a field and a message of PostgreSQL a little later. It leaves room for
-// the rest of the row. What a database is set to may be far less.
+// the rest of the row. The configured limit of a database may be far less.
 const maxRecord = 1_000_000_000 - 1<<20
 
 // fits returns an error if a record can be stored nowhere.
@@ -111,7 +113,7 @@ func (c *call[TX]) committed(ctx context.Context, txn transaction[TX], ch store.
 	return c.storeFailed(outcomesOf(kind).commit, err)
 }
 
-// swap stores a result whose handler's writes were rolled back.
+// swap stores an answer whose handler's writes were rolled back.
 func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdict {
 	if ch.ID.IsZero() {
 		return verdict{rec: ch.Next}
@@ -126,14 +128,14 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	v := c.committed(ctx, transaction[TX]{}, ch, err)
 	if store.KindOf(err) == store.KindLost && v.again {
 		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
-		// whatever another run would come to.
+		// so another run could not be sure either.
 		v = c.storeFailed(unsettled, err)
 	}
 	return v
 }
 
-// wasDoneBefore reports whether the error of a commit that claims has another cause than what it
-// commits: that the operation was done before. A store may refuse a statement before it has sent the claim.
+// wasDoneBefore reports whether a commit that claims has failed because the operation was done
+// before. A store may refuse a statement before it has sent the claim, and then its error does not say so.
 func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	if err == nil || c.id.IsZero() || ctx.Err() != nil {
 		return false
@@ -146,9 +148,9 @@ func (c *call[TX]) wasDoneBefore(ctx context.Context, err error) bool {
 	return state != store.StateAbsent
 }
 
-// uncancelled is the context of what must come to its end whatever becomes of the caller: it
-// has the caller's values and a deadline of its own. Its timer is made when the store waits for
-// the deadline: a store that only looks needs none.
+// uncancelled is a context for work that must be finished even if the caller is gone: it
+// has the caller's values and a deadline of its own. Its timer is made only when the store waits for
+// the deadline, and not when the store only reads it.
 type uncancelled struct {
 	lazy.Context
 
@@ -162,26 +164,25 @@ func (c *call[TX]) uncancelled(ctx context.Context) *uncancelled {
 	return u
 }
 
-// end frees what it holds.
+// end frees its timer.
 func (u *uncancelled) end() { u.Cancel(nil) }
 
-// callersValues is what context.WithoutCancel returns, as a part of something else. It does not
-// hide from [context.Cause] what the caller ended with: the context on top of it does, as soon
-// as it has an end of its own.
+// callersValues is the context that context.WithoutCancel returns, but embeddable. It does not
+// hide the caller's cause from [context.Cause]: the context around it does, as soon
+// as that has ended itself.
 type callersValues struct {
-	context.Context //nolint:containedctx // whose they are
+	context.Context //nolint:containedctx // the context of the caller
 }
 
 func (callersValues) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (callersValues) Done() <-chan struct{}       { return nil }
 func (callersValues) Err() error                  { return nil }
 
-// settle finds out what became of a commit whose answer was lost: either the
-// record is there, or the claim can be had again. A found record must be durable
-// to count: one that only this server has seen may still vanish in a failover.
+// settle finds out whether a commit was applied whose answer was lost: either the
+// record is there, or the claim can be taken again.
 func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Change, lost error) verdict {
 	c.observe(ctx, EventInDoubt, lost)
-	c.sent = time.Time{} // what is settled is known by a look-up, and only what was answered is shared
+	c.sent = time.Time{} // Config.Shared gets only results whose COMMIT was answered, and this one is known by a look-up
 	if ch.ID.IsZero() {
 		return verdict{err: c.fail(CodeUnavailable, EffectInDoubt, lost)}
 	}
@@ -190,12 +191,13 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 	ctx = uncancelled
 	applied := false
 	for delay := firstDelay; ; delay = min(2*delay, 200*time.Millisecond) {
+		// Durable: a record that only this server has seen may still vanish in a failover.
 		again, rec, err := c.e.store.Begin(ctx, store.BeginOptions{ID: ch.ID, Durable: true})
 		applied = applied || err == nil && bytes.Equal(rec.Nonce, ch.Next.Nonce)
 		switch {
 		case again != nil && applied:
-			// It was applied, and the store's clock has jumped past its retention. Kept
-			// anew it can be replayed, and is durable. Its writes are there.
+			// It was applied, and the store's clock has jumped past its retention. Stored
+			// again, the record can be replayed, and is durable. The handler's writes are there.
 			kept := ch
 			kept.Writes = nil
 			if err = again.Commit(ctx, kept); err == nil {
@@ -207,7 +209,7 @@ func (c *call[TX]) settle(ctx context.Context, txn transaction[TX], ch store.Cha
 			if c.isAbsent(ctx, ch) {
 				switch {
 				case c.lostClaim != claimNotLost:
-				case txn.byCommit: // nothing keeps out what may still be on its way: the key decides when this call runs again
+				case txn.byCommit: // no claim keeps out the lost commit, which may still arrive: the key decides when this call runs again
 					c.lostClaim = claimMayArrive
 				default:
 					c.observe(ctx, EventSettled, lost)

@@ -73,8 +73,8 @@ func TestDefaultLogFollowsSetDefault(t *testing.T) {
 	}
 }
 
-// TestDiscard: an observer that ignores everything switches the log off.
-func TestDiscard(t *testing.T) {
+// TestDiscardSwitchesTheLogOff: an observer that ignores everything switches the log off.
+func TestDiscardSwitchesTheLogOff(t *testing.T) {
 	out := defaultLog(t)
 	e := once.New(memstore.New(), once.Config{Observer: once.Discard})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, func(context.Context, tx) (string, error) { return "", errors.New("x") })

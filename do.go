@@ -14,17 +14,17 @@ import (
 // Result is a value and how it came about.
 type Result[T any] struct {
 	Value    T
-	Replayed bool      // the value is that of an earlier call
+	Replayed bool      // the value comes from an earlier call
 	Since    time.Time // when it was executed, by the database's clock; zero if that was just now, by this or a concurrent caller, or is from Config.Cache or Config.Shared
 }
 
-// Do executes fn once: what it writes through tx, the key and the value commit
+// Do executes fn once: its writes through tx, the key and the value commit
 // together. If the operation was executed before, fn does not run and the result
-// is that of the first time, decoded from JSON: what JSON leaves out of a value is
-// there only when fn has run.
+// is the value of that time, decoded from JSON: fields that JSON leaves out are
+// set only when fn has run.
 //
 // fn may run more than once (a lost race, a serialization failure), but only one
-// run commits. It must not keep what it learnt in an earlier run.
+// run commits. It must not keep data from an earlier run.
 //
 // The error is an *[Error], or the *[Failure] that fn has returned, now or then.
 //
@@ -46,8 +46,8 @@ func do[T, TX any](ctx context.Context, e *Engine[TX], op *Operation, h handler[
 	return decode(ctx, &c, c.exec(ctx, h), value)
 }
 
-// answer leaves the value of the last run, which is the one that commits, in value. What is
-// stored has at most limit bytes.
+// answer wraps fn so that the value of its last run, which is the one that commits, is left in value. The
+// stored answer has at most limit bytes.
 func answer[T, TX any](limit int64, fn func(context.Context, TX) (T, error), value *T) func(context.Context, TX) (Answer, error) {
 	return func(ctx context.Context, tx TX) (Answer, error) {
 		v, err := fn(ctx, tx)
@@ -83,8 +83,8 @@ func marshal(v any, limit int64) ([]byte, error) {
 
 var errNilFailure = errors.New("the handler has returned a nil *once.Failure as its error, which is not nil. Try: return nil, or var err error in place of var f *once.Failure")
 
-// decode turns a verdict into what Do returns, and reports it: that a stored result
-// cannot be decoded is part of what the caller learns.
+// decode turns a verdict into the results of Do, and reports it: a stored result that
+// cannot be decoded is an error of the call.
 func decode[T, TX any](ctx context.Context, c *call[TX], v verdict, value *T) (r Result[T], err error) {
 	var final *Failure
 	if v.err == nil {

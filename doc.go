@@ -16,6 +16,6 @@
 //		return insertRefund(ctx, tx, "ch_9ab", 1000)
 //	})
 //
-// Package oncehttp does the same for HTTP handlers. GUARANTEES.md lists what is
-// promised and the test that proves each line.
+// Package oncehttp does the same for HTTP handlers. GUARANTEES.md lists every
+// promise and the test that proves it.
 package once

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/internal/base/seal"
 )
 
-// Encrypter encrypts what is kept with an operation. The label binds the bytes to
+// Encrypter encrypts the data that is stored with an operation. The label binds the bytes to
 // their operation: moved to another row they do not open.
 type Encrypter interface {
 	Encrypt(plain, label []byte) ([]byte, error)

@@ -19,7 +19,7 @@ func sealer(t *testing.T, fill byte) once.Encrypter {
 	return s
 }
 
-func TestSealer(t *testing.T) {
+func TestEncrypterSealsAndOpens(t *testing.T) {
 	s := sealer(t, 1)
 	label := sealing.Label("scope", "key")
 	plain := make([]byte, 1000)

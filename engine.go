@@ -41,51 +41,51 @@ type Config struct {
 	Retain time.Duration
 
 	// Runs bounds how often a handler runs in one call when the database
-	// answers with serialization failures or deadlocks, what it joins is in flight, or a
-	// first attempt (Attempt.Number is 1) has met a connection that was broken.
+	// answers with serialization failures or deadlocks, when an operation that it joins is in flight, or when a
+	// first attempt (Attempt.Number is 1) has met a broken connection.
 	// A call that has lost a race to another one runs again whatever Runs says, at most
-	// 20 times: it finds what the other one has stored, unless that is undone each time.
+	// 20 times: it finds the record of the other one, unless that is undone each time.
 	// Default 3.
 	Runs int
 
-	// Settle bounds COMMIT, and then, once more, finding out what became of it when its
-	// answer was lost: a call can take twice as long after its handler has returned. It
+	// Settle bounds COMMIT, and then, if its answer was lost, the time to find out
+	// whether it was applied: a call can take twice as long after its handler has returned. It
 	// does not end with the caller's context. Stores on database/sql bound COMMIT itself by 10 s
 	// (PostgreSQL) or busy_timeout (SQLite). Default 5 s.
 	Settle time.Duration
 
-	// Timeouts bound what every operation may wait for: operations that say otherwise
-	// go before. Default: 5 s for a connection of the pool, so that a pool which is
-	// exhausted is [CodeUnavailable] and not a hang, and then for the answer to what begins
-	// the transaction, so that a server which has fallen silent is none either; the rest as
+	// Timeouts bound the waits of every operation; Operation.Timeouts take precedence, one by one.
+	// Default: 5 s for a connection of the pool, so that an
+	// exhausted pool is [CodeUnavailable] and not a hang, and the same for the answer to the statement that begins
+	// the transaction, so that a silent server does not hang the call either; the rest as
 	// the database is configured.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the results may take that this engine has
-	// committed itself lately: their replays do not ask the database. What it has only
-	// read is not kept, so that nothing is replayed that a failover to a synchronous
+	// Cache is how many bytes of memory may be used for results that this engine has
+	// committed lately: their replays do not ask the database. Results that it has only
+	// read are not kept, so that nothing is replayed that a failover to a synchronous
 	// standby could take away. One result takes at most an eighth. Default 0: no cache.
 	Cache int64
 
-	// CacheFor is how long a result stays in Cache and Shared, and so for how long what
-	// another process does to its record is not noticed: forgetting it, or, if COMMIT
-	// does not wait for the standby, a failover that loses it. [Engine.InvalidateCache] ends it
+	// CacheFor is how long a result stays in Cache and Shared. For so long this process does not notice
+	// that another process has changed the record: that it was forgotten, or, if COMMIT
+	// does not wait for the standby, that a failover has lost it. [Engine.InvalidateCache] ends it
 	// before. It never is more than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service have in common, such as package
 	// store/redisstore/rediscache: a retry that comes to another process than the first attempt does not ask the
 	// database. It is asked after Cache, for calls whose Attempt.Number is not 1, and once for all duplicates of a
-	// process. It gets the results that this engine has committed, without a wait, and believes of what it returns only
-	// that an operation is done. A cache that is down, that hangs or that has lost
-	// everything costs a look-up, of 100 ms at most, and after five failures in a row none for a second.
+	// process. The results that this engine commits are added to it, without a wait. The engine uses only those answers
+	// of the cache that say that an operation is done. A cache that is down, that hangs or that has lost
+	// everything costs a look-up, of 100 ms at most; after five failures in a row it is not asked for a second.
 	// A result stays there for CacheFor, and is encrypted if Encrypter is set; without it, a program that can write to the cache can
-	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: none.
+	// make up results. Results above 1 MiB are not shared. Not for package lease. Default: no shared cache.
 	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same
 	// operation, and MaxWaitingBytes how much memory these may keep (Attempt.Bytes and
-	// Request, and 4 KiB for each call). One more is told CodeInFlight at once, whatever its
+	// Request, and 4 KiB for each call). A call above the limit gets CodeInFlight at once, whatever its
 	// Operation.Wait is. Default 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
@@ -96,9 +96,9 @@ type Config struct {
 	MaxResult int64
 
 	// Synced makes a replay wait until the record that it returns is as durable
-	// as a commit: with a synchronous standby, until that has it. One inside of a
-	// [Join] is so when the caller's COMMIT is answered. Default: a replay is a plain
-	// read, which may tell of a commit that is still waiting for the standby, and that
+	// as a commit: with a synchronous standby, until the standby has it. Inside of a
+	// [Join] that is so when the caller's COMMIT is answered. Default: a replay is a plain
+	// read, which may return a commit that still waits for the standby, and that
 	// the next failover takes away.
 	Synced bool
 
@@ -110,8 +110,8 @@ type Config struct {
 	// operation's retention.
 	Skew time.Duration
 
-	// HashKeys stores the SHA-256 of each key instead of the key, for keys that
-	// carry what must not lie in a table. Keys that can be guessed can be found
+	// HashKeys stores the SHA-256 of each key instead of the key, for keys with
+	// contents that must not be in a table. Keys that can be guessed can be found
 	// by hashing guesses. Changing it makes stored keys unknown.
 	HashKeys bool
 
@@ -126,13 +126,14 @@ type Config struct {
 	// rest as well, [Log].
 	Observer Observer
 
-	// SlowHandler is how long a handler may run in its transaction until the observer is told, once for each run, while it still runs
-	// (an event of the type "slow_handler", which is logged as a warning): for so long it holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
+	// SlowHandler is how long a handler may run in its transaction before the observer receives
+	// an event of the type "slow_handler", once for each run and while it still runs. It is logged as a warning: the handler
+	// holds a connection of the pool and its locks. Not for batches, and not within a [Join], whose
 	// transaction is the caller's. Default: never.
 	SlowHandler time.Duration
 
 	// AfterCommit is called after each call that has committed writes, such as the Wake of an outbox.Relay. It must
-	// be quick, and must not call the engine. Default: none.
+	// be quick, and must not call the engine. Default: no function.
 	AfterCommit func()
 }
 
@@ -142,14 +143,14 @@ type Engine[TX any] struct {
 	store  store.Store[TX]
 	cfg    Config
 	alarms bool   // the observer is shown warnings and errors only, and measures nothing
-	tracer Tracer // the observer; nil if it is none
+	tracer Tracer // the observer, if it is a Tracer; else nil
 
 	irrevocable bool // the store cannot undo what a handler has done: see ability.Irrevocable
 
 	flights *flight.Group
 	recent  *replay.Recent
 	cache   *replay.Cache
-	shared  *shared // nil: there is none
+	shared  *shared // nil without Config.Shared
 }
 
 // New returns an engine on s. It panics if cfg is invalid, which is a mistake in
@@ -213,7 +214,7 @@ func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) 
 
 // Check says whether the store is reached and has its tables; if not, the error ends with
 // what to try. Call it when the program starts, unless it migrates itself, or as a readiness
-// probe. A store that cannot tell passes.
+// probe. A store without a Check passes.
 func (e *Engine[TX]) Check(ctx context.Context) error {
 	if c, ok := store.As[store.Checker](e.store); ok {
 		return c.Check(ctx)
@@ -221,11 +222,12 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 	return nil
 }
 
-// InvalidateCache forgets what Config.Cache and Config.Shared hold of an operation, and what calls that are
-// ending now are about to put there. operate.Keys.Forget calls it, if it was told of the engine. Code
+// InvalidateCache removes an operation from Config.Cache and Config.Shared, and keeps out the results of calls that are
+// ending now. operate.Keys.Forget calls it if operate.Keys knows the engine. Code
 // that changes the record of an operation in another way must call it. Without a cache it does
 // nothing. An error is that of Config.Shared, which may return the result for up to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
+	// The caller may know the key, or its hash, as it is stored.
 	keys := []string{key}
 	if e.cfg.HashKeys {
 		keys = append(keys, keyname.Hashed(key))

@@ -65,7 +65,7 @@ func TestOperationsThatAreInvalid(t *testing.T) {
 	}
 }
 
-func TestRetain(t *testing.T) {
+func TestRetainOfConfigAndOperation(t *testing.T) {
 	s := memstore.New()
 	e := once.New(s, once.Config{Retain: 10 * time.Hour})
 	if e.Config().Retain != 10*time.Hour || e.Store() != store.Store[tx](s) || once.New(s, once.Config{}).Config().Retain != once.DefaultRetain {

@@ -30,7 +30,7 @@ type Effect uint8
 const (
 	EffectInDoubt    Effect = iota // it may have taken effect: ask again with the same key
 	EffectNotApplied               // nothing of this call took effect
-	EffectApplied                  // what the handler has written stands, by this or an earlier call
+	EffectApplied                  // the handler's writes are committed, by this or an earlier call
 )
 
 // String returns the effect in words.
@@ -66,8 +66,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: errors.Is and errors.As see the handler's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryClass says what e means for another attempt, in the words of package retry. What the handler's own error
-// says counts more.
+// RetryClass says whether another attempt is worth while, in the words of package retry. causeFirst means that
+// the class of the handler's own error takes precedence.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -91,7 +91,7 @@ func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool
 	return "unknown", e.After, causeFirst
 }
 
-// CodeOf returns the code of the first *Error in err's chain, "" if there is none.
+// CodeOf returns the code of the first *Error in err's chain, "" if the chain has no *Error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return "" // asked on every success: costs no allocation
@@ -103,9 +103,9 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// EffectOf returns what err proves. What has no error, nil, was applied. A *[Failure] takes
-// its key for good, but it was applied only if it has CommitWrites: otherwise what the handler has
-// written was rolled back. An error that is not ours proves nothing.
+// EffectOf returns what err proves. nil proves that the operation was applied. A *[Failure] takes
+// its key for good, but it was applied only if it has CommitWrites: otherwise the handler's writes
+// were rolled back. An error of another package proves nothing.
 func EffectOf(err error) Effect {
 	if err == nil {
 		return EffectApplied
@@ -143,5 +143,5 @@ func (f *Failure) Error() string {
 	return f.Code + ": " + f.Message
 }
 
-// Retryable tells retry loops that the same again is answered the same.
+// Retryable makes retry loops stop: the same operation would get the same Failure again.
 func (f *Failure) Retryable() bool { return false }

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-func TestError(t *testing.T) {
+func TestErrorSaysCodeEffectAndCause(t *testing.T) {
 	err := error(&once.Error{Code: once.CodeFailed, Effect: once.EffectNotApplied, Scope: "acme", Key: "k1", Err: io.EOF})
 	if got, want := err.Error(), "once: acme, key k1: failed (not applied): EOF"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -51,7 +51,7 @@ func TestEffectOfNothingIsInDoubt(t *testing.T) {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestKindsAndStatesHaveNames(t *testing.T) {
 	err := fmt.Errorf("x: %w", &store.Error{Kind: store.KindLost, Err: io.EOF})
 	if store.KindOf(err) != store.KindLost || store.KindOf(io.EOF) != store.KindOther || store.KindOf(nil) != store.KindOther || !errors.Is(err, io.EOF) {
 		t.Error("KindOf")

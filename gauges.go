@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]: how well Config.Cache and Config.Shared do. Without them there is nothing to tell.
+// Gauges implements [gauge.Source]: hits and misses of Config.Cache and Config.Shared. Without a cache it returns no values.
 func (e *Engine[TX]) Gauges(context.Context) (values []gauge.Value, _ error) {
 	if e.cache != nil {
 		u := e.cache.Usage()

@@ -33,8 +33,8 @@ func promises(text string) (rows []string) {
 	return rows
 }
 
-// TestPromises: whatever a row begins with, it is one.
-func TestPromises(t *testing.T) {
+// TestPromisesAreAllRowsOfATable: whatever a row begins with, it is one.
+func TestPromisesAreAllRowsOfATable(t *testing.T) {
 	want := []string{"| A. | `x` |", "| 1205. | x |", "| `code` | x |", "| lower | x |", "|bare|", "| no end"}
 	table := "# Title\n\n| promise | proven by |\n|---|:-- |\n"
 	if got := promises(table + strings.Join(want[:3], "\n") + "\n\n" + table + "  " + strings.Join(want[3:], "\n")); !slices.Equal(got, want) {

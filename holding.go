@@ -13,8 +13,8 @@ const eventSlowHandler EventType = "slow_handler"
 var errHolding = errors.New("the handler runs for longer than Config.SlowHandler, and holds a connection of the pool and its locks. " +
 	"Try: what waits for another service as a phase of package lease; docs/holding.md")
 
-// watch has the observer told if the handler still runs after Config.SlowHandler: one that hangs never comes to the last event of its call. stop ends
-// that, and no event comes after it.
+// watch sends an event to the observer if the handler still runs after Config.SlowHandler: a handler that hangs never reaches the last event of its call. stop ends
+// the watch, and no event follows.
 func (c *call[TX]) watch(ctx context.Context) (stop func()) {
 	e := Event{Type: eventSlowHandler, Err: errHolding, Runs: c.runs, Handler: c.e.cfg.SlowHandler}
 	if !c.e.shows(e) {

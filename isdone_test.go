@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-func TestKnown(t *testing.T) {
+func TestIsDoneOnlyAfterExecution(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{HashKeys: true})
 	op := once.Operation{Scope: "s", Key: "k"}
 	run := func(fail error) {
@@ -58,8 +58,8 @@ func (d *deaf) Read(context.Context, store.ID) (store.Record, error) {
 	return store.Record{}, &store.Error{Kind: store.KindUnavailable, Err: errors.New("down")}
 }
 
-// TestCached: what the cache has is told without the store, and nothing else is.
-func TestCached(t *testing.T) {
+// TestCachedAsksNoStore: what the cache has is told without the store, and nothing else is.
+func TestCachedAsksNoStore(t *testing.T) {
 	s := &deaf{Store: memstore.New()}
 	e := once.New[*memstore.Tx](s, once.Config{Cache: 1 << 20, HashKeys: true})
 	op := once.Operation{Scope: "s", Key: "k"}

@@ -10,9 +10,9 @@ import (
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
 //
-// The result is provisional: it stands when the caller's transaction commits, and
+// The result is provisional: it is valid once the caller's transaction commits, and
 // is gone with it otherwise. fn runs under a savepoint, so that its failure leaves
-// the caller's transaction usable. Nothing is waited for and fn runs at most once:
+// the caller's transaction usable. Join waits for nothing and runs fn at most once:
 // a duplicate in flight is [CodeInFlight], a lost race [CodeConflict]; both mean
 // that the caller should roll back and start again, which [Do] does for a handler that
 // returns them, within Config.Runs. A lost COMMIT is the caller's to settle, by asking
@@ -67,6 +67,7 @@ func (c *call[TX]) joinFailed(txn transaction[TX], err error) (v verdict, is boo
 	if !errors.As(err, &inner) || inner.Effect != EffectNotApplied || inner.Code != CodeInFlight && inner.Code != CodeConflict {
 		return v, false
 	}
+	// Inside of a Join only the caller can start again: the transaction is the caller's.
 	v = verdict{err: c.fail(inner.Code, EffectNotApplied, err), again: !txn.joined}
 	if own := (*Error)(nil); inner.After > 0 && errors.As(v.err, &own) {
 		own.After = inner.After

@@ -17,8 +17,8 @@ func NewKey() string { return keyname.New() }
 // inside a part is escaped, so that different parts give different keys. A key
 // that would be too long ends in a hash instead.
 //
-// Such a key lives as long as what it is made of, and its record only as long as its
-// retention. If what it names must happen only once ever, as a welcome mail to customer 42,
+// Such a key means the same as long as the facts exist that it is made of, but its record is kept only
+// for its retention. If the work must happen only once ever, as a welcome mail to customer 42,
 // set Operation.Retain to [Forever]: after the default of 72 h it would happen again.
 func DeriveKey(parts ...string) string {
 	escaped := make([]string, len(parts))

@@ -22,9 +22,9 @@ type layer struct {
 	neighbours []string
 }
 
-// TestLayers: a package imports packages of floors below its own, and those of its floor that
+// TestPackagesImportDownwards: a package imports packages of floors below its own, and those of its floor that
 // layers.txt names. Each package has a line there, and each line a package.
-func TestLayers(t *testing.T) {
+func TestPackagesImportDownwards(t *testing.T) {
 	text, err := os.ReadFile("layers.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +38,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestLinks: a program that has metrics of an engine, or a client that retries, links no capability that it does not use. Only tests link package oncetest.
-func TestLinks(t *testing.T) {
+// TestProgramsLinkNoUnusedCapability: a program that has metrics of an engine, or a client that retries, links no capability that it does not use. Only tests link package oncetest.
+func TestProgramsLinkNoUnusedCapability(t *testing.T) {
 	imports := importsOf(t)
 	for from, unwanted := range map[string][]string{
 		"onceprom": {"outbox", "inbox", "retry", "deadletter", "lease", "oncehttp"},
@@ -67,8 +67,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestMisplaced: what layers.txt does not allow is found.
-func TestMisplaced(t *testing.T) {
+// TestMisplacedImportsAreFound: what layers.txt does not allow is found.
+func TestMisplacedImportsAreFound(t *testing.T) {
 	const text = "# two floors\n\ntop: above\na  [b] with a neighbour\nb\nc/...  a folder\n\nbottom: below\nd\n"
 	fine := map[string][]string{"a": {"b", "d"}, "b": {"d"}, "c": {"c/x"}, "c/x": {"d"}, "d": nil}
 	if got := misplaced(text, fine); len(got) != 0 {

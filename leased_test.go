@@ -363,7 +363,7 @@ func TestLeasedTakeover(t *testing.T) {
 }
 
 // What is read of an operation is what a caller would be told of it.
-func TestRead(t *testing.T) {
+func TestReadRecordAgreesWithCallers(t *testing.T) {
 	s := newLeasing()
 	e := leasedEngine(s, new(recorder))
 	want := func(state store.State) store.Record {

@@ -21,7 +21,7 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is what has happened. The set may grow.
+// EventType names the kind of an event. The set may grow.
 type EventType string
 
 const (
@@ -29,12 +29,12 @@ const (
 	EventWaiting         EventType = "waiting"           // a duplicate is in flight elsewhere; this call waits for it
 	EventRerun           EventType = "rerun"             // serialization failure or lost commit, nothing applied: the handler runs again
 	EventInDoubt         EventType = "in_doubt"          // the answer to COMMIT was lost
-	EventSettled         EventType = "settled"           // what became of that COMMIT is known; Err nil: it was applied
+	EventSettled         EventType = "settled"           // the outcome of that COMMIT is known; Err nil: it was applied
 	EventEffectOutsideTx EventType = "effect_outside_tx" // a successful handler has run no statement on its transaction
 	EventFinished        EventType = "finished"          // the last event of every call; Outcome is set
 )
 
-// Outcome is what a caller learns: one of these constants, or the [Code] of its error.
+// Outcome is the result of a call for its caller: one of these constants, or the [Code] of its error.
 type Outcome string
 
 const (
@@ -48,22 +48,22 @@ const (
 	OutcomeNotStored Outcome = "not_stored"
 )
 
-// Event is one thing that has happened to one call. The key itself is not in it.
+// Event is one step in one call. It does not contain the key itself.
 type Event struct {
 	Type    EventType
 	Outcome Outcome // EventFinished only
-	Effect  Effect  // what the outcome proves
-	Err     error   // the cause, if there is one: what Unwrap of the caller's *Error returns
+	Effect  Effect  // the effect that the outcome proves
+	Err     error   // the cause, or nil: the error that Unwrap of the caller's *Error returns
 
 	// Cached is that a replay came from Config.Cache or Config.Shared. EventFinished only.
 	Cached bool
 
-	// Deadlock is that the database has ended the last run because of a deadlock. EventRerun, and
-	// EventFinished if no other run followed. False where the store cannot tell.
+	// Deadlock says that the database has ended the last run because of a deadlock. EventRerun, and
+	// EventFinished if no other run followed. False where the store cannot detect it.
 	Deadlock bool
 
 	// From and To are the operation's state as this call has found and left it, in the
-	// words of [store.State]; "" is not known. EventFinished only.
+	// words of [store.State]; "" means not known. EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -76,14 +76,14 @@ type Event struct {
 	// returned, else of Attempt.Trace. "" is not known.
 	TraceID string
 
-	// Trace is the W3C traceparent that is kept with the operation: of a replay, that of the
-	// call that has executed it. "" is not known. EventFinished and Tracer.TraceStart only.
+	// Trace is the W3C traceparent that is stored with the operation: of a replay, that of the
+	// call that has executed it. "" means not known. EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
 	Acquire  time.Duration // waiting for a connection of the pool
 	LockWait time.Duration // waiting for the database's locks; on SQLite, for the turn to write
-	LookUp   time.Duration // looking the operation up, and what else begins its transaction
+	LookUp   time.Duration // looking the operation up, with the other statements that begin its transaction
 	Waited   time.Duration // waiting for a duplicate in flight
 	Handler  time.Duration // the last run of the handler
 	Commit   time.Duration // the last commit
@@ -91,7 +91,7 @@ type Event struct {
 }
 
 // Cause names Err without its text, which may say anything: an SQLSTATE, an HTTP status such as "HTTP 503",
-// or the kind of the store's error. "" is none of these.
+// or the kind of the store's error. It is "" for any other error.
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -118,24 +118,24 @@ type Tracer interface {
 	Observer
 
 	// TraceStart is called when a call begins. The context that it returns is that of the handler
-	// and of all events of the call, the last of which is [EventFinished]. The event tells the operation: Name,
-	// Scope, KeyHash, Attempt, and the trace of that as its Trace. What it returns as trace, a W3C
-	// traceparent, is kept with the operation; "" is Attempt.Trace. What would be no valid
+	// and of all events of the call, the last of which is [EventFinished]. The event names the operation: Name,
+	// Scope, KeyHash, Attempt, and the trace of that as its Trace. The string that it returns as trace, a W3C
+	// traceparent, is kept with the operation; "" means Attempt.Trace. A string that is no valid
 	// Attempt.Trace is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 
-// report is what a call has to say so far in its last event.
+// report collects the data for the last event of a call.
 type report struct {
 	from                    string       // the operation's state, as the call has found it
 	trace                   string       // that is kept with it
 	keyHash                 string       // of the key, when an event has asked for it
-	cached                  bool         // what it has found is from Config.Cache or Config.Shared
+	cached                  bool         // the record that it has found is from Config.Cache or Config.Shared
 	waits                   *waits.Waits // of its Begins; nil if they are not measured
 	lookUp, handler, commit time.Duration
 }
 
-// Warnings is the default observer: warnings and errors go to what [slog.Default] is at that moment.
+// Warnings is the default observer: warnings and errors go to the logger that [slog.Default] returns at that moment.
 var Warnings Observer = warnings{}
 
 // Discard is an observer that ignores every event: nothing is logged.
@@ -145,8 +145,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// measures reports whether the observer is told how long things take. The default one is
-// not: it would cost every call several looks at the clock.
+// measures reports whether the observer receives durations. The default one does
+// not: each call would have to read the clock several times.
 func (e *Engine[TX]) measures() bool { return e.cfg.Observer != nil && !e.alarms }
 
 // shows reports whether the observer is shown ev.
@@ -154,7 +154,7 @@ func (e *Engine[TX]) shows(ev Event) bool {
 	return e.cfg.Observer != nil && (!e.alarms || levelOf(ev) >= slog.LevelWarn)
 }
 
-// clock reads the time if the observer is told how long things take.
+// clock reads the time if the observer receives durations.
 func (e *Engine[TX]) clock() (now time.Time) {
 	if e.measures() {
 		now = time.Now()
@@ -162,7 +162,7 @@ func (e *Engine[TX]) clock() (now time.Time) {
 	return now
 }
 
-// since is the time since began, if the observer is told of it.
+// since returns the time since began if the observer receives durations.
 func (e *Engine[TX]) since(began time.Time) (d time.Duration) {
 	if e.measures() {
 		d = time.Since(began)
@@ -197,7 +197,7 @@ func (c *call[TX]) observeEnd(ctx context.Context, v verdict) {
 	}
 	e.From, e.To, e.Trace = c.report.from, c.stateAfter(e, v), v.rec.Trace
 	e.Cached = v.replayed && c.report.cached
-	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // of a Join, the call around it tells
+	if e.Outcome == Outcome(CodeConflict) && c.e.currentFrame(ctx) == nil { // for a Join, the call around it reports the deadlock
 		e.Deadlock = c.isDeadlock(v.err)
 	}
 	c.send(ctx, e)
@@ -246,8 +246,8 @@ func (c *call[TX]) named(e Event) Event {
 	return e
 }
 
-// observeEffectOutside reports a success whose handler has not touched its transaction: its
-// effect, if it had one, was not made once.
+// observeEffectOutside reports a success whose handler has not used its transaction: if the handler had an
+// effect, nothing protects it from being repeated.
 func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX], a Answer, writes int) {
 	if c.e.cfg.Observer == nil || a.Result.Kind == store.ResultFailure || a.Result.Status >= 300 || writes > 0 {
 		return

@@ -86,7 +86,7 @@ func TestObserverSeesNoStateOfAJoin(t *testing.T) {
 	}
 }
 
-func TestObservers(t *testing.T) {
+func TestObserversAllGetEachEvent(t *testing.T) {
 	var a, b recorder
 	e := once.New(memstore.New(), once.Config{Observer: once.Observers(&a, &b)})
 	_, err := once.Do(t.Context(), e, once.Operation{Scope: "s", Key: "k"}, charge("k"))
@@ -141,7 +141,7 @@ func (s *spans) Observe(ctx context.Context, e once.Event) {
 
 // A tracer's context is that of the handler and of all events of the call, and a replay knows the
 // trace of the call that has executed it.
-func TestTracer(t *testing.T) {
+func TestTracerContextReachesHandlerAndEvents(t *testing.T) {
 	const caller, own = "00-00000000000000000000000000000001-0000000000000001-01", "00-00000000000000000000000000000002-0000000000000002-01"
 	for _, tt := range []struct{ given, kept string }{{"", caller}, {own, own}} {
 		s := &spans{trace: tt.given}

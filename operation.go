@@ -19,10 +19,10 @@ const MaxKey = keyname.MaxKey // 255
 // maxName is how many bytes a name has at most.
 const maxName = 255
 
-// Operation is one intent: a caller that asks for it again, with the same scope and
-// key, means the same thing and gets the same answer.
+// Operation is one intent: a caller that asks for it again with the same scope and
+// key means the same thing and gets the same answer.
 type Operation struct {
-	// Scope says whose key it is: tenant or principal, plus the route or the
+	// Scope says to which tenant or principal the key belongs, and to which route or
 	// kind of work. Two tenants may use the same key. Scopes that begin with "saga/" or "gateway/" are
 	// reserved for the packages of these names. Required.
 	Scope string
@@ -36,15 +36,15 @@ type Operation struct {
 	// lease.Completer finds the handler by it. Transports set it to the route. At most 255 bytes. Default: none.
 	Name string
 
-	// Fingerprint of what is asked. The same key with another fingerprint is
+	// Fingerprint is a hash of the request. The same key with another fingerprint is
 	// refused with [CodeMismatch]. Zero: not compared.
 	Fingerprint Fingerprint
 
 	// Wait is how long to wait for a duplicate in flight before giving up with
-	// [CodeInFlight]. Waiting holds no connection. Default: not at all.
+	// [CodeInFlight]. A call that waits holds no connection. Default: not at all.
 	Wait time.Duration
 
-	// Retain overrides Config.Retain. A key that is derived from what happens only once
+	// Retain overrides Config.Retain. A key that is derived from an event that happens only once
 	// ever ([DeriveKey]) needs [Forever].
 	Retain time.Duration
 
@@ -56,36 +56,36 @@ type Operation struct {
 	Timeouts store.Timeouts
 
 	// Optimistic sends claim and look-up together with the handler's first statement, where the store can (pgxstore): an operation that is executed
-	// saves a round trip, as a first attempt does (Attempt.Number is 1). The handler of a replay that was not foreseen runs up to its first
-	// statement, and no further. So it is for handlers that do nothing outside of the transaction before that. It is not done for what is
-	// probably a retry: by Attempt.Number, because this process has seen the operation done, or because its key is a UUID of version 7 that was made
-	// more than two seconds ago; nor at SERIALIZABLE, with Attempt.FirstSent, and in a batch.
+	// saves a round trip, as a first attempt does (Attempt.Number is 1). If the operation turns out to be done, its handler has run up to its first
+	// statement, and no further: so set it only for handlers that do nothing outside of the transaction before that. A call that is
+	// probably a retry looks up first: by Attempt.Number, because this process has seen the operation done, or because its key is a UUID of version 7 that was made
+	// more than two seconds ago. So does a call at SERIALIZABLE, with Attempt.FirstSent, or in a batch.
 	Optimistic bool
 
 	// Request is kept with the operation if Config.Encrypter is set.
 	Request []byte
 
-	// Attempt is what the caller says of this attempt. Transports fill it in.
+	// Attempt describes this attempt. Transports fill it in.
 	Attempt Attempt
 }
 
-// Attempt is one call of an [Operation], out of perhaps several: what its caller knows of it. All of it may be left out.
+// Attempt is one call of an [Operation], as its caller knows it. All of it may be left out.
 type Attempt struct {
 	// Number is 1 for the first attempt of this operation, 2 for the next one, and so on. 0: not known.
 	//
-	// 1 says that the caller has never sent this operation before, so that
-	// the look-up may be skipped, and the claim be put off until the handler's first
+	// 1 says that the caller has never sent this operation before. Then the
+	// look-up may be skipped, and the claim be delayed until the handler's first
 	// statement: on pgxstore, that is a round trip less than the bare transaction has. If
-	// it is wrong, the caller gets the stored answer or "in flight" all the same, but there
+	// the caller is wrong, it gets the stored answer or "in flight" all the same, but on pgxstore
 	// the handler runs in vain: up to that statement if the operation is in flight, and as a
 	// whole if it is done. The other stores find out before it runs.
 	Number int
 
 	// FirstSent is when the caller has sent this operation for the first time, by the
-	// caller's clock. If nothing is found of an operation whose first attempt may have
-	// expired since then, it is refused with [CodeStale], for it may have been executed;
-	// what is found is replayed as ever. The database's clock judges; see Config.Skew.
-	// Every attempt must say the same, and a first one then looks up as well. Zero: not known, and
+	// caller's clock. If no record is found, and the record of the first attempt may have
+	// expired since then, the call is refused with [CodeStale]: the operation may have been executed.
+	// A record that is found is replayed as ever. The database's clock judges; see Config.Skew.
+	// Every attempt must have the same FirstSent, and a first one then looks up as well. Zero: not known, and
 	// a retry after the retention executes again.
 	FirstSent time.Time
 
@@ -103,7 +103,7 @@ type Attempt struct {
 	Bytes int64
 }
 
-// waitingSize is what a call that waits takes beside its texts and bytes.
+// waitingSize is the memory of a waiting call without its strings and byte slices.
 const waitingSize = 4 << 10
 
 // size is how much memory a call takes while it waits, about.
@@ -142,7 +142,7 @@ func (e *Engine[TX]) check(op *Operation) error {
 	return nil
 }
 
-// bounds says what is wrong with those of the transaction.
+// bounds returns an error if the transaction's timeouts or isolation are not valid.
 func (op *Operation) bounds() error {
 	switch {
 	case negative(op.Timeouts):
@@ -165,7 +165,7 @@ func (e *Engine[TX]) skew(op *Operation) time.Duration {
 	return or(e.cfg.Skew, min(defaultSkew, e.retain(op)/4))
 }
 
-// timeouts are those of op, and what it leaves open from the Config.
+// timeouts returns the timeouts of op, or of Config where op has none.
 func (e *Engine[TX]) timeouts(op *Operation) store.Timeouts {
 	t, otherwise := op.Timeouts, e.cfg.Timeouts
 	return store.Timeouts{
@@ -180,16 +180,16 @@ func (e *Engine[TX]) retain(op *Operation) time.Duration { return or(op.Retain, 
 // tooLateFrom is when the record of a first attempt of op may have expired: it was written
 // after the attempt was sent, and expires a retention after that. Zero: never.
 func (e *Engine[TX]) tooLateFrom(op *Operation) time.Time {
-	if op.Attempt.FirstSent.IsZero() || e.retain(op) == Forever { // what is absent was never done
+	if op.Attempt.FirstSent.IsZero() || e.retain(op) == Forever { // without an expiry, a record that is absent was never written
 		return time.Time{}
 	}
 	return op.Attempt.FirstSent.Add(e.retain(op) - e.skew(op))
 }
 
-// Fingerprint is a version byte and a hash of what was asked. Fingerprints of
+// Fingerprint is a version byte and a hash of the request. Fingerprints of
 // different versions are not compared: a later version of once that hashes
-// differently does not refuse operations that an earlier one has stored. Nor are those of
-// different rules of a route (oncehttp.Config.Compare).
+// differently does not refuse stored operations of an earlier version. Fingerprints by
+// different rules of a route (oncehttp.Config.Compare) are not compared either.
 type Fingerprint [33]byte
 
 // FingerprintOf hashes parts. Their boundaries count: ("ab", "c") and ("a", "bc")

@@ -16,10 +16,10 @@ type verdict struct {
 	again      bool // nothing was applied, and another try may succeed
 	superseded bool // rec is this caller's, and the operation has expired and been done again since
 
-	provisional bool // the caller's transaction decides whether it stands
+	provisional bool // the result is valid only if the caller's transaction commits
 }
 
-// effect is that of an answer: its writes stand, unless they were rolled back before it was
+// effect returns the effect of a stored answer: its writes are committed, unless they were rolled back before it was
 // stored.
 func (v verdict) effect() Effect {
 	if v.rec.Result.RolledBack {
@@ -28,7 +28,7 @@ func (v verdict) effect() Effect {
 	return EffectApplied
 }
 
-// outcome is what an error of the store means for the call.
+// outcome is the meaning of a store's error for the call.
 type outcome struct {
 	code   Code
 	effect Effect
@@ -39,7 +39,7 @@ var (
 	aborted       = outcome{code: CodeAborted, effect: EffectNotApplied}
 	conflict      = outcome{code: CodeConflict, effect: EffectNotApplied, again: true}
 	failed        = outcome{code: CodeFailed, effect: EffectNotApplied}
-	failedInDoubt = outcome{code: CodeFailed, effect: EffectInDoubt} // of what stands, something may be missing
+	failedInDoubt = outcome{code: CodeFailed, effect: EffectInDoubt} // earlier steps were committed; later ones may be missing
 	misuse        = outcome{code: CodeMisuse, effect: EffectNotApplied}
 	misuseInDoubt = outcome{code: CodeMisuse, effect: EffectInDoubt}
 	tooLate       = outcome{code: CodeStale, effect: EffectNotApplied}
@@ -48,11 +48,11 @@ var (
 	unsettled     = outcome{code: CodeUnavailable, effect: EffectInDoubt}
 )
 
-// outcomes are those of one kind of store error, by the place where it came up.
+// outcomes has the outcome of one kind of store error for each place where the error may come from.
 type outcomes struct {
 	begin   outcome // Begin or Join: the handler has not run
-	handler outcome // the handler, which was rolled back: an error of its own fails the call, whatever it wraps
-	commit  outcome // Commit or Swap, or, where it tells more than the handler's error, Rollback
+	handler outcome // the handler, which was rolled back: an error of the handler itself fails the call, whatever it wraps
+	commit  outcome // Commit or Swap; or Rollback, if its error says more than the handler's
 }
 
 // outcomesByKind is the one table from kinds to outcomes.
@@ -95,12 +95,12 @@ func (c *call[TX]) beginFailed(err error) verdict {
 
 var errMismatch = errors.New("the key was used with another Operation.Fingerprint. Try: what was asked the first time, or a key of its own for another intent")
 
-// found is the verdict on a record that is in the way.
+// found returns the verdict on a record that keeps this call from running.
 func (c *call[TX]) found(rec store.Record) verdict {
 	v := verdict{rec: rec}
 	c.report.from = rec.State.String()
 	if rec.State == store.StateDone {
-		c.lostClaim = claimNotLost // or it does, and finds the key taken
+		c.lostClaim = claimNotLost // or the lost commit still arrives, and fails because the key is taken
 	}
 	switch {
 	case !c.op.Fingerprint.matches(rec.Fingerprint):
@@ -113,7 +113,7 @@ func (c *call[TX]) found(rec store.Record) verdict {
 			cause = ability.ErrCheckable
 		}
 		v.err = c.fail(CodeUnknown, EffectInDoubt, cause)
-	default: // also a call whose lease is over: until the next caller has stored that it is unknown, its owner may store its answer
+	default: // also a call whose lease is over: its owner may still store the answer, until the next caller has stored that the outcome is unknown
 		v.err = c.fail(CodeInFlight, EffectNotApplied, nil)
 	}
 	return v

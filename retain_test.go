@@ -32,9 +32,9 @@ func TestRetainOutlivesSettling(t *testing.T) {
 	}
 }
 
-// TestForever: a store is told that there is no end, whichever part of the API has said so, and not of one
+// TestForeverReachesTheStore: a store is told that there is no end, whichever part of the API has said so, and not of one
 // that is far away.
-func TestForever(t *testing.T) {
+func TestForeverReachesTheStore(t *testing.T) {
 	for _, c := range []struct {
 		engine, op, want time.Duration
 	}{

@@ -13,15 +13,15 @@ import (
 
 // frame is a run of a handler, and the context that it is given.
 type frame struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
-	engine any // whose it is
+	engine any // the engine that runs the handler
 	tx     any // or the *Batch, in place of the transaction that is not there yet
 	id     store.ID
-	outer  *frame // of a Join: the handler that it is in
+	outer  *frame // of a Join: the handler that called it
 	over   atomic.Bool
 
-	current current.Operation // for packages that write beside it
+	current current.Operation // for packages that write next to the handler, such as an outbox
 }
 
 // Value implements [context.Context].
@@ -35,8 +35,8 @@ func (f *frame) Value(key any) any {
 	return f.Context.Value(key)
 }
 
-// currentFrame returns the innermost handler that ctx belongs to and that still runs, nil if
-// there is none. What a handler has started may outlive it.
+// currentFrame returns the innermost handler that ctx belongs to and that still runs, or nil.
+// A goroutine that the handler has started may outlive the handler: then its frame is over.
 func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 	f, _ := ctx.Value(e).(*frame)
 	for f != nil && f.over.Load() {
@@ -48,9 +48,9 @@ func (e *Engine[TX]) currentFrame(ctx context.Context) *frame {
 // ran is how a run of the handler has ended.
 type ran struct {
 	change   store.Change
-	rollback bool  // the handler's writes are to be undone before the change is made
-	err      error // not nil: there is no change to be made, and the transaction was rolled back
-	undo     error // what Rollback has said of that
+	rollback bool  // the handler's writes must be undone before the change is made
+	err      error // not nil: the run has no change, and the transaction was rolled back
+	undo     error // the error of that Rollback
 }
 
 // ErrClaimLost is the cause of the end of a handler's context if the store has ended its claim,
@@ -78,7 +78,7 @@ func (c *call[TX]) execute(ctx context.Context, txn transaction[TX], h handler[T
 	return c.commit(ctx, txn, r)
 }
 
-// run runs the handler, within its context, on an open transaction. If that does not come to a change, the
+// run runs the handler, within its context, on an open transaction. If the run ends without a change, the
 // transaction is rolled back: on an error, on runtime.Goexit, and on a panic of any
 // code (the handler, the encryption, the observer).
 func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handler[TX]) (r ran) {
@@ -88,6 +88,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		if returned && r.err == nil {
 			return
 		}
+		// Before finish, so that the last event says what the rollback has found out.
 		r.undo = c.undo(ctx, txn)
 		if !returned {
 			c.report.handler = c.e.since(began)
@@ -124,6 +125,7 @@ func (c *call[TX]) run(ctx, within context.Context, txn transaction[TX], h handl
 		}
 		r.change, r.err = c.change(a.Result)
 	}
+	// A batch that is rolled back stores its answer alone.
 	if !a.Rollback {
 		r.change.Writes = writes
 	}
@@ -158,18 +160,18 @@ func (c *call[TX]) undo(ctx context.Context, txn transaction[TX]) error {
 func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) verdict {
 	err, unanswered := r.err, false
 	switch kind := store.KindOf(r.undo); kind {
-	case store.KindEnded, store.KindPartial, store.KindUncertain: // what is stored says nothing about that
+	case store.KindEnded, store.KindPartial, store.KindUncertain: // the record in the database cannot tell whether the handler's writes were committed
 		return c.storeFailed(outcomesOf(kind).commit, errors.Join(r.undo, err))
-	case store.KindTaken: // the claim was put off, and another call had it, whatever the handler has made of that
+	case store.KindTaken: // the claim was delayed, and another call took it: the handler may have wrapped or dropped that error
 		return c.storeFailed(conflict, r.undo)
 	case store.KindRetry, store.KindBusy:
-		err = errors.Join(r.undo, err) // first, so that its kind counts and not that of the handler's error
+		err = errors.Join(r.undo, err) // first, so that its kind counts and not the kind of the handler's error
 	default:
 		if unanswered = r.undo != nil; unanswered && txn.joined { // the caller's transaction is not usable
 			err = errors.Join(err, r.undo)
 		}
 	}
-	if store.KindOf(err) == store.KindEnded { // a Join of the handler has found that out
+	if store.KindOf(err) == store.KindEnded { // a Join inside the handler has met that error
 		return c.storeFailed(outcomesOf(store.KindEnded).handler, err)
 	}
 	if looks := !c.id.IsZero() && !txn.joined && !c.e.irrevocable && (ctx.Err() == nil || unanswered); looks {
@@ -192,11 +194,11 @@ func (c *call[TX]) runFailed(ctx context.Context, txn transaction[TX], r ran) ve
 	return c.storeFailed(o, err)
 }
 
-// stateNow looks, after a handler has failed, at what is stored. It is [store.StateDone] if another call
-// was faster: Begin may have missed that (Attempt.Number is 1, or a snapshot that is older than
-// its claim), and then the handler has met its own effect. It is [store.StateUnknown] if the handler
-// has committed from below, where a store can tell so; a ROLLBACK that was not answered
-// has not. It is not known if the store cannot be asked.
+// stateNow reads the stored state after a handler has failed. [store.StateDone] means that another call
+// was faster. Begin may have missed it (Attempt.Number is 1, or a snapshot that is older than
+// its claim), and then the handler has failed on its own effect. [store.StateUnknown] means that the handler
+// has ended its transaction with a COMMIT of its own, where a store can see that; it does not mean an unanswered ROLLBACK.
+// known is false if the store did not answer.
 func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // it only improves an answer
 	defer cancel()
@@ -209,4 +211,4 @@ func (c *call[TX]) stateNow(ctx context.Context) (state store.State, known bool)
 
 var errMayHaveCommitted = errors.New("the handler has run a procedure or dynamic SQL, which may have committed, and the store cannot be asked. Try: the same key again")
 
-var errCommitted = errors.New("the handler has committed, and its effect may stand. Try: no COMMIT in procedures and dynamic SQL that a handler runs")
+var errCommitted = errors.New("the handler has committed the transaction itself, so its writes may be committed. Try: no COMMIT in procedures and dynamic SQL that a handler runs")

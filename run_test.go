@@ -46,7 +46,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 
 // What the operation and the engine say about a transaction reaches the store. Only
 // the first transaction of a call can be the first of its operation.
-func TestAsks(t *testing.T) {
+func TestBeginOptionsReachTheStore(t *testing.T) {
 	var asks []store.BeginOptions
 	s := memstore.New()
 	f := storetest.NewFaults(s)

@@ -16,36 +16,36 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SharedCache is a cache beside the database in which the processes of a service find each other's results: see
+// SharedCache is a cache outside the database in which the processes of a service find each other's results: see
 // Config.Shared. Package store/redisstore/rediscache is one. It may lose and evict anything at any time, and hang: that
-// costs look-ups. It must not return under one key what was put under another one. Its methods are called by
+// costs look-ups. It must not return a value under another key than its own. Its methods are called by
 // many goroutines at once.
 type SharedCache interface {
-	// Get returns what is kept under key, which has letters, digits, "-" and "_", and does not tell the key of the
-	// operation. Empty is nothing.
+	// Get returns the value of key, which has letters, digits, "-" and "_", and does not reveal the key of the
+	// operation. Empty means that the cache has no value.
 	Get(ctx context.Context, key string) ([]byte, error)
 
-	// Add keeps value under key until then, unless something is kept there, if only an empty value. The time is
+	// Add stores value under key until then, unless the key has a value, even an empty one. The time is
 	// absolute, so that a value which arrives late is not kept.
 	Add(ctx context.Context, key string, value []byte, until time.Time) error
 
-	// Replace keeps value under key until then, whatever is kept there. An empty value says that a result was
+	// Replace stores value under key until then, whether or not the key has a value. An empty value says that a result was
 	// forgotten: calls that are on their way must not add it again.
 	Replace(ctx context.Context, key string, value []byte, until time.Time) error
 }
 
 const (
-	sharedTimeout  = 100 * time.Millisecond // of a look-up, and of what is added
-	sharedDrop     = 2 * time.Second        // of what is forgotten: a person waits for it
-	sharedFailures = 5                      // in a row, until the cache is left alone: a busy host misses one or two
-	sharedPause    = time.Second            // for so long; then one look-up tries
-	sharedQueue    = 1000                   // results on their way
-	sharedBytes    = 8 << 20                // of them together
-	sharedLargest  = 1 << 20                // of one
-	sharedWriters  = 4                      // goroutines that empty the queue, at most
+	sharedTimeout  = 100 * time.Millisecond // of a look-up and of an Add
+	sharedDrop     = 2 * time.Second        // of removing a result: a person waits for it
+	sharedFailures = 5                      // failures in a row after which the cache is not asked: a busy host misses one or two
+	sharedPause    = time.Second            // how long it is not asked; then one look-up tries again
+	sharedQueue    = 1000                   // results that wait to be added
+	sharedBytes    = 8 << 20                // their bytes together
+	sharedLargest  = 1 << 20                // bytes of one result
+	sharedWriters  = 4                      // the maximum of goroutines that empty the queue
 )
 
-// shared is what an engine knows of Config.Shared.
+// shared is the engine's side of Config.Shared.
 type shared struct {
 	cache      SharedCache
 	encrypter  Encrypter
@@ -77,8 +77,8 @@ func newShared(cfg Config) *shared {
 	return &shared{cache: cfg.Shared, encrypter: cfg.Encrypter, life: life, hold: life + or(cfg.Skew, defaultSkew)}
 }
 
-// get returns the result of id, if it is in the cache. What does not say that it is done, or is over by the clock of this
-// process, is not believed.
+// get returns the result of id, if it is in the cache. A value is ignored if it does not say that the operation is done, or if it has expired by the clock of this
+// process.
 func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok bool) {
 	if !s.admits() {
 		return rec, false
@@ -110,11 +110,12 @@ func (s *shared) get(ctx context.Context, id store.ID) (rec store.Record, ok boo
 	return rec, false
 }
 
-// put has the result of id added, whose COMMIT was sent then and was answered. It does not wait.
+// put queues the result of id for the cache and does not wait. sent is when its COMMIT, which was answered, was sent.
 func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent time.Time) {
 	r := sharedResult{id, rec, sent.Add(min(s.life, retain/2)), len(rec.Result.Body) + head.Size(rec.Result.Header)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A cache that is slow costs results that are not shared, and neither memory nor time of a call.
 	if r.size > sharedLargest || s.bytes+r.size > sharedBytes || len(s.queue) == sharedQueue {
 		s.skipped++
 		return
@@ -126,7 +127,7 @@ func (s *shared) put(id store.ID, rec store.Record, retain time.Duration, sent t
 	}
 }
 
-// write adds what is in the queue, and ends when that is empty.
+// write adds the queued results to the cache, and ends when the queue is empty.
 func (s *shared) write() {
 	for r, ok := s.next(); ok; r, ok = s.next() {
 		if !s.admits() {
@@ -150,7 +151,7 @@ func (s *shared) next() (r sharedResult, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		s.queue = nil // what was taken from it stays in its memory
+		s.queue = nil // else the slice would keep the results in memory
 		s.writers--
 		return r, false
 	}
@@ -165,7 +166,7 @@ func (s *shared) drop(ctx context.Context, id store.ID) error {
 		return s.cache.Replace(ctx, sharedKey(id), nil, time.Now().Add(s.hold)) //nolint:wrapcheck // below
 	})
 	if err != nil {
-		return fmt.Errorf("once: Config.Shared was not told that a result is forgotten, and may return it for up to %v: %w. Try: the same again", s.life, err)
+		return fmt.Errorf("once: Config.Shared did not receive the note that a result is forgotten, and may return that result for up to %v: %w. Try: forget it again", s.life, err)
 	}
 	return nil
 }
@@ -189,12 +190,14 @@ func (s *shared) admits() bool {
 
 var errNoSharedAnswer = errors.New("it has not answered in time")
 
-// ask calls f, and waits no longer than timeout, also if f does not end then. It notes whether there was an answer. None for a
-// caller that has gone counts, too: callers hang up because they wait.
+// ask calls f, and waits no longer than timeout, even if f does not end then. It notes whether f has answered. If the caller has gone
+// before the answer, that counts as a failure, too: callers give up because they wait.
 func (s *shared) ask(ctx context.Context, timeout time.Duration, f func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoSharedAnswer)
 	defer cancel()
+	// With room for one: the goroutine ends also if no one waits for its answer any more.
 	answer := make(chan error, 1)
+	// A client of the cache may ignore the end of ctx.
 	go func() { answer <- f(ctx) }()
 	select {
 	case err = <-answer:

@@ -14,15 +14,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l: finished calls with a key at level
-// Info, trouble that needs no person at Warn, and what a person should look at
-// (effects outside of the transaction, handlers that end it or swallow its errors,
-// commits that stay in doubt, tables that do not exist) at Error. The rest is Debug.
+// Log returns an observer that writes every event to l: at level Info finished calls with a
+// key, at Warn trouble that needs no person, and at Error the events that a person should look at
+// (effects outside of the transaction, handlers that end it or drop its errors,
+// commits that stay in doubt, tables that do not exist). The rest is Debug.
 // The names of the attributes are a contract: docs/logs.md has them all.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
-// LogSampled is [Log], but of what is below Warn it writes only that of one key in n: all lines of a
-// key, or none. Of work without a key it writes one line in n. Warnings and errors are all written.
+// LogSampled is [Log], but of events below Warn it writes only the lines of one key in n: all of a
+// key, or no line. Of work without a key it writes one line in n. Warnings and errors are all written.
 func LogSampled(l *slog.Logger, n int) Observer {
 	if n < 1 {
 		panic(fmt.Sprintf("once: LogSampled: one in %d. Try: 1, which writes everything", n))
@@ -30,11 +30,11 @@ func LogSampled(l *slog.Logger, n int) Observer {
 	return logObserver{l: l, oneIn: uint64(n)}
 }
 
-// logObserver without a logger is the default of Config.Observer: it writes to what
-// slog.Default() is at the moment of the event.
+// logObserver without a logger is the default of Config.Observer: it writes to the logger that
+// slog.Default() returns at the moment of the event.
 type logObserver struct {
 	l     *slog.Logger
-	oneIn uint64 // of what is below Warn; 0 and 1: all of it
+	oneIn uint64 // the sample of events below Warn; 0 and 1: all events
 }
 
 func (o logObserver) Observe(ctx context.Context, e Event) {
@@ -96,7 +96,7 @@ func (o logObserver) samples(e Event) bool {
 	return n%o.oneIn == 0
 }
 
-// errorCode names what went wrong: the cause if it has a name, else the code that the caller got.
+// errorCode names the error: the cause if it has a name, else the code in the caller's error.
 func errorCode(e Event) string {
 	switch e.Outcome {
 	case "", OutcomeExecuted, OutcomeReplayed, OutcomeDeclined, OutcomeNotStored:
@@ -137,7 +137,7 @@ func levelOf(e Event) slog.Level {
 	case CodeMismatch, CodeConflict, CodeNoResult, CodeFailed:
 		return slog.LevelWarn
 	}
-	if e.KeyHash == "" && (e.Outcome == OutcomeExecuted || e.Outcome == OutcomeNotStored) { // a transaction without an operation, such as that of an inbox, which tells of its messages itself
+	if e.KeyHash == "" && (e.Outcome == OutcomeExecuted || e.Outcome == OutcomeNotStored) { // a transaction without an operation, such as an inbox's, which logs its messages itself
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-func TestLog(t *testing.T) {
+func TestLogLineOfEachEvent(t *testing.T) {
 	var out bytes.Buffer
 	o := once.Log(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

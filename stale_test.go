@@ -78,8 +78,8 @@ func TestStaleRetryIsRefused(t *testing.T) {
 	}
 }
 
-// TestSkew: how far clocks may be apart, and how far not.
-func TestSkew(t *testing.T) {
+// TestClockSkewThatIsAllowed: how far clocks may be apart, and how far not.
+func TestClockSkewThatIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		do := func(cfg once.Config, op once.Operation, age time.Duration) once.Code {
 			op.Scope, op.Key, op.Attempt.FirstSent = "s", once.NewKey(), time.Now().Add(-age)

@@ -7,18 +7,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// What follows is for transports, such as oncehttp: packages that read an operation out of a request, and write the answer.
+// The rest of this file is for transports, such as oncehttp: packages that read an operation out of a request, and write the answer.
 // A program calls [Do], [DoBatch] or [Join].
 
-// Answer is what a handler of [Engine.Exec] wants stored.
+// Answer is the answer of a handler of [Engine.Exec], to be stored.
 type Answer struct {
 	Result   store.Result
 	Rollback bool // undo the handler's writes, then store the result by itself; where the store cannot undo them (package lease), only store it
 }
 
 // Exec is [Do] below the codec, for transports: fn returns the result to store.
-// It returns the record, which others may be reading, too: its bytes must not be
-// changed; and whether it is that of an earlier call. An Operation
+// It returns the record, and whether an earlier call has stored it. Other goroutines may
+// read the record, too: its bytes must not be changed. An Operation
 // with neither scope nor key runs fn in a plain transaction that keeps no record.
 func (e *Engine[TX]) Exec(ctx context.Context, op Operation, fn func(context.Context, TX) (Answer, error)) (store.Record, bool, error) {
 	return e.exec(ctx, &op, handler[TX]{inTx: fn})
@@ -54,7 +54,7 @@ func (e *Engine[TX]) Batch(ctx context.Context) (b *Batch, ok bool) {
 
 // IsDone reports whether op is done, so that it would be replayed and not executed (or
 // be refused, if its fingerprint differs). A server asks it to choose which requests to
-// serve. It costs one look-up without a transaction; none if Config.Cache has the result. False
+// serve. It costs one look-up without a transaction; no look-up if Config.Cache has the result. False
 // means that the operation is not done, or that the store has not answered.
 func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	if e.check(&op) != nil {
@@ -68,10 +68,10 @@ func (e *Engine[TX]) IsDone(ctx context.Context, op Operation) bool {
 	return err == nil && rec.State == store.StateDone
 }
 
-// ReadRecord returns what is stored of op and executes nothing. It is for those who ask what has become of an operation.
-// The state is [store.StateAbsent] if nothing is stored: nothing was done, or it is being done now by an engine without leases.
-// It is [store.StateUnknown] as well if the owner of a lease has died in a call that only a person can find out about, and no
-// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may tell of a commit that
+// ReadRecord returns the record of op and executes nothing. It is for callers that ask for the state of an operation.
+// The state is [store.StateAbsent] if no record exists: nothing was done, or it is being done now by an engine without leases.
+// It is [store.StateUnknown] as well if the owner of a lease has died in an external call whose outcome only a person can find out, and no
+// caller has come since. The bytes of the record must not be changed. Under Config.Synced it may return a commit that
 // the standby does not have yet.
 func (e *Engine[TX]) ReadRecord(ctx context.Context, op Operation) (store.Record, error) {
 	c := call[TX]{e: e, op: op, id: e.id(op.Scope, op.Key)}

@@ -54,9 +54,9 @@ func wantContext(ctx context.Context, t *testing.T, err error) {
 	}
 }
 
-// TestTail: a COMMIT has a context like any other, with the caller's values and without
+// TestCommitContextHasValuesAndNoEnd: a COMMIT has a context like any other, with the caller's values and without
 // its end, whatever a store asks it first.
-func TestTail(t *testing.T) {
+func TestCommitContextHasValuesAndNoEnd(t *testing.T) {
 	for name, first := range map[string]func(context.Context){
 		"nothing":  func(context.Context) {},
 		"error":    func(tail context.Context) { _ = tail.Err() },

@@ -15,7 +15,7 @@ const (
 	maxCause = 32
 )
 
-// attemptOf returns what the log keeps of the end of a call.
+// attemptOf returns the row of the log for the end of a call.
 func attemptOf(e once.Event) attempts.Attempt {
 	return attempts.Attempt{
 		Scope: short(e.Scope, keyname.MaxScope), KeyHash: e.KeyHash,

@@ -1,27 +1,27 @@
-// Package attemptlog keeps a log of every attempt at an operation, also of those that
+// Package attemptlog keeps a log of every attempt at an operation, also of attempts that
 // have failed and left no record:
 //
 //	attempts := attemptlog.New(s, attemptlog.Config{}) // s is the SQL store of the engine
 //	defer attempts.Close(ctx)
 //	engine := once.New(s, once.Config{Observer: once.Observers(once.Log(slog.Default()), attempts)})
 //
-// There is one row for each call that names an operation: how it has ended, in which
-// state it has found and left the operation, how long that took, who has asked. The key
-// is in it as a hash ([once.KeyHash]), and errors as a short code: neither what a client
-// has sent nor what a database says about it gets into the log. "once keys show KEY"
+// Each call that names an operation has one row: how it has ended, in which
+// state it has found and left the operation, how long that took, and which client and node made it. The key
+// is in it as a hash ([once.KeyHash]), and errors as a short code: neither a client's
+// data nor a database's message about it gets into the log. "once keys show KEY"
 // prints the rows of a key.
 //
-// The log never stands in the way of a request. It is written in batches, behind the
+// The log never blocks a request. It is written in batches, behind the
 // requests and outside of their transactions, on one connection at a time. (On SQLite,
 // which has one writer, a batch takes its turn as a request does.) While the
-// database cannot be reached, attempts are kept in memory; when there is no more room,
+// database cannot be reached, attempts are kept in memory; when the buffer is full,
 // new ones are dropped, and a row with outcome "dropped" says how many and when.
-// A process that is killed loses what it has not written yet: no more than
+// A process that is killed loses the attempts that it has not written yet: no more than
 // Config.Interval's worth while the database keeps up, and Config.Buffer attempts in
-// any case. No row is therefore no proof that there was no attempt; the record of the
+// any case. So a missing row does not prove that no attempt was made; the record of the
 // operation, which is committed with its effect, is the proof of that.
 //
-// What never becomes an operation is not an attempt: HTTP requests that are refused
+// Some work never becomes an operation, and so is not an attempt: HTTP requests that are refused
 // before their key is known to be one (401, a missing or malformed key, a body that is
 // too large), and work without a key.
 package attemptlog
@@ -49,7 +49,7 @@ const (
 	DefaultRetain   = 30 * 24 * time.Hour
 )
 
-// OutcomeDropped is the outcome of a row that stands for attempts that have none.
+// OutcomeDropped is the outcome of a row that counts attempts which have no row.
 const OutcomeDropped = "dropped"
 
 // writeTimeout bounds each statement of the log.
@@ -76,13 +76,13 @@ type Config struct {
 	// Node is the name of this process in its rows. Default: the host's name.
 	Node string
 
-	// Failed is told why the log cannot be written or swept, once for each outage,
+	// Failed receives the error when the log cannot be written or swept, once for each outage,
 	// and must not block. Default: a warning to [slog.Default].
 	Failed func(error)
 }
 
 // Log is an [once.Observer] that writes attempts to a database. Share it between
-// engines of one database; beside other observers: [once.Observers].
+// engines of one database; use [once.Observers] to combine it with other observers.
 type Log struct {
 	journal journal
 	cfg     Config
@@ -133,7 +133,7 @@ func newLog(journal journal, cfg Config) *Log {
 		cfg.Retain = DefaultRetain
 	}
 	if cfg.Node == "" {
-		cfg.Node, _ = os.Hostname() // without a name the rows have none
+		cfg.Node, _ = os.Hostname() // without a name the column is empty
 	}
 	cfg.Node = short(cfg.Node, maxID)
 	if cfg.Failed == nil {
@@ -191,9 +191,9 @@ func (l *Log) Dropped() int64 {
 	return l.dropped
 }
 
-// Close writes what was noted and ends the log. It does not try again what cannot be
+// Close writes the noted attempts and ends the log. It does not try again if they cannot be
 // written, and waits no longer than ctx lasts; the error says how many attempts may
-// have got lost. Attempts that come later are dropped. Close it when the server has
+// be lost. Later attempts are dropped. Close it when the server has
 // stopped and before its database is closed.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()

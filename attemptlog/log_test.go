@@ -45,7 +45,7 @@ func TestBatchBySizeAndByInterval(t *testing.T) {
 	})
 }
 
-func TestClose(t *testing.T) {
+func TestCloseWritesTheRestAndCountsDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan struct{})
 		j := &fakeJournal{write: func([]attempts.Attempt) error { <-written; return nil }}
@@ -135,9 +135,9 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestGarbage: what callers choose cannot make a row that a database refuses, or
+// TestGarbageFromCallersIsMadeStorable: what callers choose cannot make a row that a database refuses, or
 // fill the memory.
-func TestGarbage(t *testing.T) {
+func TestGarbageFromCallersIsMadeStorable(t *testing.T) {
 	j := new(fakeJournal)
 	l := newLog(j, Config{Node: strings.Repeat("n", 9999)})
 	e := event(0)
@@ -164,7 +164,7 @@ type state string
 func (s state) Error() string    { return "secret" }
 func (s state) SQLState() string { return string(s) }
 
-func TestSweep(t *testing.T) {
+func TestSweepDeletesInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := new(fakeJournal)
 		l := newLog(j, Config{Batch: 8192, Interval: time.Minute, Retain: 24 * time.Hour})

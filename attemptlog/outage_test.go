@@ -63,9 +63,9 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestOutage: while the database is down it is tried once in an interval, however much
+// TestOutageIsTriedOncePerInterval: while the database is down it is tried once in an interval, however much
 // is to be written, and one word is said about it.
-func TestOutage(t *testing.T) {
+func TestOutageIsTriedOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)

@@ -71,7 +71,7 @@ const (
 	sweepTurns = 10 // in one tick
 )
 
-// sweep deletes what is too old. If there is more than it deletes in one go, it goes on
+// sweep deletes rows that are too old. If some are left after its turns, it goes on
 // with the next tick.
 func (l *Log) sweep(ctx context.Context) {
 	if l.cfg.Retain < 0 || l.failing != nil || time.Now().Before(l.sweepAt) {

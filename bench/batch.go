@@ -10,8 +10,7 @@ import (
 	"github.com/oncelib/once"
 )
 
-// The batch form against the bare transaction: same rows, the bare one with a round trip
-// for each of BEGIN, two inserts and COMMIT.
+// The batch form against the bare transaction, with the same rows. The bare one has a round trip for each of BEGIN, two inserts and COMMIT.
 
 const nameBatch = "batch"
 
@@ -22,7 +21,7 @@ var batchSettings = []setting{
 	{slug: "batchnetwork16", title: "Batch form, 16 clients, 1 ms of network", clients: 16, delay: time.Millisecond, bars: bars{bare: 2.3}},
 }
 
-// batched asks for work under a new key, in the batch form.
+// batched executes an operation under a new key, in the batch form.
 func (c *candidate) batched(ctx context.Context) error {
 	o := newOrder()
 	r, err := once.DoBatch(ctx, c.engine, newOperation(once.NewKey(), o), o.declare)
@@ -85,7 +84,7 @@ func (b *bench) batchIn(ctx context.Context, s setting) (*throughput, error) {
 	return t, nil
 }
 
-// auditBatch counts what was left behind.
+// auditBatch counts the written rows.
 func auditBatch(ctx context.Context, pool *pgxpool.Pool, field []*contestant, known int64) error {
 	effects, keys := known, known
 	for _, c := range field {

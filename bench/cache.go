@@ -44,13 +44,13 @@ var httpComparisons = []comparison{
 	{nameHTTPFirst, nameHTTPDoFiber, 0},
 }
 
-// overHTTP is what a request costs from socket to socket.
+// overHTTP has the costs of a request from socket to socket.
 type overHTTP struct {
 	Figures  []figure  `json:"figures"`
 	Verdicts []verdict `json:"verdicts"`
 }
 
-// rival is a service, and what its clients know of it.
+// rival is a service, with the differences that its clients need.
 type rival struct {
 	*process
 	*wires
@@ -58,7 +58,7 @@ type rival struct {
 	known []retried
 }
 
-// retried is a request that was executed before the clock starts.
+// retried is a request that was executed before the measurement.
 type retried struct {
 	key          string
 	body, answer []byte
@@ -80,7 +80,7 @@ func (v *rival) learn(n int) error {
 	return errors.Join(errs...)
 }
 
-// fresh executes a new request, with lines of a header more.
+// fresh executes a new request, with additional header lines.
 func (v *rival) fresh(header string) (r retried, err error) {
 	if r.body, err = json.Marshal(newOrder()); err != nil {
 		return r, err
@@ -101,7 +101,7 @@ func (v *rival) execute(context.Context) error {
 	return err
 }
 
-// first is execute by a client that says that it has not asked before, as retryhttp does.
+// first is execute by a client that marks its first attempt, as retryhttp does.
 func (v *rival) first(context.Context) error {
 	_, err := v.fresh("Once-Attempt: 1\r\n")
 	return err
@@ -141,7 +141,7 @@ func (b *bench) overHTTP(ctx context.Context) (_ *overHTTP, err error) {
 		defer func() { err = errors.Join(err, v.wires.close()) }()
 		r.cpu.others = append(r.cpu.others, v.cmd.Process.Pid)
 		rivals[name] = v
-		run := v.execute // which writes nothing
+		run := v.execute // execute writes nothing for it
 		if name != nameHTTPFloor {
 			run = v.replay
 			if err := v.learn(recent); err != nil {
@@ -173,7 +173,7 @@ func (b *bench) overHTTP(ctx context.Context) (_ *overHTTP, err error) {
 	return o, nil
 }
 
-// auditHTTP counts what was done: everything that was executed, and no replay.
+// auditHTTP counts the written rows: one for each execution, and none for replays.
 func (b *bench) auditHTTP(ctx context.Context, database string, executions []*contestant) error {
 	pool, err := b.server.pool(ctx, database, 1, nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func (b *bench) auditHTTP(ctx context.Context, database string, executions []*co
 // rivalFolders are the folders of the rivals in the module ./rivals.
 var rivalFolders = map[string]string{nameHTTPTwoCommit: "twocommit", nameHTTPFiber: "fiber"}
 
-// buildRival builds one into dir. Its module is not in go.work: it chooses the versions of no other.
+// buildRival builds a rival into dir. Its module is not in go.work, so that it does not affect the versions of other modules.
 func buildRival(ctx context.Context, folder, dir string) (program string, err error) {
 	program = filepath.Join(dir, folder)
 	build := exec.CommandContext(ctx, "go", "-C", filepath.Join("rivals", folder), "build", "-o", program, ".")

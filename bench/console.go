@@ -23,7 +23,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Pages of the console on a database that has much to show.
+// Pages of the console on a database with many rows.
 
 const (
 	overviewBar  = 20 * time.Millisecond // of CPU, client and server
@@ -31,15 +31,15 @@ const (
 	consoleAsks  = 20                    // of each page in a round
 )
 
-// consoled is what pages of the console cost.
+// consoled has the costs of pages of the console.
 type consoled struct {
 	Operations int       `json:"operations"`
-	Others     int       `json:"others"` // messages, dead letters, keys of an inbox that wait: so many of each
+	Others     int       `json:"others"` // messages, dead letters, waiting keys of an inbox: number of each
 	FirstPage  int       `json:"first_page_bytes"`
 	Pages      []verdict `json:"pages"` // CPU time of a request in ms, client and server
 }
 
-// consolePages are those that are measured.
+// consolePages are the measured pages.
 var consolePages = []struct{ name, path string }{
 	{"overview", ""}, {"operations", "operations"}, {"operations that are unknown", "operations?state=unknown"}, {"topics of the outbox", "outbox"}, {"blocked messages", "messages?state=blocked"},
 	{"inboxes", "inboxes"}, {"keys of an inbox", "inbox?consumer=orders"}, {"dead letters by cause", "deadletters"}, {"a form that discards", "do?action=discard&origin=inbox&cause=cause+3"},
@@ -133,7 +133,7 @@ func (c *consoled) load(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// firstPage is how many bytes the overview has with all that it loads, compressed.
+// firstPage is the compressed size of the overview with all its resources, in bytes.
 func firstPage(ask func(path string) ([]byte, error)) (int, error) {
 	var whole bytes.Buffer
 	packed := gzip.NewWriter(&whole)

@@ -24,8 +24,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// The gateway in front of a service that does nothing, against a bare httputil.ReverseProxy in front of it. What it adds are two commits, which are
-// measured alone as well.
+// The gateway in front of a service that does nothing, against a bare httputil.ReverseProxy in front of it. The gateway adds two commits, which are
+// also measured alone.
 
 const (
 	nameProxy      = "bare proxy"
@@ -36,7 +36,7 @@ const (
 	gatewayMode    = "gateway"
 )
 
-// gateways is what the section has found.
+// gateways has the results of the section.
 type gateways struct {
 	Rows   []gatewayRow  `json:"rows"`
 	Memory gatewayMemory `json:"memory"`
@@ -96,7 +96,7 @@ func (f *gatewayField) serve(h http.Handler) (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// gateway returns the address of one with a store, or with receipts.
+// gateway returns the address of a gateway with a store, or with receipts.
 func (f *gatewayField) gateway(ops store.Operations, receipts gateway.Receipts, cache int64) (string, error) {
 	cfg := gateway.Config{
 		Name: "service", Upstream: f.upstream, Principal: oncehttp.SharedPrincipal(), Receipts: receipts,
@@ -153,10 +153,10 @@ type clocked struct {
 
 	mu      sync.Mutex
 	took    []float64
-	medians []float64 // of each slice, that of the warm-up as well
+	medians []float64 // of each slice, warm-up included
 }
 
-// newClocked returns a contestant that sends requests, each with a key of its own unless there is one.
+// newClocked returns a contestant that sends requests. Without a key, each request gets a new one.
 func (f *gatewayField) newClocked(name, address, key string) *clocked {
 	t := &clocked{}
 	t.contestant = contestant{name: name, before: t.cut, run: func(ctx context.Context) error {
@@ -184,7 +184,7 @@ func (t *clocked) cut() {
 	}
 }
 
-// twoCommits are those of a forward: the intent, and the answer.
+// twoCommits makes the two commits of a forward: the intent, and the answer.
 func twoCommits(ops store.Operations) func(context.Context) error {
 	return func(ctx context.Context) error {
 		id := store.ID{Scope: "anyone POST /pay", Key: once.NewKey()}
@@ -202,7 +202,7 @@ func twoCommits(ops store.Operations) func(context.Context) error {
 	}
 }
 
-// gatewayBar is that of an executed request on a store.
+// gatewayBar is the bar of an executed request on a store.
 type gatewayBar struct {
 	store    string
 	atMost   float64
@@ -298,7 +298,7 @@ func (s gatewayBar) judge(field []*contestant, bare, forward *clocked) []verdict
 	}
 }
 
-// mediansAndCPU has the bars of medians and of CPU time; 0: none.
+// mediansAndCPU has the bars of medians and of CPU time; 0 means no bar.
 func mediansAndCPU(over, under *clocked, median, cpu float64) []verdict {
 	var medians, cpus []float64
 	for i, l := range over.laps {

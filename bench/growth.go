@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// growth is how the cost of an operation depends on how many keys are stored.
+// growth shows how the cost of an operation depends on the number of stored keys.
 type growth struct {
 	Small    int       `json:"small"`
 	SmallEnd int64     `json:"small_at_the_end"` // executions add to it
@@ -31,8 +31,8 @@ type stocked struct {
 	*candidate
 }
 
-// loadKeys makes operations that replay like those of Do. Keys are spread over the
-// whole index, as UUIDs of version 4 and names of intents are.
+// loadKeys makes operations that can be replayed like those of Do. Keys are spread over the whole index, like UUIDs of version 4 and names of
+// intents.
 const loadKeys = `
 insert into once_operation (scope, key, claim, fingerprint, body, expires_at)
 select $1, md5(g::text), decode(md5(g::text), 'hex'), '\x00'::bytea || sha256(g::text::bytea), $2, now() + interval '72 hours'
@@ -67,10 +67,10 @@ func (b *bench) stock(ctx context.Context, label string, keys, clients int) (*st
 // receipt is the stored form of the response.
 func (o order) receipt() ([]byte, error) { return json.Marshal(o.response()) }
 
-// sorted executes under keys that grow, as those of once.NewKey do.
+// sorted executes under ascending keys, as once.NewKey makes them.
 func (s *stocked) sorted(ctx context.Context) error { return s.executions(ctx) }
 
-// spread executes under keys that go anywhere in the index.
+// spread executes under keys that are spread over the whole index.
 func (s *stocked) spread(ctx context.Context) error {
 	o := newOrder()
 	return s.execute(ctx, newOperation(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), o), o)
@@ -109,7 +109,7 @@ func (b *bench) growth(ctx context.Context) (*growth, error) {
 		{"Do, keys spread over the index", func(s *stocked) func(context.Context) error { return s.spread }},
 		{"replays", func(s *stocked) func(context.Context) error { return s.again }},
 	}
-	// Few rounds, or the small table would not stay small.
+	// Few rounds, because otherwise the small table would not stay small.
 	r := race{clients: clients, rounds: min(b.rounds, 30), slice: min(b.slice, 100*time.Millisecond), cpu: b.server.cpu()}
 	for _, k := range kinds {
 		for _, s := range []*stocked{small, large} {

@@ -19,9 +19,9 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// An inbox on PostgreSQL, against the same inserts by hand.
+// An inbox on PostgreSQL, against hand-written code with the same inserts.
 
-// inboxed is what the section has found.
+// inboxed has the results of the section.
 type inboxed struct {
 	Present  int            `json:"present"`
 	Figures  []figure       `json:"figures"` // of batches of 100
@@ -48,7 +48,7 @@ const (
 	inboxConsumer = "billing"
 	inboxSource   = "orders"
 
-	// loadInbox makes messages that were applied before, with IDs that are spread over the index.
+	// loadInbox makes applied messages, with IDs that are spread over the index.
 	loadInbox = `insert into once_inbox (consumer, source, event_id, payload_hash, received_at, processed_at)
  select $1, $2, gen_random_uuid(), sha256(g::text::bytea), now(), now() from generate_series(1, $3) g`
 	insertIDs = `insert into once_inbox (consumer, source, event_id, payload_hash, received_at, processed_at)
@@ -57,7 +57,7 @@ const (
  values ($1, $2, $3, $4, now(), now()) on conflict do nothing`
 )
 
-// inboxField is an inbox and those who apply messages by hand in the same table.
+// inboxField is an inbox, and hand-written consumers on the same table.
 type inboxField struct {
 	pool  *pgxpool.Pool
 	store *pgxstore.Store
@@ -87,7 +87,7 @@ func (b *bench) inbox(ctx context.Context) (r *inboxed, err error) {
 		return nil, err
 	}
 	for _, c := range field {
-		for i := range c.laps { // of a message, not of a batch
+		for i := range c.laps { // per message, not per batch
 			l := c.laps[i]
 			c.laps[i] = lap{l.wall / inboxBatch, l.client / inboxBatch, l.server / inboxBatch, l.ops * inboxBatch}
 		}
@@ -161,7 +161,7 @@ func newInboxMessages() []message.Message {
 	return list
 }
 
-// effect is what a message does: one statement.
+// effect is the effect of a message: one statement.
 func effect(m message.Message) store.Statement {
 	return store.Statement{SQL: insertEntryText, Args: []any{"le_" + m.ID, m.ID, "receivable", "debit", int64(1000)}}
 }
@@ -199,8 +199,8 @@ func (f *inboxField) oneByOne(ctx context.Context) error {
 
 var errOnce = errors.New("the first attempt fails")
 
-// withSavepoints applies a batch in which one message fails once, without an attempt that counts: so all are applied again,
-// each with a savepoint, and none becomes a dead letter.
+// withSavepoints applies a batch in which one message fails once, with an error that counts no attempt: so all are applied again, each with a
+// savepoint, and none becomes a dead letter.
 func (f *inboxField) withSavepoints(ctx context.Context) error {
 	n := 0
 	return f.batches(func(ctx context.Context, tx pgx.Tx, m message.Message) error {
@@ -290,7 +290,7 @@ func (f *inboxField) handOneByOne(ctx context.Context) error {
 	return nil
 }
 
-// audit counts what was left behind.
+// audit counts the written rows.
 func (f *inboxField) audit(ctx context.Context, present int, field []*contestant) error {
 	known, effects, letters := int64(present), int64(0), int64(0)
 	for _, c := range field {

@@ -17,8 +17,8 @@ import (
 // inboxRedriven is a redrive of many dead letters.
 type inboxRedriven struct {
 	Letters int     `json:"letters"`
-	Rate    float64 `json:"rate"` // that was asked for, per second
-	Kept    float64 `json:"kept"` // that there was
+	Rate    float64 `json:"rate"` // requested rate, per second
+	Kept    float64 `json:"kept"` // measured rate
 	Least   float64 `json:"least"`
 	Most    float64 `json:"most"`      // in ten seconds
 	Heap    [2]int  `json:"heap"`      // the most bytes in the first and in the second half
@@ -34,7 +34,7 @@ const (
 	redriveWindow    = 10 * time.Second
 )
 
-// loadLetters makes messages that have failed, with their IDs in the inbox.
+// loadLetters makes failed messages, with their IDs in the inbox.
 const loadLetters = `with m as (select gen_random_uuid()::text as id, ('0190' || lpad(to_hex(g), 28, '0'))::uuid::text as uid from generate_series(1, $3::int) g),
  i as (insert into once_inbox (consumer, source, event_id, payload_hash, received_at) select $1, $2, id, sha256(id::bytea), now() from m)
  insert into once_deadletter (uid, origin, consumer, source, event_id, payload_hash, topic, key, seq, event_type, headers, payload, encrypted, trace,
@@ -75,7 +75,7 @@ func (b *bench) inboxRedrive(ctx context.Context) (*inboxRedriven, error) {
 	return r, err
 }
 
-// redriven is told when a letter is applied.
+// redriven counts applied letters.
 type redriven struct {
 	at  []time.Time
 	n   atomic.Int64
@@ -88,7 +88,7 @@ func (r *redriven) Observe(_ context.Context, e inbox.Event) {
 		return
 	}
 	n := int(r.n.Add(1))
-	if n > len(r.at) { // the count of the effects tells it
+	if n > len(r.at) { // the count of the effects shows it
 		return
 	}
 	if r.at[n-1] = time.Now(); n == len(r.at) {
@@ -160,7 +160,7 @@ func (r *inboxRedriven) windows(at []time.Time) {
 	if len(counts) < 2 {
 		return
 	}
-	counts = counts[:len(counts)-1] // the last one is not whole
+	counts = counts[:len(counts)-1] // the last window is not complete
 	r.Least, r.Most = slices.Min(counts), slices.Max(counts)
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// A healthy topic beside topics in trouble, through one relay on PostgreSQL.
+// A healthy topic, while other topics are in trouble, through one relay on PostgreSQL.
 
-// isolation is what the section has found.
+// isolation has the results of the section.
 type isolation struct {
 	Rounds  int            `json:"rounds"`
 	Window  time.Duration  `json:"window_ns"`
@@ -29,11 +29,11 @@ type isolation struct {
 	Figures []isolationBar `json:"figures"`
 }
 
-// neighbored is the healthy topic in one scenario: medians of the rounds.
+// neighbored has the results of the healthy topic in one scenario: medians of the rounds.
 type neighbored struct {
 	delayed
 
-	Ratio       float64 `json:"ratio"` // of p99, to that of the same round alone
+	Ratio       float64 `json:"ratio"` // p99, divided by the p99 of the same round without trouble
 	Undelivered int     `json:"undelivered"`
 	Bar         string  `json:"bar"`
 	Holds       bool    `json:"holds"`
@@ -100,11 +100,11 @@ func (b *bench) isolation(ctx context.Context) (*isolation, error) {
 	return n, err
 }
 
-// besideRun is one window of the healthy topic.
+// besideRun is the result of one window.
 type besideRun struct {
 	delays      []time.Duration
 	undelivered int
-	after       int           // how many messages of others were delivered in the window
+	after       int           // messages of other topics that were delivered in the window
 	took        time.Duration // the window
 }
 
@@ -113,7 +113,7 @@ func (f *relayField) beside(ctx context.Context, t trouble, window time.Duration
 	if err := f.tidy(ctx); err != nil {
 		return r, err
 	}
-	if err := f.addHealthy(ctx); err != nil { // a topic that has never answered may be one that hangs
+	if err := f.addHealthy(ctx); err != nil { // a topic without any answer so far counts as one that may hang
 		return r, err
 	}
 	if t.fill != nil {
@@ -151,7 +151,7 @@ func (f *relayField) addHealthy(ctx context.Context) error {
 	})
 }
 
-// relayInTrouble runs a relay, whose failures are no faults, until stop is called.
+// relayInTrouble runs a relay until stop is called. Failures of its topics are not errors of the benchmark.
 func (f *relayField) relayInTrouble(ctx context.Context, cfg outbox.RelayConfig, to outbox.Publisher) (stop func() error, err error) {
 	return consume(ctx, func(ctx context.Context, p outbox.Publisher, began func()) error {
 		cfg.Observer = relayObserver(func(e outbox.Event) {
@@ -163,7 +163,7 @@ func (f *relayField) relayInTrouble(ctx context.Context, cfg outbox.RelayConfig,
 	}, to)
 }
 
-// write adds a healthy message at each fixed moment, on a connection of its own, of which the relay is not told.
+// write adds a healthy message at each fixed moment, on a connection of its own, without waking the relay.
 func (h *healthy) write(ctx context.Context, f *relayField) error {
 	conn, err := pgx.ConnectConfig(ctx, f.pool.Config().ConnConfig)
 	if err != nil {
@@ -186,8 +186,8 @@ func (h *healthy) write(ctx context.Context, f *relayField) error {
 	return nil
 }
 
-// result waits for a moment for what has not arrived, and returns the delays, sorted. A message that has not arrived counts
-// with the time that it has waited.
+// result waits for a moment for missing messages, and returns the delays, sorted. A message that has not arrived counts with the time that it has
+// waited.
 func (h *healthy) result(ctx context.Context) (list []time.Duration, undelivered int) {
 	select {
 	case <-h.all:

@@ -16,34 +16,34 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// trouble is what happens beside the healthy topic.
+// trouble is the trouble of other topics, while the healthy topic is measured.
 type trouble struct {
 	name   string
-	most   time.Duration // p99 of the healthy topic; 0: as it is alone
+	most   time.Duration // p99 of the healthy topic; 0 means its p99 without trouble
 	fill   func(ctx context.Context, pool *pgxpool.Pool) error
 	config outbox.RelayConfig
-	burst  time.Duration                                                                // how long what was saved of a rate lasts
-	answer func(topic string, messages []message.Message, over <-chan struct{}) []error // nil: all are delivered
+	burst  time.Duration                                                                // how long the saved tokens of a rate last
+	answer func(topic string, messages []message.Message, over <-chan struct{}) []error // nil if all are delivered
 }
 
 // healthy is a destination that measures its healthy topic.
 type healthy struct {
 	answer func(topic string, messages []message.Message, over <-chan struct{}) []error
 	began  time.Time
-	others atomic.Int64 // messages of other topics that were delivered
+	others atomic.Int64 // delivered messages of other topics
 
 	mu                 sync.Mutex
-	committed, arrived []time.Duration // since began; 0: not yet
+	committed, arrived []time.Duration // since began; 0 before
 	left               int
-	all                chan struct{} // everything has arrived
-	over               chan struct{} // the window: what hangs ends
+	all                chan struct{} // closed when everything has arrived
+	over               chan struct{} // the end of the window, which also ends hanging calls
 	once               sync.Once
-	first              chan struct{} // something has arrived
+	first              chan struct{} // closed when a message has arrived
 }
 
 var errTrouble = errors.New("in trouble")
 
-// backlogOf adds each messages to each of so many topics, with so many keys, or without keys. A topic has four parts.
+// backlogOf adds each messages to each of the topics, with so many keys, or without keys. A topic has four parts.
 func backlogOf(topics int, prefix string, each, keys int) func(ctx context.Context, pool *pgxpool.Pool) error {
 	return func(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := pool.Exec(ctx, `insert into once_outbox (part, topic, key, seq, event_id, event_type, source, headers, payload, encrypted, trace)
@@ -73,7 +73,7 @@ func refuse(messages []message.Message, err error) []error {
 	return errs
 }
 
-// isDown says of topics whose name begins with "down" that they cannot be reached.
+// isDown fails for topics whose name begins with "down".
 func isDown(topic string, messages []message.Message, _ <-chan struct{}) []error {
 	if strings.HasPrefix(topic, "down") {
 		return refuse(messages, outbox.Unavailable(errTrouble))
@@ -119,7 +119,7 @@ func troubles(scale int) []trouble {
 			answer: func(_ string, messages []message.Message, _ <-chan struct{}) []error {
 				errs := refuse(messages, errTrouble)
 				for i := range messages {
-					if crc32.ChecksumIEEE([]byte(messages[i].ID))%10 == 0 { // the destination is there
+					if crc32.ChecksumIEEE([]byte(messages[i].ID))%10 == 0 { // the destination is available
 						errs[i] = nil
 					}
 				}

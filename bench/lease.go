@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// Work under a lease, against the same commits by hand: the call itself takes no time here.
+// Work under a lease, against hand-written code with the same commits. The call itself takes no time here.
 
 const (
 	nameCallByHand   = "claim row by hand"
@@ -98,7 +98,7 @@ func (w leasedWork) phases(first bool) func(context.Context) error {
 	}
 }
 
-// batches is phases with one declared insert each.
+// batches runs phases with one declared insert each.
 func (w leasedWork) batches(ctx context.Context) error {
 	return w.do(ctx, true, func(ctx context.Context, run *lease.Run, _ order) (r receipt, err error) {
 		for _, phase := range []string{"a", "b", "c"} {
@@ -175,7 +175,7 @@ func (b *bench) lease(ctx context.Context) (*throughput, error) {
 	return t, nil
 }
 
-// auditLeases counts what was written: each phase once, and each operation done.
+// auditLeases counts the written rows: each phase once, and each operation done.
 func auditLeases(ctx context.Context, pool *pgxpool.Pool, field []*contestant) error {
 	var calls, phases, raw int64
 	for _, c := range field {
@@ -191,7 +191,7 @@ func auditLeases(ctx context.Context, pool *pgxpool.Pool, field []*contestant) e
 	var done, open, charges int64
 	err := pool.QueryRow(ctx, "select (select count(*) from once_operation where state = 2), (select count(*) from once_operation where state <> 2), (select count(*) from charge)").
 		Scan(&done, &open, &charges)
-	const known = 100 // that the server was prepared with, each with a charge
+	const known = 100 // from the preparation of the server, each with a charge
 	if want := calls + phases + known; err == nil && (done != want || open != 0 || charges != 3*(phases+raw)+known) {
 		err = fmt.Errorf("of %d operations %d are done and %d open, and there are %d charges", want, done, open, charges)
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// heldLeases is what operations cost that are held, and how soon they are taken over.
+// heldLeases has the costs of held operations, and the time until they are taken over.
 type heldLeases struct {
 	Held   int           `json:"held"`
-	Beat   time.Duration `json:"beat_client_cpu_ns"` // renews all that are held
+	Beat   time.Duration `json:"beat_client_cpu_ns"` // to renew all held operations once
 	Server time.Duration `json:"beat_server_cpu_ns"`
 	Share  float64       `json:"client_share_of_a_core"` // at the default TTL
 	HOT    float64       `json:"hot_share"`              // of the updates
 
 	Waiting int           `json:"waiting"`
-	Due     time.Duration `json:"due_ns"` // to find that none of those that wait is due
+	Due     time.Duration `json:"due_ns"` // to find that no waiting operation is due
 	Backlog time.Duration `json:"backlog_ns"`
 
 	TTL      time.Duration `json:"ttl_ns"`
@@ -46,7 +46,7 @@ const (
 	manyHeld   = 1000
 	someHeld   = 200
 	manyWait   = 100_000
-	holdMode   = "leases" // of this program, as the process that is killed
+	holdMode   = "leases" // of this program, as the process to kill
 	leaseScope = "bench leases"
 )
 
@@ -144,7 +144,7 @@ func (h *heldLeases) heartbeats(ctx context.Context, pool *pgxpool.Pool, cpu cpu
 	return nil
 }
 
-// updates of operations, and those of them that have touched no index.
+// updates counts updates of operations, and the HOT ones, which touch no index.
 type updates struct{ all, hot float64 }
 
 func updatesOf(ctx context.Context, pool *pgxpool.Pool) (u updates, err error) {
@@ -152,7 +152,7 @@ func updatesOf(ctx context.Context, pool *pgxpool.Pool) (u updates, err error) {
 	return u, err
 }
 
-// since is the share of updates since before that have touched no index.
+// since is the share of HOT updates since before.
 func (u updates) since(before updates) float64 {
 	if u.all == before.all {
 		return 0
@@ -160,7 +160,7 @@ func (u updates) since(before updates) float64 {
 	return (u.hot - before.hot) / (u.all - before.all)
 }
 
-// waits measures how long it takes to see that nothing is due.
+// waits measures how long it takes to find that no operation is due.
 func (h *heldLeases) waits(ctx context.Context, pool *pgxpool.Pool) error {
 	const insert = `insert into once_operation (scope, key, state, claim, lease_until, data)
 select $1, md5(g::text), 1, decode(md5(g::text), 'hex'), now() + interval '1 hour', repeat('x', 200)::bytea from generate_series(1, $2) g`
@@ -272,7 +272,7 @@ func killHolder(ctx context.Context, url string, killed func()) error {
 	return errors.Join(held, err)
 }
 
-// holdLeases is the process that is killed.
+// holdLeases is the process to kill.
 func holdLeases(ctx context.Context) error {
 	pool, err := pgxpool.New(ctx, os.Getenv(serveURL))
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command bench measures what once costs, against the bare transaction and the
-// two usual ways of keeping idempotency keys by hand, on a PostgreSQL of its own.
+// Command bench measures the costs of once, against the bare transaction and the two usual hand-written ways of storing idempotency keys, on a
+// PostgreSQL of its own.
 //
 //	go run . -o RESULTS.md
 //
-// Baselines and candidates take turns in short slices. What is reported are the
-// ratios within a round: they hold still on a machine that does not.
+// Baselines and candidates take turns in short slices. The report has the ratios within a round, which are stable even if the load of the machine is
+// not.
 package main
 
 import (

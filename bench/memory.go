@@ -22,12 +22,11 @@ type middleware struct {
 	Allocs verdict `json:"allocations"`
 }
 
-// cpuNanos is the time that counts here, garbage collection included: on a busy
-// machine the clock on the wall measures the neighbours.
+// cpuNanos is the measured time, garbage collection included: on a busy machine the wall clock also measures other processes.
 const cpuNanos = "cpu-ns/op"
 
-// liveHeap is what a service has in memory. With nothing there the collector would come
-// after every 4 MiB, a thousand requests, and its coming be what is measured.
+// liveHeap is the heap of a typical service. With an empty heap the garbage collector would run after every 4 MiB, a thousand requests, and dominate
+// the result.
 const liveHeap = 64 << 20
 
 const (
@@ -87,9 +86,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 
 var answerBody = bytes.Repeat([]byte("y"), 256)
 
-// serve sends requests that cost nothing to make but their keys, which are new every time,
-// also for the bare handler: an engine remembers what it has seen done, and would look
-// before it executes. s forgets them after every 256.
+// serve sends requests that cost nothing to make except their keys, which are new every time, also for the bare handler: an engine remembers finished
+// operations, and would look one up before it executes. s forgets them after every 256.
 func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 	body := bytes.Repeat([]byte("x"), 1024)
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/charges", nil)
@@ -102,7 +100,7 @@ func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 	w := &sink{header: http.Header{}}
 	b.ReportAllocs()
 	began, _ := cpu{}.used()
-	var swept time.Duration // by what is no part of a request
+	var swept time.Duration // time that is not part of a request
 	for i := range b.N {
 		if i%256 == 0 && s != nil {
 			swept += forget(b, s)
@@ -120,8 +118,8 @@ func serve(b *testing.B, h http.Handler, s *memstore.Store) {
 	b.ReportMetric(float64(end-began-swept)/float64(b.N), cpuNanos)
 }
 
-// forget deletes what is stored, and returns the time that it took. Otherwise the table would
-// grow with the number of requests, and the collector's walk over it be counted as theirs.
+// forget deletes the stored operations, and returns the time that it took. Otherwise the table would grow with the number of requests, and so would
+// the time of the garbage collector.
 func forget(b *testing.B, s *memstore.Store) time.Duration {
 	began, _ := cpu{}.used()
 	s.Advance(time.Hour)

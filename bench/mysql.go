@@ -32,7 +32,7 @@ type onMySQL struct {
 	Servers []mysqlServer `json:"servers"`
 }
 
-// mysqlServer is what one server has shown.
+// mysqlServer has the results of one server.
 type mysqlServer struct {
 	Name  string      `json:"name"` // with its version
 	Costs []cost      `json:"costs"`
@@ -50,10 +50,10 @@ type mysqlRace struct {
 const (
 	nameFailure = "failure"
 	nameFloor   = "floor"
-	mysqlKnown  = 500 // operations that are asked for again
+	mysqlKnown  = 500 // operations that are repeated
 )
 
-// isolationLevels are set on the server, so that no transaction has to ask for its own.
+// isolationLevels are set on the server, so that transactions need not set their own.
 var isolationLevels = []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}
 
 var mysqlSettings = []setting{
@@ -75,7 +75,7 @@ var mysqlComparisons = []comparison{
 	{nameReplays, nameDo, 0},
 }
 
-// mysqlBars are those against the hand-written table at READ COMMITTED, by CPU time or, with a network between, by throughput.
+// mysqlBars are the bars against the hand-written table at READ COMMITTED: of CPU time, or with a delayed network of throughput.
 var mysqlBars = map[string]map[string]float64{
 	"16":                  {nameDo: 0.9, nameFirst: 1.1, nameBatch: 1.35},
 	"16, 1 ms of network": {nameDo: 1.2, nameBatch: 2.5},
@@ -105,14 +105,14 @@ func (b *bench) mysql(ctx context.Context) (*onMySQL, error) {
 	return m, nil
 }
 
-// load is how many processes want to run on the machine, as an average of a minute.
+// load is the load average of the machine, over one minute.
 func load() string {
-	b, _ := os.ReadFile("/proc/loadavg") // not there: not told
+	b, _ := os.ReadFile("/proc/loadavg") // without the file it is empty
 	first, _, _ := strings.Cut(string(b), " ")
 	return first
 }
 
-// mysqlAt adds to s what a new server shows whose isolation level is level.
+// mysqlAt adds to s the results of a new server with an isolation level.
 func (b *bench) mysqlAt(ctx context.Context, isMySQL bool, level string, s *mysqlServer) (err error) {
 	settings := map[string]string{"innodb-buffer-pool-size": "512M", "transaction-isolation": level}
 	settings[map[bool]string{false: "innodb-log-file-size", true: "innodb-redo-log-capacity"}[isMySQL]] = "512M"
@@ -219,11 +219,11 @@ func mysqlStatistics(ctx context.Context, db *sql.DB) (st statistics, err error)
 	return st, nil
 }
 
-// mysqlCandidate is once on one database, and the tables of those that are not.
+// mysqlCandidate is once on one database, with the tables of the other contestants.
 type mysqlCandidate struct {
 	plain, guarded *sql.DB
 	store          *sqlstore.Store
-	engine, other  *once.Engine[*sql.Tx] // the other process sees the known operations for the first time
+	engine, other  *once.Engine[*sql.Tx] // for other, the known operations are new
 	known          []known
 }
 
@@ -291,7 +291,7 @@ func (c *mysqlCandidate) field() []*contestant {
 	}
 }
 
-// insertUpdate is that of PostgreSQL, by hand on database/sql.
+// insertUpdate is the hand-written contestant of PostgreSQL, on database/sql.
 func (c *mysqlCandidate) insertUpdate(ctx context.Context) error {
 	o, key := newOrder(), once.NewKey()
 	tx, err := c.plain.BeginTx(ctx, nil)
@@ -319,7 +319,7 @@ func (c *mysqlCandidate) insertUpdate(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// floor is the least that a record costs: one insert in the packet of COMMIT, and no claim.
+// floor is the minimal cost of a record: one insert in the packet of COMMIT, and no claim.
 func (c *mysqlCandidate) floor(ctx context.Context) error {
 	o, key := newOrder(), once.NewKey()
 	conn, err := c.plain.Conn(ctx)
@@ -386,7 +386,7 @@ func (c *mysqlCandidate) replays(ctx context.Context) error {
 	return err
 }
 
-// failures are stored: what they have written is rolled back before.
+// failures are stored: their writes are rolled back before.
 func (c *mysqlCandidate) failures(ctx context.Context) error {
 	o := newOrder()
 	declined := &once.Failure{Code: "card_declined"}
@@ -402,7 +402,7 @@ func (c *mysqlCandidate) failures(ctx context.Context) error {
 	return errors.Join(errExecuted, err)
 }
 
-// audit counts what was left behind.
+// audit counts the written rows.
 func (c *mysqlCandidate) audit(ctx context.Context, field []*contestant) error {
 	n := int64(len(c.known))
 	want := map[string]int64{"charge": n, "ledger_entry": n, "once_operation": n}
@@ -491,7 +491,7 @@ func (s mysqlServer) write(p printer) {
 	}
 }
 
-// races are those of one setting, by isolation level.
+// races are the results of one setting, by isolation level.
 func (s mysqlServer) races(setting string) (list []mysqlRace) {
 	for _, r := range s.Races {
 		if r.Setting == setting {

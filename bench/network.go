@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// network is a way to the server that takes a while: the client's side of a connection
-// delays what has arrived. A process in between would take more CPU time from client and
-// server, with which it shares the machine, and would be late when they are busy.
+// network is a slow network to the server: the client's side of a connection delays received data. A process in between would take CPU time from
+// client and server, with which it shares the machine, and would be late when they are busy.
 type network struct{ delay time.Duration }
 
 func (n network) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -24,8 +23,7 @@ func (n network) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return &distant{c, a, n.delay}, nil
 }
 
-// distant is a connection to a server that is far away. An answer must fit into one read:
-// each of them takes the delay.
+// distant is a connection to a distant server. An answer must fit into one read: each read has the delay.
 type distant struct {
 	net.Conn
 

@@ -24,17 +24,17 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// A herd of clients on a small pool, with and without limit.Pool in front.
+// Many clients on a small pool, with and without limit.Pool.
 
 const (
 	herdClients     = 400
 	herdConnections = 8
 	herdReplayers   = 20
-	herdPatience    = 500 * time.Millisecond // of a client; then it sends the same again
+	herdPatience    = 500 * time.Millisecond // of a client; then it repeats the request
 	herdWork        = "select pg_sleep(0.01)"
 )
 
-// herd is what became of the requests of each side.
+// herd has the results of the requests of each side.
 type herd struct {
 	Took  time.Duration `json:"took_ns"`
 	Sides []herdSide    `json:"sides"`
@@ -43,12 +43,12 @@ type herd struct {
 type herdSide struct {
 	Name      string        `json:"name"`
 	Served    float64       `json:"served_per_second"` // new work, in time
-	P99       time.Duration `json:"p99_ns"`            // of what was served in time
+	P99       time.Duration `json:"p99_ns"`            // of new work that was answered in time
 	Late      float64       `json:"late_per_second"`   // given up by the client
 	Shed      float64       `json:"shed_per_second"`   // refused at once
 	Waiting   float64       `json:"waiting"`           // for a connection, on average
 	Replays   float64       `json:"replays_per_second"`
-	Answered  float64       `json:"replays_answered"` // share of all that were asked for
+	Answered  float64       `json:"replays_answered"` // share of all requested replays
 	ReplayP99 time.Duration `json:"replay_p99_ns"`
 }
 
@@ -69,7 +69,7 @@ func (w *waiters) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceA
 	w.now.Add(-1)
 }
 
-// answers are those that clients of one kind got.
+// answers collects the answers to clients of one kind.
 type answers struct {
 	mu         sync.Mutex
 	took       []time.Duration // of those in time
@@ -89,7 +89,7 @@ func (a *answers) note(status int, took time.Duration) {
 	}
 }
 
-// p99 is that of those in time.
+// p99 is the p99 of the answers in time.
 func (a *answers) p99() time.Duration {
 	if len(a.took) == 0 {
 		return 0
@@ -204,7 +204,7 @@ func (b *bench) herdOn(ctx context.Context, lasts time.Duration, gate func(*pgxp
 	}, ctx.Err()
 }
 
-// herdHandler is the work: some time, and two inserts.
+// herdHandler does the work: it takes some time, and makes two inserts.
 func herdHandler(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 	o, err := readOrder(r)
 	if err == nil {
@@ -221,7 +221,7 @@ func herdHandler(w http.ResponseWriter, r *http.Request, tx pgx.Tx) {
 	writeReceipt(w, got, nil)
 }
 
-// herdClient returns a function that sends a request, and waits no longer than a client does.
+// herdClient returns a function that sends a request, with the timeout of a client.
 func herdClient(ctx context.Context, handler http.Handler) (ask func(key string, attempt int) (status int, took, after time.Duration), err error) {
 	body, err := json.Marshal(newOrder())
 	return func(key string, attempt int) (status int, took, after time.Duration) {

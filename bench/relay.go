@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// The relay of an outbox on PostgreSQL, against a loop by hand that claims messages, publishes them and deletes them.
+// The relay of an outbox on PostgreSQL, against a hand-written loop that claims messages, publishes them and deletes them.
 
-// relayed is what the section has found.
+// relayed has the results of the section.
 type relayed struct {
 	Drain relayDrain `json:"drain"`
 	Delay relayDelay `json:"delay"`
@@ -39,7 +39,7 @@ func (b *bench) relay(ctx context.Context) (r *relayed, err error) {
 	return r, nil
 }
 
-// relayField is an outbox and those who work on it.
+// relayField is an outbox with its consumers.
 type relayField struct {
 	pool *pgxpool.Pool
 	box  *outbox.Box[pgx.Tx]
@@ -69,7 +69,7 @@ func (b *bench) relayFieldOn(ctx context.Context, database string) (*relayField,
 	return &relayField{pool, outbox.New(pgxstore.New(pool, pgxstore.Config{}), outbox.Config{})}, nil
 }
 
-// tidy leaves an empty outbox whose keys have no dead rows, and writes back what was changed: none works for the one before.
+// tidy empties the outbox without dead rows, and writes all dirty pages to the disk, so that no contestant pays for the one before.
 func (f *relayField) tidy(ctx context.Context) error {
 	for _, s := range []string{"truncate once_outbox, once_outbox_sent, once_outbox_failed, once_outbox_paused, once_stream", "checkpoint"} {
 		if _, err := f.pool.Exec(ctx, s); err != nil {
@@ -99,8 +99,8 @@ func consume(ctx context.Context, c consumer, p outbox.Publisher) (stop func() e
 	}
 }
 
-// relayBy is a relay that keeps messages for as long as keep says, with so many calls of Publish of one topic at once; 0 is its default. seen is called
-// with each message that is done.
+// relayBy is a relay with a retention of delivered messages, and with a number of concurrent calls of Publish for one topic; 0 is its default. seen
+// is called for each finished message.
 func (f *relayField) relayBy(keep time.Duration, calls int, seen func(), made func(*outbox.Relay)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
 		var fault atomic.Pointer[error]
@@ -111,7 +111,7 @@ func (f *relayField) relayBy(keep time.Duration, calls int, seen func(), made fu
 				seen()
 			case e.Type == outbox.EventTaken && e.Parts == all:
 				began()
-			case e.Err != nil && ctx.Err() == nil: // what its end has cut short says nothing
+			case e.Err != nil && ctx.Err() == nil: // errors at the end of Run do not count
 				fault.CompareAndSwap(nil, &e.Err)
 			}
 		})}

@@ -36,7 +36,7 @@ type delayed struct {
 }
 
 const (
-	delayRate    = 1000 // messages a second
+	delayRate    = 1000 // messages per second
 	delayWriters = 8
 	nameWoken    = "relay, woken by the commit"
 	nameTwice    = ", two reads"
@@ -45,7 +45,7 @@ const (
 
 // delayer is one way to deliver messages as they come.
 type delayer struct {
-	*contestant // of which a lap's wall is the p99 of a round
+	*contestant // the wall time of a lap is the p99 of a round
 
 	consumer func(made func(*outbox.Relay)) consumer
 	woken    bool // by the observer
@@ -72,7 +72,7 @@ func (b *bench) relayDelay(ctx context.Context, f *relayField) (d relayDelay, er
 	for round := range d.Rounds {
 		fmt.Fprintf(os.Stderr, "bench: delay, round %d of %d\n", round+1, d.Rounds)
 		for _, i := range rand.Perm(len(list)) {
-			if list[i].name == nameRawLoop+nameSnapshot && round >= 2 { // it is shown only, and takes long
+			if list[i].name == nameRawLoop+nameSnapshot && round >= 2 { // without a bar, and slow
 				continue
 			}
 			if err := list[i].round(ctx, f, d); err != nil {
@@ -103,7 +103,7 @@ func (b *bench) relayDelay(ctx context.Context, f *relayField) (d relayDelay, er
 		}
 		v := verdict{What: over.name + " / " + list[0].name, Bar: 1.3, AtMost: true}
 		if over == list[1] {
-			v.Bar = 0 // it is shown only
+			v.Bar = 0 // without a bar
 		}
 		v.Median, v.Min, v.Max = spread(ratios)
 		d.Medians = append(d.Medians, v.judged())
@@ -150,8 +150,8 @@ func (c *delayer) round(ctx context.Context, f *relayField, d relayDelay) (err e
 	return nil
 }
 
-// holdSnapshot opens a transaction that sees everything as it is now, on a connection of its own. VACUUM
-// and the servers' own cleaning leave what it sees.
+// holdSnapshot opens a transaction that sees everything as it is now, on a connection of its own. VACUUM and the servers' own cleaning keep the rows
+// that it sees.
 func (f *relayField) holdSnapshot(ctx context.Context) (release func() error, err error) {
 	conn, err := pgx.ConnectConfig(ctx, f.pool.Config().ConnConfig)
 	if err != nil {
@@ -166,10 +166,10 @@ func (f *relayField) holdSnapshot(ctx context.Context) (release func() error, er
 	return release, nil
 }
 
-// traffic is messages that are due at fixed moments.
+// traffic is a list of messages that are due at fixed moments.
 type traffic struct {
 	began              time.Time
-	committed, arrived []atomic.Int64 // since began, in nanoseconds; 0: not yet
+	committed, arrived []atomic.Int64 // since began, in nanoseconds; 0 before
 	missing            atomic.Int64
 	all                chan struct{}
 }
@@ -232,8 +232,8 @@ func (t *traffic) delivered(ctx context.Context) error {
 	}
 }
 
-// delays are those of all messages but the first ones, sorted. A message can arrive before its writer has seen that it is
-// committed: it was not late at all.
+// delays are the delays of all messages except the first ones, sorted. A message can arrive before its writer has seen the commit: then its delay is
+// zero.
 func (t *traffic) delays(first int) (list []time.Duration) {
 	for n := first; n < len(t.committed); n++ {
 		list = append(list, max(0, time.Duration(t.arrived[n].Load()-t.committed[n].Load())))

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// relayDrain is how fast a backlog goes to a publisher that does nothing.
+// relayDrain shows how fast a backlog is delivered to a publisher that does nothing.
 type relayDrain struct {
 	Rounds   int       `json:"rounds"`
 	Small    int       `json:"small"`
@@ -30,7 +30,7 @@ const (
 	nameSingle  = "relay, Concurrency 1"
 )
 
-// fillRelay makes a backlog in which every key has its turn.
+// fillRelay makes a backlog in which the keys take turns.
 const fillRelay = `insert into once_outbox (part, topic, key, seq, event_id, event_type, source, headers, payload, encrypted, trace)
  select i % 64, 'refunds', 'k' || i % 960, i / 960 + 1, gen_random_uuid(), 'refund.succeeded', 'once', '', decode(repeat('61', 200), 'hex'), false, ''
  from generate_series(0, $1::int - 1) i`
@@ -40,7 +40,7 @@ type drainer struct {
 	*contestant
 
 	rows     int
-	consumer func(f *relayField, done func(int)) consumer // done is told how many messages are done
+	consumer func(f *relayField, done func(int)) consumer // calls done with the number of finished messages
 }
 
 func drainers(small, large int) (list []drainer) {
@@ -135,13 +135,13 @@ func (b *bench) drainCopy(ctx context.Context, template string, d drainer) (l la
 		return l, err
 	}
 	defer f.pool.Close()
-	if _, err := f.pool.Exec(ctx, "select count(payload) from once_outbox"); err != nil { // what is read from the disk is read now
+	if _, err := f.pool.Exec(ctx, "select count(payload) from once_outbox"); err != nil { // later reads do not come from the disk
 		return l, err
 	}
 	return b.drain(ctx, f, d)
 }
 
-// drain measures from the first message that is published to the last one that is done.
+// drain measures from the first published message to the last finished one.
 func (b *bench) drain(ctx context.Context, f *relayField, d drainer) (l lap, err error) {
 	var began time.Time
 	var client, server time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// claimByHand reads the first messages, and deleteByHand deletes what was delivered.
+// claimByHand reads the first messages, and deleteByHand deletes delivered ones.
 const (
 	relayBatch  = 1000
 	claimByHand = `select id, part, topic, key, seq, event_id, event_type, source, headers, payload, trace, created_at
@@ -18,9 +18,9 @@ const (
 	deleteByHand = `delete from once_outbox using unnest($1::smallint[], $2::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id`
 )
 
-// rawLoop is a consumer by hand. seen is called with the number of messages of a batch that is done. It polls as a relay
-// does: 1 ms after a claim that has found something, else 5 ms, and a quarter more each time. With find it reads twice, as a
-// relay does: the tails of all parts, and then, if they have something, the messages.
+// rawLoop is a hand-written consumer. seen is called with the number of messages of a finished batch. It polls as a relay does: 1 ms after a
+// successful claim, else 5 ms, and a quarter more each time. With find it reads twice, as a relay does: the new rows of all parts, and then, if any
+// exist, the messages.
 func (f *relayField) rawLoop(find bool, seen func(int)) consumer {
 	return func(ctx context.Context, p outbox.Publisher, began func()) error {
 		const least, most = 5 * time.Millisecond, time.Second

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report is what a run has found.
+// report has the results of a run.
 type report struct {
 	When         time.Time     `json:"when"`
 	Machine      machine       `json:"machine"`
@@ -102,13 +102,13 @@ func (r *report) markdown() string {
 	return w.String()
 }
 
-// chapter is what one section has to say.
+// chapter is the text of one section.
 type chapter struct {
 	section string
 	write   func(printer)
 }
 
-// chapters are those that were measured, in the order of the report.
+// chapters are the measured sections, in the order of the report.
 func (r *report) chapters() (list []chapter) {
 	add := func(measured bool, section string, write func(printer)) {
 		if measured {

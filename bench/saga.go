@@ -33,7 +33,7 @@ const (
 	insertBooking   = "insert into booking (id, account, cents) values ($1, $2, $3)"
 )
 
-// sagas is what the section has found.
+// sagas has the results of the section.
 type sagas struct {
 	Rounds  int           `json:"rounds"`
 	Slice   time.Duration `json:"slice_ns"`
@@ -59,7 +59,7 @@ func (r sagaRow) holds() bool {
 	return r.Commits <= r.Bars[0]+rounding && r.Trips <= r.Bars[1]+rounding && r.Throughput >= r.Bars[2] && r.CPU <= r.Bars[3]
 }
 
-// sagaBars of commits, round trips, throughput and CPU time. The caller's transaction is one of four, so that its floor is computed from three.
+// sagaBars of commits, round trips, throughput and CPU time. The caller's transaction is one of four, so its floor is computed from three.
 var sagaBars = map[string][4]float64{
 	nameSagaDo:      {3, 6, 0.6, 1.6},
 	nameSagaStarted: {4, 9, 0.55, 1.6},
@@ -238,7 +238,7 @@ func (b *bench) saga(ctx context.Context) (*sagas, error) {
 	return s, err
 }
 
-// sums are the throughput and the CPU time of c as ratios to those of floor, of all slices together.
+// sums are the throughput and the CPU time of c, divided by those of floor, over all slices.
 func sums(c, floor *contestant) (throughput, cpu float64) {
 	each := func(c *contestant) (wall, cpu float64) {
 		var ops float64
@@ -275,7 +275,7 @@ func sagaCost(ctx context.Context, open func(int32, func(*pgxpool.Config)) (*sag
 	return float64(sent.commits.Load()-committed) / counted, float64(wire.Counts().RoundTrips-tripped) / counted, nil
 }
 
-// commitTracer counts what is sent to commit, alone or with other statements.
+// commitTracer counts commits, alone or together with other statements.
 type commitTracer struct{ commits atomic.Int64 }
 
 func (c *commitTracer) count(sql string) {
@@ -301,13 +301,13 @@ func (c *commitTracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.Tra
 
 func (*commitTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// written counts the transactions of the server that have written.
+// written counts the writing transactions of the server.
 func (f *sagaField) written(ctx context.Context) (n int64, err error) {
 	err = f.pool.QueryRow(ctx, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&n)
 	return n, err
 }
 
-// audit counts what the contestants have written.
+// audit counts the rows of the contestants.
 func (f *sagaField) audit(ctx context.Context, field []*contestant) error {
 	var bookings, ended, all, sagas int64
 	for i, c := range field {

@@ -11,18 +11,18 @@ import (
 	"github.com/oncelib/once/internal/faultnet"
 )
 
-// singles is how many sagas are started alone beside nodes that have nothing to do.
+// singles is how many sagas are started one by one while all nodes are idle.
 const singles = 10
 
-// sagaNodes are nodes that run sagas of others.
+// sagaNodes are nodes that run sagas of other nodes.
 type sagaNodes struct {
 	wire   faultnet.Wire
 	pools  []*pgxpool.Pool
-	fields []*sagaField // those that run
+	fields []*sagaField // the nodes
 	ended  chan error
 }
 
-// openNodes opens nodes, whose connections are made.
+// openNodes opens nodes, with their connections.
 func openNodes(ctx context.Context, open func(int32, func(*pgxpool.Config)) (*sagaField, error)) (*sagaNodes, error) {
 	const nodes = 2
 	n := &sagaNodes{ended: make(chan error, nodes)}
@@ -45,7 +45,7 @@ func openNodes(ctx context.Context, open func(int32, func(*pgxpool.Config)) (*sa
 	return n, nil
 }
 
-// run has the nodes look for sagas until stop is called.
+// run makes the nodes look for sagas until stop is called.
 func (n *sagaNodes) run(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	n.fields = nil
@@ -87,7 +87,7 @@ func (n *sagaNodes) close() {
 	}
 }
 
-// sagaDrain has two nodes run sagas that another one has started, by turns with the floor: the same number by hand.
+// sagaDrain lets two nodes run sagas that another one has started, in turns with the floor: the same number of hand-written ones.
 func (b *bench) sagaDrain(ctx context.Context, s *sagas) (*contestant, error) {
 	open, err := b.sagaDatabase(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *bench) drainSagas(ctx context.Context, nodes *sagaNodes, f *sagaField, 
 	return lap{wall / n, (client2 - client) / n, (server2 - server) / n, int64(sagas)}, 1 + float64(after-before)/float64(sagas), float64(tripped) / float64(sagas), err
 }
 
-// singles starts sagas, one after the other, beside nodes that have nothing to do, and returns how long the longest has taken.
+// singles starts sagas, one after the other, while all nodes are idle, and returns the longest time that one has taken.
 func (n *sagaNodes) singles(ctx context.Context, f *sagaField) (longest time.Duration, err error) {
 	stop := n.run(ctx)
 	for i := range singles {

@@ -29,13 +29,13 @@ func (f *sagaField) byHand(ctx context.Context) error {
 	return nil
 }
 
-// guard is what a record by hand is kept with, beside what those before it are.
+// guard is a protection of a hand-written record, in addition to the ones before it.
 type guard int
 
 const (
-	guardRecord guard = iota // a row that each of the three transactions writes; if it has another fence, they commit all the same
-	guardFence               // they do not
-	guardClaim               // the row is one of once_operation, with its indexes: a claim, an owner, a lease, and until when it is kept
+	guardRecord guard = iota // a row that each of the three transactions writes; they commit even if it has another fence
+	guardFence               // they commit only if it has the expected fence
+	guardClaim               // the row is in once_operation, with its indexes: a claim, an owner, a lease, and a retention
 	guardBounds              // for locks, statements and transactions that are idle
 )
 
@@ -60,7 +60,7 @@ type handStep struct {
 	Result booking `json:"result"`
 }
 
-// recordByHand is the least that knows behind each commit how far it has come, and keeps inputs and results for undos.
+// recordByHand is the minimal record that stores the progress with each commit, and inputs and results for undos.
 func (f *sagaField) recordByHand(ctx context.Context, g guard) error {
 	b := newBooking()
 	conn, err := f.pool.Acquire(ctx)

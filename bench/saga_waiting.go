@@ -20,13 +20,13 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// sagasWaiting is what many sagas cost that wait, and those that a node holds.
+// sagasWaiting has the costs of many waiting sagas, and of sagas that a node holds.
 type sagasWaiting struct {
 	Waiting int           `json:"waiting"`
-	Pages   int           `json:"pages"`   // of a look for what is due
+	Pages   int           `json:"pages"`   // that a look for due sagas reads
 	Look    time.Duration `json:"look_ns"` // on the server
 	Starts  time.Duration `json:"starts_ns"`
-	Heap    [2]int64      `json:"heap_bytes"` // more than before: with one saga that waits, and with all
+	Heap    [2]int64      `json:"heap_bytes"` // added bytes: with one waiting saga, and with all
 	Held    int           `json:"held"`
 	HOT     float64       `json:"hot_share"` // of the heartbeats
 }
@@ -35,10 +35,10 @@ const (
 	sagaPagesBar = 5
 	sagaLookBar  = 2 * time.Millisecond
 	sagaHeapBar  = 4 << 20
-	sagaWokenTTL = time.Second // the listing of sagas whose node has died runs once in that time, beside all that is measured
+	sagaWokenTTL = time.Second // sagas of dead nodes are listed once in this time, during the measurement
 )
 
-// copyWaiting makes n copies of the saga that waits. None of them is due before the next day.
+// copyWaiting makes n copies of the waiting saga. None of them is due before the next day.
 const copyWaiting = `
 create temp table o as select o.*, n from once_operation o cross join generate_series(1, $n) n where state = 4;
 create temp table d as select d.*, n from once_saga_due d cross join generate_series(1, $n) n;
@@ -47,7 +47,7 @@ alter table o drop column n; alter table d drop column n;
 insert into once_operation select * from o; insert into once_saga_due select * from d;
 drop table o; drop table d`
 
-// lookTracer keeps the statements that look for what is due.
+// lookTracer keeps the statements that look for due sagas.
 type lookTracer struct {
 	mu    sync.Mutex
 	looks map[string][]any
@@ -72,7 +72,7 @@ type waitingField struct {
 	runner *saga.Runner[pgx.Tx]
 	waits  *saga.Definition[string, string]
 	woken  atomic.Bool
-	began  chan time.Time // gets when the step runs that was woken
+	began  chan time.Time // gets the time when the woken step runs
 }
 
 func (b *bench) sagasWaiting(ctx context.Context) (w sagasWaiting, err error) {
@@ -109,8 +109,8 @@ func (b *bench) sagasWaiting(ctx context.Context) (w sagasWaiting, err error) {
 	return w, err
 }
 
-// starts makes n sagas that wait. Beside them it wakes some others, one by one, and returns how long the longest has taken to begin; and how much larger
-// the heap was at the most.
+// starts makes n waiting sagas. Meanwhile it wakes some others, one by one, and returns the longest time until one has begun, and the largest growth
+// of the heap.
 func (f *waitingField) starts(ctx context.Context, n int) (longest time.Duration, heap int64, err error) {
 	f.runner = saga.NewRunner(pgxstore.New(f.pool, pgxstore.Config{}), saga.Config{TTL: sagaWokenTTL}, f.waits)
 	run, stop := context.WithCancel(ctx)
@@ -169,7 +169,7 @@ func (f *waitingField) waiting(ctx context.Context, key string) error {
 	return err
 }
 
-// heapInUse is what is reachable.
+// heapInUse is the size of the reachable heap.
 func heapInUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -13,9 +13,8 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// settings of the server. Commits are real. What comes at a time of its own
-// (checkpoints, autovacuum) is kept out of the slices; without autovacuum nothing
-// pays for the dead rows of the baselines that update.
+// settings of the server. Commits are real. Periodic work (checkpoints, autovacuum) is kept out of the slices; without autovacuum nothing removes the
+// dead rows of the baselines that update.
 var settings = map[string]string{
 	"fsync":              "on",
 	"synchronous_commit": "on",
@@ -70,7 +69,7 @@ func (s *server) emptyDatabase() (name string, err error) {
 	return name, s.pg.CreateDatabase(name)
 }
 
-// pool opens a database; change, if not nil, says what is different about it.
+// pool opens a database. change, if it is not nil, changes the config.
 func (s *server) pool(ctx context.Context, database string, size int32, change func(*pgxpool.Config)) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(s.pg.URL(database))
 	if err != nil {
@@ -83,8 +82,7 @@ func (s *server) pool(ctx context.Context, database string, size int32, change f
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// prepare executes known operations and returns a pool as s wants it, with a
-// candidate on it that can replay them.
+// prepare executes known operations and returns a pool in the form that s needs, with a candidate on it that can replay them.
 func (s *server) prepare(ctx context.Context, database string, known int, as setting) (*pgxpool.Pool, *candidate, error) {
 	var change func(*pgxpool.Config)
 	if as.delay > 0 {
@@ -102,8 +100,7 @@ func (s *server) prepare(ctx context.Context, database string, known int, as set
 	return pool, c, nil
 }
 
-// fsyncLatency is the median of writing and syncing one WAL page, beside the
-// server's data.
+// fsyncLatency is the median of writing and syncing one WAL page, on the disk of the server's data.
 func fsyncLatency() (time.Duration, error) {
 	f, err := os.CreateTemp("", "once-bench-fsync-")
 	if err != nil {

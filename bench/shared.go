@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/store/redisstore/rediscache"
 )
 
-// Replays on another node than the one that has executed them, and what a first attempt pays for the cache that they need.
+// Replays on another node than the one that has executed them, and the cost of the cache for a first attempt.
 
 const (
 	nameReplayRead    = "replay on another node, a look-up in PostgreSQL"
@@ -39,7 +39,7 @@ var sharedComparisons = []comparison{
 	{nameUnknownShared, nameUnknownAlone, 0},
 }
 
-// retries asks a second time for work that is done. What is asked for is made before.
+// retries repeats finished work. Its operations are made before.
 func (c *candidate) retries() func(ctx context.Context) error {
 	ops := make([]once.Operation, len(c.known))
 	for i, k := range c.known {
@@ -75,7 +75,7 @@ func (b *bench) shared(ctx context.Context) (*throughput, error) {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: s.clients})
 		defer func() { _ = client.Close() }()
 		if caches = append(caches, rediscache.New(client, rediscache.Config{Prefix: "bench:"})); len(caches) == 2 {
-			if err := errors.Join(client.Ping(ctx).Err(), server.Freeze()); err != nil { // it has connections that hang, too
+			if err := errors.Join(client.Ping(ctx).Err(), server.Freeze()); err != nil { // its connections hang as well
 				return nil, err
 			}
 		}
@@ -112,7 +112,7 @@ func (b *bench) shared(ctx context.Context) (*throughput, error) {
 	return t, nil
 }
 
-// mostly returns an error if replays were not hits: their figures would be those of the database.
+// mostly returns an error if replays were not hits: then the figures would be those of the database.
 func mostly(ctx context.Context, e gauge.Source, hits, misses string) error {
 	values, err := e.Gauges(ctx)
 	is := map[string]float64{}

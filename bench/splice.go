@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A report can be made of several runs: one with -only replaces its sections in the file, and leaves the others.
+// A report can be made in several runs: a run with -only replaces its sections in the file, and keeps the others.
 
 const (
 	markBegins = "\n<!-- section "
@@ -22,7 +22,7 @@ func (c chapter) text() string {
 	return w.String()
 }
 
-// splice returns the report old with the chapters of r in the place of those that it has.
+// splice returns the report old, with its chapters replaced by the chapters of r.
 func (r *report) splice(old string) (string, error) {
 	head, rest, found := strings.Cut(old, markBegins)
 	if !found {
@@ -41,7 +41,7 @@ func (r *report) splice(old string) (string, error) {
 		apart := fmt.Sprintf("\nMeasured apart from the others on %s%s, in slices of %s and %d rounds where nothing else is said. Load average of the machine: %s\nbefore and %s after.\n",
 			r.When.Format(time.DateOnly), quick, r.Slice, r.Rounds, r.Load[0], r.Load[1])
 		mark, text, _ := strings.Cut(c.text(), markEnds)
-		if title, body, found := strings.Cut(text, "\n\n"); found { // behind the title
+		if title, body, found := strings.Cut(text, "\n\n"); found { // after the title
 			text = title + "\n" + apart + "\n" + body
 		}
 		texts[c.section] = mark + markEnds + text

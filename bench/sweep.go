@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sweeping is what requests feel of a sweeper, on each database.
+// sweeping shows the effect of a sweeper on requests, on each database.
 type sweeping []sweepingFigure
 
 type sweepingFigure struct {
@@ -21,23 +21,23 @@ type sweepingFigure struct {
 	Offered  int              `json:"offered_per_second"`
 	P50      [2]time.Duration `json:"p50_ns"` // without and with
 	P99      [2]time.Duration `json:"p99_ns"`
-	Ratios   [2]verdict       `json:"ratios"` // of p50 and p99; least and most are those of 90 % of the resamples
+	Ratios   [2]verdict       `json:"ratios"` // of p50 and p99; least and most bound 90 % of the resamples
 	Removed  float64          `json:"removed_per_second"`
 	Rounds   int              `json:"rounds"`
 }
 
 const (
 	sweepBar     = 1.2
-	sweepRate    = 10_000 // rows a second
+	sweepRate    = 10_000 // rows per second
 	sweepClients = 16
 	sweepWindow  = 3 * time.Second
-	sweepBlur    = time.Second // at the beginning of a window the other one still shows: InnoDB tidies up once a second
+	sweepBlur    = time.Second // at the beginning of a window the one before still has an effect: InnoDB cleans up once a second
 )
 
 // sweepField is a database with operations that have expired, and others.
 type sweepField struct {
 	name    string
-	offered int // requests a second, which leaves this machine room
+	offered int // requests per second, below the capacity of this machine
 	run     func(context.Context) error
 	sweeps  store.Operations
 	expire  func(ctx context.Context, rows int) error
@@ -63,8 +63,8 @@ func (b *bench) sweeping(ctx context.Context) (s sweeping, err error) {
 	return s, nil
 }
 
-// measure offers requests at fixed moments, without a pause, and lets the sweeper work in
-// half of the windows: whatever else happens to the machine happens to both kinds.
+// measure sends requests at fixed moments, without a pause, and lets the sweeper work in half of the windows: other load of the machine hits both
+// kinds of windows.
 func (f *sweepField) measure(ctx context.Context, pairs int) (figure sweepingFigure, err error) {
 	length := time.Duration(2*pairs) * sweepWindow
 	expired := int((length / 2).Seconds() * sweepRate * 1.05) // so that the sweeper never runs dry
@@ -101,13 +101,13 @@ func (f *sweepField) measure(ctx context.Context, pairs int) (figure sweepingFig
 	return figure, nil
 }
 
-// sweptAt reports whether the sweeper works at a moment. It takes turns in going first.
+// sweptAt reports whether the sweeper works at a moment. The order of the two kinds alternates.
 func sweptAt(since time.Duration) bool {
 	w := int(since / sweepWindow)
 	return (w%2 == 1) != (w/2%2 == 1)
 }
 
-// untilSwept returns in the next window that is the sweeper's.
+// untilSwept returns in the next window in which the sweeper works.
 func untilSwept(ctx context.Context, began time.Time) error {
 	for {
 		since := time.Since(began)
@@ -151,8 +151,7 @@ func (f *sweepField) due(i int) time.Duration {
 	return time.Duration(i) * time.Second / time.Duration(f.offered)
 }
 
-// judge compares the windows of both kinds. How far chance could have moved the ratio is
-// told by drawing pairs of windows again and again.
+// judge compares the windows of both kinds. Drawing pairs of windows again and again shows how far chance could have moved the ratio.
 func (f *sweepField) judge(took []time.Duration, pairs int) sweepingFigure {
 	windows := make([][2][]time.Duration, pairs)
 	for i, d := range took {
@@ -199,7 +198,7 @@ func (f *sweepField) judge(took []time.Duration, pairs int) sweepingFigure {
 	return figure
 }
 
-// pool sorts what the windows of some pairs have in common.
+// pool sorts the joined values of the windows of some pairs.
 func pool(windows [][2][]time.Duration, pairs []int) (both [2][]time.Duration) {
 	for _, i := range pairs {
 		for kind := range both {

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// loadExpired makes operations that have expired, each a millisecond after the one before.
+// loadExpired makes expired operations, each a millisecond after the one before.
 const loadExpired = `
 insert into once_operation (scope, key, claim, fingerprint, body, expires_at)
 select 'expired', md5(g::text || clock_timestamp()), decode(md5(g::text), 'hex'), '\x00'::bytea || sha256(g::text::bytea), $1, now() - interval '1 day' + g * interval '1 ms'
@@ -59,7 +59,7 @@ func expirePostgres(ctx context.Context, pool *pgxpool.Pool, rows int) error {
 	return nil
 }
 
-// Those that have expired are a day old, the others are kept for as long.
+// Expired operations are a day old, and the others expire in a day.
 const (
 	mysqlLoad = "insert into once_operation (scope, `key`, state, claim, fingerprint, body, since, expires_at) " +
 		"select ?, md5(concat(seq, uuid())), 2, unhex(md5(seq)), concat(x'00', unhex(sha2(seq, 256))), ?, 0, unix_timestamp() * 1000 + ? + seq from seq_1_to_ROWS"
@@ -67,7 +67,7 @@ const (
 insert into once_operation (scope, key, claim, fingerprint, body, since, expires_at)
 select ?, lower(hex(randomblob(16))), randomblob(16), randomblob(33), ?, 0, unixepoch() * 1000 + ? + seq from s`
 
-	// Keys that sort by time, as those of once.NewKey do.
+	// Ascending keys, as once.NewKey makes them.
 	sqliteKey    = "lower(hex(randomblob(16)))"
 	sqliteSorted = "printf('%012x', seq) || lower(hex(randomblob(10)))"
 )

@@ -29,7 +29,7 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// What observers cost. Each contestant is an engine of its own on the same pool.
+// The cost of observers. Each contestant is an engine of its own on the same pool.
 
 const (
 	nameUnobserved        = "Do, no observer"
@@ -48,7 +48,7 @@ const (
 	scrapeBar      = 5 // milliseconds
 )
 
-// telemetry is what it costs to be counted.
+// telemetry has the costs of metrics and traces.
 type telemetry struct {
 	throughput
 
@@ -57,7 +57,7 @@ type telemetry struct {
 	Scrape scrapeTimes `json:"scrape"`
 }
 
-// scrapeTimes are those of a process that is busy, from the request to the last byte, with gzip.
+// scrapeTimes are the times of scrapes of a busy process, from the request to the last byte, with gzip.
 type scrapeTimes struct {
 	Series int     `json:"series"`
 	Time   verdict `json:"time_ms"`
@@ -117,7 +117,7 @@ func (b *bench) telemetry(ctx context.Context) (*telemetry, error) {
 	return t, err
 }
 
-// named is executions under the names that a process has.
+// named executes under the names of a process.
 func (c *candidate) named(ctx context.Context) error {
 	o := newOrder()
 	op := newOperation(once.NewKey(), o)
@@ -135,14 +135,14 @@ func poolGauges(pool *pgxpool.Pool) gauge.Func {
 	}
 }
 
-// discardSpans takes the place of an exporter: what a collector costs is not measured.
+// discardSpans replaces an exporter: the cost of a collector is not measured.
 type discardSpans struct{}
 
 func (discardSpans) ExportSpans(context.Context, []trace.ReadOnlySpan) error { return nil }
 
 func (discardSpans) Shutdown(context.Context) error { return nil }
 
-// allocationsOfSpans is how many more a Do makes whose span is not sampled.
+// allocationsOfSpans is the number of additional allocations of a Do whose span is not sampled.
 func allocationsOfSpans(ctx context.Context) (verdict, error) {
 	tel, err := onceotel.New(onceotel.Config{TracerProvider: trace.NewTracerProvider(trace.WithSampler(trace.NeverSample())), MeterProvider: noop.NewMeterProvider()})
 	if err != nil {
@@ -151,7 +151,7 @@ func allocationsOfSpans(ctx context.Context) (verdict, error) {
 	return allocations(ctx, tel, "allocations of a Do whose span is not sampled, beyond one without an observer")
 }
 
-// allocations is how many more a Do makes that o observes.
+// allocations is the number of additional allocations of a Do with the observer o.
 func allocations(ctx context.Context, o once.Observer, what string) (verdict, error) {
 	of := func(o once.Observer) (float64, error) {
 		e := once.New(memstore.New(), once.Config{Observer: o})
@@ -175,7 +175,7 @@ func allocations(ctx context.Context, o once.Observer, what string) (verdict, er
 	return v.judged(), errors.Join(err, err2)
 }
 
-// scrape measures scrapes of a process that has clients.
+// scrape measures scrapes of a process with clients.
 func scrape(ctx context.Context, metrics *onceprom.Metrics, c *candidate) (s scrapeTimes, err error) {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(metrics); err != nil {

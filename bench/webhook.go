@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Webhooks to many endpoints through one relay on PostgreSQL, of which some hang, fail or have much waiting.
+// Webhooks to many endpoints through one relay on PostgreSQL. Some endpoints hang, fail or have many waiting deliveries.
 
 // webhookSize is how large the section is.
 type webhookSize struct {
@@ -18,7 +18,7 @@ type webhookSize struct {
 	waiting int // deliveries; ten times as many in the scenarios that ask for it
 }
 
-// webhooks is what the section has found.
+// webhooks has the results of the section.
 type webhooks struct {
 	Rounds   int           `json:"rounds"`
 	Window   time.Duration `json:"window_ns"`
@@ -57,7 +57,7 @@ const (
 	nameHooksApart  = "nothing wakes the relay"
 )
 
-// hookScenariosOf are what happens beside the endpoints that are measured.
+// hookScenariosOf are the scenarios: the behaviour of the endpoints that are not measured.
 func hookScenariosOf(waiting int) []hookScenario {
 	return []hookScenario{
 		{name: nameHooksAlone},

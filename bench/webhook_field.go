@@ -25,14 +25,14 @@ import (
 	"github.com/oncelib/once/webhook/ssrf"
 )
 
-// hookScenario is what happens beside the endpoints that are measured.
+// hookScenario is the behaviour of the endpoints that are not measured.
 type hookScenario struct {
 	name       string
 	hang, fail int  // percent of the endpoints
-	waiting    int  // deliveries at those
-	later      int  // deliveries at all that are due in the next day
-	big        int  // deliveries that wait at the first endpoint, which is healthy
-	silent     bool // nothing else is sent
+	waiting    int  // at these endpoints
+	later      int  // at all endpoints, due in the next day
+	big        int  // at the first endpoint, which is healthy
+	silent     bool // no other event is sent
 	apart      bool // nothing wakes the relay
 }
 
@@ -46,7 +46,7 @@ type hookRun struct {
 	load              string
 }
 
-// hookField is endpoints, and a database for each scenario, in which events wait for them.
+// hookField is endpoints, and a database with waiting events for each scenario.
 type hookField struct {
 	server    *server
 	databases map[string]string // by scenario
@@ -58,7 +58,7 @@ type hookField struct {
 	stops     []func()
 
 	mu sync.Mutex
-	on *hookWindow // what the endpoints work for now
+	on *hookWindow // the window for which the endpoints work now
 }
 
 // claimTracer keeps a claim that asks for endpoints of one kind.
@@ -80,7 +80,7 @@ func (*claimTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndD
 
 const (
 	hookSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // of the benchmark alone
-	hookFillers = 10_000                                   // events that the deliveries which wait are of
+	hookFillers = 10_000                                   // events of the waiting deliveries
 
 	insertHookEndpoint = `insert into once_webhook_endpoint (id, uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_by, created_at, version)
  values ($1::bigint, 'ep_' || $1::bigint, $1::bigint % 64, 'tenant ' || $1::bigint, $2, ' * ', '', '{}', $3, false, false, 0, 0, '', now(), 1)`
@@ -105,7 +105,7 @@ func (b *bench) openHookField(ctx context.Context) (*hookField, error) {
 	return f, nil
 }
 
-// open opens the database of a scenario. At first it is made, with all that waits; a window leaves nearly all of that.
+// open opens the database of a scenario. The first call makes it, with the waiting deliveries; a window leaves nearly all of them.
 func (f *hookField) open(ctx context.Context, s hookScenario) (err error) {
 	database, filled := f.databases[s.name]
 	if !filled {
@@ -163,8 +163,8 @@ func (f *hookField) listen(ctx context.Context, number int) (port int, err error
 type hookWindow struct {
 	hookScenario
 
-	first      int           // event: others are of windows before
-	over       chan struct{} // what hangs ends
+	first      int           // first event: earlier ones are from windows before
+	over       chan struct{} // ends hanging requests
 	bigs       atomic.Int64
 	mu         sync.Mutex
 	committed  map[int]time.Time
@@ -172,7 +172,7 @@ type hookWindow struct {
 	unanswered sync.WaitGroup
 }
 
-// sick says how an endpoint is: the last ones are.
+// sick says which trouble an endpoint has: the last endpoints have some.
 func (w *hookWindow) sick(number int) (hangs, fails bool) {
 	place := (hookEndpoints - 1 - number) * 100 / hookEndpoints
 	return place < w.hang, place >= w.hang && place < w.hang+w.fail
@@ -269,7 +269,7 @@ type hookObserver func(webhook.RelayEvent)
 // Observe implements webhook.RelayObserver.
 func (f hookObserver) Observe(_ context.Context, e webhook.RelayEvent) { f(e) }
 
-// fill makes what waits.
+// fill makes the waiting deliveries.
 func (f *hookField) fill(ctx context.Context, s hookScenario) error {
 	_, err := f.pool.Exec(ctx, insertHookFillers, max(hookFillers, s.big+s.later/hookEndpoints+1))
 	add := func(first, endpoints, rows, seconds, after int) {
@@ -333,7 +333,7 @@ func (w *hookWindow) send(ctx context.Context, pool *pgxpool.Pool, hooks *webhoo
 	return err
 }
 
-// result waits for a moment for what has not arrived. An event without an answer counts with the time that it has waited.
+// result waits for a moment for missing events. An event without an answer counts with the time that it has waited.
 func (w *hookWindow) result(r *hookRun, numbers []int) {
 	answered := make(chan struct{})
 	go func() { w.unanswered.Wait(); close(answered) }()
@@ -360,7 +360,7 @@ func (w *hookWindow) result(r *hookRun, numbers []int) {
 
 var hookBuffersRead = regexp.MustCompile(`Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?`)
 
-// buffers returns how many pages a claim reads that asks for all endpoints.
+// buffers returns how many pages are read by a claim for all endpoints.
 func (f *hookField) buffers(ctx context.Context) (n int, err error) {
 	f.claim.mu.Lock()
 	text := f.claim.text
@@ -372,7 +372,7 @@ func (f *hookField) buffers(ctx context.Context) (n int, err error) {
 	for i := range hookEndpoints {
 		ids = append(ids, strconv.Itoa(i+1))
 	}
-	from := "{" + strings.Repeat("0,", len(ids)-1) + "0}" // of each its first delivery
+	from := "{" + strings.Repeat("0,", len(ids)-1) + "0}" // of each endpoint the first delivery
 	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "set local plan_cache_mode = force_generic_plan"); err != nil {
 			return err
@@ -382,7 +382,7 @@ func (f *hookField) buffers(ctx context.Context) (n int, err error) {
 			return err
 		}
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if m := hookBuffersRead.FindStringSubmatch(strings.Join(lines, "\n")); m != nil { // the first line is that of the whole statement
+		if m := hookBuffersRead.FindStringSubmatch(strings.Join(lines, "\n")); m != nil { // the first line belongs to the whole statement
 			for _, s := range m[1:] {
 				read, _ := strconv.Atoi(s)
 				n += read

@@ -11,8 +11,7 @@ import (
 	"strconv"
 )
 
-// wires are kept-alive connections to a service, one for each client. They cost little,
-// so that what is measured is mostly the service.
+// wires are kept-alive connections to a service, one for each client. They cost little, so that mostly the service is measured.
 type wires struct{ free chan *wire }
 
 type wire struct {
@@ -45,8 +44,8 @@ func (w *wires) close() (err error) {
 	}
 }
 
-// post sends a request, and holds the body of its answer against want; nil: anything,
-// which is returned. Header is empty or lines of it.
+// post sends a request, and compares the body of its answer with want; nil means any body, which is returned. header has additional lines, or is
+// empty.
 func (w *wires) post(key, header string, body, want []byte) (got []byte, err error) {
 	one := <-w.free
 	defer func() { w.free <- one }()
@@ -81,7 +80,7 @@ func (w *wire) post(key, header string, body, want []byte) (got []byte, err erro
 	return nil, nil
 }
 
-// answer reads one, which says how long it is.
+// answer reads an answer with a Content-Length.
 func (w *wire) answer() (status string, err error) {
 	length := -1
 	for first := true; ; first = false {

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// Why a request is refused.
+// Reasons why a request is refused.
 var (
 	errOrigin   = errors.New("the request comes from another site")
 	errLoopback = errors.New("this console has no users, and so it answers only over the loopback interface, to localhost. Try: console.Config.User")
@@ -23,7 +23,7 @@ var (
 	errBusy     = errors.New("the console is busy. Try: again in a moment")
 )
 
-// userOf returns who sends a request.
+// userOf returns the user of a request.
 func (c *console) userOf(r *http.Request) (User, error) {
 	if c.User == nil {
 		if !isLocal(r) {
@@ -32,14 +32,14 @@ func (c *console) userOf(r *http.Request) (User, error) {
 		return User{Role: RoleViewer}, nil
 	}
 	u, err := c.User(r)
-	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // the audit could not say who it was
+	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // the audit needs a name
 		return User{}, errAccess
 	}
 	return u, nil
 }
 
-// isLocal reports whether a request has come over the loopback interface, and under a name of it: a page of another site whose name
-// leads here has its own name in Host.
+// isLocal reports whether a request has come over the loopback interface, and under a loopback name. A page of another site that resolves to this
+// address has its own name in Host.
 func isLocal(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if addr == nil || !isLoopback(addr.String()) || !isLoopback(r.RemoteAddr) {
@@ -60,7 +60,7 @@ func isLoopback(addr string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// operator refuses who may not change anything.
+// operator refuses users who may not change anything.
 func (q *request) operator() error {
 	if q.user.Role != RoleOperator {
 		return errRole
@@ -68,7 +68,7 @@ func (q *request) operator() error {
 	return nil
 }
 
-// scopeOf returns how the scopes of a tenant begin.
+// scopeOf returns the prefix of the scopes of a tenant.
 func scopeOf(tenant string) string { return url.PathEscape(tenant) + " " }
 
 // sees reports whether the user may see operations of a scope.
@@ -76,7 +76,7 @@ func (q *request) sees(scope string) bool {
 	return q.user.Tenants == nil || slices.ContainsFunc(q.user.Tenants, func(t string) bool { return strings.HasPrefix(scope, scopeOf(t)) })
 }
 
-// tenant returns the tenant whose operations a user with tenants has asked for, and how their scopes begin.
+// tenant returns the tenant that a user with tenants has asked for, and the prefix of its scopes.
 func (q *request) tenant() (tenant, prefix string, err error) {
 	if q.user.Tenants == nil {
 		return "", "", nil
@@ -93,7 +93,7 @@ func (q *request) tenant() (tenant, prefix string, err error) {
 	return tenant, scopeOf(tenant), nil
 }
 
-// looked writes to the audit what an operator is shown. What cannot be audited is not shown.
+// looked writes to the audit that an operator reads hidden data. If the audit fails, the data is not shown.
 func (q *request) looked(a operate.Access) error {
 	a.Shown = true
 	if err := q.Operate.Keys.Looked(q.ctx, operate.By{Who: q.user.Name}, a); err != nil {

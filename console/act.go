@@ -17,25 +17,25 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// action is something that an operator does. It is done twice: first it says what it would do, then a form of that page does it.
+// action is an act of an operator. It takes two steps: the first page says what it would do, and its form does it.
 type action struct {
 	Name  string
 	Title string
-	Twin  string // the command that does the same
+	Twin  string // the equivalent command
 	About string
 
 	prepare func(*request) (plan, error)
 	do      func(*request, operate.By) (to string, err error)
 }
 
-// plan is what an action would do, for its form.
+// plan describes the effect of an action, for its form.
 type plan struct {
 	What   string   // it would do
-	Button string   // says how many
-	Flags  []string // of the command that does the same
+	Button string   // with the number of affected items
+	Flags  []string // of the equivalent command
 	Values [][2]string
-	Fields string // of the form, beside the reason: "redrive", "resolve", "recover" or "force"
-	Call   string // that is decided
+	Fields string // the kind of form, in addition to the reason: "redrive", "resolve", "recover" or "force"
+	Call   string // the call to decide about
 	Back   string
 }
 
@@ -65,7 +65,7 @@ func actionOf(name string) (action, bool) {
 	return action{}, false
 }
 
-// confirmBody is the page that asks before something is done.
+// confirmBody is the page that asks for a confirmation.
 type confirmBody struct {
 	action
 	plan
@@ -109,7 +109,7 @@ func (q *request) do() error {
 	if err != nil {
 		return errNotFound
 	}
-	q.Form = q.PostForm // nothing is taken from the address
+	q.Form = q.PostForm // values in the address are ignored
 	maps.Copy(q.Form, of)
 	by := operate.By{Who: q.user.Name, Reason: strings.TrimSpace(q.PostForm.Get("reason"))}
 	if by.Reason == "" {
@@ -124,7 +124,7 @@ func (q *request) do() error {
 	return nil
 }
 
-// refused is err as the refusal that it is, unless it comes from the database.
+// refused returns err as a refusal, unless it comes from the database.
 func refused(err error) error {
 	var of *store.Error
 	kind := store.KindOf(err)
@@ -140,10 +140,10 @@ func refused(err error) error {
 	return err
 }
 
-// quoted is a word of the command that a page shows.
+// quoted is a word of the command as a page shows it.
 func quoted(s string) string {
 	if !printable.Is(s) || words.Shown(s) != s {
-		return words.Shown(s) // to read it: a shell would need more
+		return words.Shown(s) // for reading only: a shell would need other quotes
 	}
 	return words.Quoted(s)
 }
@@ -183,7 +183,7 @@ func (q *request) forget(by operate.By) (string, error) {
 	return link("operation", "id", q.FormValue("id")), err
 }
 
-// paused returns the topic that the form names, and the key of a message of it, if that is meant.
+// paused returns the topic that the form names, and, if it is meant, the key of a message in it.
 func (q *request) paused() (topic, key string, about plan, err error) {
 	topic, id := q.FormValue("topic"), q.FormValue("id")
 	about = plan{Values: [][2]string{{"topic", topic}, {"id", id}}, Back: "outbox"}

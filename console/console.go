@@ -1,14 +1,14 @@
-// Package console is web pages on which operators see what once keeps in a database, and mend it: operations, outbox, dead letters,
-// sagas and webhooks.
+// Package console has web pages on which operators inspect and repair the data that once keeps in a database: operations, outbox, dead letters, sagas
+// and webhooks.
 //
 //	op := operate.New(s, operate.Config{Caches: []operate.Cache{engine}}) // s is the SQL store of the engine
 //	mux.Handle("/once/", console.Handler(console.Config{Operate: op, Prefix: "/once/", User: who}))
 //
-// The pages are made on the server and work without JavaScript. They send no request to another host, and run no script
-// that is not in this package. All lists have pages, and no page reads more than some thousand rows: it says so where a bound has cut it.
+// The pages are made on the server and work without JavaScript. They send no request to another host, and run only scripts of this package. All lists
+// have pages, and no page reads more than some thousand rows: a page says so if it was cut.
 //
-// What a page changes it changes through package operate, as the command once does, with a reason, and the audit says who has done it.
-// Keys, payloads and stored answers are hidden until an operator asks for one, which the audit has as well.
+// All changes go through package operate, as with the command once, with a reason, and the audit has the name of the user. Keys, payloads and stored
+// answers are hidden until an operator asks for one, which is written to the audit as well.
 //
 // Without [Config.User] the pages only read, and answer only requests that come over the loopback interface to the name
 // localhost, or a loopback address.
@@ -27,32 +27,32 @@ import (
 
 // Config of [Handler].
 type Config struct {
-	// Operate is what the pages show, and how they change it; required.
+	// Operate reads and changes the data of the pages; required.
 	Operate *operate.Operator
 
-	// Stores are other stores of the service, such as a redisstore, by their names. The overview says what those of them may lose that are
+	// Stores are other stores of the service, such as a redisstore, by their names. The overview says which data they may lose, if they are
 	// [upkeep.Volatile].
 	Stores map[string]any
 
-	// Prefix is how the paths of the pages begin. Default: "/". A proxy may remove it from the path.
+	// Prefix is the beginning of the paths of the pages. Default: "/". A proxy may remove it from the path.
 	Prefix string
 
-	// User returns who sends a request; its error refuses the request with 403. Default: a viewer, over loopback only.
+	// User returns the user of a request; its error refuses the request with 403. Default: a viewer, over loopback only.
 	User func(*http.Request) (User, error)
 
-	// Secret seals keys and cursors in the links of the pages. Several processes behind one address need the same one. Default: random, so
-	// that links end with the process.
+	// Secret encrypts keys and cursors in the links of the pages. Several processes behind one address need the same secret. Default: random, so that
+	// links are valid until the end of the process.
 	Secret []byte
 }
 
-// User is who sends a request.
+// User is the user of a request.
 type User struct {
 	Name string // for the audit; required of an operator
 	Role Role
 
-	// Tenants are those that the user may see; nil means everything. The scope of an operation begins with its tenant and a blank, as package
-	// oncehttp makes it of a principal. Sagas and endpoints of webhooks have tenants of their own. Outbox, dead letters and audit have none: who has
-	// tenants does not see them.
+	// Tenants are the tenants whose data the user may see; nil means everything. The scope of an operation begins with its tenant and a blank, as
+	// package oncehttp makes it of a principal. Sagas and endpoints of webhooks have tenants of their own. Outbox, dead letters and audit have no
+	// tenant: a user with Tenants does not see them.
 	Tenants []string
 }
 
@@ -61,7 +61,7 @@ type Role uint8
 
 // The roles.
 const (
-	RoleViewer   Role = iota // sees that things are there, and how they are
+	RoleViewer   Role = iota // sees which items exist, and their states
 	RoleOperator             // sees keys, payloads and stored answers, which is audited, and changes things
 )
 
@@ -134,7 +134,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// headers are those of every answer: nothing is loaded from elsewhere, framed or kept.
+// headers of every answer: nothing may be loaded from elsewhere, framed or cached.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Frame-Options":              "DENY",
@@ -145,7 +145,7 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// request is one of a user who may have it.
+// request is a request of an admitted user.
 type request struct {
 	*console
 	*http.Request
@@ -153,10 +153,10 @@ type request struct {
 	w    http.ResponseWriter
 	ctx  context.Context //nolint:containedctx // that of the request, with the bound of a page
 	user User
-	seen bool // what is hidden is shown in this answer
+	seen bool // hidden data is shown in this answer
 }
 
-// serve finds out who sends a request, bounds it, and answers errors.
+// serve finds out the user of a request, bounds its time, and answers errors.
 func (c *console) serve(page func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, err := c.userOf(r)
@@ -173,7 +173,7 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 		defer cancel()
 		q := &request{console: c, Request: r, w: w, ctx: ctx, user: user}
 		select {
-		case c.running <- struct{}{}: // the pool belongs to the service: the console takes a few connections of it
+		case c.running <- struct{}{}: // the pool belongs to the service: the console uses only a few connections of it
 			defer func() { <-c.running }()
 		case <-ctx.Done():
 			q.fail(errBusy)

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// Bounds of what pages of inboxes read.
+// Bounds of the reads of pages of inboxes.
 const (
 	mostInboxes = 20  // of a page
 	mostWaiting = 40  // keys of each inbox of that page
@@ -74,7 +74,7 @@ func messageOf(g operate.Gap) operate.InboxMessage {
 	return operate.InboxMessage{Consumer: g.Consumer, Source: g.Source, Topic: g.Topic, Key: g.Key}
 }
 
-// notOurs is err, or that there is no such page if it does not come from the database: an address names what cannot be.
+// notOurs returns err if it comes from the database, and else "not found": the address names something that cannot exist.
 func notOurs(err error) error {
 	if refused(err) != err { //nolint:errorlint // it is made a refusal
 		return errNotFound
@@ -82,13 +82,13 @@ func notOurs(err error) error {
 	return err
 }
 
-// placeBody is a key of an inbox: how far it is, what it waits for, and what is parked behind that.
+// placeBody is a key of an inbox: its position, the message that it waits for, and its parked messages.
 type placeBody struct {
-	operate.InboxMessage // Seq is that of the message that it waits for
+	operate.InboxMessage // Seq is the number of the missing message
 	inbox.Place
 
 	ID   string // its link
-	Hash string // of the key, as logs have it
+	Hash string // the hash of the key, as in logs
 	Rows []parkedRow
 	Next string
 }
@@ -144,7 +144,7 @@ func (q *request) placed() (m operate.InboxMessage, p inbox.Place, err error) {
 	return m, p, err
 }
 
-// place hides a key of an inbox in a link.
+// place encrypts a key of an inbox for a link.
 func (s sealer) place(m operate.InboxMessage) string {
 	text, err := json.Marshal([4]string{m.Consumer, m.Source, m.Topic, m.Key})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s sealer) openPlace(sealed string) (m operate.InboxMessage, ok bool) {
 	return operate.InboxMessage{Consumer: of[0], Source: of[1], Topic: of[2], Key: of[3]}, true
 }
 
-// changed returns the key that a form names, and how the command names the message with a number.
+// changed returns the key that a form names, and the command's words for the message with a number.
 func (q *request) changed(seq int64) (m operate.InboxMessage, about plan, err error) {
 	m, _, err = q.placed()
 	if seq == 0 {
@@ -178,7 +178,7 @@ func (q *request) changed(seq int64) (m operate.InboxMessage, about plan, err er
 	return m, about, err
 }
 
-// number is the number of a message in a form, 0 if there is none.
+// number is the number of a message in a form, or 0 if the form has none.
 func (q *request) number() (int64, error) {
 	if err := everything(func(*request) error { return nil })(q); err != nil {
 		return 0, err
@@ -194,7 +194,7 @@ func (q *request) number() (int64, error) {
 	return seq, nil
 }
 
-// planInboxSkip is about the message that a key waits for. A form means the one that it has named.
+// planInboxSkip is about the message that a key waits for. A form skips only the message that it has named.
 func (q *request) planInboxSkip() (plan, error) {
 	seq, err := q.number()
 	if err != nil {
@@ -239,7 +239,7 @@ func (q *request) inboxSkip(by operate.By) (string, error) {
 	return about.Back, q.Operate.Inbox.Skip(q.ctx, by, m)
 }
 
-// planStartAt says how many messages are dropped if a key begins at a message.
+// planStartAt counts the messages that are dropped if a key begins at a message.
 func (q *request) planStartAt() (plan, error) {
 	seq, err := q.number()
 	if err == nil && seq == 0 {
@@ -290,7 +290,7 @@ func (q *request) startAt(by operate.By) (string, error) {
 	return about.Back, q.Operate.Inbox.StartAt(q.ctx, by, m)
 }
 
-// showPlace shows the key of an inbox, after the audit has it.
+// showPlace shows the key of an inbox, after writing that to the audit.
 func (q *request) showPlace(id string) error {
 	return everything(func(q *request) error {
 		m, ok := q.seal.openPlace(id)
@@ -304,7 +304,7 @@ func (q *request) showPlace(id string) error {
 	})(q)
 }
 
-// waitingInboxes says how many keys wait in the first inboxes. Without tables there is none.
+// waitingInboxes counts the waiting keys of the first inboxes. Without tables it returns no number.
 func (q *request) waitingInboxes() (t operate.Tally, known bool, err error) {
 	p, err := q.Operate.Inbox.Summaries(q.ctx, operate.Window{Limit: mostInboxes}, keysAtAGlance)
 	if sqlguard.IsMissing(err) {

@@ -9,17 +9,17 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// mostLetters is how many letters are grouped by cause, the oldest.
+// mostLetters is how many letters, the oldest ones, are grouped by cause.
 const mostLetters = 5000
 
-// causeRow is letters that died of the same.
+// causeRow is a group of letters with the same cause.
 type causeRow struct {
 	operate.LetterCause
 
 	Filter string // of these letters, as the query of a link
 }
 
-// causesBody is the dead letters by cause, and what is tried again.
+// causesBody is the dead letters by cause, and the redrives.
 type causesBody struct {
 	Rows     []causeRow
 	Redrives []operate.Redrive
@@ -55,7 +55,7 @@ func (q *request) causes() error {
 // mostRedrives is how many redrives that still choose letters are shown.
 const mostRedrives = 10
 
-// progress shows how far a redrive is, also when it has chosen all of its letters.
+// progress shows the progress of a redrive, even after it has chosen all of its letters.
 func (q *request) progress() error {
 	r, err := q.Operate.Letters.Progress(q.ctx, q.FormValue("uid"))
 	if errors.Is(err, deadletter.ErrNoRun) {

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// operationBody is what is known of an operation.
+// operationBody is all stored facts about an operation.
 type operationBody struct {
 	operate.KeyView
 
@@ -25,19 +25,19 @@ type operationBody struct {
 	Trail    operate.Trail
 	Events   []operate.Event // of an outbox
 	Hooks    []operate.Event // webhooks that it has sent
-	Saga     string          // the link of the saga that it is
+	Saga     string          // the link of the saga, if it is one
 	Timeline []event
-	Answer   *answer // nil: hidden
+	Answer   *answer // nil while it is hidden
 	Finished bool    // it can be forgotten
 }
 
 // event is a point of the timeline of an operation.
 type event struct {
-	At     time.Time // zero: not known
+	At     time.Time // zero if not known
 	What   string
 	Detail string
 	Kind   string // for its mark: run, replay, refuse, hand, open, event
-	Link   string // to what it is about; "": none
+	Link   string // to its subject, or ""
 }
 
 // answer is a stored answer that an operator has asked for.
@@ -72,13 +72,13 @@ func (q *request) operation() error {
 		if e.Sent != nil {
 			body.Hooks = append(body.Hooks, e)
 		}
-		if e.Sent == nil || e.Topic != "" { // one ID may be both
+		if e.Sent == nil || e.Topic != "" { // an ID may belong to both
 			body.Events = append(body.Events, e)
 		}
 	}
 	body.Timeline = q.timeline(v, trail)
 	body.Finished = v.Operation.State == store.StateDone.String() || v.Operation.State == operate.StateExpired
-	if owner.Of(id.Scope) == owner.Saga { // which has a page of its own, and actions
+	if owner.Of(id.Scope) == owner.Saga { // a saga has a page and actions of its own
 		body.Saga, body.Finished = link("saga", "id", body.ID), false
 	}
 	if q.seen {
@@ -91,7 +91,7 @@ func (q *request) operation() error {
 	return q.render("operation", "Operation", body)
 }
 
-// seenEvents are events without the webhooks of tenants that the user may not see: an operation can send any tenant something.
+// seenEvents are the events without the webhooks of tenants that the user may not see: an operation can send webhooks to any tenant.
 func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	for i := range list {
 		if s := list[i].Sent; s != nil && !q.seesTenant(s.Tenant) {
@@ -104,7 +104,7 @@ func (q *request) seenEvents(list []operate.Event) []operate.Event {
 	return list
 }
 
-// Fields are the header of the answer, without values that prove who a client is.
+// Fields are the headers of the answer, without values that identify a client.
 func (a answer) Fields() (list []store.Field) {
 	for _, f := range a.Header {
 		if recorded.IsSecret(f.Name) {
@@ -117,7 +117,7 @@ func (a answer) Fields() (list []store.Field) {
 	return list
 }
 
-// timeline is what has happened to an operation, the oldest first. What has no time of its own stands where the operation begins.
+// timeline is the history of an operation, oldest first. An event without a time of its own comes where the operation begins.
 func (q *request) timeline(v operate.KeyView, trail operate.Trail) (list []event) {
 	op := v.Operation
 	began := "begun"
@@ -155,7 +155,7 @@ func stepKind(state string) string {
 	return cmp.Or(map[string]string{"calling": "open", "failed": "refuse", "undone": "replay"}[state], "run")
 }
 
-// eventsOf is what has happened to the events of an operation: added, delivered, applied. Only who sees what has no tenant gets links.
+// eventsOf is the history of the events of an operation: added, delivered, applied. Only users who see data without a tenant get links.
 func (q *request) eventsOf(trail operate.Trail) (list []event) {
 	for _, e := range trail.Events {
 		name := "event " + e.ID
@@ -181,7 +181,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 			if at.IsZero() {
 				at = s.ReceivedAt
 			}
-			if !at.IsZero() { // an inbox with an order keeps no time of one event
+			if !at.IsZero() { // an inbox with an order stores no time of a single event
 				list = append(list, event{At: at, What: name + " " + strings.ReplaceAll(s.State, "_", " ") + " by the consumer " + words.Shown(s.Consumer), Kind: "event", Link: to})
 			}
 		}
@@ -189,7 +189,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 	return list
 }
 
-// sentOf is what has happened to a webhook: that it was sent, and the last attempt at each endpoint.
+// sentOf is the history of a webhook: its sending, and the last attempt at each endpoint.
 func (q *request) sentOf(e operate.Event) (list []event) {
 	name := "webhook " + words.Shown(words.Either(e.Type != "", e.Type, e.ID))
 	list = append(list, event{At: e.Added, What: name + " sent", Detail: words.Either(len(e.Sent.Deliveries) == 0, "no endpoint of its tenant gets it", ""), Kind: "event", Link: words.Either(q.user.Tenants == nil, link("event", "id", e.ID), "")})
@@ -232,7 +232,7 @@ func attemptEvent(a operate.Attempt) event {
 	return event{At: a.At, What: strings.ReplaceAll(words.Shown(a.Outcome), "_", " "), Detail: strings.Join(about, " · "), Kind: kind}
 }
 
-// show shows what is hidden on a page, and says so in the audit before.
+// show shows the hidden data of a page, after writing that to the audit.
 func (q *request) show() error {
 	if err := q.operator(); err != nil {
 		return err
@@ -262,7 +262,7 @@ func (q *request) show() error {
 	return errNotFound
 }
 
-// looking shows what has no tenant.
+// looking shows data that has no tenant.
 func (q *request) looking(id, what string, page func(*request) error) error {
 	return everything(func(q *request) error {
 		if err := q.looked(operate.Access{Detail: what + words.Shown(id) + ", on the console"}); err != nil {

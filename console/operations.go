@@ -16,20 +16,20 @@ import (
 // mostRead is how many operations a page of a list reads to fill itself.
 const mostRead = 2000
 
-// mostAtAGlance is about how many rows the overview reads of topics.
+// mostAtAGlance is roughly how many rows the overview reads of topics.
 const mostAtAGlance = 500
 
-// overviewBody is what the overview shows.
+// overviewBody is the overview.
 type overviewBody struct {
 	operate.Overview
 
-	Topics   []topicRow     // that do not go
+	Topics   []topicRow     // whose messages wait
 	More     bool           // not all topics were read
-	Inboxes  *operate.Tally // keys of inboxes that wait for a message; nil: there is no inbox
+	Inboxes  *operate.Tally // keys of inboxes that wait for a message; nil without an inbox
 	Volatile []volatileRow
 }
 
-// volatileRow is what a store may lose.
+// volatileRow is a store with the data that it may lose.
 type volatileRow struct{ Name, Says string }
 
 func (c *console) volatile() (rows []volatileRow) {
@@ -42,7 +42,7 @@ func (c *console) volatile() (rows []volatileRow) {
 }
 
 func (q *request) overview() error {
-	if q.user.Tenants != nil { // what they may see has no total
+	if q.user.Tenants != nil { // for the tenants of a user no total is stored
 		redirect(q.w, "operations")
 		return nil
 	}
@@ -81,7 +81,7 @@ type operationsBody struct {
 	States  []string
 	Tenants []string
 	Tenant  string
-	Found   bool // it is what has a key, and not a list
+	Found   bool // the page shows one key, and not a list
 	Cut     bool
 	Most    int
 	Next    string
@@ -89,7 +89,7 @@ type operationsBody struct {
 
 var hashed = regexp.MustCompile("^[0-9a-f]{16}$")
 
-// operations lists them by the filters of the URL, or looks for a key.
+// operations lists operations by the filters of the URL, or searches for a key.
 func (q *request) operations() error {
 	form := q.URL.Query()
 	tenant, prefix, err := q.tenant()
@@ -135,7 +135,7 @@ func (q *request) operations() error {
 	return q.render("operations", "Operations", body)
 }
 
-// states are those to choose from; "" is all.
+// states are the states to choose from; "" means all.
 var states = []string{"", "running", "waiting", "unknown", "done", operate.StateExpired}
 
 // list reads a page: under a key, with a hash, or all.
@@ -154,7 +154,7 @@ func (q *request) list(f operate.KeyFilter, key, hash string) (p operate.Page[op
 	return p, err
 }
 
-// find turns a key that a user has entered into a link that does not tell it.
+// find turns a key that a user has entered into a link that does not show it.
 func (q *request) find() error {
 	key, tenant := q.PostFormValue("key"), q.PostFormValue("tenant")
 	switch {

@@ -19,11 +19,11 @@ type topicRow struct {
 	Oldest, Ready time.Time
 	Waits         []operate.TopicWait
 	Paused        *outbox.TopicWait // the whole topic
-	Keys          outbox.TopicWait  // those of it that are paused
+	Keys          outbox.TopicWait  // the paused keys of the topic
 	Partly        bool              // some of its messages are held back: Ready is not read
 }
 
-// mostOfTopics is about how many rows a page of topics reads.
+// mostOfTopics is roughly how many rows a page of topics reads.
 const mostOfTopics = 1800
 
 // rowsOf are the lines of topics.
@@ -32,7 +32,7 @@ func rowsOf(topics []outbox.Topic) []topicRow {
 	for _, t := range topics {
 		row := topicRow{Name: t.Name, Oldest: t.Oldest, Ready: t.Ready, Waits: operate.WaitsOf(t)}
 		for i := range row.Waits {
-			row.Waits[i].Key = "" // it is hidden
+			row.Waits[i].Key = "" // the key is hidden
 		}
 		for _, w := range t.Waits {
 			switch {
@@ -74,18 +74,18 @@ type messagesBody struct {
 	State  outbox.State
 	States []outbox.State
 	Cut    bool
-	ByKey  bool // and not by age
+	ByKey  bool // ordered by key, not by age
 	Next   string
 }
 
 var messageStates = []outbox.State{"", outbox.StateWaiting, outbox.StateBlocked, outbox.StateFailing, outbox.StateStopped, outbox.StateDelivered}
 
-// mostOfBlocked is about how many rows a page of blocked messages reads.
+// mostOfBlocked is roughly how many rows a page of blocked messages reads.
 const mostOfBlocked = 1400
 
 func (q *request) messages() error {
 	form := q.URL.Query()
-	after, ok := q.seal.open(sealedCursor, form.Get("after")) // it may have a key
+	after, ok := q.seal.open(sealedCursor, form.Get("after")) // the cursor may contain a key
 	f := operate.MessageFilter{State: outbox.State(form.Get("state")), Topic: form.Get("topic"), Window: operate.Window{After: after}, Most: mostOfBlocked}
 	if !ok || !slices.Contains(messageStates, f.State) {
 		return errNotFound
@@ -135,7 +135,7 @@ func (q *request) message() error {
 	return q.render("message", "Message", body)
 }
 
-// operationOf is the link of an operation, "" if none is known.
+// operationOf is the link of an operation, or "" if none is known.
 func (q *request) operationOf(op *operate.OperationName) string {
 	if op == nil {
 		return ""
@@ -143,7 +143,7 @@ func (q *request) operationOf(op *operate.OperationName) string {
 	return link("operation", "id", q.seal.operation(store.ID{Scope: op.Scope, Key: op.Key}))
 }
 
-// eventBody is what this database knows of an event, whoever has sent it.
+// eventBody is all stored facts about an event of any sender.
 type eventBody struct {
 	operate.Event
 
@@ -153,7 +153,7 @@ type eventBody struct {
 	From  string // the link of its operation
 }
 
-// event shows what outbox and inboxes know of an event: its ID is what logs have on both sides.
+// event shows an event in outbox and inboxes: its ID is the same in the logs of both sides.
 func (q *request) event() error {
 	id := strings.TrimSpace(q.FormValue("id"))
 	if len(id) > message.MaxText || !printable.Is(id) {

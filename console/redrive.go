@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// matching is the dead letters of a form. They are those of the moment in which the form was made: what dies later is not among them.
+// matching returns the dead letters that match a form, at the time when the form was made: later ones are not included.
 func (q *request) matching() (f operate.LetterFilter, p plan, err error) {
 	if err := everything(func(*request) error { return nil })(q); err != nil {
 		return f, p, err
@@ -61,10 +61,10 @@ func (q *request) planRedrive() (plan, error) {
 	return p, err
 }
 
-// mostMatching is how many dead letters a form reads to say how many match. Its button means all that match.
+// mostMatching is how many dead letters a form reads to count the matching ones. Its button means all that match.
 const mostMatching = 10_000
 
-// matches says how many letters are meant.
+// matches returns the number of matching letters in words.
 func matches(n int64, more bool) string {
 	if n == 1 && !more {
 		return "1 dead letter matches and is"
@@ -72,12 +72,12 @@ func matches(n int64, more bool) string {
 	return atLeast(n, more) + " dead letters match and are"
 }
 
-// atLeast is a number, of which there may be more.
+// atLeast is a number that may be too small.
 func atLeast(n int64, more bool) string {
 	return many(n) + words.Either(more, " or more", "")
 }
 
-// counted says what was not counted.
+// counted says that some letters were not counted.
 func counted(more bool) string {
 	return words.Either(more, " Only the oldest "+many(mostMatching)+" dead letters are counted here. All that match now are meant, also those that are not counted.", "")
 }
@@ -99,8 +99,8 @@ func (q *request) redrive(by operate.By) (string, error) {
 	return q.begin(func(ctx context.Context) (operate.Redrive, error) { return q.Operate.Letters.Redrive(ctx, by, f, o) })
 }
 
-// begin has a redrive go on when the answer is sent: its first letter may take long, and the others are chosen after that one. If the process
-// ends, the command resumes it.
+// begin lets a redrive go on after the answer is sent: its first letter may take long, and the others are chosen after it. If the process ends, the
+// command resumes it.
 func (q *request) begin(redrive func(context.Context) (operate.Redrive, error)) (string, error) {
 	var r operate.Redrive
 	ended, err := q.goOn(func(ctx context.Context) (err error) {
@@ -118,7 +118,7 @@ func (q *request) planDiscard() (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if len(p.Values) == 1 { // a link that has lost its filter does not mean all
+	if len(p.Values) == 1 { // a link that has lost its filter must not mean all
 		return p, &refusal{"which dead letters? Choose a cause, or one letter"}
 	}
 	n, more, err := q.Operate.Letters.Count(q.ctx, f)

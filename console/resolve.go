@@ -41,7 +41,7 @@ func (q *request) resolve(by operate.By) (string, error) {
 		return "", err
 	}
 	to := link("operation", "id", q.FormValue("id"))
-	if v.Operation.RecoveryPoint == "" && how.RunAgain { // its key is new again, and there is no page of it
+	if v.Operation.RecoveryPoint == "" && how.RunAgain { // its key is free again, so it has no page
 		to = "operations"
 	}
 	return to, q.Operate.Keys.Decide(q.ctx, by, v.Operation.ID(), how)
@@ -77,7 +77,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 		}
 		body, err := json.Marshal(oncehttp.Problem{
 			Title: "Not executed", Status: status, Detail: value, Code: notApplied,
-			SafeNewKey: v.Operation.RecoveryPoint == "", // what an earlier phase has written stands
+			SafeNewKey: v.Operation.RecoveryPoint == "", // the writes of an earlier phase stay committed
 		})
 		if err != nil {
 			return how, err
@@ -86,7 +86,7 @@ func (q *request) resolution(v operate.KeyView) (how lease.Resolution, err error
 	case "run-again":
 		how.RunAgain, how.KeyVoided = true, q.FormValue("voided") != ""
 	default:
-		return how, &refusal{"what has become of the call? Choose one of the four"}
+		return how, &refusal{"the outcome of the call is missing. Choose one of the four"}
 	}
 	return how, nil
 }
@@ -95,7 +95,7 @@ func answerOf(status int, mediaType string, body []byte) *store.Result {
 	return &store.Result{Status: status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
 }
 
-// capital is a sentence that begins as one.
+// capital is a sentence that begins with a capital letter.
 func capital(s string) string {
 	if s == "" {
 		return s

@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sagaActions are those of sagas.
+// sagaActions are the actions on sagas.
 func sagaActions() []action {
 	list := []action{
 		{Name: "saga-retry", Title: "Let a saga go on", About: "Lets a saga that is stuck go on where it is, with new tries: when the cause is gone."},
@@ -51,7 +51,7 @@ type sagasBody struct {
 	Since         string
 	States        []string
 	Tenant        string
-	Tenants       []string // of the user, to choose from; nil: any
+	Tenants       []string // of the user, to choose from; nil means any
 	Filtered, Cut bool
 	Most          int
 	Next          string
@@ -94,7 +94,7 @@ func (q *request) sagas() error {
 	return q.render("sagas", "Sagas", body)
 }
 
-// since is the moment so long ago, zero for "".
+// since is the time that long ago, or zero for "".
 func (q *request) since(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -107,14 +107,14 @@ func (q *request) since(s string) (time.Time, error) {
 	return now.Add(-ago), err
 }
 
-// sagaLink is the link of a saga, which hides its key.
+// sagaLink is the link of a saga, in which its key is encrypted.
 func (q *request) sagaLink(id saga.ID) string { return link("saga", "id", q.sagaID(id)) }
 
 func (q *request) sagaID(id saga.ID) string {
 	return q.seal.operation(store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key})
 }
 
-// theSaga returns the saga that the form names, if the user may see it. unread is why its inputs and results cannot be decrypted.
+// theSaga returns the saga that the form names, if the user may see it. unread is the reason why its inputs and results cannot be decrypted.
 func (q *request) theSaga() (v operate.SagaView, unread, err error) {
 	of, ok := q.seal.openOperation(q.FormValue("id"))
 	tenant, is := strings.CutPrefix(of.Scope, string(owner.Saga))
@@ -138,7 +138,7 @@ type sagaBody struct {
 	ID        string // its link
 	Steps     []stepRow
 	Choices   []choice
-	Forgets   bool   // what is stored of it can be forgotten
+	Forgets   bool   // its data can be erased
 	Operation string // the link of its record
 	Unread    string // why inputs and results are not shown
 }
@@ -150,7 +150,7 @@ type stepRow struct {
 	Choices []choice
 }
 
-// choice is an action that can be taken now.
+// choice is an action that is possible now.
 type choice struct{ Label, Link string }
 
 var choiceLabels = map[saga.Action]string{
@@ -191,7 +191,7 @@ func (q *request) saga() error {
 	return q.render("saga", "Saga", body)
 }
 
-// showSaga shows the key of a saga, those of its calls, and what its steps were given and have returned, and says so in the audit before.
+// showSaga shows the keys of a saga and its calls, and inputs and results of its steps, after writing that to the audit.
 func (q *request) showSaga() error {
 	v, _, err := q.theSaga()
 	if err != nil {
@@ -203,10 +203,10 @@ func (q *request) showSaga() error {
 	return q.saga()
 }
 
-// sealedStep is a kind of what is sealed: the name of a step may have a key in it.
+// sealedStep is the kind of encrypted step names, because the name of a step may contain a key.
 const sealedStep = "step"
 
-// onSaga is the plan of what is done to the saga that the form names.
+// onSaga is the plan of an action on the saga that the form names.
 func (q *request) onSaga() (v operate.SagaView, p plan, err error) {
 	if v, _, err = q.theSaga(); err != nil {
 		return v, p, err
@@ -229,7 +229,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	switch {
 	case !ok:
 		return p, errNotFound
-	case do == saga.ActionForce: // what has become of it is said in the form
+	case do == saga.ActionForce: // the form asks for the outcome of the call
 		i := slices.IndexFunc(v.Progress.Steps, func(s saga.StepStatus) bool { return s.Step == step && s.State == "calling" })
 		if v.State != saga.StateStuck || i < 0 {
 			return p, &refusal{"the saga is not stuck at this call any more"}
@@ -252,7 +252,7 @@ func (q *request) planSaga(do saga.Action) (plan, error) {
 	return p, nil
 }
 
-// withoutKey is an error of a decision, without the key of the saga.
+// withoutKey is the error of a decision, without the key of the saga.
 func withoutKey(err error) error {
 	var of *once.Error
 	if errors.As(err, &of) && of.Err != nil {
@@ -265,7 +265,7 @@ var sagaButtons = map[saga.Action]string{
 	saga.ActionRetry: "Retry 1 saga", saga.ActionSkip: "Skip 1 undo", saga.ActionForce: "Decide 1 call", saga.ActionCancel: "Cancel 1 saga", saga.ActionWake: "Wake 1 saga",
 }
 
-// asked says what can be found out about a call that is under way.
+// asked says how the outcome of a running call can be found out.
 func asked(s saga.StepStatus) string {
 	var says []string
 	if s.Repeats {
@@ -294,14 +294,14 @@ func (q *request) decideSaga(by operate.By, do saga.Action) (string, error) {
 		return "", errNotFound
 	}
 	d := saga.Decision{Action: do, Step: step}
-	if do != saga.ActionCancel && do != saga.ActionWake { // a saga that goes on is woken and cancelled as well
+	if do != saga.ActionCancel && do != saga.ActionWake { // a saga that is not stuck can be woken and cancelled as well
 		d.Fence = fence
 	}
 	if do == saga.ActionForce {
 		switch value := strings.TrimSpace(q.FormValue("value")); {
 		case q.FormValue("way") == "not-made":
 		case q.FormValue("way") != "happened":
-			return "", &refusal{"what has become of the call? Choose one of the two"}
+			return "", &refusal{"the outcome of the call is missing. Choose one of the two"}
 		case !json.Valid([]byte(value)):
 			return "", &refusal{"the value is not JSON"}
 		default:

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// sealer hides keys in links: they stand in the history of a browser and in the logs of proxies. The same text gives the same link.
+// sealer encrypts keys in links, because links are in the history of a browser and in the logs of proxies. The same text gives the same link.
 type sealer struct {
 	aead  cipher.AEAD
 	nonce []byte // key of nonces
@@ -35,10 +35,10 @@ func newSealer(secret []byte) sealer {
 			return sealer{aead, derive("nonces")}
 		}
 	}
-	panic(err) // a key of 32 bytes is one
+	panic(err) // cannot fail: the key has 32 bytes
 }
 
-// seal hides a text of a kind; "" stays "".
+// seal encrypts a text of a kind; "" stays "".
 func (s sealer) seal(kind, text string) string {
 	if text == "" {
 		return ""
@@ -49,7 +49,7 @@ func (s sealer) seal(kind, text string) string {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(text), []byte(kind)))
 }
 
-// open returns what is in a link.
+// open decrypts the text in a link.
 func (s sealer) open(kind, sealed string) (text string, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(sealed)
 	if n := s.aead.NonceSize(); err == nil && len(b) > n {
@@ -59,7 +59,7 @@ func (s sealer) open(kind, sealed string) (text string, ok bool) {
 	return "", sealed == ""
 }
 
-// Kinds of what is sealed.
+// Kinds of encrypted texts.
 const (
 	sealedOperation = "operation"
 	sealedKey       = "key"

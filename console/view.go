@@ -56,10 +56,10 @@ func many(n any) string {
 	return s
 }
 
-// mostShown is how much of a payload or answer a page shows.
+// mostShown is how many bytes of a payload or answer a page shows.
 const mostShown = 64 << 10
 
-// printed is a payload as text: JSON with line breaks and every digit that it has, other text as it is, without what moves a cursor.
+// printed is a payload as text: JSON with line breaks and all its digits, other text as it is, without control characters.
 func printed(b []byte) string {
 	cut := ""
 	var indented bytes.Buffer
@@ -83,7 +83,7 @@ func printed(b []byte) string {
 	return strings.Join(lines, "\n") + cut
 }
 
-// harmless is a text without control characters, also those that reverse the order of what follows.
+// harmless is a text without control characters, including those that reverse the direction of text.
 func harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -93,16 +93,16 @@ func harmless(s string) string {
 	}, s)
 }
 
-// page is what a template gets.
+// page is the data of a template.
 type page struct {
 	Title, Nav string
 	User       User
 	Operator   bool
-	All        bool // the user sees what has no tenant
+	All        bool // the user sees data without a tenant
 	Seen       bool
 	Now        time.Time // of the database
-	Live       bool      // it is read again while it is looked at
-	Done       string    // what was done before this page
+	Live       bool      // the page reloads itself
+	Done       string    // what an action has done before this page
 	Body       any
 }
 
@@ -130,7 +130,7 @@ func (p page) At(t any) moment {
 	return moment{at.UTC().Format(time.RFC3339Nano), words.Span(far) + " ago"}
 }
 
-// With is the page of another body, for a template that is given one.
+// With is the same page with another body, for a nested template.
 func (p page) With(body any) page { p.Body = body; return p }
 
 // Age is how old something is, for people.
@@ -176,10 +176,10 @@ func (q *request) write(status int, name string, p page) error {
 	return nil
 }
 
-// problem is what the page of an error says.
+// problem is the page of an error.
 type problem struct {
 	What, Try string
-	Again     bool // it may go away by itself
+	Again     bool // it may be temporary
 }
 
 // fail answers with an error.
@@ -202,7 +202,7 @@ func (q *request) fail(err error) {
 		p = problem{What: "The database has no tables for this page.", Try: "once migrate up"}
 	case errors.Is(err, context.DeadlineExceeded):
 		p.What = "The database has not answered within the time that a page has."
-	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // an error may quote rows of others
+	case status >= http.StatusInternalServerError && q.user.Tenants != nil: // an error may quote rows of other tenants
 		p.What, p.Try = "The database has answered with an error.", ""
 	}
 	if err := q.write(status, "error", page{Title: http.StatusText(status), User: q.user, All: q.user.Tenants == nil, Body: p}); err != nil {
@@ -210,17 +210,17 @@ func (q *request) fail(err error) {
 	}
 }
 
-// refuse answers a request whose user is not known.
+// refuse answers a request without a known user.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	(&request{console: c, Request: r, w: w, user: User{Tenants: []string{}}}).fail(err)
 }
 
-// refusal says why an action is not done.
+// refusal says why an action was not done.
 type refusal struct{ why string }
 
 func (r *refusal) Error() string { return r.why }
 
-// redirect sends the browser to another page of the console, by a path that is relative, and so right behind any proxy.
+// redirect sends the browser to another page of the console, by a relative path, which is right behind any proxy.
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)

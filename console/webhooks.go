@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// webhookActions are those of endpoints and deliveries.
+// webhookActions are the actions on endpoints and deliveries.
 func webhookActions() []action {
 	return []action{
 		{"webhook-resend", "Send a webhook again", "once webhook resend", "Delivers an event to an endpoint again, at once. It has the same webhook-id: who has applied it takes it for a duplicate.", (*request).planHookResend, (*request).hookResend},
@@ -25,7 +25,7 @@ func webhookActions() []action {
 	}
 }
 
-// mostHooks is how many endpoints, deliveries or attempts a page of a list reads to fill itself.
+// mostHooks is how many endpoints, deliveries or attempts are read to fill a page of a list.
 const mostHooks = 2000
 
 // endpointsBody is a page of endpoints of webhooks.
@@ -34,13 +34,13 @@ type endpointsBody struct {
 	State   string
 	States  []string
 	Tenant  string
-	Tenants []string // of the user, to choose from; nil: any
+	Tenants []string // of the user, to choose from; nil means any
 	Cut     bool
 	Most    int
 	Next    string
 }
 
-// endpointRow is an endpoint. Of its URL only the host is shown: the rest is a secret of some services.
+// endpointRow is an endpoint. Of its URL only the host is shown: the rest is a secret for some services.
 type endpointRow struct {
 	operate.Endpoint
 
@@ -80,7 +80,7 @@ func (q *request) endpoints() error {
 	return q.render("endpoints", "Webhook endpoints", body)
 }
 
-// ofTenant returns the tenant whose rows are asked for, "" for all, which a user with tenants never gets.
+// ofTenant returns the requested tenant, or "" for all, which a user with tenants never gets.
 func (q *request) ofTenant() (string, error) {
 	if q.user.Tenants == nil {
 		return q.FormValue("tenant"), nil
@@ -89,7 +89,7 @@ func (q *request) ofTenant() (string, error) {
 	return tenant, err
 }
 
-// seesTenant reports whether the user may see what belongs to a tenant.
+// seesTenant reports whether the user may see data of a tenant.
 func (q *request) seesTenant(tenant string) bool {
 	return q.user.Tenants == nil || slices.Contains(q.user.Tenants, tenant)
 }
@@ -106,7 +106,7 @@ func (q *request) theEndpoint() (operate.Endpoint, error) {
 	return e, nil
 }
 
-// endpointBody is one endpoint, and a page of what was sent to it.
+// endpointBody is one endpoint, and a page of its deliveries.
 type endpointBody struct {
 	endpointRow
 
@@ -142,13 +142,13 @@ func (q *request) endpoint() error {
 	return q.render("endpoint", "Webhook endpoint", body)
 }
 
-// deliveryBody is what has become of an event at an endpoint.
+// deliveryBody is the delivery of an event to an endpoint.
 type deliveryBody struct {
 	operate.Delivery
 
 	Endpoint endpointRow
 	Attempts []operate.DeliveryAttempt
-	Answers  bool   // those of the endpoint are shown
+	Answers  bool   // the answers of the endpoint are shown
 	Payload  []byte // the data of the event
 	From     string // the link of the operation that has sent it
 	Unread   string // why the payload is not shown
@@ -187,7 +187,7 @@ func (q *request) delivery() error {
 	return q.render("delivery", "Webhook", body)
 }
 
-// showHook shows the URL of an endpoint, or the data of an event, and says so in the audit before.
+// showHook shows the URL of an endpoint, or the data of an event, after writing that to the audit.
 func (q *request) showHook(what string) error {
 	e, err := q.theEndpoint()
 	if err != nil {
@@ -210,7 +210,7 @@ func (r endpointRow) named() string {
 	return "endpoint " + r.ID + " of " + words.Shown(r.Tenant) + " (" + words.Shown(r.Host) + ")"
 }
 
-// onEndpoint is the plan of what is done to the endpoint that the form names.
+// onEndpoint is the plan of an action on the endpoint that the form names.
 func (q *request) onEndpoint() (r endpointRow, p plan, err error) {
 	e, err := q.theEndpoint()
 	p = plan{Flags: []string{e.ID}, Values: [][2]string{{"endpoint", e.ID}}, Back: link("endpoint", "endpoint", e.ID)}
@@ -280,7 +280,7 @@ func (q *request) hookDisable(by operate.By) (string, error) {
 	return p.Back, q.Operate.Hooks.Disable(q.ctx, by, q.FormValue("endpoint"))
 }
 
-// period is the events that a form means: those that were sent in a period that has ended when the form was made.
+// period is the period of a form, whose end is not after the time when the form was made.
 func (q *request) period() (p webhook.Period, missed bool, err error) {
 	now, err := q.Operate.Keys.Now(q.ctx)
 	if err != nil {
@@ -301,7 +301,7 @@ func (q *request) period() (p webhook.Period, missed bool, err error) {
 	return p, q.FormValue("missed") != "", nil
 }
 
-// instant is a time, or how long before now it was; zero for "".
+// instant is a time, given as such or as a duration before now; zero for "".
 func instant(s string, now time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -374,10 +374,11 @@ func (q *request) hookRecover(by operate.By) (string, error) {
 	return p.Back, err
 }
 
-// mostTime is how long something goes on behind an answer.
+// mostTime bounds work that goes on after its answer.
 const mostTime = time.Hour
 
-// goOn does what may take longer than a page: behind readTime it goes on, and nothing is known of its error. If the process ends, a part has been done.
+// goOn runs do, and waits for readTime. If do takes longer, it goes on in the background, and its error is not shown. If the process ends, a part of
+// the work is done.
 func (q *request) goOn(do func(ctx context.Context) error) (ended bool, err error) {
 	done := make(chan error, 1)
 	go func() {

@@ -16,16 +16,16 @@ import (
 // page is how many letters one transaction changes.
 const page = 1000
 
-// firstCanary stands in the column canary until the canary is chosen.
+// firstCanary is the value of the column canary until a canary is chosen.
 const firstCanary = "first"
 
-// step is what a transaction of a redrive has done.
+// step is the result of one transaction of a redrive.
 type step uint8
 
 const (
-	stepPage   step = iota // letters were chosen, and there may be more
+	stepPage   step = iota // letters were chosen, and more may follow
 	stepCanary             // the canary was not tried yet
-	stepEnd                // nothing is left to do
+	stepEnd                // no work is left
 )
 
 // run is a row of once_deadletter_redrive.
@@ -40,7 +40,7 @@ type run struct {
 	next, now time.Time // when the next one is due
 }
 
-// choose chooses the next letters of a redrive, in the transaction r. Others wait until it ends.
+// choose chooses the next letters of a redrive, in the transaction r. It locks the redrive, so that other callers wait until it ends.
 func (l *Letters) choose(ctx context.Context, r sqlplane.Runner, uid string) (step, error) {
 	if _, err := r.Exec(ctx, l.statement("update once_deadletter_redrive set total = total where uid = ?", uid)); err != nil { // it locks the row on every database
 		return stepEnd, err
@@ -90,13 +90,13 @@ func scanRun(row sqlplane.Row) (r run, err error) {
 	return r, json.Unmarshal(filter, &r.plan)
 }
 
-// judge looks at the canary. done: the others follow, or the redrive is stopped.
+// judge looks at the canary. done means that the other letters follow, or that the redrive is stopped.
 func (l *Letters) judge(ctx context.Context, r sqlplane.Runner, uid string, is *run) (done bool, err error) {
 	list, err := l.locked(ctx, r, "uid = ?", is.canary)
 	if err != nil {
 		return false, err
 	}
-	applied := len(list) == 0 // it was applied, and swept since
+	applied := len(list) == 0 // it was applied, and then swept
 	for _, c := range list {
 		switch {
 		case c.State == letter.StateApplied || c.State == letter.StateStale:
@@ -119,7 +119,7 @@ func (l *Letters) judge(ctx context.Context, r sqlplane.Runner, uid string, is *
 	return true, err
 }
 
-// schedule says when each letter of list is due.
+// schedule sets when each letter of list is due.
 func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, is *run, list []letter.Letter) error {
 	messages, err := l.outboxMessages(ctx, r, list)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, i
 		return err
 	}
 	due := is.next
-	if due.Before(is.now) { // also when it was killed, and resumed late
+	if due.Before(is.now) { // also if it was killed, and resumed late
 		due = is.now
 	}
 	var interval time.Duration
@@ -148,7 +148,7 @@ func (l *Letters) schedule(ctx context.Context, r sqlplane.Runner, uid string, i
 		if canary == firstCanary {
 			canary = one.UID
 		}
-		at := dialect.StoredTime(l.db.Dialect(), due) // and not from NOW, which moves while the page is written
+		at := dialect.StoredTime(l.db.Dialect(), due) // not from NOW, which changes while the page is written
 		if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ?, redrive_at = ? where uid = ?", uid, at, one.UID)); err != nil {
 			return err
 		}
@@ -203,8 +203,8 @@ func (l *Letters) outboxMessages(ctx context.Context, r sqlplane.Runner, list []
 	return found, err
 }
 
-// gone returns the letters of an outbox whose messages are not there any more: a relay that keeps no letters has delivered
-// them. They would wait for ever.
+// gone returns the letters of an outbox whose messages no longer exist: a relay without dead letters has delivered them. Without this they would wait
+// for ever.
 func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Letter, failed map[messageName]outboxMessage) (map[string]bool, error) {
 	var ids []any
 	gone, uids := map[string]bool{}, map[messageName]string{}
@@ -227,7 +227,7 @@ func (l *Letters) gone(ctx context.Context, r sqlplane.Runner, list []letter.Let
 	return gone, err
 }
 
-// resolveGone ends a letter whose message was delivered.
+// resolveGone resolves a letter whose message was delivered.
 func (l *Letters) resolveGone(ctx context.Context, r sqlplane.Runner, redrive, uid string) error {
 	if err := r.Append(ctx, l.statement("update once_deadletter set redrive = ? where uid = ?", redrive, uid)); err != nil {
 		return err

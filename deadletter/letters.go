@@ -30,7 +30,7 @@ type Letters struct {
 // New returns the dead letters of db, which has been migrated. It does not ask the database.
 func New(db sqlplane.Database, cfg Config) *Letters { return &Letters{db, cfg} }
 
-// Why nothing was changed or shown.
+// Errors of calls that have changed or shown nothing.
 var (
 	ErrNotFound = errors.New("deadletter: there is no such letter. Try: Letters.List, or once deadletter list --letters")
 	ErrNoRun    = errors.New("deadletter: there is no such redrive. Try: Letters.Redrives, or once deadletter list")
@@ -46,13 +46,13 @@ type Letter struct {
 	Topic    string
 	Key      string
 	Type     string
-	Seq      int64 // 0: none
+	Seq      int64 // 0 if the message has no number
 
 	Headers   map[string]string // of Show
 	Payload   []byte            // of Show. Erased when the letter is resolved; of an outbox, the message itself has it
 	Encrypted bool              // Headers and Payload could not be decrypted
 	Trace     string
-	CreatedAt time.Time // zero: not known
+	CreatedAt time.Time // zero if not known
 
 	Class         string // such as "permanent", "exhausted" or "mismatch"
 	Error         string // the last one
@@ -63,12 +63,12 @@ type Letter struct {
 
 	State      State
 	Redrive    string    // the last redrive that has chosen it
-	RedriveAt  time.Time // it is tried again then; zero: it waits for a person
+	RedriveAt  time.Time // when it is tried again; zero if it waits for a person
 	ResolvedAt time.Time
 	Reason     string // why it was discarded
 }
 
-// State is where a letter stands.
+// State is the state of a letter.
 type State string
 
 const (
@@ -92,9 +92,9 @@ type Group struct {
 	Origin, Consumer, Topic, Class, Cause string
 
 	Letters        int64
-	Waiting        int64 // of them, those that a redrive has chosen and that are not tried yet
+	Waiting        int64 // letters that a redrive has chosen and that are not tried yet
 	Oldest, Newest time.Time
-	UID            string // one of them
+	UID            string // of one of them
 }
 
 // Show returns a letter with its headers and payload, and its failed deliveries.
@@ -118,7 +118,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, []Attempt, erro
 		shown.Headers, failed = headers(stored)
 		shown.Payload = stored.Payload
 	}
-	return shown, attempts, failed // what can be shown is shown
+	return shown, attempts, failed // the other fields are shown
 }
 
 func headers(l *letter.Letter) (h map[string]string, err error) {
@@ -135,8 +135,8 @@ func scanAttempt(row sqlplane.Row) (a Attempt, err error) {
 	return a, err
 }
 
-// List returns letters in the order in which they were written, without headers and payloads, and how to ask
-// for those that follow: "" if there are none. With f.Most there may be some also if the list is short.
+// List returns letters in the order in which they were written, without headers and payloads. Pass next as Filter.After to get the following ones; it
+// is "" on the last page. With f.Most a short list may have a next page too.
 func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next string, err error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -161,10 +161,10 @@ func (l *Letters) List(ctx context.Context, f Filter) (list []Letter, next strin
 	return list, next, err
 }
 
-// end returns the last letter that f.Most allows to read, "" if there are not so many.
+// end returns the last letter that f.Most allows to read, or "" if fewer exist.
 func (l *Letters) end(ctx context.Context, f Filter) (uid string, err error) {
 	all := Filter{State: f.State, After: f.After, Limit: f.Limit, Most: f.Most}
-	if f.Most <= 0 || f.UID != "" || f == all { // no letter is left out: Limit bounds what is read
+	if f.Most <= 0 || f.UID != "" || f == all { // every read letter matches, so Limit bounds the read
 		return "", nil
 	}
 	if f.State == "" {
@@ -188,7 +188,7 @@ func newLetter(s *letter.Letter) Letter {
 	}
 }
 
-// Count returns how many letters f means. more says that f.Most has ended the count: there may be more of them.
+// Count returns how many letters match f. more says that f.Most has ended the count: more may match.
 func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err error) {
 	where, args, err := f.where(l.db.Dialect())
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *Letters) Count(ctx context.Context, f Filter) (n int64, more bool, err 
 	return n, more, err
 }
 
-// count counts letters that meet a condition, and those of them that meet another one as well, among those that f.Most allows to read.
+// count counts the letters that meet a condition, and the ones that also meet a second one, among the letters that f.Most allows to read.
 func (l *Letters) count(ctx context.Context, f Filter, where string, args []any, also string, alsoArgs ...any) (n, both int64, more bool, err error) {
 	table, tableArgs := f.table()
 	var read int64
@@ -211,7 +211,7 @@ func (l *Letters) count(ctx context.Context, f Filter, where string, args []any,
 	return n, both, len(tableArgs) > 0 && read >= int64(f.Most), err
 }
 
-// Groups returns the causes of letters, the most frequent first, at most Filter.Limit.
+// Groups returns groups of letters with the same cause, the most frequent cause first, at most Filter.Limit.
 func (l *Letters) Groups(ctx context.Context, f Filter) ([]Group, error) {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit

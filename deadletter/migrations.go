@@ -9,8 +9,8 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are those of the tables of dead letters, for the Migrate function of a store. What
-// operators do is written to the audit, which needs [operate.Migrations] as well:
+// Migrations are the migrations of the tables of dead letters, for the Migrate function of a store. The acts of operators are written to the audit,
+// which needs [operate.Migrations] as well:
 //
 //	err := pgxstore.Migrate(ctx, pool, operate.Migrations, deadletter.Migrations)
 //

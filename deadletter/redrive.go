@@ -22,20 +22,19 @@ import (
 type RedriveOptions struct {
 	Who, Reason string
 
-	Rate   float64 // letters per second that become due, at least 0.0001; 0: all at once
-	Canary bool    // one letter first, and the others only when it was applied
+	Rate   float64 // letters per second that become due, at least 0.0001; 0 means all at once
+	Canary bool    // one letter first, and the others only after it was applied
 	DryRun bool    // only count
 
-	// Retain is how long the receivers know the IDs of messages. A letter that failed first
-	// before that may have been applied, and its receiver has forgotten it: it is left, unless
-	// BeyondRetention is set. Default: 7 days.
+	// Retain is how long the receivers remember the IDs of messages. A letter whose first failure is older may have been applied, and its receiver
+	// may have forgotten it: it is not chosen, unless BeyondRetention is set. Default: 7 days.
 	Retain          time.Duration
 	BeyondRetention bool
 }
 
 const defaultRetention = 7 * 24 * time.Hour
 
-// RedriveState is where a redrive stands.
+// RedriveState is the state of a redrive.
 type RedriveState string
 
 const (
@@ -45,7 +44,7 @@ const (
 	RedriveStopped   RedriveState = "stopped"   // its canary has failed, or was discarded
 )
 
-// Redrive is letters that are tried again, and what has become of them.
+// Redrive is a group of letters that are tried again, and their results so far.
 type Redrive struct {
 	UID         string
 	Who, Reason string
@@ -54,24 +53,23 @@ type Redrive struct {
 	State       RedriveState
 	CreatedAt   time.Time
 
-	Total     int64 // letters that it has chosen; of a dry run, those that it would choose
-	Waiting   int64 // they are not tried yet
-	Applied   int64 // the letter is done: applied, or stale
+	Total     int64 // chosen letters; in a dry run, the letters that it would choose
+	Waiting   int64 // not tried yet
+	Applied   int64 // resolved: applied, or stale
 	Failed    int64 // dead again
 	Discarded int64
-	Left      int64  // not chosen because they are beyond the retention; of a dry run and of Redrive only
-	More      bool   // of a dry run: Filter.Most has ended the count, and Total and Left may be greater
-	Canary    string // the letter that is tried first, until it was applied
+	Left      int64  // not chosen, because they are beyond the retention; only set by a dry run and by Redrive
+	More      bool   // in a dry run: Filter.Most has ended the count, and Total and Left may be greater
+	Canary    string // the letter that is tried first; the others wait until it is applied
 
 	chosen bool // no letter is left to choose
 }
 
-// Redrive has letters tried again by the processes that handle them: [Inbox.Run] and relays. It
-// returns when all of them are chosen, which is soon; with a canary, when that was applied or has failed. Progress tells the rest.
+// Redrive makes letters due again for the processes that handle them: [Inbox.Run] and relays. It returns when all of them are chosen, which is soon;
+// with a canary, when the canary was applied or has failed. Progress returns the results.
 //
-// After an error, or when the process was killed, Resume goes on. To call Redrive again does no harm: it
-// chooses what no redrive has chosen yet. The rate holds as long as the processes keep up: what has become due while
-// they were down is tried as fast as they can.
+// After an error, or if the process was killed, Resume goes on. To call Redrive again does no harm: it chooses letters that no redrive has chosen
+// yet. The rate holds as long as the processes keep up: letters that became due while they were down are tried as fast as they can.
 //
 // [Inbox.Run]: https://pkg.go.dev/github.com/oncelib/once/inbox#Inbox.Run
 func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redrive, error) {
@@ -80,7 +78,7 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 	}
 	f.State = StateDead
 	if !o.DryRun {
-		f.Most = 0 // all that match are meant
+		f.Most = 0 // all matching letters are chosen
 	}
 	plan, left, err := l.plan(ctx, f, &o)
 	if err != nil {
@@ -98,7 +96,7 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, o RedriveOptions) (Redr
 	return done, err
 }
 
-// minRate is a letter in about three hours: a page of them is due within four months.
+// minRate is one letter in about three hours: a page of letters is due within four months.
 const (
 	minRate = 1e-4
 	maxRate = 1e6
@@ -119,7 +117,7 @@ const maxSigned = 512
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, for those who look later"},
+		{"Who", who, "the name of the person or service that asks for it"}, {"Reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("deadletter: %s is empty. Try: %s", field.name, field.try)
@@ -134,14 +132,14 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// plan is which letters a redrive chooses. It is stored as JSON.
+// plan is the letters that a redrive chooses. It is stored as JSON.
 type plan struct {
 	Filter
 
-	DeadUntil   time.Time `json:"dead_until"`            // what dies later is not chosen
-	FailedSince time.Time `json:"failed_since,omitzero"` // for the first time
+	DeadUntil   time.Time `json:"dead_until"`            // later letters are not chosen
+	FailedSince time.Time `json:"failed_since,omitzero"` // time of the first failure
 	count       int64
-	more        bool // there may be more
+	more        bool // more may exist
 }
 
 // where is the condition on letters that can be chosen.
@@ -154,7 +152,7 @@ func (p *plan) where(d sqlplane.Dialect) (string, []any, error) {
 	return where, args, err
 }
 
-// plan counts the letters that are chosen, and those that are left because of their age.
+// plan counts the letters to choose, and the letters that are too old.
 func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan, left int64, err error) {
 	d := l.db.Dialect()
 	p.Filter = f
@@ -180,7 +178,7 @@ func (l *Letters) plan(ctx context.Context, f Filter, o *RedriveOptions) (p plan
 	return p, all - p.count, err
 }
 
-// create writes a redrive down. To run it again does no harm.
+// create stores a redrive. To run it again does no harm.
 func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptions) error {
 	filter, err := json.Marshal(p)
 	if err != nil {
@@ -201,10 +199,10 @@ func (l *Letters) create(ctx context.Context, uid string, p plan, o RedriveOptio
 	})
 }
 
-// scopeOf is what the audit shows as the scope of a change.
+// scopeOf is the scope of a change in the audit.
 func scopeOf(f Filter) string { return strings.TrimSpace("deadletter " + f.Origin + " " + f.Consumer) }
 
-// Progress returns a redrive, and counts what has become of its letters.
+// Progress returns a redrive, and counts the results of its letters.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	list, err := l.redrives(ctx, "uid = ?", uid)
 	if err == nil && len(list) == 0 {
@@ -261,8 +259,8 @@ func (l *Letters) counted(ctx context.Context, r Redrive) (Redrive, error) {
 	return r, err
 }
 
-// Cancel ends a redrive: letters that are not tried yet wait for a person again. One that is being
-// tried is not called back. To cancel again does no harm, and goes on if Cancel was killed.
+// Cancel ends a redrive: letters that are not tried yet wait for a person again. A running attempt is not cancelled. To cancel again does no harm,
+// and finishes a Cancel that was killed.
 func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive, error) {
 	if err := checkSigned(who, reason); err != nil {
 		return Redrive{}, err
@@ -291,7 +289,7 @@ func (l *Letters) Cancel(ctx context.Context, uid, who, reason string) (Redrive,
 	return l.Progress(ctx, uid)
 }
 
-// callBack has letters of a cancelled redrive wait for a person.
+// callBack makes letters of a cancelled redrive wait for a person.
 func (l *Letters) callBack(ctx context.Context, r sqlplane.Runner, uid string) (more bool, err error) {
 	if err := l.write(ctx, r); err != nil {
 		return false, err
@@ -317,8 +315,7 @@ func (l *Letters) callBack(ctx context.Context, r sqlplane.Runner, uid string) (
 	return len(list) == page, nil
 }
 
-// write makes sure that a transaction that reads first may write: SQLite refuses that to a reader
-// that others have overtaken.
+// write makes sure that a transaction that reads first can write: SQLite does not let a reader upgrade to a writer after another write.
 func (l *Letters) write(ctx context.Context, r sqlplane.Runner) error {
 	if l.db.Dialect() != sqlplane.SQLite {
 		return nil
@@ -342,7 +339,7 @@ func (l *Letters) Resume(ctx context.Context, uid string) (Redrive, error) {
 			return err
 		})
 		switch {
-		case store.KindOf(err) == store.KindLost && ctx.Err() == nil: // the row of the redrive says how far it has come
+		case store.KindOf(err) == store.KindLost && ctx.Err() == nil: // the row of the redrive has its progress
 			continue
 		case err != nil:
 			return Redrive{UID: uid, State: RedriveRunning}, err

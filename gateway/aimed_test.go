@@ -112,8 +112,8 @@ func TestOneKeyIsForwarded(t *testing.T) {
 	}
 }
 
-// TestSwitched: a service that switches protocols where an answer is due has an unknown outcome, and holds nothing.
-func TestSwitched(t *testing.T) {
+// TestSwitchedProtocolIsAnUnknownOutcome: a service that switches protocols where an answer is due has an unknown outcome, and holds nothing.
+func TestSwitchedProtocolIsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	s := &raw{}
 	listen(t, s, func(conn net.Conn) {

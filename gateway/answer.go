@@ -16,23 +16,23 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// answer is what a forward has come to. What is saved of it is not the body: that is in the result, which commits with it.
+// answer is the result of a forward. Its JSON is saved without the body: the body is in the stored result, which commits with it.
 type answer struct {
 	Class     class  `json:"class"`
 	Status    int    `json:"status,omitempty"`
-	Operation string `json:"operation"` // under which it was forwarded
+	Operation string `json:"operation"` // the ID under which it was forwarded
 
-	said            int // the status that counts: of gRPC, if it is an answer of that
+	said            int // the status that counts: the one of gRPC, if it is a gRPC answer
 	header, trailer http.Header
 	body            []byte
-	hasBody         bool // of the answer; a later run has only what was saved
-	cut             bool // the body ended before its end
-	streamed        bool // the client has it
+	hasBody         bool // the body was read; a later run has only the saved fields
+	cut             bool // the body ended too early
+	streamed        bool // the client has already got it
 	fromReceipt     bool
-	err             error // why there is no answer
+	err             error // why no answer came
 }
 
-// noAnswerError is the error of a forward that has come to nothing that is stored. a has the answer that is passed on, if there is one.
+// noAnswerError is the error of a forward without a result to store. a has the answer to pass on, if one came.
 type noAnswerError struct{ a *answer }
 
 func (e *noAnswerError) Error() string {
@@ -48,11 +48,11 @@ func (e *noAnswerError) Error() string {
 
 func (e *noAnswerError) Unwrap() error { return e.a.err }
 
-// doubted reports whether the receipt is asked before the answer is believed: a service that has met its own receipt, or has failed
-// after its commit, answers like that.
+// doubted reports whether the receipt must be asked before the answer is believed: a service answers like this also if it has met its own receipt, or
+// has failed after its commit.
 func (a *answer) doubted() bool { return a.said >= 500 || a.said == http.StatusConflict }
 
-// kept returns the headers of an answer that others than the first caller may see: those that are stored. The status of gRPC is one.
+// kept returns the headers of an answer that later callers may see too: the stored ones. The status of gRPC is one of them.
 func (rt *route) kept(h http.Header) http.Header {
 	kept, grpc := http.Header{}, isGRPC(h)
 	for name, values := range h {
@@ -63,7 +63,7 @@ func (rt *route) kept(h http.Header) http.Header {
 	return kept
 }
 
-// ofReceipt is the answer that a service has stored.
+// ofReceipt is the answer in a receipt.
 func (rt *route) ofReceipt(r Receipt) *answer {
 	a := &answer{Class: classCompleted, Status: r.Status, Operation: r.Operation, header: rt.kept(r.Header), body: r.Body, hasBody: true, fromReceipt: true}
 	switch {
@@ -79,7 +79,7 @@ func (rt *route) ofReceipt(r Receipt) *answer {
 // trailerField is the stored form of a trailer.
 const trailerField = "Once-Trailer"
 
-// result is what is stored of an answer.
+// result is the stored form of an answer.
 func (rt *route) result(a *answer) store.Result {
 	omitted := store.Result{Kind: store.ResultOmitted, Status: a.Status}
 	if a.streamed || !a.hasBody || a.Class != classCompleted {
@@ -108,15 +108,15 @@ func (rt *route) result(a *answer) store.Result {
 	return res
 }
 
-// write sends an answer to the caller whose request was forwarded. status is what it says about itself; "": nothing.
+// write sends an answer to the caller whose request was forwarded. status is the value of Idempotency-Status, or "".
 func (rt *route) write(w *client, a *answer, status string) {
 	rt.writeHeader(w, a, status, len(a.body))
 	if len(a.body) > 0 {
-		_, _ = w.Write(a.body) // a client that is gone can ask again
+		_, _ = w.Write(a.body) // after a lost connection the client can ask again
 	}
 }
 
-// writeHeader sends the head of an answer with so many bytes, or with as many as come if length is negative.
+// writeHeader sends the head of an answer with a body of length bytes, or of unknown length if length is negative.
 func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 	h, preset := w.Header(), rt.cfg.Preset
 	maps.Copy(h, a.header)
@@ -142,7 +142,7 @@ func (rt *route) writeHeader(w *client, a *answer, status string, length int) {
 	w.WriteHeader(a.Status)
 }
 
-// client is the one that waits for the answer.
+// client is the client that waits for the answer.
 type client struct {
 	http.ResponseWriter
 
@@ -155,7 +155,7 @@ type client struct {
 // Unwrap is for [http.ResponseController].
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Write implements [io.Writer]. A client that reads nothing keeps no place of the route.
+// Write implements [io.Writer]. It has a deadline, so that a client that reads nothing does not keep a place of the route.
 func (c *client) Write(p []byte) (int, error) {
 	if http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(c.timeout)) == nil {
 		c.timed = true
@@ -163,13 +163,14 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// FlushError is for [http.ResponseController]. The next part may come late, and on HTTP/2 a deadline ends the stream also while nothing is written.
+// FlushError is for [http.ResponseController]. It removes the deadline, because the next part may come late, and on HTTP/2 a deadline ends the stream
+// even while nothing is written.
 func (c *client) FlushError() error {
 	defer c.end()
 	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
-// end frees the connection of the deadline, also for its next request.
+// end removes the deadline of the connection, also for its next request.
 func (c *client) end() {
 	if c.timed {
 		c.timed = false
@@ -189,7 +190,7 @@ func (c *client) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// replayed takes the trailers out of a stored answer, to be sent as such.
+// replayed removes the trailers from a stored answer, so that they can be sent as trailers.
 func (c *client) replayed(rec store.Record) store.Record {
 	isTrailer := func(f store.Field) bool { return f.Name == trailerField }
 	if !slices.ContainsFunc(rec.Result.Header, isTrailer) {
@@ -205,7 +206,7 @@ func (c *client) replayed(rec store.Record) store.Record {
 	return rec
 }
 
-// codeUpstream is that of a problem about the service behind the gateway.
+// codeUpstream is the code of a problem about the service behind the gateway.
 const codeUpstream oncehttp.ProblemCode = "TRANSIENT.upstream_unavailable"
 
 func upstreamProblem(detail string) oncehttp.Problem {
@@ -215,7 +216,7 @@ func upstreamProblem(detail string) oncehttp.Problem {
 	}
 }
 
-// writeProblem is [oncehttp.WriteProblem]; a client of gRPC, which reads no body of an error, gets a status of gRPC.
+// writeProblem is [oncehttp.WriteProblem]. A client of gRPC, which does not read the body of an error, gets a status of gRPC.
 func writeProblem(w http.ResponseWriter, p oncehttp.Problem) {
 	c, ok := w.(*client)
 	if !ok || !c.grpc {
@@ -263,7 +264,7 @@ func (b *buffered) Header() http.Header         { return b.header }
 func (b *buffered) WriteHeader(status int)      { b.status = status }
 func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// mismatch is the error of a request whose key belongs to another one, as the receipt says.
+// mismatch is the error for a request whose key belongs to another request, according to the receipt.
 func mismatch(op once.Operation) error {
 	return &once.Error{Code: once.CodeMismatch, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, Err: errOtherRequest}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/oncehttp"
 )
 
@@ -27,35 +28,35 @@ const (
 
 	DefaultReceiptsAtOnce = 16
 
-	// DefaultReceiptsKept is for how long "once receipts sweep" keeps receipts if nothing else is said.
+	// DefaultReceiptsKept is how long "once receipts sweep" keeps receipts by default.
 	DefaultReceiptsKept = 30 * 24 * time.Hour
 
 	maxMemory = 256 << 10 // of the body of a request; the rest is in a file
 )
 
-// Policy says what is done about a forward whose outcome is not known.
+// Policy says how to treat a forward whose outcome is not known.
 type Policy string
 
 // The policies of a [Route].
 const (
-	PolicyStop           Policy = "stop"             // nothing is forwarded again until a person decides: 409
+	PolicyStop           Policy = "stop"             // the request is not forwarded again until a person decides: 409
 	PolicyCheck          Policy = "check"            // the receipt decides: see [Receipts]
-	PolicyForwardSameKey Policy = "forward_same_key" // the service knows the client's key itself: forwarded again while it does
+	PolicyForwardSameKey Policy = "forward_same_key" // the service itself remembers the client's key: forwarded again as long as it does
 	PolicyRetry          Policy = "retry"            // the owner of the route declares that a second forward does no harm
-	PolicyFail           Policy = "fail"             // as stop; after Route.FailAfter a final answer says that nothing is known
+	PolicyFail           Policy = "fail"             // like stop; after Route.FailAfter the final answer is that the outcome is unknown
 )
 
 // Config of a [Gateway].
 type Config struct {
-	// Name of the service, such as "payments". It is a part of each key: gateways in front of one service have the same name, and services
-	// that share a store, or a table of receipts, have different ones. Under another name a gateway does not find the keys of before, so it
-	// does not follow from the address of the service. Letters, digits, '-', '_' and '.', at most 64. Required.
+	// Name of the service, such as "payments". It is a part of each key: gateways of one service have the same name, and services that share a store,
+	// or a table of receipts, have different ones. After a change of the name a gateway does not find its earlier keys, so the name does not depend
+	// on the address of the service. Letters, digits, '-', '_' and '.', at most 64. Required.
 	Name string
 
 	// Upstream is the service: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS. Required.
 	Upstream *url.URL
 
-	// Store keeps the operations. nil: nothing is kept here, the receipts of the service decide alone.
+	// Store keeps the operations. If it is nil, the gateway stores nothing, and the receipts of the service decide alone.
 	Store *lease.Store
 
 	// Engine is the configuration of the engine on Store.
@@ -64,36 +65,41 @@ type Config struct {
 	// Receipts of the service. Required by PolicyCheck, and without a Store.
 	Receipts Receipts
 
-	// ReceiptsKept is for how long the service keeps receipts: not longer than the retention of each sweep. While nine tenths of that have
-	// not passed since the forward, they are asked what became of it. Later that no receipt is there could also mean that it was
-	// swept: the outcome is unknown until a person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
+	// ReceiptsKept is how long the service keeps receipts: not longer than the retention of each sweep. A missing receipt proves that a forward had
+	// no effect only until nine tenths of that time have passed since the forward. Later it may have been swept: then the outcome is unknown until a
+	// person decides. Default: DefaultReceiptsKept; [once.Forever] if they are never swept.
 	ReceiptsKept time.Duration
 
-	// ReceiptsAtOnce is how many questions Receipts answers at the same time, such as the connections of their pool. Each route has an equal
-	// share, so that one whose transactions hold their receipts takes none from another route. Default 16.
+	// ReceiptsAtOnce is how many questions Receipts answers at the same time, such as the number of its connections. Each route has an equal share,
+	// so that a route whose transactions hold their receipts does not block another route. Default 16.
 	ReceiptsAtOnce int
 
-	// Principal returns who asks, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
+	// Principal returns the caller, for routes with keys: [HeaderPrincipal], or [oncehttp.SharedPrincipal]. Required.
 	Principal func(*http.Request) string
 
-	// TrustedProxies may say for whom they ask (X-Forwarded-For), and by which scheme and host (-Proto, -Host); of others the headers are replaced.
+	// Quota bounds what each principal has stored, under all its routes: a new request of one that has more is refused with 429 and not forwarded. It
+	// needs a Store. Default: nothing does.
+	Quota *limit.Quota
+
+	// TrustedProxies may set the headers of the original client (X-Forwarded-For), scheme and host (-Proto, -Host); from other senders these headers
+	// are replaced.
 	TrustedProxies []netip.Prefix
 
-	// Routes whose requests have keys. Whatever matches none passes through.
+	// Routes whose requests have keys. All other requests pass through.
 	Routes []Route
 
-	// Hidden are beginnings of paths that no client reaches: 404. An endpoint of the service for receipts is one to hide: it shows stored answers, and keeps
-	// operations from committing.
+	// Hidden are prefixes of paths that clients cannot reach: 404. Hide an endpoint of the service for receipts: it shows stored answers, and can
+	// keep operations from committing.
 	Hidden []string
 
-	// Idle is how long a connection to the service is kept that is not in use. It must be less than the service's own
-	// keep-alive timeout: a request on a connection that the service is about to close has an unknown outcome. Default 1 s.
+	// Idle is how long an unused connection to the service is kept. It must be less than the service's own keep-alive timeout: a request on a
+	// connection that the service is about to close has an unknown outcome. Default 1 s.
 	Idle time.Duration
 
-	// TLS to an https upstream. Default: that of net/http.
+	// TLS to an https upstream. Default: the configuration of net/http.
 	TLS *tls.Config
 
-	// StatusPath is where a client sees what became of an operation (status_url of problems). Default: /once/status.
+	// StatusPath is the path of the state of an operation (status_url of problems). Default: /once/status.
 	StatusPath string
 
 	// Dial connects to the service. Default: a [net.Dialer].
@@ -102,27 +108,27 @@ type Config struct {
 
 // Route is a kind of request that has a key.
 type Route struct {
-	// Pattern is one of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". Without a method it is about POST
-	// and PATCH. A request that differs from it in a trailing slash or in letter case is another one, and passes through.
+	// Pattern is a pattern of [http.ServeMux], such as "POST /payments" or "PUT /refunds/{id}". Without a method it means POST and PATCH. A request
+	// that differs from it in a trailing slash or in letter case does not match, and passes through.
 	Pattern string
 
-	// OnUnknown is what is done when the outcome of a forward is not known. Default: stop.
+	// OnUnknown says what to do if the outcome of a forward is not known. Default: stop.
 	OnUnknown Policy
 
-	// UpstreamKeepsKeys is for how long the service knows a key, for PolicyForwardSameKey.
+	// UpstreamKeepsKeys is how long the service remembers a key, for PolicyForwardSameKey.
 	UpstreamKeepsKeys time.Duration
 
-	// FailAfter is when PolicyFail gives up, after the forward. Default 24 h.
+	// FailAfter is how long after the forward PolicyFail gives up. Default 24 h.
 	FailAfter time.Duration
 
 	// Optional lets requests without a key pass through. Default: 400.
 	Optional bool
 
-	// Timeout bounds a forward until its answer is complete, or streams, and how long a client may take to read a part of an answer.
+	// Timeout bounds a forward until its answer is complete, or streams. It also bounds how long a client may take to read a part of an answer.
 	// Default 30 s.
 	Timeout time.Duration
 
-	// BodyTimeout bounds the time in which a client sends its body, since it has a place of the Gate meanwhile. Default 30 s.
+	// BodyTimeout bounds the time in which a client sends its body, because it holds a place of the Gate meanwhile. Default 30 s.
 	BodyTimeout time.Duration
 
 	// Wait is how long a duplicate waits for the answer. Default: 409 at once.
@@ -131,43 +137,42 @@ type Route struct {
 	// Retain is how long answers are kept. Default: the engine's; without a Store, Config.ReceiptsKept.
 	Retain time.Duration
 
-	// KeyTime is that of [oncehttp.Config]: a UUID of version 7 says when its operation was first sent. What was first sent so long ago that
-	// it may be forgotten is refused.
+	// KeyTime is as in [oncehttp.Config]: a UUID of version 7 has the time at which its operation was first sent. An operation that was first sent so
+	// long ago that it may be forgotten is refused.
 	KeyTime bool
 
-	// UUIDKeys refuses keys that are no UUIDs in lower case, and forwards nothing: that of [oncehttp.KeyFormat].
+	// UUIDKeys refuses keys that are not UUIDs in lower case, without a forward: as in [oncehttp.KeyFormat].
 	UUIDKeys bool
 
-	// MaxRequest is the largest body of a request. Beyond: 413. More than 256 KiB are kept in a file. Default 64 MiB.
+	// MaxRequest is the largest body of a request. A larger one gets 413. More than 256 KiB are kept in a file. Default 64 MiB.
 	MaxRequest int64
 
-	// MaxStored is the largest answer that is kept. A larger one streams to the first caller, and its retry is told 409.
-	// Default 1 MiB.
+	// MaxStored is the largest answer that is kept. A larger one streams to the first caller, and its retry gets 409. Default 1 MiB.
 	MaxStored int64
 
-	// Headers of the answer to keep beside those of [oncehttp.Config].
+	// Headers of the answer to keep, in addition to those of [oncehttp.Config].
 	Headers []string
 
-	// Gate is asked before a request is executed, and before its body is read: see [oncehttp.Config]. What it refuses claims nothing.
-	// Default: none.
+	// Gate is asked before a request is executed, and before its body is read: see [oncehttp.Config]. A refused request claims nothing. Default: no
+	// gate.
 	Gate oncehttp.Gate
 
-	// Begin is called before each forward; again says that an earlier one was made impossible. Its error keeps the forward from being
-	// sent, and the key is free. done is called with what has come of it. Default: none.
+	// Begin is called before each forward; again says that an earlier forward was made impossible. If it returns an error, the request is not
+	// forwarded, and the key is free. done is called with the result of the forward. Default: not called.
 	Begin func(again bool) (done func(Forwarded), err error)
 }
 
-// Forwarded is what has come of a forward, for Begin of a [Route].
+// Forwarded is the result of a forward, for Begin of a [Route].
 type Forwarded struct {
 	Class     string      // not_sent, refused, completed, unknown_body or unknown
-	Status    int         // of the answer, or the HTTP status that means the same as its grpc-status; 0: no answer
+	Status    int         // of the answer, or the HTTP status for its grpc-status; 0 means no answer
 	Header    http.Header // of the answer; it must not be changed
 	Took      time.Duration
-	Abandoned bool // its own caller has ended it: it tells nothing about the service
+	Abandoned bool // its own caller has ended it, which says nothing about the service
 }
 
-// HeaderPrincipal returns a Config.Principal that believes the header of a request which comes from one of the trusted networks. Any
-// other request has none.
+// HeaderPrincipal returns a Config.Principal that trusts the header of a request which comes from one of the trusted networks. Any other request has
+// no principal.
 func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request) string {
 	name := http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {
@@ -182,7 +187,7 @@ func HeaderPrincipal(header string, trusted ...netip.Prefix) func(*http.Request)
 // isFrom reports whether the other end of a connection is in one of the networks.
 func isFrom(remote string, networks []netip.Prefix) bool {
 	peer, err := netip.ParseAddrPort(remote)
-	if err != nil { // a socket of the file system has no address
+	if err != nil { // a Unix socket has no address
 		return false
 	}
 	addr := peer.Addr().Unmap().WithZone("")
@@ -202,7 +207,7 @@ func isName(s string) bool {
 	})
 }
 
-// check returns what is wrong with the config, whose defaults it fills in.
+// check fills in the defaults of the config, and returns an error if a field is wrong.
 func (c *Config) check() error {
 	switch {
 	case !isName(c.Name):
@@ -217,6 +222,8 @@ func (c *Config) check() error {
 		return errors.New("Config.Principal is missing: callers would share keys and answers. Try: HeaderPrincipal, or oncehttp.SharedPrincipal if there is only one caller")
 	case c.Store == nil && c.Receipts == nil:
 		return errors.New("Config has neither Store nor Receipts, so that nothing would be remembered. Try: one of them")
+	case c.Store == nil && c.Quota != nil:
+		return errors.New("Config.Quota bounds what is stored, and without a Store nothing is. Try: a Store, or no Quota")
 	case min(c.Idle, c.ReceiptsKept) < 0 || c.ReceiptsAtOnce < 0:
 		return errors.New("Config.Idle, ReceiptsKept and ReceiptsAtOnce must not be negative")
 	}
@@ -236,7 +243,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// check returns what is wrong with a route, whose defaults it fills in.
+// check fills in the defaults of a route, and returns an error if a field is wrong.
 func (r *Route) check(c *Config) error {
 	r.Pattern = cleanPattern(r.Pattern)
 	if r.OnUnknown == "" {
@@ -282,7 +289,7 @@ func (r *Route) check(c *Config) error {
 	return nil
 }
 
-// cleanPattern writes a pattern as http.ServeMux reads it: one blank, and a host without capitals.
+// cleanPattern writes a pattern as http.ServeMux reads it: with one blank, and a host without capitals.
 func cleanPattern(p string) string {
 	method, rest := "", p
 	if i := strings.IndexAny(p, " \t"); i > 0 {
@@ -302,7 +309,7 @@ func (r *Route) protected(c *Config, methods []string) oncehttp.Config {
 	return oncehttp.Config{
 		Principal: c.Principal, Preset: preset, Wait: r.Wait, Retain: r.Retain, KeyTime: r.KeyTime, KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},
 		MaxRequest: r.MaxRequest, MaxMemory: min(maxMemory, r.MaxRequest), MaxStored: r.MaxStored, Headers: r.Headers,
-		Gate: r.Gate,
+		Gate: r.Gate, Quota: c.Quota,
 		StatusURL: func(r *http.Request, key string) string {
 			return c.StatusPath + "?" + url.Values{"route": {r.Pattern}, "key": {key}}.Encode()
 		},

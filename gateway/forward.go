@@ -17,7 +17,7 @@ import (
 // forward is one request on its way to the service, and its answer on the way back.
 type forward struct {
 	rt *route
-	x  *oncehttp.Exchange // nil: an operation is asked about, and has no client
+	x  *oncehttp.Exchange // nil if an operation is only asked about, without a client
 	r  *http.Request
 	w  *client
 
@@ -25,18 +25,18 @@ type forward struct {
 
 	last    *answer                 // of the last forward, or of a receipt
 	cancel  context.CancelCauseFunc // of the forward
-	voided  int                     // earlier forwards of this request that were made impossible
-	release func()                  // has duplicates wait no longer; nil: an engine keeps them
+	voided  int                     // earlier forwards of this request that can no longer take effect
+	release func()                  // ends the wait of duplicates; nil if an engine holds them
 }
 
 var errTimeout = errors.New("the service has not answered in time (Route.Timeout)")
 
 var errSwitched = errors.New("the service has switched protocols, where an answer was due")
 
-// maxFresh bounds how often a request is sent again that a connection from the pool has not taken.
+// maxFresh bounds how often a request is sent again because a connection from the pool was closed.
 const maxFresh = 3
 
-// send forwards the request once, if Begin of the route lets it. It always returns an answer, whose class tells what has happened.
+// send forwards the request once, if Begin of the route allows it. It always returns an answer, whose class tells the result.
 func (f *forward) send(ctx context.Context, operation string) *answer {
 	if f.rt.Begin == nil {
 		return f.sendOnAny(ctx, operation)
@@ -45,7 +45,7 @@ func (f *forward) send(ctx context.Context, operation string) *answer {
 	if err != nil {
 		return &answer{Operation: operation, Class: classNotSent, err: err}
 	}
-	said := Forwarded{Class: string(classUnknown), Abandoned: true} // a panic
+	said := Forwarded{Class: string(classUnknown), Abandoned: true} // if send panics
 	defer func() { done(said) }()
 	began := time.Now()
 	a := f.sendOnAny(ctx, operation)
@@ -53,7 +53,7 @@ func (f *forward) send(ctx context.Context, operation string) *answer {
 	return a
 }
 
-// sendOnAny forwards the request on a connection that takes it.
+// sendOnAny forwards the request on a connection that accepts it.
 func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 	for tries := 1; ; tries++ {
 		a, again := f.sendOn(ctx, operation)
@@ -63,7 +63,7 @@ func (f *forward) sendOnAny(ctx context.Context, operation string) *answer {
 	}
 }
 
-// sendOn forwards the request on one connection. again says that the service had closed the connection before anything was written.
+// sendOn forwards the request on one connection. again says that the service had closed the connection before the request was written.
 func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, again bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -99,13 +99,14 @@ func (f *forward) sendOn(ctx context.Context, operation string) (_ *answer, agai
 		a.said = statusOfGRPC(a.header, a.trailer)
 		a.Class = classOf(a.said, outcome)
 	}
+	// Where only the end of the connection ends a body, it may have been cut.
 	if a.Class == classCompleted && (a.cut || onward.IsCloseDelimited(resp)) {
 		a.Class = classUnknownBody
 	}
 	return a, false
 }
 
-// request is the one that the service gets.
+// request is the request to the service.
 func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	in := f.r
 	u := *in.URL
@@ -119,10 +120,10 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 		delete(out.Header, name)
 	}
 	if _, said := out.Header["User-Agent"]; !said {
-		out.Header["User-Agent"] = nil // net/http must not say one
+		out.Header["User-Agent"] = nil // net/http must not set one
 	}
 	f.rt.g.address(&httputil.ProxyRequest{In: in, Out: out})
-	if f.rt.OnUnknown == PolicyForwardSameKey { // however a client has written it
+	if f.rt.OnUnknown == PolicyForwardSameKey { // in one form, however the client has written it
 		names := f.rt.cfg.Preset.KeyHeaders
 		for _, name := range names {
 			delete(out.Header, name)
@@ -137,7 +138,7 @@ func (f *forward) request(ctx context.Context, operation string) *http.Request {
 	return out.WithContext(ctx)
 }
 
-// readBody reads the body of an answer. What is too large to be stored, or comes event by event, goes on to the client meanwhile.
+// readBody reads the body of an answer. A body that is too large to be stored, or that is a stream of events, is sent to the client meanwhile.
 func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 	maxStored := f.rt.cfg.MaxStored
 	events := strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream")
@@ -158,11 +159,11 @@ func (f *forward) readBody(resp *http.Response, a *answer, timer *time.Timer) {
 	f.stream(resp, a)
 }
 
-// stream sends an answer to the client as it comes. A client that is gone, or reads nothing, ends it: the service has answered.
+// stream sends an answer to the client as it comes. It ends if the client has gone or reads nothing: the service has answered.
 func (f *forward) stream(resp *http.Response, a *answer) {
 	a.streamed = true
 	defer context.AfterFunc(f.r.Context(), func() { f.cancel(nil) })() // a service may be silent for long
-	if f.release != nil {                                              // they cannot have it
+	if f.release != nil {                                              // duplicates cannot have it
 		f.release()
 	}
 	status := wire.StatusOmitted

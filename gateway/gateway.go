@@ -21,16 +21,16 @@ import (
 // Gateway is an [http.Handler] in front of a service.
 type Gateway struct {
 	cfg     Config
-	engine  *once.Engine[*lease.Run] // nil: the receipts decide alone
+	engine  *once.Engine[*lease.Run] // nil if the receipts decide alone
 	flights flights                  // of a gateway without an engine
 	client  *http.Transport
-	through *httputil.ReverseProxy // for what has no key
-	mux     *http.ServeMux         // finds the route
+	through *httputil.ReverseProxy // for requests without a key
+	mux     *http.ServeMux         // finds the route of a request
 	routes  []*route
 	status  http.Handler
 }
 
-// New returns a gateway. The error says what is wrong with cfg.
+// New returns a gateway, or an error that names the wrong field of cfg.
 func New(cfg Config) (g *Gateway, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -42,7 +42,7 @@ func New(cfg Config) (g *Gateway, err error) {
 	g.through = &httputil.ReverseProxy{
 		Transport: g.client,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy leaves out what package url cannot read
+			p.Out.URL.RawQuery = p.In.URL.RawQuery                                                    // ReverseProxy drops a query that package url cannot read
 			if up := p.In.Header["Upgrade"]; len(up) != 1 || !strings.EqualFold(up[0], "websocket") { // h2c would be a tunnel around routes and headers
 				for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
 					delete(p.Out.Header, name)
@@ -79,12 +79,12 @@ func New(cfg Config) (g *Gateway, err error) {
 	return g, nil
 }
 
-// Close closes the connections to the service that are not in use.
+// Close closes the unused connections to the service.
 func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Opaque != "" { // "POST http:pay": the service may read it as a path, which no route would match
+	if r.URL.Opaque != "" { // "POST http:pay": the service may read it as a path, and no route would match it
 		http.Error(w, "the target of the request is no path", http.StatusBadRequest)
 		return
 	}
@@ -106,10 +106,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.serve(c, matched)
 }
 
-// routeFor returns the route of r, and r with its name as its pattern: the route of the path as it was sent, in which an encoded slash is none, or that of the
-// clean path, since the service may clean it as well.
+// routeFor returns the route of r, and r with the name of the route as its pattern. It first tries the path as it was sent, in which an encoded slash
+// does not separate, and then the cleaned path, because the service may clean it as well.
 func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
-	host := r.Host // a name with or without capitals and a dot at its end is the same one
+	host := r.Host // capitals and a dot at its end make no difference
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -125,7 +125,7 @@ func (g *Gateway) routeFor(r *http.Request) (*route, *http.Request) {
 	return nil, nil
 }
 
-// hides reports whether a path, in any letters, is one that no client may reach.
+// hides reports whether a path, in any letter case, is hidden from clients.
 func (g *Gateway) hides(p string) bool {
 	return slices.ContainsFunc(g.cfg.Hidden, func(hidden string) bool {
 		return strings.HasPrefix(strings.ToLower(cleanPath(p)), strings.ToLower(hidden))
@@ -140,16 +140,16 @@ func cleanPath(p string) string {
 	return clean
 }
 
-// route is a Route that was checked.
+// route is a checked Route.
 type route struct {
 	Route
 
 	g       *Gateway
 	reads   *oncehttp.Route
 	cfg     oncehttp.Config // with its defaults
-	keeps   map[string]bool // names of headers that are stored
+	keeps   map[string]bool // names of the stored headers
 	methods map[string]bool
-	asking  chan struct{} // full: as many questions to the receipts are under way as the route may have
+	asking  chan struct{} // a semaphore of the questions to the receipts that the route may ask at once
 }
 
 // ServeHTTP implements [http.Handler]: the router only tells which route it is.
@@ -165,7 +165,7 @@ func (g *Gateway) newRoute(r Route) *route {
 	cfg := rt.protected(&g.cfg, methods)
 	if g.engine != nil {
 		rt.reads = oncehttp.NewRoute(g.engine, cfg)
-	} else { // the engine only says how long answers are kept, and what is done
+	} else { // the engine only describes the retention and the answers
 		cfg.StatusURL = nil
 		rt.reads = oncehttp.NewRoute(once.New(receiptStore{memstore.New(), rt}, g.cfg.Engine), cfg)
 	}
@@ -179,7 +179,7 @@ func (g *Gateway) newRoute(r Route) *route {
 	return rt
 }
 
-// asksForKey reports whether r is one of those that have a key.
+// asksForKey reports whether r must have a key, or has one.
 func (rt *route) asksForKey(r *http.Request) bool {
 	if !rt.methods[r.Method] {
 		return false
@@ -195,7 +195,8 @@ func (rt *route) asksForKey(r *http.Request) bool {
 	return false
 }
 
-// named is the part of a scope that names service and route, and the name of an operation: another service may have the same pattern.
+// named is the part of a scope with the service and the route. It is also the name of an operation, because another service may have the same
+// pattern.
 func (g *Gateway) named(method, pattern string) string {
 	if !strings.Contains(pattern, " ") {
 		pattern = method + " " + pattern

@@ -1,5 +1,7 @@
 package gateway_test
 
+// The tests with databases are in integration/gateway: "make test-of DIR=gateway" runs them after these.
+
 import (
 	"encoding/json"
 	"io"

@@ -10,6 +10,7 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
+	"github.com/oncelib/once/internal/sql/head"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -33,10 +34,10 @@ var (
 // serve forwards a request with a key, or answers it from the record or the receipt.
 func (rt *route) serve(w *client, r *http.Request) {
 	sender := http.NewResponseController(w)
-	_ = sender.SetReadDeadline(time.Now().Add(rt.BodyTimeout)) // not of a server in a test
+	_ = sender.SetReadDeadline(time.Now().Add(rt.BodyTimeout)) // a server in a test has no deadline
 	x, ok := rt.reads.Read(w, r)
 	if !ok {
-		return // also too late, and then the rest of the body is not waited for
+		return // also if it came too late: the rest of the body is not read then
 	}
 	_ = sender.SetReadDeadline(time.Time{})
 	defer x.Close()
@@ -45,7 +46,7 @@ func (rt *route) serve(w *client, r *http.Request) {
 		f.withReceipts()
 		return
 	}
-	if x.Operation.Attempt.Number == 0 { // as most are: the write of the intent finds what is in the way, and nothing is sent before
+	if x.Operation.Attempt.Number == 0 { // most requests have none: the write of the intent finds an earlier operation, and nothing is sent before it
 		x.Operation.Attempt.Number = 1
 	}
 	ctx, cancel := x.Context()
@@ -54,10 +55,13 @@ func (rt *route) serve(w *client, r *http.Request) {
 	if rt.OnUnknown == PolicyFail && once.CodeOf(err) == once.CodeUnknown && rt.giveUp(ctx, x.Operation) {
 		rec, replayed, err = rt.g.engine.Exec(ctx, x.Operation, f.run)
 	}
+	if q := rt.g.cfg.Quota; q != nil && err == nil && !replayed {
+		q.Add(ctx, x.Operation.Scope, head.Size(rec.Result.Header)+len(rec.Result.Body))
+	}
 	f.finish(rec, replayed, err)
 }
 
-// run is the handler of the engine: one intent is committed before the forward, and one result after it.
+// run is the handler of the engine: it commits one intent before the forward, and one result after it.
 func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
 	var said answer
@@ -71,7 +75,7 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	if err != nil {
 		return once.Answer{}, err
 	}
-	if f.last == nil { // an earlier run has saved that it was answered, and not with what
+	if f.last == nil { // an earlier run has saved that an answer came, but not the answer
 		f.last = &said
 		if found := f.look(ctx, said.Operation); found != nil {
 			f.last = found
@@ -81,7 +85,7 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	return once.Answer{Result: f.rt.result(f.last)}, nil
 }
 
-// isAnswered reports whether there is an answer of the service that can be passed on, whatever it is worth.
+// isAnswered reports whether the service has sent an answer that can be passed on, whatever its class.
 func (a *answer) isAnswered() bool { return a != nil && a.hasBody && a.Class != classUnknown }
 
 // call makes the call of the phase.
@@ -90,6 +94,7 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	case f.x == nil:
 		return answer{}, lease.NotSent(errNoRequest)
 	case f.last != nil && f.last.streamed:
+		// Another forward would bring another answer, and the client has the beginning of this one.
 		return answer{}, lease.NotSent(errStreamed)
 	}
 	a := f.send(ctx, operation)
@@ -110,7 +115,7 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	return *f.last, nil
 }
 
-// look returns the answer in the receipt, if there is one.
+// look returns the answer in the receipt, if a receipt exists.
 func (f *forward) look(ctx context.Context, operation string) *answer {
 	if f.rt.g.cfg.Receipts == nil {
 		return nil
@@ -124,12 +129,12 @@ func (f *forward) look(ctx context.Context, operation string) *answer {
 	return f.rt.ofReceipt(r)
 }
 
-// isOfAnother reports whether a receipt is that of another request.
+// isOfAnother reports whether a receipt belongs to another request.
 func (f *forward) isOfAnother(r Receipt) bool {
 	return !r.Tombstone && r.Fingerprint != "" && r.Fingerprint != f.fingerprint
 }
 
-// policy is what the service promises about a forward whose outcome is not known.
+// policy is the service's promise about a forward whose outcome is not known.
 func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	switch f.rt.OnUnknown {
 	case PolicyCheck:
@@ -144,7 +149,7 @@ func (f *forward) policy(ctx context.Context) lease.CallPolicy {
 	return lease.CallPolicy{}
 }
 
-// settle makes sure what became of a forward: its receipt is the answer, and a tombstone means that it can never take effect.
+// settle finds out the outcome of a forward for good: a receipt is the answer, and a tombstone means that the forward can never take effect.
 func (f *forward) settle(ctx context.Context, operation string) (answer, lease.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -166,7 +171,7 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	return *f.last, lease.Happened, nil
 }
 
-// finish answers the client with what the engine has returned.
+// finish answers the client with the result of the engine.
 func (f *forward) finish(rec store.Record, replayed bool, err error) {
 	a := f.last
 	var none *noAnswerError
@@ -179,7 +184,7 @@ func (f *forward) finish(rec store.Record, replayed bool, err error) {
 		f.omitted(rec)
 	case errors.Is(err, errOtherRequest):
 		f.x.Finish(rec, false, mismatch(f.x.Operation))
-	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has not taken the intent, or has not said so
+	case f.last == nil && once.CodeOf(err) == once.CodeFailed: // the store has refused the intent, or its answer was lost
 		if once.EffectOf(err) == once.EffectNotApplied {
 			f.problem(notApplied)
 			return
@@ -207,7 +212,7 @@ func (f *forward) omitted(rec store.Record) {
 	}
 }
 
-// answer sends an answer that was stored.
+// answer sends a stored answer.
 func (f *forward) answer(a *answer) {
 	switch {
 	case f.rt.result(a).Kind == store.ResultOmitted && a.header == nil: // an earlier run had it
@@ -223,7 +228,7 @@ func (f *forward) answer(a *answer) {
 	a.abortIfCut()
 }
 
-// unanswered tells the client of a forward that has come to nothing that is stored.
+// unanswered tells the client that a forward has no result to store.
 func (f *forward) unanswered(a *answer, err error) {
 	freed := once.EffectOf(err) == once.EffectNotApplied || errors.Is(err, lease.ErrVoided)
 	switch {
@@ -256,14 +261,15 @@ func (f *forward) problem(detail string) {
 	f.x.WriteProblem(p)
 }
 
-// abortIfCut breaks the client's connection if its answer has no end: it must not look whole.
+// abortIfCut breaks the client's connection if its answer was cut, so that the client does not take it for complete.
 func (a *answer) abortIfCut() {
 	if a.cut {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// id is that under which an engine stores op. Ids of forwards are made of it, also without an engine: a service finds its receipts under them.
+// id is the ID under which an engine stores op. The IDs of forwards are derived from it, also without an engine: a service finds its receipts by
+// them.
 func (g *Gateway) id(op once.Operation) store.ID {
 	id := store.ID{Scope: op.Scope, Key: op.Key}
 	if g.cfg.Engine.HashKeys {
@@ -272,7 +278,7 @@ func (g *Gateway) id(op once.Operation) store.ID {
 	return id
 }
 
-// giveUp stores a final answer of an operation that has been unknown for too long, and reports whether there is one.
+// giveUp stores a final answer of an operation whose outcome has been unknown for too long, and reports whether it did.
 func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	rec, err := rt.g.engine.ReadRecord(ctx, op)
 	if err != nil || rec.State != store.StateUnknown || time.Since(rec.Since) < rt.FailAfter {
@@ -286,8 +292,8 @@ func (rt *route) giveUp(ctx context.Context, op once.Operation) bool {
 	return lease.Resolve(ctx, rt.g.cfg.Store, id, lease.Resolution{CallID: progress.CallID, Answer: finalUnknown()}) == nil
 }
 
-// Handlers are for a [lease.Completer] with AskOnly: they ask the receipts for what is unknown on routes with PolicyCheck, also if no client
-// comes again.
+// Handlers are for a [lease.Completer] with AskOnly: they ask the receipts for the unknown outcomes of routes with PolicyCheck, also if no client
+// asks again.
 func (g *Gateway) Handlers() lease.Handlers {
 	handlers := lease.Handlers{}
 	for _, rt := range g.routes {

@@ -19,8 +19,8 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// TestPolicies: what a retry does after an answer was lost.
-func TestPolicies(t *testing.T) {
+// TestPoliciesAfterALostAnswer: what a retry does after an answer was lost.
+func TestPoliciesAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		route gateway.Route
@@ -72,8 +72,8 @@ func TestStatusURL(t *testing.T) {
 	want(t, "requests", s.seen.Load(), int64(1))
 }
 
-// TestDuplicates: of a herd with one key one request is forwarded; another request under the key is refused.
-func TestDuplicates(t *testing.T) {
+// TestDuplicatesAreForwardedOnce: of a herd with one key one request is forwarded; another request under the key is refused.
+func TestDuplicatesAreForwardedOnce(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	s := newRaw1(t, func(int64) (string, bool) {
@@ -135,9 +135,9 @@ func post(t *testing.T, base, key string, body io.Reader) *http.Response {
 	return resp
 }
 
-// TestStreams: events and answers that are too large to be stored reach the first caller as they come. A retry is refused, and one that was cut
+// TestStreamsReachTheFirstCaller: events and answers that are too large to be stored reach the first caller as they come. A retry is refused, and one that was cut
 // off does not look whole.
-func TestStreams(t *testing.T) {
+func TestStreamsReachTheFirstCaller(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []bool{false, true} {
 		for name, contentType := range map[string]string{"events": "text/event-stream", "large": "text/plain"} {
@@ -218,8 +218,8 @@ func TestAnswerIsReplayed(t *testing.T) {
 	}
 }
 
-// TestGRPC: the grpc-status decides, not the status of HTTP.
-func TestGRPC(t *testing.T) {
+// TestGRPCStatusDecides: the grpc-status decides, not the status of HTTP.
+func TestGRPCStatusDecides(t *testing.T) {
 	t.Parallel()
 	for status, expect := range map[string]string{"0": replays, "5": replays, "13": replays, "14": unknown, "4": unknown, "": unknown, "16": again, "8": unknown} {
 		t.Run("status "+status, func(t *testing.T) {
@@ -341,8 +341,8 @@ func TestWithoutKey(t *testing.T) {
 	want(t, "echo", line, "echo hello\n")
 }
 
-// TestExpect: a request that is refused is refused before its body is sent.
-func TestExpect(t *testing.T) {
+// TestExpectIsRefusedBeforeTheBody: a request that is refused is refused before its body is sent.
+func TestExpectIsRefusedBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	s := newRaw1(t, func(int64) (string, bool) { return ok1, true })
 	front := served(t, newGateway(t, "http://"+s.addr, nil))

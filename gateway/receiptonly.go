@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// flights are the operations that a gateway without a store forwards now: duplicates wait for them.
+// flights are the running forwards of a gateway without a store: duplicates wait for them.
 type flights struct {
 	mu  sync.Mutex
 	all map[store.ID]*flight
@@ -24,7 +24,7 @@ type flights struct {
 type flight struct {
 	fingerprint once.Fingerprint
 	ended       chan struct{}
-	a           *answer // nil: nothing that a duplicate could be told
+	a           *answer // the answer for duplicates, or nil
 }
 
 // join returns the flight of an operation; leads says that the caller is to end it.
@@ -49,8 +49,8 @@ func (fs *flights) end(id store.ID, fl *flight) {
 	close(fl.ended)
 }
 
-// withReceipts answers a request by the receipts of the service alone: the primary key of the receipt decides, so that the request can be
-// forwarded as often as it comes, always under one id.
+// withReceipts answers a request by the receipts of the service alone: the primary key of the receipt protects the operation, so the gateway can
+// forward the request as often as it comes, always under one ID.
 func (f *forward) withReceipts() {
 	op := f.x.Operation
 	id := f.rt.g.id(op)
@@ -77,12 +77,12 @@ func (f *forward) withReceipts() {
 	case status != "" || a.isAnswered():
 		f.rt.write(f.w, a, status)
 		a.abortIfCut()
-	default: // also if nothing was sent: an earlier forward may be under way
+	default: // even if nothing was sent: an earlier forward may be running
 		f.problem(notKnown)
 	}
 }
 
-// leads finds or makes the answer that duplicates wait for.
+// leads finds or makes the answer for which duplicates wait.
 func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err error) {
 	f.release = sync.OnceFunc(func() { f.rt.g.flights.end(id, fl) })
 	defer f.release() // also if it panics
@@ -103,13 +103,13 @@ func (f *forward) leads(id store.ID, fl *flight) (a *answer, status string, err 
 	return a, status, err
 }
 
-// isForgotten reports whether the operation was first sent, as its client says, so long ago that its receipt may be swept.
+// isForgotten reports whether the operation was first sent, by the client's own statement, so long ago that its receipt may have been swept.
 func (f *forward) isForgotten() bool {
 	first, kept := f.x.Operation.Attempt.FirstSent, f.rt.g.cfg.ReceiptsKept
 	return !first.IsZero() && time.Since(first) >= kept-kept/10
 }
 
-// follow waits for what the leader of a flight is answered, as long as the route lets a duplicate wait.
+// follow waits for the answer of the leader of a flight, as long as the route lets a duplicate wait.
 func (f *forward) follow(fl *flight) {
 	ctx, cancel := f.x.Context()
 	defer cancel()
@@ -131,7 +131,7 @@ func (f *forward) follow(fl *flight) {
 	f.x.Finish(store.Record{}, false, &once.Error{Code: once.CodeInFlight, Effect: once.EffectNotApplied, Scope: op.Scope, Key: op.Key, After: retryAfter})
 }
 
-// lookUp returns the id of the operation and the answer in its receipt, if there is one.
+// lookUp returns the ID of the operation and the answer in its receipt, if it exists.
 func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ *answer, err error) {
 	operation, r, found, err := f.rt.find(ctx, id)
 	switch {
@@ -143,8 +143,7 @@ func (f *forward) lookUp(ctx context.Context, id store.ID) (operation string, _ 
 	return operation, f.rt.ofReceipt(r), nil
 }
 
-// find returns the receipt of an operation, and the id that it has or would have. Ids with a tombstone are those of forwards under
-// PolicyCheck.
+// find returns the receipt of an operation, and the ID that it has or would have. IDs with a tombstone are from forwards under PolicyCheck.
 func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Receipt, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -175,7 +174,7 @@ func (rt *route) lookAt(ctx context.Context, operation string) (Receipt, bool, e
 	return rt.g.cfg.Receipts.Look(ctx, operation)
 }
 
-// receiptStore is the store of a route that has none: what has a receipt is done. Nothing executes on it.
+// receiptStore is the store of a route without a store: an operation with a receipt is done. It executes nothing.
 type receiptStore struct {
 	*memstore.Store
 
@@ -191,8 +190,8 @@ func (s receiptStore) Read(ctx context.Context, id store.ID) (rec store.Record, 
 	return rec, nil
 }
 
-// decide forwards the request, and reads the receipt unless the answer is a success: the service may have met its own receipt, or
-// have failed after its commit.
+// decide forwards the request, and reads the receipt unless the answer is a success: the service may have met its own receipt, or have failed after
+// its commit.
 func (f *forward) decide(ctx context.Context, operation string) (a *answer, status string, err error) {
 	a = f.send(ctx, operation)
 	if a.streamed || a.Class == classCompleted && a.said < http.StatusMultipleChoices {
@@ -209,5 +208,5 @@ func (f *forward) decide(ctx context.Context, operation string) (a *answer, stat
 	case found && !r.Tombstone:
 		return f.rt.ofReceipt(r), wire.StatusReplayed, nil
 	}
-	return a, "", nil // it may yet commit; what was refused passes, and an earlier forward may be under way
+	return a, "", nil // it may still commit: refusals are temporary, and an earlier forward may be running
 }

@@ -1,4 +1,4 @@
-// Package gauge reads how things stand from time to time: how many operations are unfinished, how old
+// Package gauge reads the present state from time to time: how many operations are unfinished, how old
 // the oldest message of the outbox is, how many connections are in use.
 //
 //	watch := gauge.NewWatch(gauge.Config{}, gauge.Operations(store), gauge.Pool(store), box, inbox, engine)

@@ -2,7 +2,7 @@ package gauge
 
 import "github.com/oncelib/once/internal/base/gaugename"
 
-// fold is what becomes of two values with the same name and label.
+// fold combines two values with the same name and label.
 type fold uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	lowest
 )
 
-// Instrument is what is known of the values with one name.
+// Instrument describes the values with one name.
 type Instrument struct {
 	Name  string // of Prometheus
 	OTel  string // its name for OpenTelemetry
@@ -95,5 +95,5 @@ var byName = func() map[string]*Instrument {
 	return m
 }()
 
-// Instruments returns what is known of each name.
+// Instruments returns the description of each name.
 func Instruments() []Instrument { return append([]Instrument(nil), instruments...) }

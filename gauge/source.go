@@ -2,14 +2,14 @@ package gauge
 
 import "context"
 
-// Value is how one thing stands.
+// Value is one measured number.
 type Value struct {
 	Name   string // such as "once_dead_letters": one of [Instruments]
 	Label  string // the value of its label, if it has one
 	Number float64
 }
 
-// Source tells how things stand. Gauges may be called at any time, but not twice at the same time.
+// Source measures the present values. Gauges may be called at any time, but not twice at the same time.
 type Source interface {
 	Gauges(ctx context.Context) ([]Value, error)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Operations returns a source of what s has beside the operations that are done and kept.
+// Operations returns a source that counts the operations of s, except the finished ones that are kept.
 func Operations(s upkeep.Backlogger) Func {
 	return func(ctx context.Context) ([]Value, error) {
 		b, err := s.Backlog(ctx)
@@ -33,8 +33,8 @@ func Operations(s upkeep.Backlogger) Func {
 	}
 }
 
-// Pool returns a source of how many connections the pool of s has. It asks only the pool, so that it also tells when
-// none is free. A pool without a limit has no once_pool_max_connections.
+// Pool returns a source of how many connections the pool of s has. It asks only the pool, so it also answers when
+// no connection is free. A pool without a limit has no once_pool_max_connections.
 func Pool(s upkeep.Pooled) Func {
 	return func(context.Context) ([]Value, error) {
 		c := s.Connections()

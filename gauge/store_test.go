@@ -19,8 +19,8 @@ type backlog struct {
 
 func (b backlog) Backlog(context.Context) (upkeep.Backlog, error) { return b.is, b.err }
 
-// TestOperations: a number and an age of each, and the error of a store that does not answer.
-func TestOperations(t *testing.T) {
+// TestOperationsByStateAndName: a number and an age of each, and the error of a store that does not answer.
+func TestOperationsByStateAndName(t *testing.T) {
 	b := backlog{is: upkeep.Backlog{Running: upkeep.Count{Number: 1, Oldest: time.Second}, Unknown: upkeep.Count{Number: 2, Oldest: time.Minute}, Expired: upkeep.Count{Number: 3, Oldest: time.Hour}}}
 	b.is.Names = map[string]upkeep.Named{"pay": {Running: 4, Waiting: 5, Unknown: 6}, "": {Unknown: 7}}
 	values, err := gauge.Operations(b)(t.Context())

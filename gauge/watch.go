@@ -28,14 +28,14 @@ type Config struct {
 	// Timeout bounds one answer. Default 5 s, and at most Every.
 	Timeout time.Duration
 
-	// Log is told when a source fails, once until it has answered again. Default [slog.Default].
+	// Log receives a warning when a source fails, once until the source has answered again. Default [slog.Default].
 	Log *slog.Logger
 }
 
-// rounds is for how many of Config.Every the values of a source stand that does not answer.
+// rounds is how long the values of a source are valid if it does not answer again, in multiples of Config.Every.
 const rounds = 3
 
-// Watch asks sources in the background and keeps what they have answered last.
+// Watch asks sources in the background and keeps their last answers.
 type Watch struct {
 	cfg     Config
 	mu      sync.Mutex // of sources and running
@@ -55,7 +55,7 @@ type watched struct {
 	failing bool
 }
 
-// NewWatch returns a watch of sources. It asks none before [Watch.Run].
+// NewWatch returns a watch of sources. It asks no source before [Watch.Run].
 func NewWatch(cfg Config, sources ...Source) *Watch {
 	if cfg.Every < 0 || cfg.Timeout < 0 {
 		panic("gauge: NewWatch: Every " + cfg.Every.String() + " and Timeout " + cfg.Timeout.String() + " must not be negative")
@@ -96,8 +96,8 @@ func (w *Watch) all() []*watched {
 	return w.sources
 }
 
-// Run asks the sources until ctx ends, each in a goroutine of its own: one that does not answer delays no
-// other. It returns when all have returned, and the error is that of ctx.
+// Run asks the sources until ctx ends, each in a goroutine of its own: a source that does not answer does not delay the
+// others. It returns when all have returned, with the error of ctx.
 func (w *Watch) Run(ctx context.Context) error {
 	w.mu.Lock()
 	w.running = true
@@ -166,9 +166,9 @@ func (s *watched) last(now time.Time, most time.Duration) (values []Value, age t
 	return values, age
 }
 
-// Values returns the last values, in the order of their names and labels, and asks no source. Those of a
-// source that has not answered for three rounds are missing. once_watch_age_seconds is always there, and grows also while Run is not called. Where
-// several sources tell of the same, counts are added, and of ages the highest counts.
+// Values returns the last values, in the order of their names and labels, and asks no source. The values of a
+// source that has not answered for three rounds are missing. once_watch_age_seconds is always there, and grows also while Run is not called. If
+// several sources have values of one name and label, counts are added, and of ages the highest counts.
 func (w *Watch) Values() []Value {
 	type series struct{ name, label string }
 	now, found := time.Now(), map[series]float64{}

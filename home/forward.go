@@ -42,9 +42,9 @@ func forward(cfg *Config, w http.ResponseWriter, r *http.Request, region string)
 }
 
 var (
-	errNoURL    = errors.New("no URL is known of the region")
+	errNoURL    = errors.New("Config.URL has no URL for the region")
 	errTooLong  = errors.New("the answer is longer than Config.MaxBody")
-	errHalf     = errors.New("nothing tells whether the answer has come to its end")
+	errHalf     = errors.New("the answer ends with its connection, so it is not known whether it is complete")
 	errSwitched = errors.New("the region has switched protocols, where an answer was due")
 )
 
@@ -86,7 +86,7 @@ func (cfg *Config) send(ctx context.Context, in *http.Request, body []byte, regi
 	return resp, answer, nil
 }
 
-// notAnswered answers in place of a region. The home may have executed the request: the same key tells, and without one nothing does.
+// notAnswered answers in place of a region. The home may have executed the request: a retry with the same key finds out, and without a key nothing can.
 func notAnswered(w http.ResponseWriter, r *http.Request, region string, err error) {
 	dial := (*net.OpError)(nil)
 	unsent := errors.As(err, &dial) && dial.Op == "dial"

@@ -24,26 +24,26 @@ type Config struct {
 	Region string // of this process. Required.
 	Map    *Map   // Required.
 
-	// Tenant returns the tenant of a request, "" if it has none: such a request is served by the region that it comes to. It must be
-	// the one that the scopes of the request's operations begin with: see [TenantOf]. Required.
+	// Tenant returns the tenant of a request, "" if it has none: the region that receives such a request serves it. The scopes of the
+	// request's operations must begin with this tenant: see [TenantOf]. Required.
 	Tenant func(*http.Request) string
 
 	// URL returns the scheme and the host of the service in a region, which [Handler] serves there; nil: the region is not reached. Required.
 	URL func(region string) *url.URL
 
-	// Transport makes the requests. It must not send one again by itself. Default: a transport of its own, without a proxy.
+	// Transport makes the requests. It must not itself send a request again. Default: a transport of its own, without a proxy.
 	Transport http.RoundTripper
 
 	// Timeout bounds a request to another region. Default 30 s.
 	Timeout time.Duration
 
-	// MaxBody is how many bytes the body of a forwarded request may have (beyond: 413), and that of its answer (beyond: 503, as for an answer that is cut off).
+	// MaxBody is how many bytes the body of a forwarded request may have (above: 413), and the body of its answer (above: 503, as for an answer that is cut off).
 	// Both are kept in memory meanwhile. Default 16 MiB.
 	MaxBody int64
 }
 
-// Handler serves the requests of tenants that live in this region by next, and forwards those of all others to their home, once:
-// whole, and the answer whole or not at all. A request that was forwarded and whose tenant does not live here either is answered with 421. So
+// Handler serves the requests of tenants that live in this region by next, and forwards all other requests to the tenant's home, once:
+// whole, and the answer whole or not at all. If a request was forwarded and its tenant does not live here either, the answer is 421. So
 // two maps that differ never send a request around. It panics if cfg is invalid.
 func Handler(cfg Config, next http.Handler) http.Handler {
 	if cfg.Region == "" || cfg.Map == nil || cfg.Tenant == nil || cfg.URL == nil || cfg.Timeout < 0 || cfg.MaxBody < 0 {
@@ -69,7 +69,7 @@ func Handler(cfg Config, next http.Handler) http.Handler {
 	})
 }
 
-// problem is one after which the same request may be sent again.
+// problem returns an error after which the same request may be sent again.
 func problem(status int, code oncehttp.ProblemCode, region, detail string) oncehttp.Problem {
 	return oncehttp.Problem{
 		Status: status, Code: code, Detail: detail + " Send the same request with the same key again.",

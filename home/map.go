@@ -13,7 +13,7 @@ import (
 // Pin is where a tenant lives.
 type Pin struct {
 	Region string `json:"region"`
-	Epoch  int64  `json:"epoch"` // that of the ownership; 0: the hash has put it there, and no move
+	Epoch  int64  `json:"epoch"` // of the ownership; 0: the hash has chosen the region, and no move
 }
 
 // Map says where tenants live, as far as this process knows. Its methods can be called concurrently.

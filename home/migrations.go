@@ -9,7 +9,7 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are those of the tables of this package, for the Migrate function of a store:
+// Migrations create the tables of this package. Pass them to the Migrate function of a store:
 //
 //	err := pgxstore.Migrate(ctx, pool, home.Migrations)
 var Migrations = migration.Set{Capability: "home", Files: migrations}

@@ -18,16 +18,16 @@ type Mover struct {
 	// Regions are the databases of all regions, with [Migrations]; their dialects must be the same.
 	Regions map[string]sqlplane.Database
 
-	// Rows moves the rows of the service, and of an outbox or inbox if their messages are to go along, while nothing of the tenant is executed anywhere. After a move that has
-	// not come to its end it is called again, so it must be repeatable. nil: there are none.
+	// Rows moves the rows of the service, and of an outbox or inbox if their messages move along, while no region executes operations of the tenant. If a move does
+	// not complete, it is called again, so it must be repeatable. nil: the service has no rows to move.
 	Rows func(context.Context, Handover) error
 
-	// Publish tells the maps of all regions: see [Map.Pin]. It is called again with the same pin by a move that has nothing
-	// else to do. nil: they learn of it when a request meets the old home.
+	// Publish updates the maps of all regions: see [Map.Pin]. It is called again with the same pin by a move that has nothing
+	// else to do. nil: they learn of it when a request reaches the old home.
 	Publish func(ctx context.Context, tenant string, p Pin) error
 }
 
-// Handover is what Mover.Rows is to move.
+// Handover is the argument of Mover.Rows.
 type Handover struct {
 	Tenant, From, To string
 
@@ -39,18 +39,18 @@ type Handover struct {
 	Epoch int64
 }
 
-// Standing is what the database of a region knows of a tenant.
+// Standing is the state of a tenant in the database of a region.
 type Standing struct {
 	Tenant string `json:"tenant"`
-	Region string `json:"region"` // whose database it is
+	Region string `json:"region"` // the region of the database
 	Owned  bool   `json:"owned"`
 	Epoch  int64  `json:"epoch"`
 	Home   string `json:"home"`             // where the tenant lives, as far as this database knows
 	Moving string `json:"moving,omitempty"` // the tenant is being moved there from here
 }
 
-// Show returns what the databases know of a tenant, or of all tenants if it is "". An error is of the databases that cannot be read; list has what the
-// others know.
+// Show returns the state of a tenant in all databases, or of all tenants if tenant is "". An error is about databases that cannot be read; list has the
+// answers of the others.
 func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err error) {
 	var errs []error
 	for _, region := range slices.Sorted(maps.Keys(m.Regions)) {
@@ -69,11 +69,11 @@ func (m Mover) Show(ctx context.Context, tenant string) (list []Standing, err er
 	return list, errors.Join(errs...)
 }
 
-// Move moves a tenant to a region. Killed at any point, or after any error, the tenant lives in one region or in none, where nothing of it is executed
-// and callers are told to come again; the same Move then completes it. A tenant that is new gets its first row.
+// Move moves a tenant to a region. Killed at any point, or after any error, the tenant lives in one region or in none. While it lives in none, nothing of it is executed
+// and callers are asked to come again; the same Move then completes it. A tenant that is new gets its first row.
 //
 // It drains: it waits for transactions that are committing, and no others follow. It calls Rows. It takes the tenant's operations along, and the times at
-// which its sagas go on, and raises the ownership in the same transaction. Then it deletes them at the old home and publishes.
+// which its sagas go on, and makes the new region the owner in the same transaction. Then it deletes them at the old home and publishes.
 func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	if err := m.check(tenant, to); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	list, failed := m.Show(ctx, tenant)
 	from := slices.IndexFunc(list, func(s Standing) bool { return s.Owned })
 	for i, s := range list {
-		if from >= 0 && i != from && s.Moving != "" { // a move that has all but ended
+		if from >= 0 && i != from && s.Moving != "" { // the target owns the tenant already; only the end of that move is missing
 			if err := m.end(ctx, s, list[from]); err != nil {
 				return err
 			}
@@ -89,16 +89,16 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	}
 	switch {
 	case from >= 0:
-	case failed != nil: // it may be the owner
+	case failed != nil: // the region that did not answer may be the owner
 		return failed
-	case len(list) == 0: // a new tenant begins in the first region, where all that begin at the same time meet
+	case len(list) == 0: // a new tenant begins in the first region, so that concurrent calls insert the same row
 		first := slices.Min(slices.Collect(maps.Keys(m.Regions)))
 		err := m.pool(first).exec(ctx, 0, "insert into once_home (tenant, owned, epoch, region) values (?, true, 1, ?) KEEP(tenant)", tenant, first)
 		if err != nil {
 			return err
 		}
 		return m.Move(ctx, tenant, to)
-	default: // of those that have given the tenant away, the last one has its data
+	default: // among the regions that have given the tenant away, the last one has its data
 		for i, s := range list {
 			if s.Moving != "" && (from < 0 || s.Epoch > list[from].Epoch) {
 				from = i
@@ -117,7 +117,7 @@ func (m Mover) Move(ctx context.Context, tenant, to string) error {
 	return m.run(ctx, list[from], to, highest(list)+1)
 }
 
-// check refuses what cannot be moved.
+// check refuses a move that is not possible.
 func (m Mover) check(tenant, to string) error {
 	switch {
 	case m.Regions[to] == nil:
@@ -140,8 +140,8 @@ func highest(list []Standing) (epoch int64) {
 	return epoch
 }
 
-// run moves a tenant. Each run has an epoch of its own, which the target has first: so a region that owns has the highest one, and what an earlier
-// run still does is refused.
+// run moves a tenant. Each run has an epoch of its own, which the target gets first. So the region that owns the tenant has the highest epoch, and later writes of an
+// earlier run are refused.
 func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) error {
 	err := m.prepare(ctx, from.Tenant, to, epoch) // the tenant stays where it is while the target cannot be reached
 	if err == nil && from.Moving == "" {
@@ -166,7 +166,7 @@ func (m Mover) run(ctx context.Context, from Standing, to string, epoch int64) e
 	return m.publish(ctx, from.Tenant, Pin{to, epoch})
 }
 
-// prepare gives the target the epoch of a run. It ends what is left there of an earlier move.
+// prepare gives the target the epoch of a run. It removes the rest of an earlier move there.
 func (m Mover) prepare(ctx context.Context, tenant, to string, epoch int64) error {
 	return m.within(ctx, to, func(t tx) error {
 		err := t.exec(ctx, 1, "insert into once_home (tenant, owned, epoch, region) values (?, false, ?, ?) UPSERT(tenant) epoch = NEW(epoch), region = NEW(region) "+
@@ -205,7 +205,7 @@ func (m Mover) raise(ctx context.Context, from Standing, epoch int64) error {
 			return err
 		}
 		return m.each(ctx, from, func(of table) error {
-			if err := of.remove(ctx, t, from.Tenant); err != nil { // what was left here when the tenant was here before
+			if err := of.remove(ctx, t, from.Tenant); err != nil { // rows from an earlier stay of the tenant in this region
 				return err
 			}
 			return of.copy(ctx, m.pool(from.Region), t, from.Tenant)

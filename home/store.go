@@ -44,8 +44,8 @@ var (
 	_ upkeep.Writer[any] = (*Store[any])(nil)
 )
 
-// New returns a store on s, a pgxstore or a sqlstore on PostgreSQL or SQLite whose database has [Migrations]. regions learns of
-// moves that the database knows and it does not. New panics if s is another store.
+// New returns a store on s, a pgxstore or a sqlstore on PostgreSQL or SQLite whose database has [Migrations]. It adds
+// moves to regions that the database knows and regions does not. New panics if s is another store.
 func New[TX any](s store.Store[TX], regions *Map) *Store[TX] {
 	h := &Store[TX]{base: s, regions: regions}
 	var ok bool
@@ -93,8 +93,8 @@ func (s *Store[TX]) check(tenant string) store.Statement {
 	return st
 }
 
-// Require has tx commit only if tenant lives here, for a transaction that no operation is in: on pgxstore together with the
-// commit, whose error it then is.
+// Require has tx commit only if tenant lives here, for a transaction that no operation is in. On pgxstore it is checked together with the
+// commit, which then returns the error.
 func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))
 }
@@ -121,7 +121,7 @@ func (e *NotHomeError) Error() string {
 	return fmt.Sprintf("home: the tenant %.40q lives in %s, or is moved there. Try: the same key again", e.Tenant, e.Region)
 }
 
-// refused finds out whether an error of a commit is that of the check.
+// refused finds out whether a commit has failed because of the check.
 func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error {
 	if err == nil || store.KindOf(err) != store.KindOther || !strings.Contains(err.Error(), "once_home") {
 		return err
@@ -135,7 +135,7 @@ func (s *Store[TX]) refused(ctx context.Context, tenant string, err error) error
 	return &store.Error{Kind: store.KindUnavailable, Err: e}
 }
 
-// Read implements [store.Operations]. What was executed here before the tenant has left is still found.
+// Read implements [store.Operations]. It still finds operations that were executed here before the tenant left.
 func (s *Store[TX]) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return s.base.Read(ctx, id)
 }

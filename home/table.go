@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// table is one with rows that belong to operations. Its first two columns are scope and key.
+// table is a table with rows that belong to operations. Its first two columns are scope and key.
 type table struct {
 	name    string
 	columns []string

@@ -8,14 +8,14 @@ import (
 	"github.com/oncelib/once/internal/owner"
 )
 
-// owners are what scopes may begin with in front of their tenant.
+// owners are the possible beginnings of a scope before its tenant.
 var owners = []string{"", string(owner.Saga), string(owner.Gateway)}
 
-// ends are what may follow the tenant in a scope. The last one is an escaped slash.
+// ends are the texts that may follow the tenant in a scope. The last one is an escaped slash.
 var ends = []string{" ", "/", "%2F"}
 
-// TenantOf returns the tenant of a scope, which the scope begins with, up to the first blank or slash. So it is in the scopes of
-// package oncehttp if the principal is the tenant, or begins with the tenant and a slash. In a scope of yours write the tenant
+// TenantOf returns the tenant at the beginning of a scope, up to the first blank or slash. Scopes of
+// package oncehttp begin so if the principal is the tenant, or begins with the tenant and a slash. In a scope of yours write the tenant
 // as [url.PathEscape] does. A scope that does not begin so has no tenant: "". A saga has the tenant of its ID.
 func TenantOf(scope string) string {
 	scope = strings.TrimPrefix(scope, string(owner.Of(scope)))

@@ -7,25 +7,25 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Backlog is the messages that the consumers of an inbox have in this process and that are not applied, and what holds them up. Each kind
-// names its oldest one.
+// Backlog counts the messages that the consumers of an inbox have in this process and have not applied, by the reason of the wait. Each kind names
+// its oldest message.
 type Backlog struct {
-	Ready     int // messages that a handler could begin with
-	Postponed int // messages that have failed and wait for their next attempt, or that wait for another one of their key
-	Paused    int // partitions that are not fetched, because messages in trouble have used their limits
-	Hanging   int // handlers that go on although their time (Config.HandlerTimeout) is over
+	Ready     int // messages that a handler could begin now
+	Postponed int // messages that wait for their next attempt after a failure, or for an earlier message of their key
+	Paused    int // partitions that are not fetched, because their failing messages have reached a limit
+	Hanging   int // handlers that are still running after their time (Config.HandlerTimeout)
 
 	ReadyOldest, PostponedOldest, PausedOldest, HangingOldest Waiting
 }
 
-// Waiting is a message, or a partition, and since when it waits in this process. Since is zero if there is none.
+// Waiting is a message or a partition that waits in this process. Since is zero if nothing waits.
 type Waiting struct {
 	Source, Topic, Key string
 	Partition          int32 // of Paused
 	Since              time.Time
 }
 
-// Older returns the one that waits for longer.
+// Older returns the one that has waited longer.
 func (w Waiting) Older(other Waiting) Waiting {
 	if w.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(w.Since) {
 		return other
@@ -50,16 +50,16 @@ func (in *Inbox[TX]) Backlog() (b Backlog) {
 	return b
 }
 
-// Hanging returns how many handlers go on although their time is over.
+// Hanging returns how many handlers are still running after their time.
 func (in *Inbox[TX]) Hanging() int {
 	n, _ := in.hanging.all()
 	return n
 }
 
-// Attach adds what a consumer has to [Inbox.Backlog], until detach is called. Consumers of the broker modules call it.
+// Attach adds the backlog of a consumer to [Inbox.Backlog], until detach is called. Consumers of the broker modules call it.
 func (in *Inbox[TX]) Attach(of func() Backlog) (detach func()) { return in.consumers.add(of) }
 
-// consumers is where the backlogs of consumers are asked for.
+// consumers are the functions that return the backlogs of consumers.
 type consumers struct {
 	mu   sync.Mutex
 	list map[*func() Backlog]struct{}
@@ -88,7 +88,7 @@ func (c *consumers) all() (list []func() Backlog) {
 	return list
 }
 
-// hanging is handlers that go on although their time is over, by message.
+// hanging has the handlers that are still running after their time, by message.
 type hanging struct {
 	mu   sync.Mutex
 	list map[identity]hangingCall
@@ -100,7 +100,7 @@ type hangingCall struct {
 	ended *bool // names the call
 }
 
-// begin notes a handler that began at a time, unless it has ended meanwhile.
+// begin notes a handler that is still running after its time. began is its start. If it has ended meanwhile, nothing is noted.
 func (h *hanging) begin(m *message.Message, ended *bool, began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +123,7 @@ func (h *hanging) end(m *message.Message, ended *bool) {
 	}
 }
 
-// since reports whether a handler of a message hangs, and when it has begun.
+// since reports whether a handler of a message hangs, and when it began.
 func (h *hanging) since(m *message.Message) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +131,7 @@ func (h *hanging) since(m *message.Message) (time.Time, bool) {
 	return c.Since, hangs
 }
 
-// all returns how many there are, and the oldest one.
+// all returns the number of hanging handlers, and the oldest one.
 func (h *hanging) all() (n int, oldest Waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Some senders give an event a new ID when they send it again. With Config.ReportSameBody, the body of each applied message is
-// noted with its ID, in the transaction of the message. After the commit the other IDs of the body are looked up.
+// Some senders give an event a new ID when they send it again. With Config.ReportSameBody, the hash of each applied payload is stored with the
+// message's ID, in the transaction of the message. After the commit the other IDs of the same hash are looked up.
 
 // noteBodies notes the bodies of messages that are applied in a transaction.
 func (in *Inbox[TX]) noteBodies(ctx context.Context, r sqlplane.Runner, items ...*item) error {
@@ -23,7 +23,7 @@ func (in *Inbox[TX]) noteBodies(ctx context.Context, r sqlplane.Runner, items ..
 	return nil
 }
 
-// withBody returns those of items that were applied and whose bodies are noted.
+// withBody returns the applied items whose bodies are noted.
 func (in *Inbox[TX]) withBody(items []*item) (list []*item) {
 	if !in.cfg.ReportSameBody {
 		return nil
@@ -36,7 +36,7 @@ func (in *Inbox[TX]) withBody(items []*item) (list []*item) {
 	return list
 }
 
-// tellSameBodies tells the observer which of items have a body that another message had, too. The items have committed.
+// tellSameBodies tells the observer which items have the same body as another message. The items are committed.
 func (in *Inbox[TX]) tellSameBodies(ctx context.Context, items ...*item) {
 	const most = 32 // in one statement
 	for rest := in.withBody(items); len(rest) > 0; {

@@ -13,14 +13,14 @@ import (
 // ErrHandlerTimeout says that a handler has not returned within Config.HandlerTimeout. Its transaction was rolled back.
 var ErrHandlerTimeout = errors.New("inbox: the handler has not returned within its time (HandlerTimeout). Try: a handler that returns when its context ends, or a longer HandlerTimeout")
 
-// longestGrace is how long a handler may go on when its time is over and its context has ended.
+// longestGrace is how long a handler may still run after the end of its time, when its context has ended.
 const longestGrace = time.Second
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// call calls the handler, in a goroutine of its own: a panic, runtime.Goexit and the end of its time are its failure, and take no
-// consumer with them. A handler that does not return then is left alone: the store keeps it out of the transaction. While it goes on,
-// the message fails without a call: each message has one handler at a time, so that one message that hangs takes one place.
+// call calls the handler in a goroutine of its own: a panic, runtime.Goexit and the end of its time fail the message, and do not stop the consumer. A
+// handler that still does not return is abandoned: the store closes its transaction to it. While it is running, further attempts of the message fail
+// without a call: each message has one handler at a time, so a hanging message takes one place.
 func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) error {
 	if since, hangs := in.hanging.since(&m); hangs {
 		return stillRunsError{since}
@@ -45,7 +45,7 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 	defer over.Stop()
 	select {
 	case err := <-returned:
-		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // what it makes of that says nothing about the database
+		if err != nil && errors.Is(context.Cause(ctx), ErrHandlerTimeout) { // an error after the timeout says nothing about the database
 			return fmt.Errorf("%w; it had %v, and has returned later: %v", ErrHandlerTimeout, most, err) //nolint:errorlint // on purpose
 		}
 		return err
@@ -55,21 +55,21 @@ func (in *Inbox[TX]) call(ctx context.Context, tx TX, m message.Message, fn Hand
 	}
 }
 
-// stillRunsError says that the handler was not called, because that of an earlier attempt goes on.
+// stillRunsError says that the handler was not called, because the handler of an earlier attempt is still running.
 type stillRunsError struct{ since time.Time }
 
 func (e stillRunsError) Error() string {
-	return fmt.Sprintf("%v; the handler of an earlier attempt goes on since %v, and is not called again beside it", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v; the handler of an earlier attempt has been running since %v, so it was not called again", ErrHandlerTimeout, e.since.UTC().Format(time.RFC3339))
 }
 
 func (e stillRunsError) Unwrap() error { return ErrHandlerTimeout }
 
-// isTimeout reports whether an error is that of a handler that was called and has not returned in time. Its transaction is of no more use.
+// isTimeout reports whether an error says that a called handler has not returned in time. Its transaction can no longer be used.
 func isTimeout(err error) bool {
 	return errors.Is(err, ErrHandlerTimeout) && !errors.As(err, new(stillRunsError))
 }
 
-// timedOut returns the first of items whose handler has not returned in time; nil if there is none.
+// timedOut returns the first of items whose handler has not returned in time, or nil.
 func timedOut(items []*item) *item {
 	for _, it := range items {
 		if isTimeout(it.err) {
@@ -79,7 +79,7 @@ func timedOut(items []*item) *item {
 	return nil
 }
 
-// untriedError is that of messages which were in a batch behind one whose handler has not returned in time.
+// untriedError is the error of messages that came after a timed out one in the same batch.
 type untriedError struct{ error }
 
 // Untried tells a consumer that the message has not failed, and can be delivered again at once.

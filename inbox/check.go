@@ -13,15 +13,15 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// checked returns m with what it leaves open, or what is wrong with it. Then it is stored as storable returns it.
+// checked returns m with defaults for empty fields, or an error that names the wrong field. A message with an error is stored as storable returns it.
 func (c *Config) checked(m message.Message) (message.Message, error) {
 	if m.Source == "" {
 		m.Source = defaultSource
 	}
-	if !validText(m.Trace) { // a message is not refused for what a tracer says
+	if !validText(m.Trace) { // a bad trace is dropped: a message is not refused because of a tracer
 		m.Trace = ""
 	}
-	m.CreatedAt = storableTime(m.CreatedAt) // nor for what a clock says
+	m.CreatedAt = storableTime(m.CreatedAt) // nor because of a wrong clock
 	if m.ID == "" {
 		return m, errors.New("the message has no ID. Try: a sender that gives every message one, and keeps it when it sends again")
 	}
@@ -35,8 +35,8 @@ const defaultSource = "once"
 
 func validText(s string) bool { return len(s) <= message.MaxText && printable.Is(s) }
 
-// storable returns m as a dead letter can be stored, whatever is wrong with it. The same message gives the
-// same one.
+// storable returns m in a form that can be stored as a dead letter, whatever is wrong with it. It is deterministic: the same message gives the same
+// letter.
 func storable(m message.Message) message.Message {
 	text := func(s string) string {
 		if validText(s) {
@@ -48,11 +48,11 @@ func storable(m message.Message) message.Message {
 			}
 			return r
 		}, s)
-		h := sha256.Sum256([]byte(s)) // two keys that are alike after a cut are still two
+		h := sha256.Sum256([]byte(s)) // two keys with the same first bytes stay two keys
 		mark := "#" + hex.EncodeToString(h[:8])
 		return printable.Cut(shown, message.MaxText-len(mark)) + mark
 	}
-	if !validText(m.ID) || m.ID == "" { // two that are alike after a cut are still two
+	if !validText(m.ID) || m.ID == "" { // two IDs with the same first bytes stay two IDs
 		h := sha256.New()
 		h.Write([]byte(m.ID))
 		h.Write([]byte{0})
@@ -72,7 +72,7 @@ func storable(m message.Message) message.Message {
 	return m
 }
 
-// storableTime returns t, or zero if it is one that a database refuses.
+// storableTime returns t, or zero if a database refuses t.
 func storableTime(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1 || year > 9999 {
 		return time.Time{}

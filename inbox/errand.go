@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	keysAtOnce = 4           // that Run works on; as many again that take longer than slowAfter
-	slowAfter  = time.Second // then a key gives its place back
+	keysAtOnce = 4           // that Run works on at once; as many slow ones in addition
+	slowAfter  = time.Second // then a key counts as slow and frees its place
 )
 
-// errands are the keys that Run works on, several at the same time. A key that takes long delays no other one: it
-// gives its place back, and goes on among the slow ones. A key that fails is left alone for a while, and only that one.
+// errands are the keys that Run works on, several at once. A slow key delays no other key: it frees its place, and goes on among the slow ones. A key
+// that fails is not tried again for a while; other keys go on.
 type errands struct {
 	places, slow chan struct{}
-	more         chan struct{} // holds one if there may be more to do of a key that has ended
+	more         chan struct{} // holds one element if a finished key may have more work
 	working      sync.WaitGroup
 
-	// The next look begins behind these, so that keys that fail or take long hide no others, however many they are. nil and the zero key: at
-	// the first. Only the goroutine that looks has them.
+	// The next look begins after these, so that keys that fail or are slow hide no others, however many they are. nil and the zero key mean the
+	// beginning. Only the goroutine that looks uses them.
 	lastLetter *letter.Letter
 	lastKey    stream
 
 	mu   sync.Mutex
-	keys map[stream]*errand // that are worked on, or left alone
+	keys map[stream]*errand // that are being worked on, or wait after a failure
 }
 
 type errand struct {
 	works    bool
-	failures int       // one after the other
-	until    time.Time // it is left alone
+	failures int       // in a row
+	until    time.Time // it is not tried before
 }
 
 func newErrands() *errands {
@@ -42,7 +42,7 @@ func newErrands() *errands {
 	}
 }
 
-// taken returns keys of which no more is to be done now.
+// taken returns the keys that must not be started now.
 func (e *errands) taken() map[stream]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +55,8 @@ func (e *errands) taken() map[stream]bool {
 	return keys
 }
 
-// start does the work of a key that is not taken, as soon as there is a place. false: there was none for a while. Only one goroutine calls it.
+// start does the work of a key that is not taken, as soon as a place is free. It returns false if no place was free for a while. Only one goroutine
+// calls it.
 func (e *errands) start(ctx context.Context, s stream, work func() (more bool, err error)) bool {
 	wait := time.NewTimer(idle)
 	defer wait.Stop()
@@ -83,7 +84,7 @@ func (e *errands) start(ctx context.Context, s stream, work func() (more bool, e
 	return true
 }
 
-// give moves the work that has just begun to the slow ones when it takes long. leave gives the place back that it has then.
+// give moves new work to the slow ones when it takes long. leave releases the place that it has by then.
 func (e *errands) give() (leave func()) {
 	var mu sync.Mutex
 	place, ended := e.places, false

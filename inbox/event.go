@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Outcome is what has become of a message that is to be acknowledged.
+// Outcome is the outcome of a message that must be acknowledged.
 type Outcome string
 
 // The outcomes. The set may grow.
@@ -17,27 +17,27 @@ const (
 	Applied      Outcome = "applied"       // by this call
 	Duplicate    Outcome = "duplicate"     // it was applied before
 	Stale        Outcome = "stale"         // LatestVersion: a later version was applied before
-	Parked       Outcome = "parked"        // InOrder: it is stored, and is applied when its turn has come
+	Parked       Outcome = "parked"        // InOrder: it is stored, and is applied later in its turn
 	Skipped      Outcome = "skipped"       // it is a marker: see message.TypeSkipped
 	DeadLettered Outcome = "dead_lettered" // it is given up, now or before, and waits for a person
 )
 
-// Result is what has become of one message of a batch. Err nil: acknowledge it.
+// Result is the result of one message of a batch. If Err is nil, acknowledge the message.
 type Result struct {
 	Outcome Outcome
 	Err     error
 
-	// Wait is how long the transaction of the message took to begin: above all, the wait for a connection of the pool; on
-	// SQLite, for the turn to write. Of several transactions it is the longest. Zero: none has begun.
+	// Wait is how long the transaction of the message took to begin: mostly, the wait for a connection of the pool; on SQLite, for the lock of the
+	// writer. If the message ran in several transactions, it is the longest wait. Zero means that no transaction began.
 	Wait time.Duration
 }
 
-// Observer is told what an inbox does. Observe must be quick. Message.Trace is the trace of a message.
+// Observer receives the events of an inbox. Observe must be quick. Message.Trace is the trace of a message.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is what has happened. The set may grow.
+// EventType is the type of an [Event]. The set may grow.
 type EventType string
 
 // The events of messages have the words of their outcomes.
@@ -48,14 +48,14 @@ const (
 	EventParked       EventType = "parked"
 	EventSkipped      EventType = "skipped"
 	EventDeadLettered EventType = "dead_lettered" // a message is given up; Err says why
-	EventFailed       EventType = "failed"        // an attempt has failed; After says how long to wait for the next one
-	EventGap          EventType = "gap"           // a key waits for a message for longer than Config.GapAlarm, and no attempt of it fails: EventFailed tells that
+	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next one
+	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
-	EventReusedSeq    EventType = "reused_seq"    // in place of duplicate or stale: the message is dropped because another one was applied with its Seq
-	EventSameBody     EventType = "same_body"     // a message was applied, and another one of its source with the same payload, too: see Config.ReportSameBody
+	EventReusedSeq    EventType = "reused_seq"    // instead of duplicate or stale: the message is dropped because another message was applied with its Seq
+	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of its source had as well: see Config.ReportSameBody
 )
 
-// State is where a message stands before and after an event.
+// State is the state of a message before and after an event.
 type State string
 
 // The states.
@@ -64,7 +64,7 @@ const (
 	StateParked       State = "parked"
 	StateFailing      State = "failing" // of a Sighting: it has come, and is tried again
 	StateDeadLettered State = "dead_lettered"
-	StateApplied      State = "applied" // or known to be done: a duplicate, a stale one, a marker
+	StateApplied      State = "applied" // applied, or known to be done: a duplicate, a stale message, a marker
 )
 
 // Event is one thing that has happened to an inbox.
@@ -74,14 +74,14 @@ type Event struct {
 	Message  message.Message // without its payload
 	From, To State           // of the message
 	Err      error
-	Attempt  int           // EventFailed, EventDeadLettered, EventGap: how many have failed
+	Attempt  int           // EventFailed, EventDeadLettered, EventGap: number of failed attempts
 	After    time.Duration // EventFailed: until the next attempt
 	Class    string        // EventDeadLettered: of the dead letter
 	Gap      Gap           // EventGap
 	SameAs   string        // EventSameBody: the ID of the other message
 }
 
-// Observers returns an observer that tells each of list, in order.
+// Observers returns an observer that passes each event to each of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -92,8 +92,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes to l: dead letters and gaps at Error, failures at Warn, all else
-// at Debug. nil is slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes to l: dead letters and gaps at Error, failures at Warn, all other events at Debug. nil is slog.Default(), as it
+// is at the moment of the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }
@@ -147,7 +147,7 @@ func (o logObserver) Observe(ctx context.Context, e Event) {
 	l.LogAttrs(ctx, level, "inbox: "+string(e.Type), attrs...)
 }
 
-// tell tells the observer.
+// tell sends an event to the observer.
 func (in *Inbox[TX]) tell(ctx context.Context, e Event) {
 	e.Consumer, e.Message.Payload = in.cfg.Consumer, nil
 	in.cfg.Observer.Observe(ctx, e)

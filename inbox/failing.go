@@ -32,7 +32,7 @@ const (
 	attemptOf = ` from once_deadletter_attempt a where a.origin = 'inbox' and a.consumer = p.consumer and a.source = p.source and a.topic = p.topic and a.KEY = p.KEY and a.seq = p.seq + 1`
 	newest    = attemptOf + " order by a.attempt desc, a.event_id desc limit 1)"
 
-	// failingColumns are those of a Failing, next to the columns of p.
+	// failingColumns are the columns of a Failing, next to the columns of p.
 	failingColumns = "(select a.event_id" + newest + ", (select a.attempt" + newest + ", (select a.at" + newest + ", (select a.error" + newest
 )
 

@@ -20,11 +20,11 @@ import (
 // Classes of dead letters.
 const (
 	classExhausted = "exhausted" // its attempts are used up
-	classPermanent = "permanent" // its handler says that no attempt will succeed
+	classPermanent = "permanent" // its handler has returned a permanent error
 	classPanic     = "panic"     // its attempts are used up, and the last one has panicked
-	classMismatch  = "mismatch"  // another message has its ID or its place
+	classMismatch  = "mismatch"  // another message has its ID or its position
 	classJump      = "seq_jump"  // its Seq is too far beyond the last one: see Config.MaxJump
-	classMalformed = "malformed" // it cannot be handled as it is
+	classMalformed = "malformed" // it is not a valid message
 	classTooLarge  = "too_large"
 )
 
@@ -42,9 +42,9 @@ func errTooLarge(size, most int) error {
 	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), and was not kept. Try: a larger Config.MaxPayload, and have it sent again", size, most)
 }
 
-// Refuse makes a message a dead letter that cannot be handled, because it cannot be decoded for example. class is the
-// class of the letter, such as "malformed". Acknowledge the message if the error is nil. What is
-// missing in m is made up, so that the same message is the same letter when it is delivered again.
+// Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. class is the class of the letter, such as
+// "malformed". If the error is nil, acknowledge the message. Missing fields of m are derived from it, so that the same message makes the same letter
+// when it is delivered again.
 func (in *Inbox[TX]) Refuse(ctx context.Context, m message.Message, class string, reason error) error {
 	if reason == nil {
 		reason = errors.New("it was refused")
@@ -67,7 +67,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		}
 	}
 	if len(it.m.Payload) > in.cfg.MaxPayload {
-		it.m.Payload = nil // the hash tells it from others
+		it.m.Payload = nil // its hash distinguishes it from others
 	}
 	outcome := DeadLettered
 	err := letter.Within(ctx, in.db, func(ctx context.Context, r sqlplane.Runner) (err error) {
@@ -85,23 +85,23 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 	in.finishDead(ctx, it, outcome, class, 1, reason)
 }
 
-// failed notes that an attempt has failed, and sets the result of the message: it is to be delivered
-// again, or it has become a dead letter.
+// failed stores a failed attempt, and sets the result of the message: another delivery, or a dead letter.
 func (in *Inbox[TX]) failed(ctx context.Context, it *item, failure error) {
 	it.err = failure
 	in.failedAll(ctx, []*item{it})
 }
 
-// failedAll is failed for several messages, which have their errors: in one transaction, or in one for each if that fails.
+// failedAll is failed for several messages, which have their errors: in one transaction, or in one for each if the first one fails.
 func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	if ctx.Err() != nil {
+		// The caller has ended: a message that was interrupted has not failed.
 		for _, it := range items {
 			it.result.Err = it.err
 		}
 		return
 	}
 	items = slices.Clone(items)
-	slices.SortFunc(items, func(a, b *item) int { // the order in which rows are locked
+	slices.SortFunc(items, func(a, b *item) int { // all processes lock rows in one order
 		return cmp.Or(cmp.Compare(a.m.Source, b.m.Source), cmp.Compare(a.m.Topic, b.m.Topic), cmp.Compare(a.m.Key, b.m.Key), cmp.Compare(a.m.Seq, b.m.Seq), cmp.Compare(a.m.ID, b.m.ID))
 	})
 	fates := make([]fate, len(items))
@@ -122,7 +122,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		}
 		return nil
 	})
-	if err != nil && len(items) > 1 && store.KindOf(err) != store.KindLost { // one of them may be the reason
+	if err != nil && len(items) > 1 && store.KindOf(err) != store.KindLost { // one of them may be the cause
 		for _, it := range items {
 			in.failedAll(ctx, []*item{it})
 		}
@@ -130,7 +130,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 	}
 	for i, it := range items {
 		switch f := &fates[i]; {
-		case err != nil: // the attempt does not count
+		case err != nil: // the attempt is not counted
 			it.result.Err = fmt.Errorf("inbox: a failed attempt cannot be noted: %w; it has failed with: %w", err, it.err)
 		case f.dead:
 			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
@@ -167,7 +167,7 @@ func (in *Inbox[TX]) parkedFailed(ctx context.Context, it *item, failure error) 
 	return nil
 }
 
-// finishDead sets the result of a message that was buried, unless another process was faster and it is a duplicate.
+// finishDead sets the result of a buried message. If another process was faster, the message is a duplicate.
 func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, class string, attempt int, failure error) {
 	it.outcome = outcome
 	*it.result = Result{Outcome: outcome}
@@ -178,10 +178,10 @@ func (in *Inbox[TX]) finishDead(ctx context.Context, it *item, outcome Outcome, 
 	in.tell(ctx, Event{Type: EventDeadLettered, Message: it.m, From: it.from, To: StateDeadLettered, Err: failure, Attempt: attempt, Class: class})
 }
 
-// fate is what follows a failed attempt.
+// fate is the consequence of a failed attempt.
 type fate struct {
 	attempt int
-	first   time.Time // when the first attempt has failed
+	first   time.Time // time of the first failed attempt
 	wait    time.Duration
 	dead    bool
 	class   string
@@ -192,7 +192,7 @@ func (f *fate) letter(failure error) *letter.Letter {
 	return &letter.Letter{Class: f.class, Error: failure.Error(), Attempts: f.attempt, FirstFailedAt: f.first}
 }
 
-// note notes a failed attempt and decides what follows.
+// note stores a failed attempt and decides the consequence.
 func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, failure error) (f fate, err error) {
 	n, first, now, err := letter.Note(ctx, r, in.db.Dialect(), in.letterID(&it.m), letter.Attempt{Node: in.cfg.Node, Error: failure.Error(), Trace: it.m.Trace})
 	if err != nil {
@@ -203,7 +203,7 @@ func (in *Inbox[TX]) note(ctx context.Context, r sqlplane.Runner, it *item, fail
 	var stop retry.Reason
 	f.wait, stop = in.cfg.Policy.Next(retry.FailedAttempt{Attempt: n, Class: class, After: after, Elapsed: now.Sub(first), Random: rand.Float64()})
 	switch {
-	case stop == retry.ReasonOverBudget: // which says nothing about the message
+	case stop == retry.ReasonOverBudget: // an empty budget says nothing about the message
 		f.wait = max(in.cfg.Policy.Cap, in.firstPause())
 	case stop != "":
 		f.dead, f.class = true, classOf(class, failure)
@@ -233,8 +233,8 @@ func (in *Inbox[TX]) letterID(m *message.Message) letter.ID {
 	return letter.ID{Origin: letter.OriginInbox, Consumer: in.cfg.Consumer, Source: m.Source, EventID: m.ID, Topic: m.Topic, Key: m.Key, Seq: m.Seq}
 }
 
-// bury makes a message a dead letter, which has its class, error and attempts already. The outcome is another one
-// if the message was applied meanwhile.
+// bury makes a dead letter of a message, which has its class, error and attempts already. If the message was applied meanwhile, the outcome is
+// another one.
 func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *letter.Letter) (Outcome, error) {
 	o, err := in.giveUp(ctx, r, it, l.Class)
 	if o != DeadLettered || err != nil {
@@ -253,11 +253,10 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	return DeadLettered, letter.Bury(ctx, r, in.db.Dialect(), l)
 }
 
-// giveUp keeps the place of a message that becomes a dead letter, so that it is not handled when it is
-// delivered again.
+// giveUp keeps the ID and the position of a message that becomes a dead letter, so that its handler does not run when it is delivered again.
 func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	switch {
-	case class == classMismatch || class == classJump: // the place is that of another message
+	case class == classMismatch || class == classJump: // the position belongs to another message
 		return DeadLettered, nil
 	case it.ordered:
 		return in.giveUpPosition(ctx, r, it)
@@ -285,7 +284,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	}
 	at := positions[it.stream()]
 	if in.cfg.beginsAt(at) {
-		if it.m.Seq > in.cfg.MaxJump { // the key does not begin with it
+		if it.m.Seq > in.cfg.MaxJump { // a wrong Seq must not become the first one of the key
 			return DeadLettered, nil
 		}
 		at.seq = it.m.Seq - 1
@@ -311,8 +310,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	return DeadLettered, in.write(ctx, r, positions)
 }
 
-// begin has a key begin with a message that has failed, if it is the first one of its key: a later one must
-// not take its place.
+// begin starts the sequence of a key with a failed message, if it is the first one of its key: a later message must not become the first one.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
 	if !it.ordered || !in.cfg.FromAny {
 		return nil
@@ -327,7 +325,7 @@ func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) err
 	return in.write(ctx, r, positions)
 }
 
-// cause is the error of a handler, or what the engine says if it has none.
+// cause is the error of a handler, or the engine's error if the handler has none.
 func cause(handler, engine error) error {
 	if handler != nil {
 		return handler

@@ -13,18 +13,18 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Sighting is what one inbox of a database knows of an event, for people.
+// Sighting is the state of an event in one inbox of a database, for people.
 type Sighting struct {
 	EventID, Consumer, Source string
 
 	State      State     // StateApplied, StateParked, StateFailing or StateDeadLettered
-	ReceivedAt time.Time // zero: not known
+	ReceivedAt time.Time // zero if not known
 	AppliedAt  time.Time // likewise
 
-	// ByNumber says that the state follows from the number of the message in its key, which is what an inbox with an order keeps.
+	// ByNumber says that the state was derived from the number of the message in its key, because an inbox with an order stores no IDs.
 	ByNumber bool
 
-	Letter string // UID of the newest dead letter of the event; "" if there is none
+	Letter string // UID of the newest dead letter of the event; "" if it has no dead letter
 
 	Failing Failing // StateFailing and StateParked: its attempts. It may have been applied since, so long ago that its ID was swept
 }
@@ -32,9 +32,9 @@ type Sighting struct {
 // mostInboxes is how many pairs of consumer and source Find looks at.
 const mostInboxes = 200
 
-// Find returns what the inboxes of a database know of events, at most 64, by their IDs. If a message has its Source, only that one is
-// looked at; if it has Topic, Key and Seq as well, also inboxes with an order know it when it was applied. Each look is at an index: there are two or three for
-// each consumer and source, of which it looks at the first 200.
+// Find returns the states of at most 64 events in the inboxes of a database, by their IDs. If a message has its Source, only that source is searched.
+// If it has Topic, Key and Seq as well, Find also searches inboxes with an order. Each look-up uses an index: two or three for each consumer and
+// source, of which it searches the first 200.
 func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) (list []Sighting, err error) {
 	f := finding{db: db, at: map[sighted]*Sighting{}}
 	if len(events) == 0 {
@@ -68,7 +68,7 @@ func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) 
 	return list, nil
 }
 
-// inboxOf is a consumer, and a source of its messages.
+// inboxOf is a consumer and one source of its messages.
 type inboxOf struct{ consumer, source string }
 
 // sighted names a sighting.
@@ -88,7 +88,7 @@ func (f *finding) query(ctx context.Context, query string, args []any, each func
 	return f.db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(f.db.Dialect(), query), Args: args}, each)
 }
 
-// of returns the sighting of an event, which is new if there was none.
+// of returns the sighting of an event, and makes one if it does not exist.
 func (f *finding) of(p inboxOf, event string) *Sighting {
 	name := sighted{p, event}
 	if f.at[name] == nil {
@@ -98,7 +98,7 @@ func (f *finding) of(p inboxOf, event string) *Sighting {
 	return f.at[name]
 }
 
-// places returns consumers and their sources. Each is found by one look at an index.
+// places returns consumers and their sources, each by one look-up in an index.
 func (f *finding) places(ctx context.Context, events []message.Message) (list []inboxOf, err error) {
 	only := map[string]bool{} // sources
 	for _, m := range events {
@@ -139,7 +139,7 @@ func (f *finding) each(ctx context.Context, query string, args []any, do func(st
 	return nil
 }
 
-// among is a condition on event_id, with its arguments behind others.
+// among is a condition on event_id. Its arguments follow others.
 func among(events []message.Message, args ...any) (condition string, all []any) {
 	for _, m := range events {
 		args = append(args, m.ID)
@@ -157,7 +157,7 @@ func (f *finding) byID(ctx context.Context, p inboxOf, events []message.Message)
 		}
 		s := f.of(p, id)
 		s.ReceivedAt, s.AppliedAt, s.State = time.Time(received), time.Time(processed), StateApplied
-		if s.AppliedAt.IsZero() { // its dead letter waits, and the row with it
+		if s.AppliedAt.IsZero() { // the row stays while its dead letter waits
 			s.State = StateDeadLettered
 		}
 		return nil
@@ -182,7 +182,7 @@ func (f *finding) parked(ctx context.Context, events []message.Message) error {
 	})
 }
 
-// sourceOf is the source of the event with an ID, "" if it is not known.
+// sourceOf is the source of the event with an ID, or "" if it is not known.
 func sourceOf(events []message.Message, id string) string {
 	for _, m := range events {
 		if m.ID == id {
@@ -192,7 +192,7 @@ func sourceOf(events []message.Message, id string) string {
 	return ""
 }
 
-// letters finds the dead letters. A database without their tables has none.
+// letters finds the dead letters. A database without their tables has no letters.
 func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Message) error {
 	where, args := among(events, letter.OriginInbox, p.consumer, p.source)
 	err := f.query(ctx, "select event_id, uid, state, dead_at from once_deadletter where origin = ? and consumer = ? and source = ? and "+where+" order by uid", args, func(row sqlplane.Row) error {
@@ -220,7 +220,7 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 	return err
 }
 
-// byNumber finds out which events an inbox with an order has applied: it keeps no IDs.
+// byNumber finds out which events an inbox with an order has applied: it stores no IDs.
 func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Message) error {
 	for _, m := range events {
 		if m.Key == "" || m.Seq == 0 || m.Source != "" && m.Source != p.source || f.at[sighted{p, m.ID}] != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Gap is a key whose messages wait for one that is missing, fails, or has become a dead letter.
+// Gap is a key whose messages wait for a message that is missing, fails, or is a dead letter.
 type Gap struct {
 	Source, Topic, Key string
 
-	Seq    int64     // of the message that the others wait for
-	Parked int64     // how many wait
-	Since  time.Time // when the first of them was parked, or the key has moved for the last time; by the clock of the database
+	Seq    int64     // of the missing message
+	Parked int64     // number of waiting messages
+	Since  time.Time // when the first of them was parked, or the key last moved; by the clock of the database
 	Dead   bool      // the message is a dead letter: redrive or discard it, or call Skip
 
 	Failing Failing // the message has come, and fails: repair its handler. Zero: it has not come, or is Dead
@@ -69,8 +69,8 @@ func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
 	return g, err
 }
 
-// GapsUpTo is Gaps for a page: of at most so many keys of a consumer of which messages are parked, in no order but that of the wait. more says
-// that there may be more. It reads a few rows for each.
+// GapsUpTo is Gaps for a page: it looks at no more than most keys of a consumer with parked messages. Their order is by the age of the wait. more
+// reports that others may exist. It reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
 	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
@@ -89,15 +89,14 @@ func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most i
 	return list, read >= most, err
 }
 
-// ErrNotNext says that Skip was asked to skip a message that no key waits for.
+// ErrNotNext says that the message to skip is not the one that its key waits for.
 var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 
-// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter: later ones
-// follow when they are delivered, and parked ones when Run sees them. The dead letter stays, and a redrive
-// of it finds that its turn is over. Who has asked for it and the reason are noted in the audit, in the same commit; it needs
-// the migrations of package operate as well. To skip twice does no harm. The error is ErrNotNext if seq is another message, or if it is
-// parked and tried, or has come and fails: it would be lost, because its broker delivers it again and it would count as a duplicate. Wait until it
-// is a dead letter. If its broker has it no more, StartAt gives it up.
+// Skip gives up the message that a key waits for, because it is missing for good or is a dead letter. Later messages follow when they are delivered,
+// and parked ones in the next look of Run. The dead letter stays; a redrive of it finds that the key has moved on. The operator and the reason are
+// written to the audit, in the same commit, so Skip needs the migrations of package operate as well. To skip twice does no harm. The error is
+// ErrNotNext if seq is another message, or if it is parked and tried, or if it has come and fails: its redelivery would count as a duplicate, and
+// the message would be lost. Wait until it is a dead letter. If its broker has lost it, StartAt gives it up.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -141,9 +140,9 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 	})
 }
 
-// StartAt has a key begin at seq, for a consumer that is added when earlier messages are gone: the message
-// with this Seq is the next one. Earlier ones count as duplicates, and parked ones are dropped. A key that is further
-// already is not set back: that is an error, and nothing is changed. It is noted in the audit as Skip is.
+// StartAt makes a key begin at seq, for a consumer that is added when earlier messages no longer exist: the message with this Seq is the next one.
+// Earlier ones count as duplicates, and parked ones are dropped. A key that is already further is not set back: then StartAt returns an error, and
+// changes nothing. It is written to the audit as Skip is.
 func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -178,12 +177,12 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 	})
 }
 
-// maxSigned is the longest name and the longest reason of an operator, in bytes.
+// maxSigned bounds the name and the reason of an operator, in bytes.
 const maxSigned = 500
 
 func checkSigned(who, reason string) error {
 	for _, field := range [...]struct{ name, value, try string }{
-		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, for those who look later"},
+		{"name (who)", who, "the name of the person or service that asks for it"}, {"reason", reason, "why, such as the number of a ticket"},
 	} {
 		if strings.TrimSpace(field.value) == "" {
 			return fmt.Errorf("inbox: the %s is empty. Try: %s", field.name, field.try)
@@ -195,7 +194,7 @@ func checkSigned(who, reason string) error {
 	return nil
 }
 
-// audit notes what an operator has done to a key.
+// audit writes the act of an operator on a key to the audit.
 func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string, s stream, who, reason, detail string) error {
 	scope := printable.Cut(in.cfg.Consumer+" "+s.source+" "+s.topic, keyname.MaxScope)
 	_, err := r.Exec(ctx, audit.Insert(in.db.Dialect(), audit.Entry{
@@ -204,7 +203,7 @@ func (in *Inbox[TX]) audit(ctx context.Context, r sqlplane.Runner, action string
 	return err
 }
 
-// target checks what an operator names.
+// target checks the key that an operator names.
 func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error) {
 	if in.cfg.Order != InOrder {
 		return stream{}, errors.New("inbox: this inbox has no order. Try: Config.Order InOrder")
@@ -214,7 +213,7 @@ func (in *Inbox[TX]) target(source, topic, key string, seq int64) (stream, error
 	case err != nil:
 		return stream{}, fmt.Errorf("inbox: %w", err)
 	case key == "" || seq < 1:
-		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: those that Gaps has shown", key, seq)
+		return stream{}, fmt.Errorf("inbox: key %q and Seq %d name no message. Try: a key and a Seq that Gaps returns", key, seq)
 	}
 	return stream{m.Source, topic, key}, nil
 }

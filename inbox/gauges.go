@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// age is for how long it has waited; 0: there is none.
+// age is how long it has waited; 0 if nothing waits.
 func (w Waiting) age() time.Duration {
 	if w.Since.IsZero() {
 		return 0
@@ -19,8 +19,7 @@ func (w Waiting) age() time.Duration {
 	return max(0, time.Since(w.Since))
 }
 
-// Gauges implements [gauge.Source]: how many messages of the consumer are parked, how long the
-// key has waited that waits the longest, and [Inbox.Backlog].
+// Gauges implements [gauge.Source]: the number of parked messages of the consumer, the longest wait of a key, and [Inbox.Backlog].
 func (in *Inbox[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	const query = `select (select count(*) from (select 1 from once_inbox_parked where consumer = ? limit ?) m), NOW,
  (select min(moved_at) from (select moved_at from once_inbox_position where consumer = ? and parked > 0 limit ?) p)`

@@ -9,27 +9,26 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Handle applies one message. If the error is nil, acknowledge it: it was applied, by this call or before, it is stored
-// until its turn comes, or it has become a dead letter. After an error the message must be delivered
-// again, not before the time that [retry.Classify] finds in it.
+// Handle applies one message. If the error is nil, acknowledge the message: it was applied, by this call or before, or it is stored until its turn
+// comes, or it has become a dead letter. After an error the message must be delivered again, not before the time that [retry.Classify] finds in the
+// error.
 //
-// fn runs in the transaction that notes the message as applied. Parked messages whose turn has come are applied
-// before Handle returns, each in a transaction of its own; what becomes of them, Handle does not return.
+// fn runs in the transaction that stores that the message was applied. Then Handle applies parked messages whose turn has come, each in a transaction
+// of its own; it does not return their results.
 //
-// Cancelling ctx ends fn's statements, not a COMMIT. A message whose COMMIT was not answered is
-// looked up before Handle returns.
+// Cancelling ctx ends fn's statements, not a COMMIT. If the answer to a COMMIT is lost, Handle looks the message up before it returns.
 func (in *Inbox[TX]) Handle(ctx context.Context, m message.Message, fn Handler[TX]) (Outcome, error) {
 	r := in.HandleBatch(ctx, []message.Message{m}, fn)[0]
 	return r.Outcome, r.Err
 }
 
-// HandleBatch applies messages in one transaction, and returns what has become of each, in the order of messages. A
-// message that fails does so alone: then the others are applied again, each under a savepoint. After a
-// failure later messages of the same source, topic and key are not tried in this batch, whatever the order is. If a handler does
-// not return in time (Config.HandlerTimeout), messages before it are applied, and those behind it have to be delivered again.
+// HandleBatch applies messages in one transaction, and returns the result of each, in the order of messages. A failing message does not fail the
+// others: they are applied again, each under a savepoint. After a failure later messages of the same source, topic and key are not tried in this
+// batch, whatever the order is. If a handler does not return in time (Config.HandlerTimeout), the messages before it are applied, and the messages
+// after it must be delivered again.
 //
-// fn is called for one message after the other, in the order of messages; InOrder and LatestVersion, those of one
-// key by their Seq.
+// fn is called for one message after the other, in the order of messages. With InOrder and LatestVersion, the messages of one key come in the order
+// of their Seq.
 func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message, fn Handler[TX]) []Result {
 	items := make([]*item, len(messages))
 	first := make(map[identity]*item, len(messages))
@@ -61,7 +60,7 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 		pending = in.skipKnown(ctx, pending)
 	}
 	in.handle(ctx, pending, fn)
-	for _, it := range large { // after those before them
+	for _, it := range large { // after the messages before them
 		in.refuse(ctx, it, classTooLarge, errTooLarge(len(it.m.Payload), in.cfg.MaxPayload))
 	}
 	results := make([]Result, len(items))
@@ -75,10 +74,10 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	return results
 }
 
-// skipKnown finishes those of items that are known, and returns the others.
+// skipKnown finishes the items that are known, and returns the others.
 func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item) {
 	if found, err := in.findAll(ctx, items); found == 0 || err != nil {
-		return items // the transaction finds out
+		return items // the transaction will find them
 	}
 	for _, it := range items {
 		if it.outcome == "" {
@@ -90,7 +89,7 @@ func (in *Inbox[TX]) skipKnown(ctx context.Context, items []*item) (rest []*item
 	return rest
 }
 
-// finishDuplicate finishes a message whose ID another one in the batch has.
+// finishDuplicate finishes a message that has the same ID as an earlier one of the batch.
 func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 	first := it.twin
 	*it.result = *first.result
@@ -108,8 +107,8 @@ func (in *Inbox[TX]) finishDuplicate(ctx context.Context, it *item) {
 	in.finish(ctx, it)
 }
 
-// maxPasses bounds how often the messages of a call run again because other processes have handled some of them
-// meanwhile, or because the answer to a COMMIT was lost.
+// maxPasses bounds how often the messages of a call run again, because other processes have handled some of them meanwhile or the answer to a COMMIT
+// was lost.
 const maxPasses = 10
 
 // handle applies items and sets their results.
@@ -126,6 +125,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			in.hung(ctx, items, hung, fn)
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
+			// Some of them are known already, perhaps from another process meanwhile: the others run again without them.
 			if _, e := in.findAll(ctx, items); e != nil {
 				in.fail(items, e)
 				return
@@ -139,8 +139,8 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 				}
 			}
 			items = rest
-		case store.KindOf(err) == store.KindLost && ctx.Err() == nil && passes < maxPasses: // the rows tell
-		case len(items) > 1 && in.isBusy(ctx, items, err): // one that waits too long must not hold up the others
+		case store.KindOf(err) == store.KindLost && ctx.Err() == nil && passes < maxPasses: // the rows show whether it was applied
+		case len(items) > 1 && in.isBusy(ctx, items, err): // a message that waits too long must not block the others
 			in.handleAlone(ctx, items, fn)
 			return
 		case !in.blames(ctx, err):
@@ -149,17 +149,18 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 		case len(items) == 1:
 			in.failed(ctx, items[0], cause(items[0].err, err))
 			return
-		case separately: // at the commit, perhaps: it is not known whose fault it is
+		case separately: // perhaps at the commit: it is not known which message is the cause
 			in.handleAlone(ctx, items, fn)
 			return
 		default:
+			// One of them has failed: under a savepoint each, the others need not fail with it.
 			separately = true
 		}
 	}
 }
 
-// hung finishes items after the handler of one of them has not returned in time. Those before it are applied again. Those behind it are not
-// tried by this call: each may take as long.
+// hung finishes items after the handler of one of them has not returned in time. Items before it are applied again. Items after it are not tried by
+// this call, because each may take as long.
 func (in *Inbox[TX]) hung(ctx context.Context, items []*item, hung *item, fn Handler[TX]) {
 	failure := hung.err
 	var before []*item
@@ -199,14 +200,14 @@ func (in *Inbox[TX]) handleAlone(ctx context.Context, items []*item, fn Handler[
 	}
 }
 
-// fail has items delivered again. It is not their fault.
+// fail sets an error that asks for another delivery of items. It does not count as an attempt: the messages are not the cause.
 func (in *Inbox[TX]) fail(items []*item, err error) {
 	for _, it := range items {
 		it.result.Err = err
 	}
 }
 
-// finishAll finishes items after a pass that has committed, and drains the keys that have moved.
+// finishAll finishes items after a committed pass, and applies the parked messages of keys that have moved.
 func (in *Inbox[TX]) finishAll(ctx context.Context, items []*item, fn Handler[TX]) {
 	moved := map[stream]bool{}
 	var streams []stream
@@ -233,7 +234,7 @@ func (in *Inbox[TX]) finishAll(ctx context.Context, items []*item, fn Handler[TX
 	}
 }
 
-// finish sets the result of a message from what is known of it.
+// finish sets the result of a message after its last pass.
 func (in *Inbox[TX]) finish(ctx context.Context, it *item) {
 	switch {
 	case it.failed():
@@ -248,7 +249,7 @@ func (in *Inbox[TX]) finish(ctx context.Context, it *item) {
 	}
 }
 
-// tellOutcome tells the observer what has become of a message that did not fail.
+// tellOutcome tells the observer the outcome of a message that did not fail.
 func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
 	e := Event{Message: it.m, From: it.from, To: StateApplied}
 	switch it.outcome {
@@ -262,7 +263,7 @@ func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
 		e.Type = EventSkipped
 	case Parked:
 		e.Type, e.To = EventParked, StateParked
-	case DeadLettered: // it was told when it became one
+	case DeadLettered: // the dead letter itself was reported before
 		e.Type, e.From, e.To = EventDuplicate, StateDeadLettered, StateDeadLettered
 	}
 	if it.reused {

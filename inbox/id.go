@@ -14,19 +14,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// errKnown says that the ID of a message is there already. For a duplicate the transaction has changed
-// nothing, and ends.
+// errKnown says that the ID of a message is already stored. For a duplicate the transaction has changed nothing, and ends.
 var errKnown = notStoredError{errors.New("a message with this ID was handled before")}
 
-// notStoredError is an error that is no failure of the engine's: its observers do not tell it as one.
+// notStoredError is a normal end of a transaction without a commit: observers of the engine do not report it as a failure.
 type notStoredError struct{ error }
 
 func (e notStoredError) Unwrap() error   { return e.error }
 func (e notStoredError) NotStored() bool { return true }
 
-// addIDs inserts the IDs of items, before their handlers run: so a second delivery waits for the end of the
-// first one. They are inserted in one order, so that two batches with the same messages do not deadlock. The
-// error is errKnown if one is there.
+// addIDs inserts the IDs of items before their handlers run, so that a second delivery waits for the end of the first one. They are inserted in one
+// order, so that two batches with the same messages do not deadlock. The error is errKnown if one ID is already stored.
 func (in *Inbox[TX]) addIDs(ctx context.Context, r sqlplane.Runner, items []*item) error {
 	if len(items) == 0 {
 		return nil
@@ -68,12 +66,12 @@ func compareIDs(a, b *message.Message) int {
 // known is a row of once_inbox.
 type known struct {
 	hash      []byte
-	envelope  []byte // nil: not known
+	envelope  []byte // nil if not known
 	processed bool   // otherwise its dead letter waits
 	result    []byte
 }
 
-// outcome is that of a message with the ID of k. same is false if it has another body, topic, key or type.
+// outcome is the outcome of a message with the ID of k. same is false if the message has another body, topic, key or type.
 func (k *known) outcome(it *item) (o Outcome, same bool) {
 	same = sameBody(k.hash, it.hash) && sameBody(k.envelope, it.envelope)
 	if !k.processed {
@@ -82,10 +80,10 @@ func (k *known) outcome(it *item) (o Outcome, same bool) {
 	return Duplicate, same
 }
 
-// sameBody compares the hashes of two payloads, or of two envelopes. A marker has none: it stands for its message.
+// sameBody compares the hashes of two payloads, or of two envelopes. An empty hash, of a marker, equals any other: the marker replaces its message.
 func sameBody(a, b []byte) bool { return len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) }
 
-// find reads the row of a message; nil if there is none.
+// find reads the row of a message, or returns nil if it has none.
 func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Message) (k *known, err error) {
 	s := in.statement("select payload_hash, envelope, case when processed_at is null then 0 else 1 end, result from once_inbox where consumer = ? and source = ? and event_id = ?",
 		in.cfg.Consumer, m.Source, m.ID)
@@ -99,7 +97,7 @@ func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Mes
 	return k, err
 }
 
-// findAll gives those of items an outcome whose IDs are there.
+// findAll sets the outcome of each item whose ID is stored.
 func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err error) {
 	byID := make(map[identity]*item, len(items))
 	for _, it := range items {

@@ -18,8 +18,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Order is in which order messages are applied. Without a Key or a Seq, a message has no order, and is
-// applied once in any case.
+// Order is the order in which messages are applied. A message without a Key or a Seq has no order, and is applied once in any case.
 type Order uint8
 
 // The orders.
@@ -27,12 +26,12 @@ const (
 	// AnyOrder applies each message once, in any order. It keeps the ID of each message for Config.Retain.
 	AnyOrder Order = iota
 
-	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. One
-	// that comes too early is parked until its turn comes. One that fails blocks its key, and no other.
+	// InOrder applies the messages of a source, topic and key in the order of their Seq, without a gap. A message that comes too early is parked
+	// until its turn comes. A message that fails blocks its key, and no other key.
 	InOrder
 
-	// LatestVersion applies a message only if its Seq is greater than that of the last one that was applied
-	// of the source, topic and key. Gaps are allowed, and an older version is told as [Stale].
+	// LatestVersion applies a message only if its Seq is greater than the last applied Seq of its source, topic and key. Gaps are allowed. An older
+	// version has the outcome [Stale].
 	LatestVersion
 )
 
@@ -41,63 +40,61 @@ const MaxConsumer = 64
 
 // Config of an inbox.
 type Config struct {
-	// Consumer names who applies the messages, such as "billing". Inboxes of different consumers are
-	// independent: each applies every message. Required, at most [MaxConsumer] bytes.
+	// Consumer names the application of the messages, such as "billing". Inboxes of different consumers are independent: each applies every message.
+	// Required, at most [MaxConsumer] bytes.
 	Consumer string
 
-	// Order is in which order messages are applied. Default: [AnyOrder].
+	// Order is the order in which messages are applied. Default: [AnyOrder].
 	Order Order
 
-	// FromAny has the first message of a key begin its sequence, whatever its Seq is, and also if its handler
-	// fails. Of those that come later, the ones with a smaller Seq count as duplicates. Default: a key begins at 1. See [Inbox.StartAt].
+	// FromAny begins the sequence of a key with the first message that arrives, whatever its Seq is, and also if its handler fails. Later messages
+	// with a smaller Seq count as duplicates. Default: a key begins at 1. See [Inbox.StartAt].
 	FromAny bool
 
 	// Policy says when a failed message is tried again, and when it is given up and becomes a dead letter.
 	// Default: 10 attempts, pauses between 1 second and 5 minutes with full jitter.
 	Policy *retry.Policy
 
-	// Retain is how long the ID of an applied message is known, by the clock of the database. A message that is
-	// delivered again later is applied again. It must be longer than the longest way of a redelivery: the
-	// retention of the broker, and what an outbox may deliver late. The position of a key is kept for ever. Default 7 days.
+	// Retain is how long the ID of an applied message is kept, by the clock of the database. A message that is delivered again later is applied
+	// again. Retain must be longer than the latest possible redelivery: the retention of the broker plus the longest delay of an outbox. The position
+	// of a key is kept for ever. Default 7 days.
 	Retain time.Duration
 
-	// RetainOf is Retain of some sources.
+	// RetainOf overrides Retain for some sources.
 	RetainOf map[string]time.Duration
 
 	// Redelivery is the longest time between two deliveries of one message, if it is known: New panics if
 	// an ID is forgotten earlier. Default: not checked.
 	Redelivery time.Duration
 
-	// ReportSameBody has the observer told ([EventSameBody]) when a message is applied whose payload was applied under another ID,
-	// for the same consumer and source, within the retention: perhaps its sender gives an event a new ID when it sends again. The
-	// message is applied all the same. It costs a row for each message with a payload, and a look-up after each commit. Two messages
-	// that are applied at the same time may both be told. Default: off.
+	// ReportSameBody reports ([EventSameBody]) when a message is applied whose payload was applied under another ID, for the same consumer and
+	// source, within the retention: perhaps its sender gives an event a new ID when it sends again. The message is still applied. It costs a row for
+	// each message with a payload, and a look-up after each commit. Two messages that are applied at the same time may both be reported. Default:
+	// off.
 	ReportSameBody bool
 
-	// MaxJump bounds how far the Seq of a message may be beyond the last one that was applied of its key, with [LatestVersion]; with FromAny, also the
-	// Seq with which a key begins. A wrong number that is very large would make every later message count as late. One further ahead is a dead letter
-	// of class "seq_jump"; a redrive of it applies it all the same. Default 2^42, which is above milliseconds since 1970.
+	// MaxJump bounds how far the Seq of a message may be beyond the last applied Seq of its key, with [LatestVersion]; with FromAny, also the Seq
+	// with which a key begins. A very large wrong Seq would make every later message count as late. A message beyond the bound is a dead letter of
+	// class "seq_jump"; a redrive still applies it. Default 2^42, which is above milliseconds since 1970.
 	MaxJump int64
 
-	// GapAlarm is how long a key waits for a missing message until the observer is told. A message that has come and fails is not missing, unless
+	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message that has come and fails is not missing, unless
 	// its last attempt was longer ago than an hour and two of the longest pauses of Policy. Default 1 minute.
 	GapAlarm time.Duration
 
-	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload;
-	// InOrder, when its turn has come: until then it is refused with [ErrTooFarAhead].
-	// Default [message.MaxPayload].
+	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload. With InOrder this happens in
+	// its turn; before that the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
 
-	// Isolation of the transactions. READ COMMITTED is a good one: at higher levels messages of one key
-	// that come at the same time run again.
+	// Isolation of the transactions. READ COMMITTED is a good choice: at higher levels concurrent messages of one key run again.
 	Isolation store.Isolation
 
-	// HandlerTimeout bounds one call of a handler. Then its context ends, and the attempt counts as failed ([ErrHandlerTimeout]). A handler
-	// that has not returned a second later is left alone: its transaction is rolled back, and it cannot write in it any more. While it goes
-	// on, the attempts of its message fail without a call. Default 30 s.
+	// HandlerTimeout bounds one call of a handler. Then its context ends, and the attempt counts as failed ([ErrHandlerTimeout]). If the handler has
+	// not returned a second later, it is abandoned: its transaction is rolled back, and it can no longer write in it. While it is running, further
+	// attempts of its message fail without a call. Default 30 s.
 	HandlerTimeout time.Duration
 
-	// Timeouts of the transactions. They go before those of the engine, one by one.
+	// Timeouts of the transactions. Each one that is set overrides the engine's.
 	Timeouts store.Timeouts
 
 	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
@@ -106,19 +103,18 @@ type Config struct {
 	// Node names this process in the attempts of dead letters. Default: the name of the host.
 	Node string
 
-	// Observer is told what happens. Default: [Log] with slog.Default().
+	// Observer receives the events of the inbox. Default: [Log] with slog.Default().
 	Observer Observer
 
 	// Tracer makes a span of each run of the handler. An onceotel.Telemetry is one. Default: none.
 	Tracer Tracer
 }
 
-// Handler applies a message in tx. What it writes through tx commits together with the fact that the
-// message was applied, or not at all. It may run more than once, but only one run commits. Messages for an
-// outbox are added to tx as well.
+// Handler applies a message in tx. Its writes through tx commit together with the fact that the message was applied, or not at all. It may run more
+// than once, but only one run commits. Messages for an outbox are added to tx as well.
 //
-// After an error the message is tried again, unless it is [retry.Permanent] or the attempts of Config.Policy are
-// used up. An error of the database that is not the message's fault, and the end of ctx, are no attempts.
+// After an error the message is tried again, unless the error is [retry.Permanent] or the attempts of Config.Policy are used up. An error of the
+// database that the message has not caused, and the end of ctx, do not count as attempts.
 type Handler[TX any] = func(ctx context.Context, tx TX, m message.Message) error
 
 // Inbox applies messages. Its methods can be called concurrently, and from any number of processes.
@@ -134,8 +130,8 @@ type Inbox[TX any] struct {
 	consumers consumers
 }
 
-// New returns an inbox on the store of e, whose database needs [Migrations] and those of package deadletter.
-// It panics if cfg is invalid, or if the store has no SQL or no savepoints.
+// New returns an inbox on the store of e, whose database needs [Migrations] and the migrations of package deadletter. It panics if cfg is invalid, or
+// if the store has no SQL or no savepoints.
 func New[TX any](e *once.Engine[TX], cfg Config) *Inbox[TX] {
 	db, hasSQL := store.As[sqlplane.SQL[TX]](e.Store())
 	joiner, joins := store.As[store.Joiner[TX]](e.Store())
@@ -157,7 +153,7 @@ const defaultJump = 1 << 42
 // Config returns the configuration in force.
 func (in *Inbox[TX]) Config() Config { return in.cfg }
 
-// complete returns c with what it leaves open.
+// complete returns c with defaults for empty fields.
 func (c *Config) complete() Config {
 	full := *c
 	full.Retain = cmp.Or(full.Retain, 7*24*time.Hour)
@@ -209,14 +205,14 @@ func (c *Config) check() error {
 func (c *Config) checkRetain(name string, d time.Duration) error {
 	switch {
 	case d <= 0 || d > math.MaxInt64/2:
-		return fmt.Errorf("%s is %v. Try: a time that is longer than that of every redelivery", name, d)
+		return fmt.Errorf("%s is %v, but must be positive and shorter than 146 years. Try: a time that is longer than any redelivery takes", name, d)
 	case d < c.Redelivery:
 		return fmt.Errorf("%s is %v, but a message may be delivered again after %v (Redelivery), and would be applied twice. Try: a longer %s", name, d, c.Redelivery, name)
 	}
 	return nil
 }
 
-// retain is how long the IDs of a source are known.
+// retain is how long the IDs of a source are kept.
 func (c *Config) retain(source string) time.Duration {
 	if d, ok := c.RetainOf[source]; ok {
 		return d

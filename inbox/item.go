@@ -17,19 +17,19 @@ type item struct {
 	hash     []byte // of the payload; empty of a marker
 	envelope []byte // of the topic, key and type; empty of a marker
 
-	ordered bool  // its position says whether it was applied, and not its ID
-	twin    *item // an earlier message of the same batch with the same ID: it decides
+	ordered bool  // its position, not its ID, shows whether it was applied
+	twin    *item // an earlier message of the same batch with the same ID: this item gets its outcome
 	from    State
 	wait    time.Duration // until its transaction began
 
-	// What the last pass has come to. It counts if that has committed.
+	// The result of the last pass. It counts if the pass was committed.
 	outcome Outcome
-	err     error  // of the handler, or why it was not applied
-	refusal error  // why it becomes a dead letter without an attempt
+	err     error  // of the handler, or the reason why it was not applied
+	refusal error  // the reason for a dead letter without an attempt
 	class   string // of that letter
 	reused  bool   // another message was applied with its Seq
 	drains  bool   // parked messages of its key may follow
-	behind  bool   // an earlier message of its key has failed, and it was not tried
+	behind  bool   // not tried, because an earlier message of its key has failed
 
 	result *Result
 }
@@ -38,7 +38,7 @@ type identity struct{ source, id string }
 
 func (it *item) identity() identity { return identity{it.m.Source, it.m.ID} }
 
-// stream is that of the message. Without a key it has none.
+// stream is the stream of the message. A message without a key has no stream.
 func (it *item) stream() stream { return stream{it.m.Source, it.m.Topic, it.m.Key} }
 
 func (it *item) isMarker() bool { return it.m.Type == message.TypeSkipped }
@@ -46,12 +46,12 @@ func (it *item) isMarker() bool { return it.m.Type == message.TypeSkipped }
 // usesID reports whether the message is known by its ID.
 func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
 
-// forget forgets what a pass has come to.
+// forget drops the result of a pass.
 func (it *item) forget() {
 	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.behind = "", nil, nil, "", false, false, false
 }
 
-// known takes the outcome of a message with the same ID.
+// known sets the outcome of a message with the same ID.
 func (it *item) known(k *known) {
 	o, same := k.outcome(it)
 	it.outcome = o
@@ -60,7 +60,7 @@ func (it *item) known(k *known) {
 	}
 }
 
-// refuse says that the message becomes a dead letter without an attempt.
+// refuse marks the message: it becomes a dead letter without an attempt.
 func (it *item) refuse(class string, err error) {
 	it.outcome, it.class, it.refusal = DeadLettered, class, err
 }
@@ -77,8 +77,7 @@ func (in *Inbox[TX]) newItem(m message.Message) *item {
 	return it
 }
 
-// inTurn returns items in the order in which they are applied: as they have come, but those of one
-// key by their Seq.
+// inTurn returns items in the order in which they are applied: in the order of arrival, but messages of one key by their Seq.
 func inTurn(items []*item) []*item {
 	first := map[stream]int{}
 	place := make(map[*item]int, len(items))

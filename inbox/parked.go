@@ -16,6 +16,7 @@ import (
 func (p *pass[TX]) park(ctx context.Context, it *item, at *position) error {
 	it.outcome = Parked
 	hash, id, there := []byte(nil), "", false
+	// The row of one that was parked in this pass may travel with the commit, so that a query does not find it.
 	if earlier := p.parked[at][it.m.Seq]; earlier != nil {
 		hash, id, there = earlier.hash, earlier.m.ID, true
 	} else {
@@ -61,13 +62,12 @@ func (in *Inbox[TX]) parkedArgs(s stream, seq int64) []any {
 	return []any{in.cfg.Consumer, s.source, s.topic, s.key, seq}
 }
 
-// unpark deletes a parked message, and returns how many were there: 1 or 0.
+// unpark deletes a parked message, and returns how many rows it deleted: 1 or 0.
 func (in *Inbox[TX]) unpark(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (int64, error) {
 	return r.Exec(ctx, in.statement("delete from once_inbox_parked where "+isParked, in.parkedArgs(s, seq)...))
 }
 
-// nextParked reads the message whose turn it is, if it is parked; nil if it is not, or if its next attempt
-// is not due.
+// nextParked reads the next message of a key. It returns nil if the message is not parked, or if its next attempt is not due.
 func (in *Inbox[TX]) nextParked(ctx context.Context, r sqlplane.Runner, at *position) (it *item, err error) {
 	s := in.statement("select event_id, event_type, payload_hash, headers, payload, encrypted, trace, created_at from once_inbox_parked where "+isParked+
 		" and (next_at is null or next_at <= NOW)", in.parkedArgs(at.stream, at.seq+1)...)
@@ -87,14 +87,14 @@ func (in *Inbox[TX]) nextParked(ctx context.Context, r sqlplane.Runner, at *posi
 	return it, nil
 }
 
-// unreadableError says that a parked message cannot be read, because the key of its encryption is missing for
-// example. It stays where it is: as a dead letter it could be read even less.
+// unreadableError says that a parked message cannot be read, for example because its encryption key is missing. It stays parked: a dead letter could
+// not be read either.
 type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
-// drain applies the parked messages of a key whose turn has come, each in a transaction of its own: so many that other keys do
-// not wait for long. It reports whether there may be more.
+// drain applies parked messages of a key whose turn has come, each in a transaction of its own. It stops after drainAtOnce of them, so that other
+// keys do not wait for long. It reports whether more may be left.
 func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) (more bool, err error) {
 	for range drainAtOnce {
 		if ctx.Err() != nil {
@@ -110,15 +110,15 @@ func (in *Inbox[TX]) drain(ctx context.Context, s stream, fn Handler[TX]) (more 
 	return true, nil
 }
 
-// drainAtOnce is how many parked messages of a key are applied one after the other, until other keys have their turn.
+// drainAtOnce is how many parked messages of a key are applied before other keys have their turn.
 const drainAtOnce = 1000
 
-// applyParked applies the parked message of a key whose turn has come. It returns nil if there is none, or if it
-// has failed.
+// applyParked applies the next message of a key, if it is parked. It returns nil if it is not parked, or if it has failed.
 func (in *Inbox[TX]) applyParked(ctx context.Context, s stream, fn Handler[TX]) (it *item, err error) {
 	var failure error // of the handler
 	_, _, err = in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
 		r := in.db.On(tx)
+		// The engine may run this again: what the run before has found counts no more.
 		it, failure = nil, nil
 		positions, err := in.lock(ctx, r, []stream{s})
 		if err != nil {
@@ -167,7 +167,7 @@ func (in *Inbox[TX]) sealed(m *message.Message) (headers, payload []byte, err er
 	return headers, payload, nil
 }
 
-// open sets headers and payload of m from what sealed has returned.
+// open decrypts the headers and payload of m, which sealed has encrypted.
 func (in *Inbox[TX]) open(m *message.Message, headers, payload []byte, encrypted bool) (err error) {
 	if encrypted {
 		headers, payload, err = seal.OpenMessage(in.cfg.Encrypter, in.label(m), headers, payload)
@@ -182,7 +182,7 @@ func (in *Inbox[TX]) open(m *message.Message, headers, payload []byte, encrypted
 	return nil
 }
 
-// label binds what is encrypted to its message: moved to another row it does not open.
+// label binds encrypted headers and payloads to their message: copied into another row they cannot be decrypted.
 func (in *Inbox[TX]) label(m *message.Message) string {
 	return "inbox\x00" + in.cfg.Consumer + "\x00" + m.Source + "\x00" + m.ID + "\x00"
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// pass applies items in one transaction. If it returns nil, the items say what has become of them; after an
-// error nothing was applied, unless the answer to the commit was lost. Separately, each message has a savepoint, and one
-// that fails does so alone; otherwise the first failure is the error.
+// pass applies items in one transaction. If it returns nil, the items have their outcomes; after an error nothing was applied, unless the answer to
+// the commit was lost. If separately is set, each message has a savepoint, and a failing message fails alone; otherwise the first failure is the
+// error.
 func (in *Inbox[TX]) pass(ctx context.Context, items []*item, separately bool, fn Handler[TX]) error {
 	asked, runs := time.Now(), 0
 	_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
@@ -41,7 +41,7 @@ type pass[TX any] struct {
 	fn         Handler[TX]
 
 	positions map[stream]*position
-	failed    map[stream]bool               // a message of theirs has failed in this pass
+	failed    map[stream]bool               // a message of the key has failed in this pass
 	parked    map[*position]map[int64]*item // in this pass
 }
 
@@ -49,6 +49,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 	var byID []*item
 	var streams []stream
 	for _, it := range items {
+		// The engine may run this again after a deadlock: an outcome of the run before must not stay.
 		it.forget()
 		if it.ordered {
 			streams = append(streams, it.stream())
@@ -67,7 +68,7 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 			return err
 		}
 	}
-	for _, it := range byID { // those that were not applied are not known
+	for _, it := range byID { // an ID without an applied message is deleted again
 		if it.err != nil {
 			if err := p.r.Append(ctx, store.Statement{SQL: p.in.sql.removeID, Args: []any{p.in.cfg.Consumer, it.m.Source, it.m.ID}, Rows: 1}); err != nil {
 				return err
@@ -115,11 +116,11 @@ func (p *pass[TX]) apply(ctx context.Context, it *item) error {
 
 var errBehind = errors.New("it was not tried, because an earlier message of its key has failed. Try: deliver it again after that one")
 
-// ErrTooFarAhead says that messages before this one are missing and that it cannot be parked, because its payload is longer than
-// Config.MaxPayload. Deliver it again later.
+// ErrTooFarAhead says that earlier messages are missing and that this one cannot be parked, because its payload is longer than Config.MaxPayload.
+// Deliver it again later.
 var ErrTooFarAhead = errors.New("inbox: messages of its key are missing before this one, and its payload is too large to be parked")
 
-// turn reports whether it is the turn of a message with a position. If it is not, its outcome or error is set.
+// turn reports whether a message with a position is the next one of its key. If not, it sets the outcome or error of the message.
 func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, error) {
 	seq := it.m.Seq
 	it.reused = seq <= at.seq && at.recent.other(seq, it.m.ID)
@@ -129,7 +130,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 			it.outcome = Stale
 		case seq == at.seq:
 			it.outcome = Duplicate
-		case it.isMarker(): // what it stands for is never applied
+		case it.isMarker(): // the message that it replaces is never applied
 			it.outcome = Skipped
 		case seq-at.seq > p.in.cfg.MaxJump:
 			it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
@@ -157,13 +158,13 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 	return false, nil
 }
 
-// starts reports whether a message that is ahead of its turn is the first one of its key since the sender was renumbered, and none in front of it is
-// parked or a dead letter.
+// starts reports whether a message ahead of its turn is the first one of its key since the sender was renumbered, and no earlier message is parked or
+// a dead letter.
 func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool, err error) {
 	if at.dead {
 		return false, nil
 	}
-	for seq := range p.parked[at] { // their rows may travel with the commit
+	for seq := range p.parked[at] { // their rows may still wait for the commit
 		if seq < it.m.Seq {
 			return false, nil
 		}
@@ -175,8 +176,8 @@ func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool,
 	return is, err
 }
 
-// blocked is turn for a message whose place is that of a dead letter: its own one, most often. What is not kept there is not
-// acknowledged as if it were.
+// blocked is turn for a message at the position of a dead letter, usually its own letter. If the letter does not hold this message, the message is
+// not acknowledged as dead-lettered.
 func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	own, err := letter.IsDead(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
 	if own || err != nil {
@@ -190,14 +191,14 @@ func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
 	if err := p.r.Query(ctx, s, func(row sqlplane.Row) error { return row.Scan(&holder) }); err != nil {
 		return false, err
 	}
-	if holder == "" { // nothing is kept that the key could wait for
+	if holder == "" { // no letter holds the position, so the key has nothing to wait for
 		return true, nil
 	}
 	it.refuse(classMismatch, fmt.Errorf("the message %s has the same Seq %d, and is a dead letter. Try: a sender that numbers its messages without repeating a number", holder, it.m.Seq))
 	return false, nil
 }
 
-// call runs the handler. The error is one that ends the pass.
+// call runs the handler. It returns an error only if the pass must end.
 func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	switch {
 	case it.isMarker():
@@ -220,23 +221,24 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	if isTimeout(it.err) || !p.in.blames(ctx, it.err) { // a deadlock, for example, ends the whole transaction
 		return it.err
 	}
+	// The end of ctx must not leave the savepoint, and what it has written, in the transaction of the others.
 	return claim.Rollback(context.WithoutCancel(ctx))
 }
 
-// move moves the position to a message that was applied.
+// move moves the position to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
 	at.move(&it.m)
 	if at.parked == 0 {
 		return nil
 	}
-	n, err := p.in.unpark(ctx, p.r, at.stream, it.m.Seq) // it was delivered again while it waited
+	n, err := p.in.unpark(ctx, p.r, at.stream, it.m.Seq) // it was delivered again while it was parked
 	at.parked -= n
 	it.drains = at.parked > 0
 	return err
 }
 
-// blames reports whether an error is the fault of a message or its handler, so that it counts as an
-// attempt. What is wrong with the database is not, nor the end of ctx.
+// blames reports whether a message or its handler has caused an error, so that it counts as an attempt. Failures of the database, and the end of ctx,
+// do not count.
 func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, errKnown) {
 		return false
@@ -252,8 +254,8 @@ func (in *Inbox[TX]) blames(ctx context.Context, err error) bool {
 	return true
 }
 
-// isBusy reports whether the handler of one of items has failed because of a bound on waiting, such as the time
-// for a statement. Then the transaction says nothing about the others.
+// isBusy reports whether the handler of one of items has failed because of a timeout, such as the time for a statement. Then the error of the
+// transaction says nothing about the other items.
 func (in *Inbox[TX]) isBusy(ctx context.Context, items []*item, err error) bool {
 	if ctx.Err() != nil || kind.In(in.engine.Store(), err) != store.KindBusy && once.CodeOf(err) != once.CodeInFlight {
 		return false

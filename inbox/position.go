@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// stream is a source, a topic and an ordering key, whose messages have an order.
+// stream is a source, a topic and an ordering key. The messages of a stream have an order.
 type stream struct{ source, topic, key string }
 
 func compareStreams(a, b stream) int {
@@ -30,7 +30,7 @@ type position struct {
 	before stored // as it was read
 }
 
-// stored is what a position has beside its stream.
+// stored has the fields of a position in the database, without its stream.
 type stored struct {
 	seq, parked int64
 	dead        bool
@@ -41,16 +41,16 @@ func (c *Config) beginsAt(p *position) bool {
 	return c.Order == InOrder && c.FromAny && p.seq == 0 && p.parked == 0 && !p.dead
 }
 
-// move moves p to a message that was applied.
+// move moves p to an applied message.
 func (p *position) move(m *message.Message) {
 	p.seq, p.dead, p.recent = m.Seq, false, p.recent.with(m.Seq, m.ID)
 }
 
-// changed reports whether p has to be written.
+// changed reports whether p must be written.
 func (p *position) changed() bool { return stored{p.seq, p.parked, p.dead} != p.before }
 
-// lock reads the positions of streams and locks them until the transaction ends. Those that do not exist are made
-// first, because what does not exist cannot be locked. All are locked in one order.
+// lock reads the positions of streams and locks them until the transaction ends. Missing positions are inserted first, because a missing row cannot
+// be locked. All are locked in one order.
 func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stream) (map[stream]*position, error) {
 	list := make(map[stream]*position, len(streams))
 	if len(streams) == 0 {
@@ -59,7 +59,7 @@ func (in *Inbox[TX]) lock(ctx context.Context, r sqlplane.Runner, streams []stre
 	streams = slices.Clone(streams)
 	slices.SortFunc(streams, compareStreams)
 	streams = slices.Compact(streams)
-	if in.db.Dialect() == sqlplane.MySQL { // a look-up that finds nothing would lock the gap, and others would deadlock with it
+	if in.db.Dialect() == sqlplane.MySQL { // a look-up without a row would lock the gap, and others would deadlock with it
 		if err := in.newPositions(ctx, r, streams); err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r sqlplane.Runner, strea
 	return nil
 }
 
-// write writes the positions that have changed. On pgxstore they travel with the commit.
+// write writes the changed positions. On pgxstore they travel with the commit.
 func (in *Inbox[TX]) write(ctx context.Context, r sqlplane.Runner, list map[stream]*position) error {
 	var changed []*position
 	for _, p := range list {

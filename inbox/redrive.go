@@ -12,8 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// redrive applies a dead letter whose redrive time has come. The error is one of the database: a failure of the
-// message is noted.
+// redrive applies a dead letter whose redrive time has come. The error is an error of the database: a failure of the message is stored.
 func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[TX]) error {
 	it, failure := in.itemOf(l)
 	if failure == nil {
@@ -50,7 +49,7 @@ func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[T
 	return nil
 }
 
-// itemOf returns the message of a letter. The error says why it cannot be applied.
+// itemOf returns the message of a letter, or an error that says why it cannot be applied.
 func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
@@ -58,7 +57,7 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	switch {
 	case l.Class == classMismatch:
 		return it, errSameID
-	case l.Class == classMalformed: // what is stored may be made up: see storable
+	case l.Class == classMalformed: // the stored message may be made up: see storable
 		return it, errors.New("the message is malformed, and no handler can have it. Try: to have it sent again in good form, and discard this one")
 	case l.Class == classTooLarge && len(l.Payload) == 0:
 		return it, errors.New("its payload was too large and was not kept. Try: to have it sent again, and discard this one")
@@ -72,7 +71,7 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	return it, err
 }
 
-// applyLetter applies the message of a letter in a transaction, and resolves the letter with it.
+// applyLetter applies the message of a letter in a transaction, which also resolves the letter.
 func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, it *item, apply func() error) error {
 	r, d := in.db.On(tx), in.db.Dialect()
 	if ok, err := letter.Take(ctx, r, d, l.UID); !ok || err != nil {
@@ -114,8 +113,8 @@ func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, i
 	return letter.Resolve(ctx, r, d, l.UID, state)
 }
 
-// revive marks the ID of a dead letter as that of an applied message. The outcome is Duplicate if it was
-// applied before. The error is errSameID if the ID is that of another message.
+// revive marks the ID of a dead letter as the ID of an applied message. The outcome is Duplicate if it was applied before. The error is errSameID if
+// the ID belongs to another message.
 func (in *Inbox[TX]) revive(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
 	n, err := r.Exec(ctx, in.statement("update once_inbox set processed_at = NOW where consumer = ? and source = ? and event_id = ? and payload_hash = ? and (envelope is null or envelope = ?) and processed_at is null",
 		in.cfg.Consumer, it.m.Source, it.m.ID, it.hash, it.envelope))

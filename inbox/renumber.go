@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Renumber says that a sender was restored from a backup and goes on after a number, which outbox.Box.Renumber has returned: the message after+1 of any
-// key of source is the next one, and there are none between it and the last one that was applied. Keys that wait for those go on. It returns how many
-// these are.
+// Renumber says that a sender was restored from a backup and goes on after the number after, which outbox.Box.Renumber has returned: the next message
+// of any key of source is after+1, and the numbers between it and the last applied message do not exist. Keys that wait for these numbers go on. It
+// returns the number of such keys.
 //
-// Everything that the sender had sent before must have been applied, or must be lost: what comes later with a smaller number counts as a duplicate. A key with
-// an earlier message that is parked or a dead letter waits for a person. It is noted in the audit as Skip is. To call it again does no harm: it has keys go on
-// that have come to wait meanwhile.
+// First apply everything that the sender had sent before, or accept its loss: a later message with a smaller number counts as a duplicate. A key with
+// an earlier message that is parked or a dead letter waits for a person. Renumber is written to the audit as Skip is. To call it again does no harm:
+// keys that wait since then go on as well.
 func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, who, reason string) (keys int, err error) {
 	s, err := in.target(source, "", "-", after)
 	if err != nil {
@@ -52,7 +52,7 @@ func (in *Inbox[TX]) Renumber(ctx context.Context, source string, after int64, w
 	return keys, err
 }
 
-// waitingAt lists keys behind one whose first parked message is seq.
+// waitingAt lists keys after one whose first parked message is seq.
 func (in *Inbox[TX]) waitingAt(ctx context.Context, after stream, seq int64) (list []stream, err error) {
 	const query = `select k.topic, k.KEY from once_inbox_parked k join once_inbox_position p on p.consumer = k.consumer and p.source = k.source and p.topic = k.topic and p.KEY = k.KEY
  where k.consumer = ? and k.source = ? and (k.topic > ? or k.topic = ? and k.KEY > ?) and k.seq = ? and p.seq < k.seq - 1 and not p.dead and not exists (

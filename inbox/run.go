@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	idle       = 500 * time.Millisecond // between two looks that find nothing
+	idle       = 500 * time.Millisecond // pause after a look that finds nothing
 	sweepEvery = time.Minute
-	minIdle    = 25 * time.Millisecond // after the database has failed once
-	maxIdle    = 25 * time.Second      // and again and again
-	dueLetters = 20                    // read at once: each may have a payload
+	minIdle    = 25 * time.Millisecond // pause after the first failure of the database
+	maxIdle    = 25 * time.Second      // longest pause after many failures
+	dueLetters = 20                    // letters in one read: each may have a payload
 	dueStreams = 100
-	maxTaken   = 100 // keys that a look leaves out
+	maxTaken   = 100 // keys that one look leaves out
 
 	sweepRows = 1000
 )
 
-// Run does what no delivery does, until ctx ends: it applies dead letters that an operator has redriven, and parked
-// messages whose turn has come, or is due again after a failure; it tells gaps, and deletes the IDs of
-// messages whose retention is over. Any number of processes can run it at the same time. It returns nil when ctx ends and
-// the handlers that it has called have returned, or their time is over; a database that fails is told to the observer, and waited for.
+// Run does the work that no delivery does, until ctx ends: it applies dead letters that an operator has redriven, and parked messages that are next
+// in their key or due again after a failure. It reports gaps, and deletes the IDs of messages after their retention. Any number of processes can run
+// it at the same time. It returns nil when ctx has ended and the handlers that it has called have returned, or their time is over. While the database
+// fails, it tells the observer and waits.
 func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	errands := newErrands()
 	defer errands.working.Wait()
@@ -67,11 +67,11 @@ func (in *Inbox[TX]) Run(ctx context.Context, fn Handler[TX]) error {
 	}
 }
 
-// pause is how long what has failed so many times is left alone.
+// pause is the pause after so many failures in a row.
 func pause(failures int) time.Duration { return min(minIdle<<min(failures, 10), maxIdle) }
 
-// look finds what is due behind what looks before have found, and has it done; behind the last it begins again at the first. It
-// waits for no handler, and reports whether there may be more to find at once.
+// look finds due work after the last find of earlier looks, and starts it; after the end it begins again at the first. It waits for no handler, and
+// reports whether more work may be due now.
 func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more bool, err error) {
 	taken := e.taken()
 	limit := dueStreams + min(len(taken), maxTaken)
@@ -98,7 +98,7 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 	switch {
 	case !more:
 		e.lastLetter = nil
-	case started == 0 && !full: // the keys of all of them are taken. Else letters of a key are found in their order
+	case started == 0 && !full: // the keys of all of them are taken; otherwise the letters of a key stay in order
 		last := &letters[len(letters)-1]
 		e.lastLetter = &letter.Letter{UID: last.UID, RedriveAt: last.RedriveAt}
 	}
@@ -118,7 +118,7 @@ func (in *Inbox[TX]) look(ctx context.Context, e *errands, fn Handler[TX]) (more
 	return full || more && started > 0, err
 }
 
-// work does the work of a key, and tells the observer if it fails.
+// work does the work of a key, and reports a failure to the observer.
 func (in *Inbox[TX]) work(ctx context.Context, work func() (bool, error)) (more bool, err error) {
 	more, err = work()
 	if err != nil && ctx.Err() == nil {
@@ -127,7 +127,7 @@ func (in *Inbox[TX]) work(ctx context.Context, work func() (bool, error)) (more 
 	return more, err
 }
 
-// byKey spreads letters over their keys. One without a key is alone: see alone.
+// byKey groups letters by their keys. A letter without a key is a group of its own: see alone.
 func byKey(letters []letter.Letter) map[stream][]*letter.Letter {
 	keys := map[stream][]*letter.Letter{}
 	for i := range letters {
@@ -141,7 +141,7 @@ func byKey(letters []letter.Letter) map[stream][]*letter.Letter {
 	return keys
 }
 
-// alone stands for the key of a letter that has none.
+// alone is a unique key for a letter that has no key.
 func alone(uid string) stream { return stream{key: uid} }
 
 // except leaves out letters whose keys are taken.
@@ -160,7 +160,7 @@ func except(taken map[stream]bool) (x letter.Except) {
 	return x
 }
 
-// redriveAll applies letters of a key, one after the other. A letter that cannot be applied holds up no other one.
+// redriveAll applies the letters of a key, one after the other. A letter that cannot be applied does not block the next one.
 func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, fn Handler[TX]) (err error) {
 	for _, l := range letters {
 		if ctx.Err() == nil {
@@ -170,9 +170,9 @@ func (in *Inbox[TX]) redriveAll(ctx context.Context, letters []*letter.Letter, f
 	return err
 }
 
-// dueStreams lists keys behind one whose next message is parked and due, in order.
+// dueStreams lists keys after one whose next message is parked and due, in order.
 func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (list []stream, err error) {
-	// p.parked > 0 comes first in the order, although it is true: PostgreSQL would else walk the primary key, which has all keys.
+	// p.parked > 0 comes first in the order, although it is always true: otherwise PostgreSQL would walk the primary key, which has all keys.
 	query := "select p.source, p.topic, p.KEY from once_inbox_position p" + indexParked[in.db.Dialect()] + `
  join once_inbox_parked k on k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1
  where p.consumer = ? and p.parked > 0 and not p.dead and (k.next_at is null or k.next_at <= NOW)
@@ -186,13 +186,13 @@ func (in *Inbox[TX]) dueStreams(ctx context.Context, after stream, limit int) (l
 	return list, err
 }
 
-// indexParked has a database read the keys that have parked messages, and no others.
+// indexParked makes a database read only the keys with parked messages.
 var indexParked = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: " indexed by once_inbox_position_parked",
 	sqlplane.MySQL:  " force index (once_inbox_position_parked)",
 }
 
-// tellGaps tells the observer gaps that it was not told before. It returns those that there are.
+// tellGaps reports new gaps to the observer. It returns all gaps of now.
 func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]bool, error) {
 	if in.cfg.Order != InOrder {
 		return told, nil
@@ -216,9 +216,8 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 	return now, nil
 }
 
-// Sweep deletes the IDs of applied messages whose retention is over, by the clock of the database. Run calls it.
-// The ID of a message whose dead letter waits is kept. It also deletes attempts and resolved letters that are older
-// than 30 days and than Config.Retain, at most 1,000 of each.
+// Sweep deletes the IDs of applied messages after their retention, by the clock of the database. Run calls it. The ID of a message with a waiting
+// dead letter is kept. Sweep also deletes attempts and resolved letters that are older than both 30 days and Config.Retain, at most 1,000 of each.
 func (in *Inbox[TX]) Sweep(ctx context.Context) error {
 	if err := in.sweepSources(ctx, "once_inbox", sweep[in.db.Dialect()]); err != nil {
 		return err
@@ -251,7 +250,7 @@ func (in *Inbox[TX]) sweepSources(ctx context.Context, table, query string) erro
 	}
 }
 
-// nextSource returns the source behind one in a table. Sources are few: the primary key leads from one to the next.
+// nextSource returns the next source in a table. It jumps along the primary key, because sources are few.
 func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (source string, found bool, err error) {
 	err = in.db.Pool().Query(ctx, in.statement("select source from "+table+" where consumer = ? and source > ? order by source limit 1", in.cfg.Consumer, after), func(row sqlplane.Row) error {
 		found = true
@@ -260,8 +259,8 @@ func (in *Inbox[TX]) nextSource(ctx context.Context, table, after string) (sourc
 	return source, found, err
 }
 
-// sweep deletes IDs of a consumer and source that are older than ? microseconds, at most ? of them. On
-// PostgreSQL, nodes that sweep at the same time do not wait for each other.
+// sweep deletes at most ? IDs of a consumer and source that are older than ? microseconds. On PostgreSQL, nodes that sweep at the same time do not
+// wait for each other.
 var sweep = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `with old as (
   select consumer, source, event_id from once_inbox where consumer = ? and source = ? and processed_at <= AGO(?) order by processed_at limit ? FOR UPDATE SKIP LOCKED)

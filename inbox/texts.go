@@ -11,24 +11,24 @@ import (
 type texts struct {
 	dialect sqlplane.Dialect
 
-	addOne    string         // inserts the ID of one message; affects no row if it is there, or fails with sqlplane.ErrDuplicate
-	addMany   string         // PostgreSQL: those of many; fails with sqlplane.ErrDuplicate
-	addRows   map[int]string // elsewhere: by their number
+	addOne    string         // inserts the ID of one message; if it is already stored, affects no row or fails with sqlplane.ErrDuplicate
+	addMany   string         // PostgreSQL: inserts several IDs; fails with sqlplane.ErrDuplicate
+	addRows   map[int]string // other databases: by the number of IDs
 	removeID  string
 	setResult string
 
-	newPosition string // PostgreSQL: inserts positions; those that exist stay as they are
+	newPosition string // PostgreSQL: inserts positions, and leaves existing ones as they are
 	newRows     map[int]string
-	lockOne     string // reads a position that is to be changed
+	lockOne     string // reads a position that will be changed
 	lockMany    string // PostgreSQL
 	lockRows    map[int]string
 	moveOne     string
 	moveMany    string // PostgreSQL
 }
 
-// How many rows one statement takes where it has an argument for each value. What is left of many is taken in few,
-// so that the texts are not as many as there are numbers. SQLite's driver takes the longer for an
-// argument the more there are; for a server, every statement is a round trip.
+// rowsOf is how many rows one statement takes on databases that need an argument for each value. Many rows are split into these sizes, so that only a
+// few texts are prepared. SQLite's driver takes longer for each argument when a statement has more of them; on a server, every statement is a round
+// trip.
 var rowsOf = map[sqlplane.Dialect][]int{
 	sqlplane.MySQL:  {256, 64, 16, 4, 1},
 	sqlplane.SQLite: {32, 8, 1},
@@ -58,11 +58,11 @@ func textsOf(d sqlplane.Dialect) texts {
 		removeID:  text("delete from once_inbox where consumer = ? and source = ? and event_id = ?"),
 		setResult: text("update once_inbox set result = ? where consumer = ? and source = ? and event_id = ?"),
 		lockOne:   text(lock + "where p.consumer = ? and " + stream + " FOR UPDATE"),
-		// moved_at comes first: MySQL would compare the new values. It is since when the key waits, if it does.
+		// moved_at comes first, because MySQL would compare the new values. It is the time since which the key waits.
 		moveOne: text("update once_inbox_position set moved_at = case when seq = ? and parked > 0 then moved_at else NOW end, seq = ?, parked = ?, dead = ?, recent = ? where consumer = ? and " + stream),
 	}
 	if d == sqlplane.PostgreSQL {
-		t.addOne += " on conflict do nothing" // an error of a duplicate would be written to the server's log
+		t.addOne += " on conflict do nothing" // the server would log the error of a duplicate
 		t.addMany = text(add + "select ?, t.source, t.event_id, t.hash, t.envelope, NOW, NOW from unnest(?::text[], ?::text[], ?::bytea[], ?::bytea[]) as t (source, event_id, hash, envelope)")
 		t.newPosition = text(position + `select ?, t.source, t.topic, t.key, 0, 0, false, NOW from unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on conflict do nothing`)
 		t.lockMany = text(lock + `join unnest(?::text[], ?::text[], ?::text[]) as t (source, topic, key) on p.source = t.source and p.topic = t.topic and p.key = t.key

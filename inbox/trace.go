@@ -7,23 +7,23 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Span is what a [Tracer] is told of a message.
+// Span describes the handling of a message for a [Tracer].
 type Span struct {
 	Consumer string
 	Message  message.Message // without its payload
-	Outcome  EventType       // of a message that no handler runs for, such as EventDuplicate; "" is a run of the handler
+	Outcome  EventType       // of a message without a run of the handler, such as EventDuplicate; "" for a run of the handler
 }
 
-// Tracer starts a span for each run of the handler, and one for each message that no handler runs for, or other things that last as long.
+// Tracer starts a span for each run of the handler, and a span for each message that is done without a handler.
 type Tracer interface {
-	// InboxSpan is called when a handler begins to run, which has the context that it returns, and when a message is done without one. end is called once, with
-	// the error of the handler or of the dead letter. The commit of the message is not in the span: it is in the operation of the inbox.
+	// InboxSpan is called when a handler begins to run, which gets the returned context, and when a message is done without a handler. end is called
+	// once, with the error of the handler or of the dead letter. The span does not include the commit: the operation of the inbox does.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }
 
 var errNoReturn = errors.New("the handler has panicked or has ended its goroutine")
 
-// traced runs the handler, and shows it to Config.Tracer.
+// traced runs the handler in a span of Config.Tracer.
 func (in *Inbox[TX]) traced(ctx context.Context, tx TX, m message.Message, fn Handler[TX]) (err error) {
 	if in.cfg.Tracer == nil {
 		return fn(ctx, tx, m)
@@ -38,7 +38,7 @@ func (in *Inbox[TX]) traced(ctx context.Context, tx TX, m message.Message, fn Ha
 	return err
 }
 
-// traceEvent shows a message that no handler has run for to Config.Tracer.
+// traceEvent makes a span of Config.Tracer for a message without a run of the handler.
 func (in *Inbox[TX]) traceEvent(ctx context.Context, e Event) {
 	switch e.Type { //nolint:exhaustive // the others have a handler, or no message
 	case EventDuplicate, EventStale, EventReusedSeq, EventParked, EventSkipped, EventDeadLettered:

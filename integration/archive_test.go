@@ -50,7 +50,7 @@ func TestArchiveKill(t *testing.T) {
 	for _, call := range []string{"write", "pwrite64", "fsync", "renameat"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			a := archiveSiege{testDB: sqliteGround(t, harness.SQLite, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
+			a := archiveSiege{testDB: sqliteTestDB(t, harness.SQLite, "WAL"), dir: filepath.Join(t.TempDir(), "archive"), want: map[string]bool{}}
 			if err := a.Migrate(t.Context(), []migration.Set{receipt.Migrations}); err != nil {
 				t.Fatal(err)
 			}

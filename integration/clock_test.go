@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// TestClock steps the clock of the database by an hour, forth and back: at each named
+// TestClockStepsByAnHour steps the clock of the database by an hour, forth and back: at each named
 // point of an operation, while a commit is in doubt, and under leases. What was stored
 // is there for as long as it was promised, less an hour at the most, and what is not
 // finished stays.
-func TestClock(t *testing.T) {
+func TestClockStepsByAnHour(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "faketime")
@@ -27,7 +27,7 @@ func TestClock(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
 			start := time.Now()
-			c := clockGround(t, name)
+			c := clockTestDB(t, name)
 			points := c.everywhere(t)
 			c.inDoubt(t)
 			c.leases(t)
@@ -53,14 +53,14 @@ type clocked struct {
 
 var ownClock sqliteClock
 
-func clockGround(t *testing.T, name string) *clocked {
+func clockTestDB(t *testing.T, name string) *clocked {
 	t.Helper()
 	switch name {
 	case harness.SQLite:
 		if err := ownClock.register(); err != nil {
 			t.Fatal(err)
 		}
-		g := sqliteGround(t, name, "WAL")
+		g := sqliteTestDB(t, name, "WAL")
 		g.DSN += "&vfs=" + sqliteClockName
 		return &clocked{testDB: g, set: func(ahead time.Duration) error {
 			ownClock.ahead.Store(ahead.Milliseconds())
@@ -68,14 +68,14 @@ func clockGround(t *testing.T, name string) *clocked {
 		}}
 	case harness.MariaDB, harness.MySQL:
 		m := startInnoDB(t, name, testenv.MariaDBConfig{Clock: true})
-		return &clocked{testDB: serverGround(t, name, m.DSN("mysql")), set: m.SetClock}
+		return &clocked{testDB: serverTestDB(t, name, m.DSN("mysql")), set: m.SetClock}
 	}
 	pg, err := testenv.StartPostgres(t.Context(), testenv.PostgresConfig{Clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	return &clocked{testDB: serverGround(t, name, pg.URL("postgres")), set: pg.SetClock}
+	return &clocked{testDB: serverTestDB(t, name, pg.URL("postgres")), set: pg.SetClock}
 }
 
 // steps of the clock.

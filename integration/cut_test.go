@@ -36,7 +36,7 @@ type cutter struct {
 
 func newCutter(t *testing.T, store string) *cutter {
 	t.Helper()
-	g := newGround(t, store)
+	g := newTestDB(t, store)
 	proxy, err := faultnet.Listen(address(t, g.DSN))
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +76,10 @@ func (c *cutter) afterCommit() faultnet.Fault {
 
 func (c *cutter) beforeCommit() faultnet.Fault { return faultnet.CutBefore(committing(c.Kind)) }
 
-// TestCut cuts the connection of one client after COMMIT was sent, and before its
+// TestConnectionIsCutAtCommit cuts the connection of one client after COMMIT was sent, and before its
 // answer or before the server has got it. Both are met with a network that heals at
 // once, so that the engine can settle the matter, and with one that does not.
-func TestCut(t *testing.T) {
+func TestConnectionIsCutAtCommit(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {

@@ -26,7 +26,7 @@ func TestNoDeadlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			noDeadlocks(t, serverGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{}).DSN("mysql")))
+			noDeadlocks(t, serverTestDB(t, name, startInnoDB(t, name, testenv.MariaDBConfig{}).DSN("mysql")))
 		})
 	}
 }

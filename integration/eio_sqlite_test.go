@@ -31,7 +31,7 @@ type unwell struct {
 // failSQLite has system calls fail that touch the files of a database.
 func failSQLite(t *testing.T, store, journal string) {
 	start := time.Now()
-	g := sqliteGround(t, store+" "+journal, journal)
+	g := sqliteTestDB(t, store+" "+journal, journal)
 	g.Kind = store
 	busy := 100
 	if store == harness.Group {

@@ -27,7 +27,7 @@ func TestIOError(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = pg.Close() })
 			failing{
-				trial:   &trial{g: serverGround(t, store, pg.URL("postgres"))},
+				trial:   &trial{g: serverTestDB(t, store, pg.URL("postgres"))},
 				prepare: executes("truncate charge, entry, ledger, receipt, once_operation"),
 				backend: `select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() order by backend_start desc limit 1`,
 				calls:   []string{"pwrite64", "fdatasync", "sendto", "recvfrom"},
@@ -47,7 +47,7 @@ func TestIOError(t *testing.T) {
 			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: settings})
 			deaths := supervise(t, m)
 			failing{
-				trial:   &trial{g: serverGround(t, store, m.DSN("mysql"))},
+				trial:   &trial{g: serverTestDB(t, store, m.DSN("mysql"))},
 				prepare: executes(truncateInnoDB),
 				backend: newestThread(store),
 				calls:   []string{"pwrite64", "fdatasync", "fallocate", "sendto", "recvfrom"},

@@ -2,9 +2,11 @@ package integration
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -13,23 +15,31 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestFailovers kills a primary under load and promotes its standby, again and again. With commits that wait for the standby,
+// TestFailoversUnderLoad kills a primary under load and promotes its standby, again and again. With commits that wait for the standby,
 // nothing that was acknowledged is missing. With commits that do not, the last ones are gone, each with its effect: so a retry
 // executes once.
-func TestFailovers(t *testing.T) {
+func TestFailoversUnderLoad(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	for _, store := range []string{harness.Pgx, harness.Postgres} {
+	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		for name, synced := range map[string]bool{"synchronous": true, "asynchronous": false} {
 			t.Run(store+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				f := &failovers{pair: newPair(t, store), synced: synced, lot: rand.New(rand.NewPCG(seed(), 0))}
-				t.Cleanup(f.close)
+				f := &failovers{synced: synced, lot: rand.New(rand.NewPCG(seed(), 0))}
+				if slices.Contains(innodbStores, store) {
+					pair := &innodbPair{newReplicated(t, store, testenv.ReplicationStandby(store == harness.MySQL))}
+					pair.DSN = "service@tcp(" + pair.front.Addr() + ")/app"
+					f.testDB, f.servers = pair.testDB, pair
+				} else {
+					pair := &postgresPair{newPair(t, store)}
+					f.testDB, f.servers = pair.testDB, pair
+				}
+				t.Cleanup(func() { _ = f.servers.close() })
 				f.s = f.open(t, setup{conns: 8, engine: once.Config{Runs: 1, Settle: impatient, Synced: synced}})
-				if err := f.streams(t.Context()); err != nil {
+				if err := f.servers.stream(t.Context(), synced); err != nil {
 					t.Fatal(err)
 				}
-				for n := range scale(2, 100) {
+				for n := range f.rounds() {
 					if err := f.round(t.Context(), n); err != nil {
 						t.Fatalf("failover %d: %v. %s", n, err, rerun(t))
 					}
@@ -46,15 +56,34 @@ func TestFailovers(t *testing.T) {
 	}
 }
 
-// failovers is a pair that takes turns.
+// failovers are the rounds of one pair of servers.
 type failovers struct {
-	*pair
+	*testDB
 
-	synced bool
-	lot    *rand.Rand
-	s      system
+	servers failoverPair
+	synced  bool
+	lot     *rand.Rand
+	s       system
 
 	kept, gone, unanswered int
+}
+
+// rounds are fewer where each new standby applies the whole binary log again.
+func (f *failovers) rounds() int {
+	if slices.Contains(innodbStores, f.Kind) {
+		return scale(2, 50)
+	}
+	return scale(2, 100)
+}
+
+// failoverPair is a primary and its standby.
+type failoverPair interface {
+	stream(ctx context.Context, synced bool) error // commits wait for the standby, or the standby has all that the primary has now
+	cut(ctx context.Context) error                 // the standby has all that the primary has now, and receives nothing more
+	kill() error                                   // the primary
+	promote(ctx context.Context) error             // the standby, to which new connections go
+	renew(ctx context.Context) error               // the new primary has a new standby, and the old one is closed
+	close() error
 }
 
 // told is an operation of a client, and its answer if there was one.
@@ -64,27 +93,91 @@ type told struct {
 	acked bool
 }
 
-// streams makes commits wait for the standby, or not.
-func (f *failovers) streams(ctx context.Context) error {
-	if f.synced {
-		return f.primary.WaitsFor(ctx, f.standby)
+type postgresPair struct{ *pair }
+
+func (p *postgresPair) stream(ctx context.Context, synced bool) error {
+	if synced {
+		return p.primary.WaitsFor(ctx, p.standby)
 	}
-	if err := f.primary.Set(ctx, "synchronous_standby_names", ""); err != nil {
+	if err := p.primary.Set(ctx, "synchronous_standby_names", ""); err != nil {
 		return err
 	}
-	return f.follows(ctx)
+	return p.follows(ctx)
 }
 
 // follows waits until the standby has what the primary has now. It writes something: a standby that has got nothing yet reports no place.
-func (f *failovers) follows(ctx context.Context) error {
-	lsn, err := f.primary.Query(ctx, "postgres", "select pg_logical_emit_message(true, 'once', 'here')")
+func (p *postgresPair) follows(ctx context.Context) error {
+	lsn, err := p.primary.Query(ctx, "postgres", "select pg_logical_emit_message(true, 'once', 'here')")
 	if err != nil {
 		return err
 	}
-	return f.until(ctx, "select count(*) = 1 from pg_stat_replication where state = 'streaming' and flush_lsn >= '"+lsn+"'")
+	return p.until(ctx, "select count(*) = 1 from pg_stat_replication where state = 'streaming' and flush_lsn >= '"+lsn+"'")
 }
 
-func (f *failovers) close() { _ = errors.Join(f.primary.Close(), f.standby.Close()) }
+func (p *postgresPair) cut(ctx context.Context) error {
+	return errors.Join(p.follows(ctx), p.standby.Cut(ctx))
+}
+
+func (p *postgresPair) kill() error { return p.primary.Kill() }
+
+func (p *postgresPair) renew(ctx context.Context) error {
+	if err := p.primary.Close(); err != nil {
+		return err
+	}
+	p.primary = p.standby.Postgres
+	next, err := testenv.StartStandby(ctx, p.primary, "standby")
+	if err != nil {
+		return err
+	}
+	p.standby = next
+	return nil
+}
+
+func (p *postgresPair) close() error { return errors.Join(p.primary.Close(), p.standby.Close()) }
+
+// innodbPair is a MariaDB or a MySQL with semi-synchronous replication, or with asynchronous one.
+type innodbPair struct{ *replicated }
+
+func (p *innodbPair) stream(ctx context.Context, synced bool) error {
+	if synced {
+		return p.replica.WaitsFor(ctx)
+	}
+	return p.replica.CatchUp(ctx)
+}
+
+func (p *innodbPair) cut(ctx context.Context) error {
+	return errors.Join(p.replica.CatchUp(ctx), p.replica.Cut(ctx))
+}
+
+func (p *innodbPair) kill() error { return p.primary.Kill() }
+
+func (p *innodbPair) promote(ctx context.Context) error {
+	if err := p.replica.Promote(ctx); err != nil {
+		return err
+	}
+	p.reach(p.replica.MariaDB)
+	db, err := sql.Open("mysql", p.replica.DSN("app"))
+	if err == nil {
+		_ = p.db.Close()
+		p.db = db
+	}
+	return err
+}
+
+func (p *innodbPair) renew(ctx context.Context) error {
+	if err := p.primary.Close(); err != nil {
+		return err
+	}
+	p.primary = p.replica.MariaDB
+	next, err := testenv.StartReplica(ctx, p.primary, testenv.ReplicationStandby(p.Kind == harness.MySQL))
+	if err != nil {
+		return err
+	}
+	p.replica = next
+	return nil
+}
+
+func (p *innodbPair) close() error { return errors.Join(p.primary.Close(), p.replica.Close()) }
 
 // round is one failover.
 func (f *failovers) round(ctx context.Context, n int) error {
@@ -108,16 +201,10 @@ func (f *failovers) round(ctx context.Context, n int) error {
 			return fmt.Errorf("on the new primary: %w", err)
 		}
 	}
-	if err := f.primary.Close(); err != nil {
+	if err := f.servers.renew(ctx); err != nil {
 		return err
 	}
-	f.primary = f.standby.Postgres
-	next, err := testenv.StartStandby(ctx, f.primary, "standby")
-	if err != nil {
-		return err
-	}
-	f.standby = next
-	return f.streams(ctx)
+	return f.servers.stream(ctx, f.synced)
 }
 
 // load has clients work until the primary dies beneath them, and promotes the standby.
@@ -167,12 +254,12 @@ func (f *failovers) load(ctx context.Context, n int) (all []told, err error) {
 		}
 	}
 	if wait(cut); !f.synced { // what follows is lost with the primary
-		err = errors.Join(f.follows(ctx), f.standby.Cut(ctx))
+		err = f.servers.cut(ctx)
 	}
 	wait(enough)
-	err = errors.Join(err, ctx.Err(), f.primary.Kill())
+	err = errors.Join(err, ctx.Err(), f.servers.kill())
 	close(dead)
-	err = errors.Join(err, f.promote(ctx))
+	err = errors.Join(err, f.servers.promote(ctx))
 	group.Wait()
 	return all, err
 }

@@ -20,7 +20,7 @@ func TestAFirstAttemptOfWhatIsDone(t *testing.T) {
 		case harness.Pgx, harness.MySQL, harness.MariaDB:
 			want = 1
 		}
-		g := newGround(t, name)
+		g := newTestDB(t, name)
 		op := operation(once.NewKey())
 		if _, _, err := g.open(t, setup{}).Do(t.Context(), op, work{key: op.Key, attempt: "first"}); err != nil {
 			t.Fatal(err)

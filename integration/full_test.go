@@ -127,7 +127,7 @@ func fullPostgres(t *testing.T, store string) {
 	}
 	t.Cleanup(func() { _ = pg.Close() })
 	restarts := 0
-	c := &cramped{trial: trial{g: serverGround(t, store, pg.URL("postgres"))}, disk: pg.Disk()}
+	c := &cramped{trial: trial{g: serverTestDB(t, store, pg.URL("postgres"))}, disk: pg.Disk()}
 	c.revive = func(ctx context.Context) error {
 		if err := pg.WaitReady(ctx); err == nil {
 			return nil
@@ -154,7 +154,7 @@ end $$`
 func fullInnoDB(t *testing.T, store string, settings map[string]string) {
 	m := startInnoDB(t, store, testenv.MariaDBConfig{Disk: 256 << 20, Settings: settings})
 	deaths := supervise(t, m)
-	c := &cramped{trial: trial{g: serverGround(t, store, m.DSN("mysql"))}, disk: m.Disk()}
+	c := &cramped{trial: trial{g: serverTestDB(t, store, m.DSN("mysql"))}, disk: m.Disk()}
 	c.revive = func(context.Context) error { return nil }
 	if settings != nil {
 		c.revive = func(ctx context.Context) error { return wake(ctx, c.g) }

@@ -86,13 +86,13 @@ func TestKillGroup(t *testing.T) {
 	var met tally
 	start := time.Now()
 	for _, journal := range []string{"WAL", "DELETE"} {
-		s := &killLoop{t: t, g: sqliteGround(t, harness.Group+"-"+journal, journal)}
+		s := &killLoop{t: t, g: sqliteTestDB(t, harness.Group+"-"+journal, journal)}
 		s.g.Kind = harness.Group
 		s.groups(append([]string{byName}, syscalls...)...)
 		met.merge(&s.tally)
 	}
 	// Beside a living neighbour, who shares the dead one's memory.
-	s := &killLoop{t: t, g: newGround(t, harness.Group)}
+	s := &killLoop{t: t, g: newTestDB(t, harness.Group)}
 	s.successor = s.g.open(t, setup{})
 	s.groups("pwrite64", "fdatasync", "fcntl")
 	s.tally.merge(&met)
@@ -161,9 +161,9 @@ func (t *tally) merge(other *tally) {
 	t.add(other)
 }
 
-// TestStormOfGroups is TestStorm in one process, whose duplicates are in each other's
+// TestStormOfGroups is TestStormOfDuplicates in one process, whose duplicates are in each other's
 // groups, and beside another one.
 func TestStormOfGroups(t *testing.T) {
 	testenv.Prove(t)
-	unleash(t, newGround(t, harness.Group), 2, 32, scale(40, 400))
+	unleash(t, newTestDB(t, harness.Group), 2, 32, scale(40, 400))
 }

@@ -107,7 +107,7 @@ func TestJournalKill(t *testing.T) {
 	if long() {
 		kinds = append(kinds, byByte, "openat", "unlinkat", "close")
 	}
-	s := &journalLoop{t: t, g: newGround(t, harness.SQLite), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
+	s := &journalLoop{t: t, g: newTestDB(t, harness.SQLite), seen: map[string][]bool{}, flow: flowJournal, answered: 4, look: open}
 	s.lay(kinds)
 }
 

@@ -14,8 +14,8 @@ import (
 // fewest points of a store for the proof to count as one.
 const fewest = 150
 
-// TestKill kills a process at every point of an operation.
-func TestKill(t *testing.T) {
+// TestKillAtEveryPoint kills a process at every point of an operation.
+func TestKillAtEveryPoint(t *testing.T) {
 	testenv.Core(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql", "strace")
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
@@ -30,8 +30,8 @@ func TestKill(t *testing.T) {
 
 // killClient kills clients of a server.
 func killClient(t *testing.T, store string) {
-	g := newGround(t, store)
-	s := &killLoop{t: t, g: g, successor: g.open(t, setup{}), leash: newLeash(t, address(t, g.DSN))}
+	g := newTestDB(t, store)
+	s := &killLoop{t: t, g: g, successor: g.open(t, setup{}), proxy: newHoldingProxy(t, address(t, g.DSN))}
 	defer s.report(time.Now())
 	for _, flow := range []string{flowDo, flowReplay, flowFailure, flowJoin, flowBatch, flowHTTP, flowTwice, flowTakeover} {
 		s.loop(flow, byName, 1)
@@ -46,7 +46,7 @@ func killClient(t *testing.T, store string) {
 // killSQLite has living neighbours first, who share the dead one's memory, and then
 // no process: the next one has to recover the file.
 func killSQLite(t *testing.T) {
-	g := newGround(t, harness.SQLite)
+	g := newTestDB(t, harness.SQLite)
 	s := &killLoop{t: t, g: g, successor: g.open(t, setup{})}
 	defer s.report(time.Now())
 	s.loop(flowTwice, byName, 1)
@@ -60,7 +60,7 @@ func killSQLite(t *testing.T) {
 		}
 	}
 	for _, journal := range []string{"WAL", "DELETE"} {
-		alone := &killLoop{t: t, g: sqliteGround(t, harness.SQLite+"-"+journal, journal)}
+		alone := &killLoop{t: t, g: sqliteTestDB(t, harness.SQLite+"-"+journal, journal)}
 		for _, call := range syscalls {
 			alone.loop(flowTakeover, call, 1)
 		}
@@ -77,7 +77,7 @@ func (s *killLoop) report(start time.Time) {
 	if err := s.tally.vacuous(fewest); err != nil {
 		s.t.Errorf("%v. %s", err, rerun(s.t))
 	}
-	if s.leash != nil && s.tally.waited == 0 {
+	if s.proxy != nil && s.tally.waited == 0 {
 		s.t.Errorf("no successor has met an operation of the dead in flight. %s", rerun(s.t))
 	}
 }

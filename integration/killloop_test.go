@@ -18,8 +18,8 @@ import (
 type killLoop struct {
 	t         *testing.T
 	g         *testDB
-	successor system // repeats what the dead have begun
-	leash     *leash // of a takeover
+	successor system        // repeats what the dead have begun
+	proxy     *holdingProxy // of a takeover
 	tally     tally
 }
 
@@ -146,8 +146,8 @@ func (s *killLoop) plan(p *point, key, attempt string) plan {
 		Store: s.g.Kind, DSN: s.g.DSN, Flow: p.flow, Mode: p.mode, At: p.at, Cold: p.cold(),
 		Key: key, Attempt: attempt, Witness: filepath.Join(s.t.TempDir(), "witness"),
 	}
-	if p.flow == flowTakeover && s.leash != nil {
-		made.DSN = s.leash.dsn(made.DSN)
+	if p.flow == flowTakeover && s.proxy != nil {
+		made.DSN = s.proxy.dsn(made.DSN)
 	}
 	return made
 }
@@ -185,8 +185,8 @@ func (s *killLoop) repeat(ctx context.Context, p *point, key string) (answer, er
 
 // impatient asks while the server believes that the dead one is alive.
 func (s *killLoop) impatient(ctx context.Context, op once.Operation, w work) (answer, error) {
-	s.leash.settle()
-	defer s.leash.release()
+	s.proxy.settle()
+	defer s.proxy.release()
 	got, _, err := s.successor.Do(ctx, op, w)
 	return got, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestLateInnoDB is TestLate where sessions are threads, which cannot be stopped one by
+// TestLateInnoDB is TestCommitIsAppliedLate where sessions are threads, which cannot be stopped one by
 // one: commits wait, as they do on MariaDB for a backup, and on MySQL for a semi-synchronous
 // replica.
 func TestLateInnoDB(t *testing.T) {
@@ -21,7 +21,7 @@ func TestLateInnoDB(t *testing.T) {
 	for _, name := range innodbStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := serverGround(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
+			g := serverTestDB(t, name, startInnoDB(t, name, testenv.MariaDBConfig{Settings: holdingCommits(name)}).DSN("mysql"))
 			for _, flow := range []string{flowDo, flowFailure} {
 				for _, runs := range []int{1, 3} {
 					if err := lateCommit(t, g, flow, runs); err != nil {
@@ -65,7 +65,7 @@ func (g *testDB) holdCommits(ctx context.Context) (release func() error, err err
 func lateCommit(t *testing.T, g *testDB, flow string, runs int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	line := newLeash(t, address(t, g.DSN))
+	line := newHoldingProxy(t, address(t, g.DSN))
 	s := g.open(t, setup{dsn: line.dsn(g.DSN), conns: 1, engine: once.Config{Runs: runs, Settle: 300 * time.Millisecond}})
 	defer s.Close()
 	var release func() error

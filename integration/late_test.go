@@ -15,17 +15,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestLate loses the connection after the server has got the commit, and before it
+// TestCommitIsAppliedLate loses the connection after the server has got the commit, and before it
 // has begun to work on it: the session is stopped, as a busy machine might. A caller that
 // asks meanwhile must not be told that nothing was applied, because it will be.
-func TestLate(t *testing.T) {
+func TestCommitIsAppliedLate(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	for _, name := range []string{harness.Pgx, harness.Postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			for _, flow := range []string{flowDo, flowFailure} {
 				for _, runs := range []int{1, 3} {
 					if err := late(t, g, flow, runs); err != nil {
@@ -40,22 +40,22 @@ func TestLate(t *testing.T) {
 // sleeper is a client whose commit reaches a session that is stopped.
 type sleeper struct {
 	g     *testDB
-	leash *leash
+	proxy *holdingProxy
 	pid   int
 	err   error
 }
 
 func newSleeper(t *testing.T, g *testDB) *sleeper {
 	t.Helper()
-	s := &sleeper{g: g, leash: newLeash(t, address(t, g.DSN))}
+	s := &sleeper{g: g, proxy: newHoldingProxy(t, address(t, g.DSN))}
 	t.Cleanup(s.wake)
 	return s
 }
 
-// dsn is direct's database, on the leash. Nothing is prepared, so that a commit can
+// dsn is direct's database, behind the proxy. Nothing is prepared, so that a commit can
 // be seen.
 func (s *sleeper) dsn(direct string) string {
-	return s.leash.dsn(direct) + "&default_query_exec_mode=exec"
+	return s.proxy.dsn(direct) + "&default_query_exec_mode=exec"
 }
 
 // onCommit has the next commit of a flow reach a session that is stopped, and its
@@ -67,7 +67,7 @@ func (s *sleeper) onCommit(ctx context.Context, flow string) {
 	if flow == flowFailure && s.g.Kind == harness.Pgx {
 		pattern = "insert into once_operation" // the pipeline is the transaction
 	}
-	s.leash.cutAfter(pattern, func() { s.err = errors.Join(s.err, syscall.Kill(s.pid, syscall.SIGSTOP)) })
+	s.proxy.cutAfter(pattern, func() { s.err = errors.Join(s.err, syscall.Kill(s.pid, syscall.SIGSTOP)) })
 }
 
 // wake lets the session go on, and tells it that its client is gone.
@@ -75,7 +75,7 @@ func (s *sleeper) wake() {
 	if s.pid != 0 {
 		_ = syscall.Kill(s.pid, syscall.SIGCONT)
 	}
-	s.leash.release()
+	s.proxy.release()
 }
 
 // gone returns when the session is over.
@@ -123,7 +123,7 @@ end $$;`
 
 func newGated(t *testing.T, name string) gated {
 	t.Helper()
-	g := gated{newGround(t, name)}
+	g := gated{newTestDB(t, name)}
 	if _, err := g.db.ExecContext(t.Context(), gate); err != nil {
 		t.Fatal(err)
 	}

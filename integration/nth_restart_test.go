@@ -25,7 +25,7 @@ func TestNthRestart(t *testing.T) {
 			if err := pg.CreateDatabase(name); err != nil {
 				t.Fatal(err)
 			}
-			restarts(t, serverGround(t, name, pg.URL(name)), pg, 9)
+			restarts(t, serverTestDB(t, name, pg.URL(name)), pg, 9)
 		}
 	})
 	for _, name := range innodbStores {
@@ -33,7 +33,7 @@ func TestNthRestart(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
 			m := startInnoDB(t, name, testenv.MariaDBConfig{})
-			restarts(t, serverGround(t, name, m.DSN("mysql")), m, 5)
+			restarts(t, serverTestDB(t, name, m.DSN("mysql")), m, 5)
 		})
 	}
 }

@@ -22,7 +22,7 @@ func TestNthRival(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			line := newToll(t, address(t, g.DSN), wireOf(name))
 			r := newRival(t, g)
 			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})

@@ -236,7 +236,7 @@ func newNthSQLite(t *testing.T, journal string) *nth {
 // sqliteTripped is a database in a file, and the driver that trips on it.
 func sqliteTripped(t *testing.T, journal string) (*testDB, *tripwire) {
 	t.Helper()
-	g := sqliteGround(t, harness.SQLite+"-"+journal, journal)
+	g := sqliteTestDB(t, harness.SQLite+"-"+journal, journal)
 	g.DSN = strings.Replace(g.DSN, "busy_timeout(30000)", "busy_timeout(100)", 1)
 	c, err := sqlite.NewConnector(g.DSN)
 	if err != nil {

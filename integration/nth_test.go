@@ -14,17 +14,17 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestNth has the N-th statement of an operation meet each error of its database, N = 1,
+// TestNthStatementFails has the N-th statement of an operation meet each error of its database, N = 1,
 // 2, ... until an operation survives. What the caller is told is true, the same key asked
 // again has one effect and one answer, and the service goes on with the pool that it has.
-func TestNth(t *testing.T) {
+func TestNthStatementFails(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, store)
+			g := newTestDB(t, store)
 			line := newToll(t, address(t, g.DSN), wireOf(store))
 			n := newNth(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			switch {

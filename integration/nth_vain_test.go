@@ -18,7 +18,7 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestNthVain is TestNth for a caller who says that an operation is asked for the first
+// TestNthVain is TestNthStatementFails for a caller who says that an operation is asked for the first
 // time, and is wrong. On pgxstore its handler runs in vain, and the insert of its record is
 // what fails, with the COMMIT that the server then skips behind it. So it is with sqlstore on MariaDB and MySQL, in packets; on other databases
 // it looks first whatever it was told.
@@ -29,7 +29,7 @@ func TestNthVain(t *testing.T) {
 	for _, store := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, store)
+			g := newTestDB(t, store)
 			line := newToll(t, address(t, g.DSN), wireOf(store))
 			v := newVain(t, g, line, setup{dsn: line.dsn(g.DSN)})
 			v.all(faultsOf(store))

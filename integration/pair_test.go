@@ -34,7 +34,7 @@ func newPair(t *testing.T, store string) *pair {
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresConfig{})
 	must(err)
 	t.Cleanup(func() { _ = pg.Close() })
-	p := &pair{testDB: serverGround(t, store, pg.URL("postgres")), primary: pg}
+	p := &pair{testDB: serverTestDB(t, store, pg.URL("postgres")), primary: pg}
 	p.standby, err = testenv.StartStandby(ctx, pg, "standby")
 	must(err)
 	t.Cleanup(func() { _ = p.standby.Close() })

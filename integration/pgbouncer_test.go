@@ -30,7 +30,7 @@ func TestPgBouncer(t *testing.T) {
 		t.Run(c.store+"/"+c.mode, func(t *testing.T) {
 			harness.Cell(t, c.store == harness.Pgx)
 			t.Parallel()
-			g := newGround(t, c.store)
+			g := newTestDB(t, c.store)
 			u, err := url.Parse(g.DSN)
 			if err != nil {
 				t.Fatal(err)

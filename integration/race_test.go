@@ -25,14 +25,14 @@ var levels = []level{
 	{"SERIALIZABLE", store.Serializable},
 }
 
-// TestRace lets two processes' worth of engines meet at each key. Whatever the
+// TestRaceOfTwoProcesses lets two processes' worth of engines meet at each key. Whatever the
 // isolation, one executes and the other is told that it is in flight, or gets the
 // first one's answer: a collision of keys is never an error of another kind.
-func TestRace(t *testing.T) {
+func TestRaceOfTwoProcesses(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, name string) {
-		g := newGround(t, name)
+		g := newTestDB(t, name)
 		at := levels
 		if name == harness.SQLite {
 			at = []level{{"SERIALIZABLE, its only one", store.DefaultIsolation}}

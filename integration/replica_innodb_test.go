@@ -42,7 +42,7 @@ func newReplicated(t *testing.T, store string, settings map[string]string) *repl
 	must(primary.CreateDatabase("app"))
 	_, err = primary.Query(ctx, "", "create user service@'%'; grant all on app.* to service@'%'")
 	must(err)
-	r.testDB = serverGround(t, store, primary.DSN("app"))
+	r.testDB = serverTestDB(t, store, primary.DSN("app"))
 	must(r.replica.CatchUp(ctx))
 	r.front, err = faultnet.Listen(primary.Addr())
 	must(err)
@@ -142,6 +142,28 @@ func (r *replicated) settle(t *testing.T, flow string, comesBack bool) error {
 		return fmt.Errorf("the first attempt was applied, and the answer is %+v", got)
 	}
 	return r.truthful(ctx, c, got)
+}
+
+// TestAReaderOfAuroraSettlesNothing: such a server is not set to read_only, and says by innodb_read_only that it is a reader.
+func TestAReaderOfAuroraSettlesNothing(t *testing.T) {
+	testenv.Prove(t)
+	t.Parallel()
+	r := newReplicated(t, harness.MySQL, map[string]string{"read-only": "OFF"})
+	r.DSN = "service@tcp(" + r.front.Addr() + ")/app"
+	_, err := r.replica.Query(t.Context(), "", "stop replica; reset replica all") // it lags, for ever
+	if err == nil {
+		err = r.replica.RestartWith(t.Context(), map[string]string{"innodb-read-only": "ON"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flow := range []string{flowDo, flowFailure, flowBatch} {
+		for _, comesBack := range []bool{false, true} {
+			if err := r.settle(t, flow, comesBack); err != nil {
+				t.Errorf("%s, the writer comes back in time %t: %v. %s", flow, comesBack, err, rerun(t))
+			}
+		}
+	}
 }
 
 // TestAReplicaExecutesNothing, also if it could: nor does it give replays that must be

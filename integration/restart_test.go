@@ -33,7 +33,7 @@ func TestAServerThatCameBack(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = front.Close() })
 			const clients = 8
-			g := serverGround(t, name, pg.URL("postgres"))
+			g := serverTestDB(t, name, pg.URL("postgres"))
 			s := g.open(t, setup{dsn: pg.URLVia(front.Addr(), "postgres"), conns: clients, engine: once.Config{Runs: 1}})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

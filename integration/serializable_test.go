@@ -23,7 +23,7 @@ func TestJoinAtSerializable(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, name string) {
-		g := newGround(t, name)
+		g := newTestDB(t, name)
 		g.defaultLevel(t, "serializable")
 		switch r := g.open(t, setup{}).(type) {
 		case *rig[pgx.Tx]:
@@ -42,7 +42,7 @@ func TestTheLookUpAtSerializableIsBounded(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, name string) {
-		g := newGround(t, name)
+		g := newTestDB(t, name)
 		s := g.open(t, setup{conns: 1})
 		warm := operation("warm") // prepares what it needs
 		warm.Isolation = store.Serializable

@@ -27,7 +27,7 @@ func TestServerKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = pg.Close() })
-			serverKill(t, serverGround(t, store, pg.URL("postgres")), mortal{
+			serverKill(t, serverTestDB(t, store, pg.URL("postgres")), mortal{
 				backend: "select pid from pg_stat_activity where state = 'idle in transaction'",
 				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
 				settled: pg.WaitReady, // the victim's postmaster ends all other sessions, a little later
@@ -40,7 +40,7 @@ func TestServerKill(t *testing.T) {
 			sampleMySQL(t, store)
 			m := startInnoDB(t, store, testenv.MariaDBConfig{Settings: withThreads(store)})
 			revive(t, m)
-			serverKill(t, serverGround(t, store, m.DSN("mysql")), mortal{
+			serverKill(t, serverTestDB(t, store, m.DSN("mysql")), mortal{
 				backend: newestThread(store), // the client's
 				calls:   []string{"recvfrom", "pwrite64", "fdatasync", "sendto"},
 			})

@@ -24,7 +24,7 @@ import (
 func TestStopSQLite(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
-	g := newGround(t, harness.SQLite)
+	g := newTestDB(t, harness.SQLite)
 	const busy = 300 * time.Millisecond
 	dsn := strings.Replace(g.DSN, "busy_timeout(30000)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), 1)
 	st := stuck{g: g, successor: g.open(t, setup{dsn: dsn}), busy: busy}

@@ -17,11 +17,11 @@ import (
 // idle is how long a server bears a stopped process. MariaDB and MySQL count in seconds.
 const idle = 300 * time.Millisecond
 
-// TestStop stops a process at every named point of an operation, as a debugger, a
+// TestStopAtEveryPoint stops a process at every named point of an operation, as a debugger, a
 // container that is frozen or a virtual machine that is moved does. Its duplicate in
 // another process has an answer all the same, and when the stopped one goes on it gives
 // the same one.
-func TestStop(t *testing.T) {
+func TestStopAtEveryPoint(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
@@ -29,7 +29,7 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			successor := g.open(t, setup{})
 			taken, kept, inFlight := 0, 0, 0
 			harness.Loop(t, 2, func(at int) bool {

@@ -20,9 +20,9 @@ import (
 // stormPatience bounds what takes its time in the long form.
 const stormPatience = time.Hour
 
-// TestStorm has 4 processes with 24 connections each send 96 duplicates of every
+// TestStormOfDuplicates has 4 processes with 24 connections each send 96 duplicates of every
 // key at the same time.
-func TestStorm(t *testing.T) {
+func TestStormOfDuplicates(t *testing.T) {
 	testenv.Prove(t)
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	const processes, workers = 4, 24
@@ -32,7 +32,7 @@ func TestStorm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: the machine is busy enough
 			sampleMySQL(t, name)
-			unleash(t, newGround(t, name), processes, workers, keys)
+			unleash(t, newTestDB(t, name), processes, workers, keys)
 		})
 	}
 }

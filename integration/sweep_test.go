@@ -56,7 +56,7 @@ func TestSweepUnderFire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sampleMySQL(t, name)
-			underFire(t, newGround(t, name))
+			underFire(t, newTestDB(t, name))
 		})
 	}
 }

@@ -158,7 +158,7 @@ func TestTableKill(t *testing.T) {
 	for name, kinds := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &table{g: newGround(t, name)}
+			b := &table{g: newTestDB(t, name)}
 			b.g.db.SetMaxOpenConns(1) // all others are the victim's
 			db, err := openTableDB(plan{Store: name, Table: b.g.DSN}, &killer{})
 			if err != nil {
@@ -169,7 +169,7 @@ func TestTableKill(t *testing.T) {
 			if b.j, err = openTable(t.Context(), db); err != nil {
 				t.Fatal(err)
 			}
-			s := &journalLoop{t: t, g: newGround(t, harness.SQLite), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
+			s := &journalLoop{t: t, g: newTestDB(t, harness.SQLite), seen: map[string][]bool{}, flow: flowTable, answered: 6, table: b, look: b.keys}
 			s.lay(kinds)
 		})
 	}

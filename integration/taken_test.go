@@ -12,16 +12,16 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestTaken makes the primary key decide, by going behind the claim: the handler has
+// TestKeyIsTakenBehindTheClaim makes the primary key decide, by going behind the claim: the handler has
 // run, and only the insert of its record finds out that another caller was faster.
 // The handler's writes are undone and the other's answer is returned, at every
 // isolation level.
-func TestTaken(t *testing.T) {
+func TestKeyIsTakenBehindTheClaim(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql")
 	harness.Each(t, []string{harness.Pgx, harness.Postgres}, func(t *testing.T, store string) {
-		g := newGround(t, store)
+		g := newTestDB(t, store)
 		for _, l := range levels {
 			for name, meddle := range map[string]func(*meddler, context.Context) error{
 				"committed before the record is written":        (*meddler).commitsAtOnce,

@@ -24,26 +24,26 @@ type testDB struct {
 	dialect func(query string) string // of the judge's questions
 }
 
-// newGround makes a database with the tables of a store and of the business.
-func newGround(tb testing.TB, kind string) *testDB {
+// newTestDB makes a database with the tables of a store and of the business.
+func newTestDB(tb testing.TB, kind string) *testDB {
 	tb.Helper()
 	if kind == harness.SQLite || kind == harness.Group {
-		g := sqliteGround(tb, kind, "WAL")
+		g := sqliteTestDB(tb, kind, "WAL")
 		g.Kind = kind
 		return g
 	}
-	return openGround(tb, harness.New(tb, kind))
+	return openTestDB(tb, harness.New(tb, kind))
 }
 
-// sqliteGround is set up as production would be, with each COMMIT on the disk.
-func sqliteGround(tb testing.TB, name, journal string) *testDB {
+// sqliteTestDB is set up as production would be, with each COMMIT on the disk.
+func sqliteTestDB(tb testing.TB, name, journal string) *testDB {
 	tb.Helper()
 	return sqliteAt(tb, tb.TempDir(), name, journal)
 }
 
 func sqliteAt(tb testing.TB, dir, name, journal string) *testDB {
 	tb.Helper()
-	g := openGround(tb, harness.Database{Kind: harness.SQLite, DSN: fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
+	g := openTestDB(tb, harness.Database{Kind: harness.SQLite, DSN: fmt.Sprintf("file:%s?_pragma=busy_timeout(30000)&_pragma=journal_mode(%s)&_pragma=synchronous(FULL)",
 		filepath.Join(dir, "torture.sqlite"), journal)})
 	g.name = name
 	// The judge leaves nothing open: the file is the victim's alone.
@@ -51,14 +51,14 @@ func sqliteAt(tb testing.TB, dir, name, journal string) *testDB {
 	return g
 }
 
-// serverGround uses a database on a server of the test's own.
-func serverGround(tb testing.TB, kind, dsn string) *testDB {
+// serverTestDB uses a database on a server of the test's own.
+func serverTestDB(tb testing.TB, kind, dsn string) *testDB {
 	tb.Helper()
-	return openGround(tb, harness.Database{Kind: kind, DSN: dsn})
+	return openTestDB(tb, harness.Database{Kind: kind, DSN: dsn})
 }
 
-// openGround creates the tables, of a client's journal as well.
-func openGround(tb testing.TB, d harness.Database) *testDB {
+// openTestDB creates the tables, of a client's journal as well.
+func openTestDB(tb testing.TB, d harness.Database) *testDB {
 	tb.Helper()
 	g := &testDB{d, d.Kind, nil, func(query string) string { return query }}
 	tables := []string{schema}

@@ -15,16 +15,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestTimeouts: a call that is stuck gets an error within its bound, and holds up no other for
+// TestTimeoutsBoundAStuckCall: a call that is stuck gets an error within its bound, and holds up no other for
 // longer than that.
-func TestTimeouts(t *testing.T) {
+func TestTimeoutsBoundAStuckCall(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "mysql")
 	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL, harness.SQLite, harness.Group} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(t, name)
+			g := newTestDB(t, name)
 			switch r := g.open(t, setup{conns: 4}).(type) {
 			case *rig[pgx.Tx]:
 				timeouts(t, g, r)

@@ -25,7 +25,7 @@ func TestUnrelatedKeysDoNotConflict(t *testing.T) {
 			{"", "read committed"},
 			{"default level of the database: ", "serializable"},
 		} {
-			g := newGround(t, store)
+			g := newTestDB(t, store)
 			g.defaultLevel(t, c.database)
 			all := append([]level{levels[2], {name: "default"}}, levels...)
 			for i, l := range all { // the first one has an empty table

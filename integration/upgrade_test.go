@@ -19,8 +19,8 @@ const (
 	appliedAfter  = "operation 1, operation 2, operation 3, operation 4, operation 5, attemptlog 1, operate 1, operate 2, journal 1"
 )
 
-// TestUpgrade: a database of before once_schema keeps all that is in it.
-func TestUpgrade(t *testing.T) {
+// TestUpgradeKeepsAllRows: a database of before once_schema keeps all that is in it.
+func TestUpgradeKeepsAllRows(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onOldDatabases(t, func(t *testing.T, g *testDB) {

@@ -15,7 +15,7 @@ import (
 // InBatch is [InTx] for a phase whose writes and value are known beforehand: fn declares them in the SQL of the store that the leases are kept in,
 // and does nothing else. The writes, the value and the fact that the phase is done are one commit, and one round trip where the store can.
 //
-// An error of a write is that of the phase: nothing of it was applied, and the earlier phases stand. The isolation is [store.ReadCommitted], and
+// An error of a write is the error of the phase: no write of the phase was applied, and the earlier phases stay committed. The isolation is [store.ReadCommitted], and
 // of the operation's Timeouts only Acquire counts.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
@@ -46,7 +46,7 @@ func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.B
 // mayWrite refuses a phase of database work under the name of a call that was begun, which is the only one that enter lets pass.
 func (r *Run) mayWrite(phase string) error {
 	if c := r.saved.Call; c != nil && (!c.Tx || !c.repeats(time.Now())) {
-		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has committed by itself: %w. Try: another name for what is no call", phase, ErrUnknown)
+		return fmt.Errorf("phase %q cannot begin: it was begun as a call, or has ended its transaction itself: %w. Try: different names for calls and other phases", phase, ErrUnknown)
 	}
 	return nil
 }
@@ -56,12 +56,14 @@ func (r *Run) mayWrite(phase string) error {
 func (r *Run) write(ctx context.Context, phase string, next saved, writes []store.Statement) error {
 	c := r.running(next)
 	c.Writes = writes
+	// The caller must not cancel a write that may be on its way.
 	switch err := r.swap(context.WithoutCancel(ctx), c); {
 	case err == nil:
 		r.saved = next
 		return nil
 	case store.KindOf(err) == store.KindTaken:
 		if errors.Is(err, held.ErrMayApply) {
+			// A COMMIT of this phase may still arrive, so the run must write nothing more.
 			r.lost = err
 		}
 		r.own.Lose(true)

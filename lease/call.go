@@ -18,12 +18,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Call runs a phase that calls another service. The intent is committed before fn runs, and what fn returns
-// with the next commit of the operation. key is made of the operation and the phase: it is the same for all who ever
-// make this call, so that a service which dedupes by it sees one call.
+// Call runs a phase that calls another service. The intent is committed before fn runs, and the value of fn
+// with the next commit of the operation. key is made of the operation and the phase: it is the same whenever
+// this call is made, on any node, so that a service which dedupes by it sees one call.
 //
-// The policy says what may happen if the outcome of the call is not known, because fn has returned an error or
-// the owner of the lease has died. With the zero one it is not made again: the operation is unknown. Without SafeToRepeat or
+// The policy decides whether the call is made again if its outcome is not known, because fn has returned an error or
+// the owner of the lease has died. With the zero policy the call is not made again: the operation is unknown. Without SafeToRepeat or
 // DedupedFor it is also sent once only, if fn sends it with the context that it gets and a client of package retryhttp. A
 // client of net/http repeats a request with an Idempotency-Key by itself when its connection breaks.
 //
@@ -32,15 +32,15 @@ import (
 // to one that arrives late. An error made by [NotSent] says that the call was not made. With any other error the call may
 // have taken effect; Call may be called again with the same phase, if the policy allows that.
 //
-// If the service answers that it has applied a request with the key before, fn returns the existing result. If it does not tell
-// that result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
+// If the service answers that it has applied a request with the key before, fn returns the existing result. If the answer does not have
+// the result, fn returns a [once.Failure] with the code "PROVIDER.duplicate", and a [Check] finds the result under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
-// CallWith is [Call] with a request that is frozen: all who ever make the call send the bytes of the first attempt,
-// also if the program, its configuration or what it reads has changed since. A call that was begun by Call has no such bytes: it is not
-// made by CallWith, nor one with bytes by Call.
+// CallWith is [Call] with a request that is frozen: every attempt, on any node, sends the bytes of the first one,
+// also if the program, its configuration or the data that it reads has changed since. A call that was begun by Call has no such bytes: CallWith
+// does not make it, nor does Call make one with bytes.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -69,23 +69,23 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 	return decode[T](r, done)
 }
 
-// CallPolicy is what the called service promises, and so what is done about a call whose outcome is not known. The zero
+// CallPolicy is the promise of the called service, and so says how to treat a call whose outcome is not known. The zero
 // policy: the call is not made again, and the operation is unknown until a person decides.
 type CallPolicy struct {
 	// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever: the service dedupes
-	// and never forgets a key, or the call sets something to a value that nothing else sets. A service that forgets is DedupedFor,
-	// which goes before.
+	// and never forgets a key, or the call sets something to a value that nothing else sets. For a service that forgets use DedupedFor,
+	// which takes precedence.
 	SafeToRepeat bool
 
-	// DedupedFor is for how long the service knows a key, by which it dedupes. The call is made again while nine
-	// tenths of that have not passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
-	// there is a Check as well.
+	// DedupedFor is how long the service knows a key, by which it dedupes. The call is made again until nine
+	// tenths of that have passed since the intent, by the clocks of the processes; later its outcome is unknown, unless
+	// the policy has a Check as well.
 	DedupedFor time.Duration
 
-	// Check has the service asked what became of the call: see [Check].
+	// Check asks the service whether the call took effect: see [Check].
 	Check CallCheck
 
-	// CheckedFor is for how long the service keeps what Check asks about. It is asked while nine tenths of that have not passed since the
+	// CheckedFor is how long the service keeps the data for Check. It is asked until nine tenths of that have passed since the
 	// intent, by the clocks of the processes; later the outcome is unknown until a person decides. Zero: for ever.
 	CheckedFor time.Duration
 }
@@ -96,17 +96,17 @@ func (p CallPolicy) repeats() bool { return p.DedupedFor > 0 || p.DedupedFor == 
 // life is for how long it may be made again; 0: for ever.
 func (p CallPolicy) life() time.Duration { return sure(p.DedupedFor) }
 
-// sure is the part of a time that a service promises on which processes rely, whose clocks differ.
+// sure is the part of a promised time on which processes rely: their clocks differ from the service's.
 func sure(life time.Duration) time.Duration { return max(0, life-life/10) }
 
-// CallCheck finds out what became of a call: [Check] makes it.
+// CallCheck finds out whether a call took effect: [Check] makes it.
 type CallCheck struct {
 	find func(ctx context.Context, key string) (value json.RawMessage, found Finding, err error)
-	of   reflect.Type // what it finds
+	of   reflect.Type // the type of the result
 }
 
-// Check has find asked what became of a call. find gets the key of the call. See [Finding] for what it may answer; with
-// an error it answers nothing. T is what the call returns.
+// Check has find ask the service whether a call took effect. find gets the key of the call. See [Finding] for its answers; with
+// an error it answers nothing. T is the type that the call returns.
 func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
 	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
 		value, found, err := find(ctx, key)
@@ -118,11 +118,11 @@ func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)
 	}}
 }
 
-// Finding is what a [Check] has found.
+// Finding is the answer of a [Check].
 type Finding uint8
 
 const (
-	// Unclear: the service does not know the call, or does not answer. The call may still come to it.
+	// Unclear: the service does not know the call, or does not answer. The call may still reach it.
 	Unclear Finding = iota
 	// Happened: the call has taken effect, with the value that is returned.
 	Happened
@@ -156,11 +156,11 @@ func (e *notSentError) Error() string { return "not sent: " + e.err.Error() }
 func (e *notSentError) Unwrap() error { return e.err }
 
 // Key returns the key under which a phase of an operation calls: the UUID that Call passes to its function. voided is how many
-// keys of the phase were voided before, 0 as a rule. It is for people who look a call up at the service. It never changes.
+// keys of the phase were voided before, 0 as a rule. It is for people who search a call at the service. It never changes.
 func Key(scope, key, phase string, voided int) string {
 	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
 	u := sum[:16]
-	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: made of what it names
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8: a hash of its inputs
 	s := hex.EncodeToString(u)
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
@@ -179,7 +179,7 @@ func (c *call) key() string {
 	return Key(r.id.Scope, r.id.Key, c.phase, r.saved.generation(c.phase))
 }
 
-// make makes the call, or finds out what became of one that was begun. Without an error its outcome is known; the next write of the run stores it.
+// make makes the call, or finds out the outcome of an earlier one. Without an error its outcome is known; the next write of the run stores it.
 func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Context, key string, request []byte) (any, error)) error {
 	r := c.run
 	if begun := r.saved.Call; begun != nil { // before, by this run or by another owner
@@ -190,6 +190,7 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		if err := c.resumes(begun, frozen, request); err != nil {
 			return err
 		}
+		// The service must see the same bytes under the same key, whatever the program would send now.
 		if c.again = true; c.freezes && frozen != nil {
 			request = frozen
 		}
@@ -206,17 +207,18 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		}
 	}
 	if !r.saved.Call.Repeat {
+		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
 	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
 	return c.answered(ctx, value, err)
 }
 
-// resumes refuses to go on with what another version of the program has begun, if it would send something else under the same key.
+// resumes refuses to go on with a call of another version of the program, if this version would send something else under the same key.
 func (c *call) resumes(begun *intent, frozen, request []byte) error {
 	switch {
 	case begun.Tx:
-		return fmt.Errorf("call %q is not made: a phase of this name has committed by itself: %w. Try: another name", c.phase, ErrUnknown)
+		return fmt.Errorf("call %q is not made: a phase of this name has ended its transaction itself: %w. Try: another name", c.phase, ErrUnknown)
 	case !begun.repeats(time.Now()): // nothing is sent
 	case c.freezes && frozen == nil && len(request) > 0:
 		return fmt.Errorf("call %q is not made: %w: it was begun by Call, whose request is not known, and CallWith has another one for the same key: %w. Try: Call under this name, until what it has begun has ended", c.phase, ErrMisused, ErrUnknown)
@@ -227,7 +229,7 @@ func (c *call) resumes(begun *intent, frozen, request []byte) error {
 }
 
 // codeDuplicate is the code of a failure which says that the service has applied the call before, under the same key: the
-// outcome is not that failure, but what the service has then answered.
+// outcome is not that failure, but the service's answer of that time.
 const codeDuplicate = "PROVIDER.duplicate"
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
@@ -261,7 +263,7 @@ func (c *call) begin(ctx context.Context, request []byte) error {
 	return nil
 }
 
-// answered notes what fn has returned. The next write of the run stores it.
+// answered notes the results of fn. The next write of the run stores them.
 func (c *call) answered(ctx context.Context, value any, err error) error {
 	r := c.run
 	var failure *once.Failure
@@ -271,6 +273,7 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 		next, err := r.done(c.phase, value)
 		return c.save(next, err)
 	case errors.As(err, &unsent) && !c.again:
+		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
 		r.saved.Call = nil
 		return err
 	case unsent == nil && errors.As(err, &failure) && failure != nil && failure.Code != codeDuplicate:
@@ -288,10 +291,11 @@ func (c *call) answered(ctx context.Context, value any, err error) error {
 	return c.find(ctx, err)
 }
 
-// save keeps what the call has been answered, for the next commit. If that cannot be saved, the call has happened, and nothing can tell that.
+// save keeps the answer of the call for the next commit. If it cannot be saved, the call has happened, and its outcome becomes unknown.
 func (c *call) save(next saved, err error) error {
 	r := c.run
 	if err != nil {
+		// The call has happened, so nothing may make it again, and no Check may void it.
 		r.saved.Call.Repeat, r.saved.Call.Check = false, false
 		return fmt.Errorf("call %q was answered, and its answer is not saved: %w: %w", c.phase, ErrUnknown, err)
 	}
@@ -299,15 +303,17 @@ func (c *call) save(next saved, err error) error {
 	return nil
 }
 
-// find asks what became of the call. Without an error the outcome is saved, or the call can be made under a new key.
+// find asks whether the call took effect. Without an error the outcome is saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
 	r, now := c.run, time.Now().UTC()
 	switch {
 	case c.policy.Check.find == nil || !r.saved.Call.Check:
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrUnknown, cause)
 	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
+		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
 		return fmt.Errorf("call %q: %w: it is so old that the service may have forgotten it: %w", c.phase, ErrUnknown, cause)
 	}
+	// Before the question, so that one without an answer counts for AskEvery as well.
 	r.saved.Call.Asked = now
 	value, found, err := c.policy.Check.find(ctx, c.key())
 	switch {
@@ -319,6 +325,7 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)
 		if errors.Is(cause, errNoAnswer) {
+			// This run has sent nothing yet: the call is made now, under a new key.
 			return nil
 		}
 		return fmt.Errorf("call %q: %w: %w", c.phase, ErrVoided, cause)

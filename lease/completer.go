@@ -27,45 +27,45 @@ const (
 )
 
 // Handlers has a function for each [once.Operation.Name]. It executes the operation as a caller with the same request would: it calls
-// [once.Do] with op, and with the handler for it. What is not stored of an operation, such as its Timeouts, it sets itself.
+// [once.Do] with op, and with the handler for it. It sets those fields itself that are not stored with an operation, such as Timeouts.
 //
 //	lease.Handlers{
 //		"order":         func(ctx context.Context, op once.Operation) error { _, err := once.Do(ctx, jobs, op, order); return err },
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The name "" is that of operations without one, such as those that a version of before Operation.Name was stored has begun.
+// The name "" is for operations without a name, for example if an earlier version has begun them, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
-// Completer goes on with operations that wait for their next owner or whose lease is over, also if no caller asks for them again. Run one on each node.
+// Completer goes on with operations that wait for their next owner or whose lease is over, even if no caller asks for them again. Run one on each node.
 type Completer struct {
-	// Store is the one with the operations. Required.
+	// Store is the store of the operations. Required.
 	Store *Store
 
-	// Encrypter is that of the engine: it keeps the requests of operations, without which nothing can be
-	// executed but by their callers. Required, except with AskOnly.
+	// Encrypter is the engine's: it keeps the requests of operations. Without a request, only the caller of an operation
+	// can execute it. Required, except with AskOnly.
 	Encrypter once.Encrypter
 
 	// AskOnly asks only about calls whose outcome is not known and that have a [Check]. That needs neither Encrypter nor requests: a
-	// handler whose call was voided is to make no other one, such as by an error of [NotSent], and its client goes on.
+	// handler whose call was voided must make no other call, as with an error of [NotSent], and its client goes on.
 	AskOnly bool
 
-	// Handlers go on with operations. An operation whose name has no handler is left alone: another program of the database may
-	// have it. So are the operations of other packages of once, whose scopes are reserved. Required.
+	// Handlers go on with operations. An operation whose name has no handler is left alone: another program on the same database may
+	// have one. So are the operations of other packages of once, whose scopes are reserved. Required.
 	Handlers Handlers
 
-	// Every is the time between two looks for what is due. A look reads 5,000 unfinished operations at most, and the next one goes on behind them. After a look that has taken long it is longer, up to the TTL of the
+	// Every is the time between two polls for operations to resume. A poll reads 5,000 unfinished operations at most, and the next one goes on after them. After a slow poll the time is longer, up to the TTL of the
 	// store. An operation that fails again and again is resumed less and less often, once an hour in the end. Default:
 	// 500 ms, or the TTL if that is shorter.
 	Every time.Duration
 
-	// CheckEvery is the time between two [Check] of an operation that is unknown. Default 1 min.
+	// CheckEvery is the time between two calls of [Check] for an operation that is unknown. Default 1 min.
 	CheckEvery time.Duration
 
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log gets what has failed. Default: [slog.Default].
+	// Log gets the failures. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -76,7 +76,7 @@ const (
 	lookShare = 50     // a look takes one part of so many of the time
 )
 
-// Run resumes operations until ctx ends, then waits for those that it has begun, and returns nil. It returns an error at once if
+// Run resumes operations until ctx ends, then waits for the operations that it has begun, and returns nil. It returns an error at once if
 // the Completer cannot work.
 func (c Completer) Run(ctx context.Context) error {
 	switch {
@@ -89,7 +89,7 @@ func (c Completer) Run(ctx context.Context) error {
 	}
 	lister, ok := store.As[upkeep.Lister](c.Store.ops)
 	if !ok {
-		return errors.New("lease: the store cannot list what is unfinished (upkeep.Lister)")
+		return errors.New("lease: the store cannot list unfinished operations (upkeep.Lister)")
 	}
 	if c.Every == 0 {
 		c.Every = min(DefaultEvery, c.Store.cfg.TTL)
@@ -114,6 +114,7 @@ func (c Completer) Run(ctx context.Context) error {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Warn("operations whose lease is over cannot be listed", "error", err)
 		}
+		// A slow look burdens the database, so that the pause after it grows with it, up to the TTL.
 		costs := min(lookShare*time.Since(began), c.Store.cfg.TTL)
 		if !held.Pause(ctx, max(c.Every, costs)) {
 			return nil
@@ -127,21 +128,21 @@ type completing struct {
 
 	lister upkeep.Lister
 	fresh  chan upkeep.Entry // to be resumed, for the first time
-	again  chan upkeep.Entry // to be resumed, after others have tried, or to be asked about
-	after  store.ID          // where the next look goes on; zero: at the beginning
+	again  chan upkeep.Entry // to be resumed, after earlier tries, or to be asked about
+	after  store.ID          // where the next poll goes on; zero: at the beginning
 
-	strange map[string]bool // names of operations that are due and have no handler here: they were told
+	strange map[string]bool // names of due operations that have no handler here: each is logged once
 
 	mu     sync.Mutex
 	tried  map[store.ID]tries
-	passes int // over all that is unfinished, of one look or more
+	passes int // complete passes over all unfinished operations; one pass takes one poll or more
 }
 
-// tries are those of an operation that has not come to its end.
+// tries are the tries of an operation that has not ended yet.
 type tries struct {
 	count  int
 	queued bool
-	told   bool      // that its outcome is unknown
+	told   bool      // it was logged that its outcome is unknown
 	next   time.Time // not before
 	seen   int       // the last pass in which it was due
 }
@@ -164,7 +165,7 @@ func (c *completing) pause(e upkeep.Entry, count int) time.Duration {
 	return pause
 }
 
-// round looks at what is due, up to lookSize operations, and waits for no handler. It goes on where the one before has ended.
+// round polls for due operations, up to lookSize of them, and waits for no handler. It goes on where the round before has ended.
 func (c *completing) round(ctx context.Context) error {
 	scopes := owner.Listed(ctx)
 	if c.after.IsZero() {
@@ -181,6 +182,7 @@ func (c *completing) round(ctx context.Context) error {
 			case owner.Check(ctx, e.Scope) != nil, !c.knows(e), !c.isTime(e.ID), c.endsInCall(ctx, e):
 			case c.AskOnly && e.State != store.StateUnknown && !e.CallStarted: // its client goes on
 			case !c.enqueue(e):
+				// The queue is full. c.after is before e, so that the next round begins with it.
 				return nil
 			}
 			c.after = e.ID
@@ -189,14 +191,14 @@ func (c *completing) round(ctx context.Context) error {
 			c.forget()
 			return nil
 		}
-		if owner.Check(ctx, next.Scope) != nil { // a page has some of another owner at most: the next one begins behind its scopes
+		if owner.Check(ctx, next.Scope) != nil { // a page has operations of at most one other owner: the next page begins after its scopes
 			c.after = store.ID{Scope: owner.Of(next.Scope).Scopes().Before}
 		}
 	}
 	return nil
 }
 
-// knows reports whether there is a handler for an operation. It tells each other name once.
+// knows reports whether an operation has a handler here. It logs each other name once.
 func (c *completing) knows(e upkeep.Entry) bool {
 	if c.Handlers[e.Name] != nil {
 		return true
@@ -235,19 +237,20 @@ func (c *completing) isTime(id store.ID) bool {
 	return !t.queued && !time.Now().Before(t.next)
 }
 
-// enqueue is not ok if there is no room, and a later look is to begin with e. What others have tried already has a queue of its own, so that
-// nothing waits behind thousands of operations that fail again and again, or whose outcome is not known: if that is full, the next pass comes.
+// enqueue returns false if the queue is full, and a later poll must begin with e. Operations that were tried before have a queue of their own.
 func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tried[e.ID]
 	queue := c.fresh
+	// So no new operation waits behind thousands that fail again and again, or whose outcome is not known.
 	if t.count > 0 || e.Fence > 1 || e.State == store.StateUnknown {
 		queue = c.again
 	}
 	select {
 	case queue <- e:
 	default:
+		// A full queue of tried ones does not stop the look at others: e waits for the next pass.
 		return queue == c.again
 	}
 	t.queued = true
@@ -255,15 +258,15 @@ func (c *completing) enqueue(e upkeep.Entry) (ok bool) {
 	return true
 }
 
-// forget drops what is not due any more: it has come to its end, or another node goes on with it.
+// forget drops the operations that are not due any more: they have ended, or another node goes on with them.
 func (c *completing) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.tried, func(_ store.ID, t tries) bool { return !t.queued && t.seen < c.passes && time.Now().After(t.next) })
 }
 
-// endsInCall stores that an operation is unknown, if its owner has died in a call that nothing can decide. That needs no
-// handler, and waits for none.
+// endsInCall stores that an operation is unknown, if its owner has died in a call that can be neither repeated nor checked. That needs no
+// handler, and does not wait for one.
 func (c *completing) endsInCall(ctx context.Context, e upkeep.Entry) bool {
 	if !e.Idle() || !e.CallStarted {
 		return false
@@ -308,7 +311,7 @@ func (c *completing) next(ctx context.Context, fresh bool) (e upkeep.Entry, ok b
 	return e, true
 }
 
-// resumed tells what has become of an operation, and when it is looked at again.
+// resumed logs how an operation has ended, and decides when it is tried again.
 func (c *completing) resumed(e upkeep.Entry, err error, ended bool) {
 	switch {
 	case err == nil, once.CodeOf(err) == once.CodeInFlight: // another node was faster
@@ -333,13 +336,14 @@ func (c *completing) hasTold(id store.ID) bool {
 
 var errGoexit = errors.New("the handler has ended its goroutine (runtime.Goexit). Try: return an error")
 
-// resumeSafely returns a panic as an error: it would end the processes of all nodes, one after the other. The goroutine is one
-// of its own, because a handler may end it.
+// resumeSafely is resume that returns a panic, or the end of its goroutine, as an error.
 func (c *completing) resumeSafely(ctx context.Context, id store.ID) error {
 	ended := make(chan error, 1)
+	// A goroutine of its own: the handler may end it by runtime.Goexit.
 	go func() {
 		err := errGoexit
 		defer func() {
+			// A panic would end the processes of all nodes, one after the other.
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}
@@ -361,9 +365,10 @@ func (c *completing) resume(ctx context.Context, id store.ID) error {
 		return nil
 	case rec.Idle():
 	case rec.State == store.StateUnknown && s.Call.checks(time.Now()):
-	default: // finished meanwhile, or only a person can tell
+	default: // finished meanwhile, or only a person can decide
 		return nil
 	}
+	// An empty request may be one that was not kept: with it the handler would do something else.
 	if len(rec.Request) == 0 && !c.AskOnly {
 		return errors.New("its request was not kept. Try: Config.Encrypter of the engine, and Operation.Request (oncehttp.Config.CaptureRequest)")
 	}
@@ -388,7 +393,7 @@ func reconciles(ctx context.Context) bool { return ctx.Value(reconciling{}) != n
 
 var errHashedKey = errors.New("a Completer cannot work for an engine with HashKeys: it knows the hash of the key, and would execute another operation. Try: an engine without HashKeys")
 
-// mayResume refuses what a Completer would execute anew, although it is to go on: the operation whose key is the hash of
+// mayResume refuses an operation that the Completer would execute from the beginning although it should go on: the operation whose key is the hash of
 // the stored hash.
 func mayResume(ctx context.Context, id store.ID) error {
 	of, resumes := ctx.Value(reconciling{}).(store.ID)

@@ -29,7 +29,7 @@ func encrypter(t *testing.T) once.Encrypter {
 }
 
 // Two completers finish what has stopped, although no caller asks again: each operation once, with the request of its caller.
-func TestCompleter(t *testing.T) {
+func TestCompletersFinishEachOperationOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, box := memstore.New(), encrypter(t)
 		var calls atomic.Int64

@@ -18,7 +18,7 @@ import (
 func pass(d time.Duration) { <-time.After(d) }
 
 // A lease is renewed for as long as the handler runs, and not longer than MaxDuration: then the handler's context ends.
-func TestHeartbeats(t *testing.T) {
+func TestHeartbeatsUntilMaxDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		e := once.New(lease.New(s, lease.Config{TTL: time.Second, MaxDuration: time.Minute, Eager: true}), once.Config{Observer: once.Discard})

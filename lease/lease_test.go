@@ -1,5 +1,7 @@
 package lease_test
 
+// The tests with databases are in integration/lease: "make test-of DIR=lease" runs them after these.
+
 import (
 	"context"
 	"errors"

@@ -9,16 +9,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Progress is how far an operation has come, for people.
+// Progress shows people how far an operation has come.
 type Progress struct {
-	// Phases that have ended, in this order; also of an operation that has ended.
+	// Phases are the phases that have ended, in this order; also of an operation that has ended.
 	Phases []Ended `json:"phases,omitempty"`
 
-	// Call that was begun, and whose outcome is not stored; of an operation that has ended: that was not known when it was decided.
+	// Call is a call that was begun, and whose outcome is not stored. In an operation that has ended, its outcome was not known at the decision.
 	Call *Begun `json:"call,omitempty"`
 
-	// CallID names what is unknown, for [Resolution.CallID]: the call, or the operation as it is if it has begun none. "": nothing
-	// is to be decided. It changes when the call is decided, also if it is then made again.
+	// CallID names the unknown call, for [Resolution.CallID], or the operation as it is if it has begun no call. "": no decision
+	// is needed. It changes when the call is decided, also if it is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 
@@ -31,15 +31,15 @@ type Ended struct {
 	Events []string `json:"events,omitempty"` // IDs of messages that its transaction has added to an outbox
 }
 
-// Begun is a call that was begun and whose outcome is not stored, for people who look it up at the service.
+// Begun is a call that was begun and whose outcome is not stored, for people who search it at the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
-	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [InTx], which has ended its transaction itself: what it has written may stand
-	Key     string    `json:"key"`               // that the service got: see [Key]; "" with Tx
+	Tx      bool      `json:"tx,omitempty"`      // it is no call but a phase of [InTx], which has ended its transaction itself: its writes may be committed
+	Key     string    `json:"key"`               // that the service has received: see [Key]; "" with Tx
 	Repeats bool      `json:"repeats"`           // it can be made again under the same key: see [CallPolicy]
 	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
 	Checked bool      `json:"checked"`           // the service can be asked: [Check], [CallPolicy.CheckedFor]
-	Refused string    `json:"refused,omitempty"` // why the program has not taken the [Resolution.CallValue] that a person gave
+	Refused string    `json:"refused,omitempty"` // why the program has rejected the [Resolution.CallValue] of a person
 }
 
 // ProgressOf returns how far an operation has come.
@@ -67,7 +67,7 @@ func ProgressOf(id store.ID, rec store.Record) (p Progress, err error) {
 	return p, nil
 }
 
-// callID names what is unknown of a record with these phases.
+// callID names the unknown call of a record with these phases.
 func callID(rec store.Record, s saved) string {
 	if s.Call != nil && s.Call.ID != "" {
 		return s.Call.ID

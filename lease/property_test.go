@@ -68,13 +68,13 @@ func (t *tally) String() string {
 	return s.String()
 }
 
-// TestProperty: whatever happens to callers, processes, messages to the database and calls of other services, each phase
+// TestPropertiesOfRandomSchedules: whatever happens to callers, processes, messages to the database and calls of other services, each phase
 // takes effect once and in its order, a call has one effect or its outcome is unknown, what a caller was told stays true, and the
 // operation comes to its end.
 //
 // ONCE_TORTURE_SEED=7 runs the schedule of that seed alone, and tells its story. A few seeds have more than one, because the short
 // pauses of the production code are random: -count=20 meets them. ONCE_TORTURE=long runs 100,000.
-func TestProperty(t *testing.T) {
+func TestPropertiesOfRandomSchedules(t *testing.T) {
 	testenv.Prove(t)
 	if seed, err := strconv.ParseUint(os.Getenv("ONCE_TORTURE_SEED"), 10, 64); err == nil {
 		synctest.Test(t, func(t *testing.T) { schedule(t, seed, encrypter(t), newTally(), true) })
@@ -92,8 +92,8 @@ func TestProperty(t *testing.T) {
 	}
 }
 
-// TestSchedules is a little of TestProperty, for make test.
-func TestSchedules(t *testing.T) { schedules(t, 1, 200) }
+// TestFewRandomSchedules is a little of TestPropertiesOfRandomSchedules, for make test.
+func TestFewRandomSchedules(t *testing.T) { schedules(t, 1, 200) }
 
 // schedules runs those of the seeds from first on, some at the same time.
 func schedules(t *testing.T, first, n uint64) *tally {

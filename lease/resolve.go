@@ -22,27 +22,27 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Resolution is what a person has found out about an operation whose outcome is unknown. CallID is required, and exactly one of
+// Resolution is a person's decision about an operation whose outcome is unknown. CallID is required, and exactly one of
 // CallValue, Result, Answer, Failure and RunAgain.
 type Resolution struct {
-	// CallID names the call that is decided: [Progress.CallID], as it was when the person looked. Nothing is changed if it is
-	// another one now.
+	// CallID names the call that is decided: [Progress.CallID], as it was when the person looked. If it has changed
+	// since, nothing is written.
 	CallID string
 
-	// CallValue is what the call returns, as JSON: the call has happened, and the operation goes on behind it when the next caller or a
-	// [Completer] comes. It has the form in which the program would have saved it: if the program reads it otherwise, the
+	// CallValue is the value that the call returns, as JSON: the call has happened, and the operation goes on after it when the next caller or a
+	// [Completer] comes. It has the form in which the program would have saved it: if the program cannot read it back so, the
 	// outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
-	// Result is what the operation returns from now on: the call has happened, and this is what the handler
-	// would have returned, as JSON. No phase after the call runs.
+	// Result is the value that the operation returns from now on, as JSON: the call has happened, and the handler
+	// would have returned this value. No phase after the call runs.
 	Result json.RawMessage
 
-	// Answer is what the operation answers from now on, if it is one of an HTTP route: status, header and body. No phase
+	// Answer is the operation's answer from now on, if it is one of an HTTP route: status, header and body. No phase
 	// after the call runs.
 	Answer *store.Result
 
-	// Failure is what the operation returns from now on: the call has not happened, and never will.
+	// Failure is the failure that the operation returns from now on: the call has not happened, and never will.
 	Failure *once.Failure
 
 	// RunAgain lets the next caller, or a [Completer], make the call again under the same key, within an hour. It has
@@ -58,14 +58,14 @@ type Resolution struct {
 	// as long as the result would have been, which the first claim has stored; for ever if an engine without leases has written the record.
 	Retain time.Duration
 
-	// Who has found it out, and Reason, are written to the audit (table once_audit of package operate) in the same commit. Who "": nothing is
-	// written. It needs a store with tables.
+	// Who has decided, and Reason, are written to the audit (table once_audit of package operate) in the same commit. Who "": no
+	// entry is written. It needs a store with tables.
 	Who, Reason string
 }
 
 // Resolve writes a decision about an operation whose outcome is unknown. If this decision about this call was written before, also by
 // another person, it returns nil and writes nothing: after an error of [store.KindLost], call it again. An error of
-// [store.KindTaken] says that nothing was changed, because the operation is not unknown, or because of another call, or because the call was
+// [store.KindTaken] says that nothing was changed: the operation is not unknown, or another call is, or the call was
 // decided otherwise.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
@@ -79,6 +79,7 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 		err := how.once(ctx, ops, id, lost != nil)
 		kind := store.KindOf(err)
 		if kind == store.KindLost && lost == nil {
+			// The write may have been applied: from here on the record decides, within a time of its own.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, held.SettleTime) //nolint:fatcontext // once: lost is set now
 			defer cancel()
@@ -97,14 +98,14 @@ func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolut
 // errOvertaken: the record has changed between the look at it and the write.
 var errOvertaken = errors.New("another process has changed the operation at the same time. Try: again")
 
-// once compares the decision with what is stored, and writes it. again: an earlier write may have been applied.
+// once compares the decision with the record, and writes it. again: an earlier write may have been applied.
 func (how Resolution) once(ctx context.Context, ops store.Operations, id store.ID, again bool) error {
 	rec, err := ops.Read(ctx, id)
 	if err != nil {
 		return err //nolint:wrapcheck // it is of the store
 	}
 	if again && how.RunAgain && rec.State == store.StateAbsent {
-		return nil // nothing but this decision makes an unknown operation absent
+		return nil // only this decision makes an unknown operation absent
 	}
 	s, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -124,8 +125,10 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 		return misused(err)
 	}
 	c.ID, c.KeepRequest = id, true
+	// Only the record that the person has decided about, and no owner that is alive.
 	c.Expect = store.Expect{Fence: rec.Fence, Nonce: rec.Nonce, LeaseExpired: rec.State == store.StateRunning}
 	if c.Next.State != store.StateAbsent {
+		// A new fence, so that a late write of the last owner is refused.
 		c.Next.Fence, c.Next.Nonce = rec.Fence+1, held.NewNonce()
 	}
 	if _, err = ops.Swap(ctx, c); store.KindOf(err) == store.KindTaken {
@@ -136,7 +139,7 @@ func (how Resolution) once(ctx context.Context, ops store.Operations, id store.I
 
 func misused(err error) error { return &store.Error{Kind: store.KindMisused, Err: err} }
 
-// mostSaved is what an operation may save.
+// mostSaved is how many bytes an operation may save.
 func mostSaved(ops store.Operations) int {
 	if s, ok := store.As[*Store](ops); ok {
 		return s.cfg.MaxSaved
@@ -168,11 +171,11 @@ func (how Resolution) compare(rec store.Record, s saved) (stands bool, err error
 	return false, nil
 }
 
-// sum tells decisions apart.
+// sum is a hash that distinguishes decisions.
 func (how Resolution) sum() string {
 	how.CallID, how.Who, how.Reason = "", "", ""
 	b, err := json.Marshal(how) //nolint:musttag // it is only hashed
-	if err != nil {             // change has refused what is not JSON
+	if err != nil {             // change has refused values that are not JSON
 		panic(err)
 	}
 	sum := sha256.Sum256(b)
@@ -185,7 +188,7 @@ func isUnknown(rec store.Record, s saved) bool {
 	return rec.State == store.StateUnknown || rec.Idle() && !s.Call.resumable(time.Now())
 }
 
-// check refuses what cannot be meant.
+// check refuses a decision that makes no sense.
 func (how Resolution) check() error {
 	set := 0
 	for _, is := range []bool{how.CallValue != nil, how.Result != nil, how.Answer != nil, how.Failure != nil, how.RunAgain} {
@@ -195,7 +198,7 @@ func (how Resolution) check() error {
 	}
 	switch {
 	case how.CallID == "":
-		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf tells it")
+		return errors.New("the decision does not name the call that it is about. Try: Resolution.CallID, as lease.ProgressOf returns it")
 	case set != 1:
 		return fmt.Errorf("%d ways to resolve the operation are given. Try: one of CallValue, Result, Answer, Failure and RunAgain", set)
 	case how.KeyVoided && !how.RunAgain:
@@ -214,7 +217,7 @@ func (how Resolution) check() error {
 	return nil
 }
 
-// change is what a resolution makes of a record with these phases.
+// change returns the change that a resolution makes to a record with these phases.
 func (how Resolution) change(s saved) (c store.Change, err error) {
 	was := decided{ID: how.CallID, Sum: how.sum(), What: how.words(s)}
 	if how.RunAgain || how.CallValue != nil {
@@ -274,7 +277,7 @@ func (how Resolution) audited(ops store.Operations, id store.ID, rec store.Recor
 	return []store.Statement{audit.Insert(db.Dialect(), e)}, nil
 }
 
-// words say what a resolution does.
+// words describe a resolution.
 func (how Resolution) words(s saved) string {
 	what := ""
 	switch {

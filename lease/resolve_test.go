@@ -28,7 +28,7 @@ func undecided(t *testing.T, s store.Operations) string {
 }
 
 // A person ends that an outcome is unknown, in each of the ways. The same decision again changes nothing, also later.
-func TestResolve(t *testing.T) {
+func TestResolveAnUnknownOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		how   lease.Resolution

@@ -17,20 +17,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Run is one run of a handler under a lease: the handler passes it to [InTx] and [Call], and can do nothing else with it than ask
-// which operation it is. How the run ends is the engine's. Phases come one after the other, not concurrently.
+// Run is one run of a handler under a lease. The handler passes it to [InTx] and [Call], and can ask it only
+// which operation it is. The engine decides how the run ends. Phases come one after the other, not concurrently.
 type Run struct {
 	s    *Store
 	own  *held.Owner // fence, nonce and lease
 	id   store.ID
 	opts store.BeginOptions
 
-	phase sync.Mutex // locked while one is under way
-	saved saved      // of the phases: those that have ended, an intent, and answers that the next write stores
-	given []string   // names of phases whose values the handler has got
-	lost  error      // a write may be applied later; nothing more is written
+	phase sync.Mutex // locked while a phase runs
+	saved saved      // of the phases: the ended ones, an intent, and answers that the next write stores
+	given []string   // names of phases whose values were returned to the handler
+	lost  error      // a write may still be applied later; the run writes nothing more
 
-	unreached []string // names of phases that earlier runs have ended, and this one has not come to
+	unreached []string // names of phases that earlier runs have ended, and that this run has not reached
 }
 
 func newRun(s *Store, opts store.BeginOptions) *Run {
@@ -47,15 +47,15 @@ var (
 	// ErrLost is in the chain of an error if another owner has the operation, or may have it.
 	ErrLost = errors.New("the lease of this operation is lost")
 
-	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing tells whether it has; or a phase whose
-	// transaction was ended in it, as by a procedure that commits.
+	// ErrUnknown is in the chain of an error if a call may have taken effect, and nothing proves whether it has; or if a phase
+	// has ended its transaction itself, as by a procedure that commits.
 	ErrUnknown = errors.New("the outcome is not known")
 
 	// ErrVoided is in the chain of the error of a call that was made, has not taken effect and never will: its Check has found
 	// it [Voided]. Another Call of the same phase, also in this run, has another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the handler cannot be right.
+	// ErrMisused is in the chain of an error if the handler has a mistake.
 	ErrMisused = errors.New("phases are misused")
 )
 
@@ -77,6 +77,7 @@ func (r *Run) enter(name string) (leave func(), err error) {
 	case r.lost != nil:
 		err = fmt.Errorf("phase %q: an earlier write may still be applied: %w", name, r.lost)
 	case r.saved.Call != nil && r.saved.Call.Phase != name && !r.saved.has(name):
+		// Whatever comes after the call may depend on its outcome. A phase that has ended only returns its value.
 		err = fmt.Errorf("phase %q cannot begin: %q was begun: %w", name, r.saved.Call.Phase, ErrUnknown)
 	}
 	if err != nil {
@@ -123,7 +124,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// record is that of the operation with these phases.
+// record returns the record of the operation with these phases.
 func (r *Run) record(state store.State, s saved) store.Record {
 	return store.Record{State: state, Nonce: r.own.Nonce, Data: s.encode(), RecoveryPoint: s.last(), CallStarted: s.Call != nil}
 }
@@ -133,7 +134,7 @@ func (r *Run) running(s saved) store.Change {
 	return store.Change{ID: r.id, Next: r.record(store.StateRunning, s), Lease: r.s.cfg.TTL}
 }
 
-// swap makes a change in a transaction of its own, as the owner. If nothing tells whether it was applied, nothing more is written.
+// swap makes a change in a transaction of its own, as the owner. If it stays unknown whether it was applied, the run writes nothing more.
 func (r *Run) swap(ctx context.Context, c store.Change) error {
 	err := r.own.Swap(ctx, c)
 	if store.KindOf(err) == store.KindLost {

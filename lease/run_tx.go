@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// runTx is what the engine has of a run: it ends the run, which the handler cannot.
+// runTx is the engine's handle on a run: it ends the run, which the handler cannot.
 type runTx struct{ run *Run }
 
 var (
@@ -27,14 +27,14 @@ func (c runTx) Ended() <-chan struct{} { return c.run.own.Ended() }
 // OnEnd implements [ability.Expiring].
 func (c runTx) OnEnd(f func()) (stop func() bool) { return c.run.own.OnEnd(f) }
 
-// stands reports whether something of the work is there for a later run: a phase, a call or a void key.
+// stands reports whether a later run would find something of the work: a phase, a call or a void key.
 func (r *Run) stands() bool { return len(r.saved.Phases) > 0 || len(r.saved.Keys) > 0 || r.lost != nil }
 
-// standing says what stands of a run that does not come to its end.
+// standing returns an error whose kind says which committed work remains if the run stops now: KindUncertain, KindPartial, or nil for no work.
 func (r *Run) standing(cause error) error {
 	switch {
 	case r.saved.Call != nil && !r.saved.Call.repeats(time.Now()):
-		if r.saved.Call.checks(time.Now()) { // also if another owner has it now, which asks or has asked
+		if r.saved.Call.checks(time.Now()) { // also if another owner has it now, which asks the service or has asked it
 			cause = errors.Join(cause, ability.ErrCheckable)
 		}
 		return &store.Error{Kind: store.KindUncertain, Err: cause}
@@ -47,13 +47,13 @@ func (r *Run) standing(cause error) error {
 var (
 	errCallPending = fmt.Errorf("the handler has returned a result, although a phase was begun and did not end: %w", ErrUnknown)
 	errLeftOpen    = fmt.Errorf("%w: the handler has returned while one of its phases was under way. Try: wait for its end", ErrMisused)
-	errStopped     = errors.New("the handler has ended before the work was done. What its phases have committed stands. Try: the same key again")
-	errAsked       = errors.New("the handler has ended, and a call may have taken effect. The service is asked when the next caller comes")
-	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the service has told what became of the call")
-	errCommitted   = errors.New("the handler has ended, and a phase may have committed by itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, when the tables have told what it has written; and no COMMIT in procedures and dynamic SQL of a phase")
+	errStopped     = errors.New("the handler has ended before the work was done. Its finished phases are committed. Try: the same key again")
+	errAsked       = errors.New("the handler has ended, and a call may have taken effect. The next caller asks the service")
+	errUncertain   = errors.New("the handler has ended, and a call may have taken effect. Nothing runs again. Try: once keys resolve, or lease.Resolve, after you have asked the service whether it has executed the call")
+	errCommitted   = errors.New("the handler has ended, and a phase may have committed its transaction itself. Nothing runs again. Try: once keys resolve, or lease.Resolve, after you have looked for its writes in the tables; and no COMMIT in procedures and dynamic SQL of a phase")
 )
 
-// Commit implements [store.Transaction]: the result, and what the last call has returned, in one commit.
+// Commit implements [store.Transaction]: it commits the result together with the answer of the last call.
 func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	r := c.run
 	lost, taken := r.own.Close()
@@ -67,6 +67,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	case r.lost != nil:
 		return r.standing(r.lost)
 	case r.saved.Call != nil:
+		// A result would hide the call: no later run would ask for its outcome.
 		return r.park(ctx, errCallPending)
 	case lost:
 		return errors.Join(r.park(ctx, ErrLost), &store.Error{Kind: store.KindUnavailable, Err: ErrLost})
@@ -88,7 +89,7 @@ func (c runTx) Commit(ctx context.Context, end store.Change) error {
 	return err
 }
 
-// lostTo is what a run is told that another owner has taken its operation from.
+// lostTo returns the error for a run whose operation another owner took over.
 func (r *Run) lostTo(err error) error {
 	if s := r.standing(err); s != nil {
 		return s
@@ -96,12 +97,12 @@ func (r *Run) lostTo(err error) error {
 	return &store.Error{Kind: store.KindTaken, Err: err}
 }
 
-// Rollback implements [store.Transaction]. What phases have committed stands: the operation can be taken over at once.
+// Rollback implements [store.Transaction]. The committed phases remain: the operation can be taken over at once.
 // If a call was begun that cannot be made again, its outcome is unknown.
 func (c runTx) Rollback(ctx context.Context) error {
 	r := c.run
 	_, taken := r.own.Close()
-	if !r.phase.TryLock() { // the lease ends by itself, and what is stored then decides
+	if !r.phase.TryLock() { // a phase still runs: the lease ends by itself, and the record at that moment decides
 		return &store.Error{Kind: store.KindUncertain, Err: errLeftOpen}
 	}
 	defer r.phase.Unlock()
@@ -124,12 +125,12 @@ func (c runTx) Rollback(ctx context.Context) error {
 	return r.park(ctx, cause)
 }
 
-// park lets go of the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
+// park releases the operation, so that it waits for its next owner. If that cannot be written, its lease ends by itself.
 func (r *Run) park(ctx context.Context, cause error) error {
 	standing := r.standing(cause)
 	if r.own.Fence() == 0 && r.saved.Call == nil {
 		if rec, err := r.s.ops.Read(ctx, r.id); standing == nil && err == nil && rec.State != store.StateAbsent {
-			return &store.Error{Kind: store.KindTaken, Err: cause} // what the handler has met may be its own effect, of an earlier run
+			return &store.Error{Kind: store.KindTaken, Err: cause} // the handler may have met the effect of an earlier run of its own
 		}
 		return standing
 	}
@@ -137,13 +138,14 @@ func (r *Run) park(ctx context.Context, cause error) error {
 	next.Next.State, next.Lease = store.StateWaiting, 0
 	switch store.KindOf(standing) {
 	case store.KindUncertain:
+		// Only a person, or a Check, may go on: the next owner would make the call again.
 		next.Next.State = store.StateUnknown
 	case store.KindPartial:
 	default:
 		next = store.Change{ID: r.id}
 	}
 	if err := r.swap(ctx, next); err != nil && standing == nil {
-		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // it looks like work that another owner has begun
+		return &store.Error{Kind: store.KindPartial, Err: errors.Join(cause, err)} // to the next caller it looks like work that another owner has begun
 	}
 	return standing
 }

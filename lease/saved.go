@@ -9,29 +9,29 @@ import (
 	"github.com/oncelib/once"
 )
 
-// saved is what the record of an operation keeps of its phases. It is stored: names do not change.
+// saved is the part of an operation's record that describes its phases. It is stored: names do not change.
 type saved struct {
 	Phases []phase       `json:"phases,omitempty"`
 	Call   *intent       `json:"call,omitempty"` // that was begun, and whose outcome is not known
 	Keys   []voided      `json:"voided,omitempty"`
-	Was    []decided     `json:"decided,omitempty"` // by people, also about calls that have ended since
-	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim was told; [once.Forever]; 0: it was not
+	Was    []decided     `json:"decided,omitempty"` // decisions of people, also about calls that have ended since
+	Retain time.Duration `json:"retain,omitempty"`  // of the result, as the first claim had it; [once.Forever]; 0: the claim had none
 }
 
-// phase is one that has ended.
+// phase is a phase that has ended.
 type phase struct {
 	Name    string          `json:"name"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *once.Failure   `json:"failure,omitempty"`
 	Sealed  []byte          `json:"sealed,omitempty"`  // the value or the failure, encrypted; then Failure has its code only
 	ByHand  bool            `json:"by_hand,omitempty"` // a person has said that it has happened, with this value
-	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: what it takes if the program cannot read the value
+	Begun   *intent         `json:"begun,omitempty"`   // with ByHand: the call as it was, in case the program cannot read the value
 	Events  []string        `json:"events,omitempty"`  // that its transaction has added to an outbox
 }
 
 // decided is a decision that was written: see [Resolve].
 type decided struct {
-	ID   string `json:"id"`  // of what was decided
+	ID   string `json:"id"`  // of the decided call
 	Sum  string `json:"sum"` // of the decision
 	What string `json:"what"`
 }
@@ -42,11 +42,11 @@ type voided struct {
 	Count int    `json:"count"`
 }
 
-// intent is a call that is about to be made, and what is to be done if it is not known how it ended.
+// intent is a call that is about to be made, and the policy if its outcome is not known.
 type intent struct {
 	Phase  string    `json:"phase"`
-	Tx     bool      `json:"tx,omitempty"`     // it is no call: the transaction of a phase was ended in the phase
-	ID     string    `json:"id,omitempty"`     // of its own: it is not that of another call, nor of this one when a person has had it made again
+	Tx     bool      `json:"tx,omitempty"`     // it is no call: a phase has ended its transaction itself
+	ID     string    `json:"id,omitempty"`     // its own: it differs from the ID of every other call, also after a person has had this one made again
 	Repeat bool      `json:"repeat,omitempty"` // under the same key
 	Until  time.Time `json:"until,omitzero"`   // with Repeat: not later than this; zero: at any time
 	Check  bool      `json:"check,omitempty"`
@@ -55,12 +55,12 @@ type intent struct {
 
 	CheckFor time.Duration `json:"check_for,omitzero"` // with Check: not longer after Begun than this; zero: at any time
 
-	Request []byte `json:"request,omitzero"`  // frozen; nil: none is
+	Request []byte `json:"request,omitzero"`  // frozen; nil: the call has no frozen request
 	Sealed  bool   `json:"sealed,omitempty"`  // Request is encrypted
-	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has given
+	Refused string `json:"refused,omitempty"` // why the program could not read the value that a person has entered
 }
 
-// String names the call, or the phase that is none.
+// String names the call, or the phase if it is no call.
 func (c *intent) String() string {
 	if c.Tx {
 		return "phase " + c.Phase
@@ -92,7 +92,7 @@ func decodeSaved(data []byte) (s saved, err error) {
 		return s, nil
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("what the phases of the operation have saved cannot be read: %w", err)
+		return s, fmt.Errorf("the saved phases of the operation cannot be read: %w", err)
 	}
 	return s, nil
 }
@@ -113,7 +113,7 @@ func (s saved) encode() []byte {
 	return b
 }
 
-// size is that of what MaxSaved bounds: what the program saves, and not what people have decided.
+// size is the size that MaxSaved bounds: the data of the program, without the decisions of people.
 func (s saved) size() int {
 	s.Was, s.Phases = nil, slices.Clone(s.Phases)
 	for i := range s.Phases {
@@ -138,6 +138,7 @@ func (s saved) has(name string) bool {
 
 // with returns s with one more phase, and no call under way.
 func (s saved) with(p phase) saved {
+	// Clip: the state before, which stays valid if the write fails, has the same array.
 	s.Phases = append(slices.Clip(s.Phases), p)
 	s.Call = nil
 	return s
@@ -155,7 +156,7 @@ func (s saved) decided(d decided) saved {
 	return s
 }
 
-// ended is what is kept of an operation that has ended, for people who ask how it came to its end: no value and no request.
+// ended is the part that is kept after the end of an operation, for people who ask how it ended: no value and no request.
 func (s saved) ended() (e saved) {
 	for _, p := range s.Phases {
 		if p.Failure != nil {
@@ -176,9 +177,10 @@ func (s saved) begun(c intent) saved {
 	return s
 }
 
-// void returns s without its call, whose key can never take effect any more.
+// void returns s without its call. The key of that call can never take effect any more.
 func (s saved) void(phase string) saved {
 	s.Call = nil
+	// Cloned: the state before, which stays valid if the write fails, has the same array.
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {
 		if s.Keys[i].Phase == phase {
@@ -208,7 +210,7 @@ func (s saved) last() string {
 	return ""
 }
 
-// decode gives the caller of a phase what it has returned before.
+// decode returns the saved result of a phase.
 func decode[T any](r *Run, p phase) (value T, err error) {
 	if p, err = r.open(p); err != nil {
 		return value, err
@@ -222,8 +224,8 @@ func decode[T any](r *Run, p phase) (value T, err error) {
 	return value, nil
 }
 
-// earlier is what a phase has returned before. A value that was given by hand and is not one that the program would have saved leaves
-// the call as unknown as it was.
+// earlier returns the result of a phase of an earlier run. If a person has entered the value, and the program would not have saved it in this form,
+// the call is unknown again.
 func earlier[T any](r *Run, p phase) (value T, err error) {
 	if !p.ByHand || p.Begun == nil || p.Name != r.saved.last() {
 		return decode[T](r, p)

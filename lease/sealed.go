@@ -9,12 +9,12 @@ import (
 	"github.com/oncelib/once/internal/base/seal"
 )
 
-// What phases return and frozen requests are encrypted in the record if the engine has an Encrypter. The names of phases and the codes of
+// If the engine has an Encrypter, results of phases and frozen requests are encrypted in the record. The names of phases and the codes of
 // failures are not: people and other programs read them without its key.
 
 var errNoEncrypter = errors.New("it is encrypted, and the engine has no Encrypter. Try: the Config.Encrypter with which it was saved")
 
-// label binds what is encrypted to its operation, its phase and its kind.
+// label binds encrypted data to its operation, its phase and its kind.
 func (r *Run) label(kind, phase string) []byte {
 	return append(seal.Label(r.id.Scope, r.id.Key), "\x00"+kind+"\x00"+phase...)
 }
@@ -33,7 +33,7 @@ func (r *Run) seal(p phase) (_ phase, err error) {
 	}
 	p.Value = nil
 	if p.Sealed, err = r.opts.Encrypter.Encrypt(plain, r.label("outcome", p.Name)); err != nil {
-		return p, fmt.Errorf("what phase %q returns cannot be encrypted: %w", p.Name, err)
+		return p, fmt.Errorf("the result of phase %q cannot be encrypted: %w", p.Name, err)
 	}
 	return p, nil
 }
@@ -45,7 +45,7 @@ func (r *Run) open(p phase) (phase, error) {
 	}
 	plain, err := r.decrypt(p.Sealed, "outcome", p.Name)
 	if err != nil {
-		return p, fmt.Errorf("what phase %q has returned cannot be read: %w", p.Name, err)
+		return p, fmt.Errorf("the saved result of phase %q cannot be read: %w", p.Name, err)
 	}
 	if p.Failure == nil {
 		p.Value = plain

@@ -31,7 +31,7 @@ type Config struct {
 	// It is renewed every third of that. At least 100 ms. Default 30 s.
 	TTL time.Duration
 
-	// MaxDuration is for how long one run of a handler may hold an operation. Then its context ends.
+	// MaxDuration is how long one run of a handler may hold an operation. Then its context ends.
 	// Default 1 h.
 	MaxDuration time.Duration
 
@@ -39,19 +39,19 @@ type Config struct {
 	// frozen requests included, encrypted if the engine has an Encrypter. They are written again with each phase. Default 1 MiB.
 	MaxSaved int
 
-	// AskEvery is how often a call that is unknown and has a [Check] is asked about at most, by the clocks of the processes, when
-	// callers come. In between they are told that it is unknown, and when to come again. Default 1 s.
+	// AskEvery is how often, at most, callers make the store ask about a call that is unknown and has a [Check], by the clocks of the
+	// processes. In between they receive "unknown", and when to come again. Default 1 s.
 	AskEvery time.Duration
 
-	// Eager commits the claim before the handler begins, which costs one commit more: then nothing of the handler
+	// Eager commits the claim before the handler begins, which costs one commit more: then no part of the handler
 	// runs on two nodes at the same time.
 	Eager bool
 
-	// Tracer is shown each phase that runs. Default: none.
+	// Tracer sees each phase that runs. Default: no tracer.
 	Tracer Tracer
 
-	// Log gets a warning when a program that goes on with an operation does not come to phases that have ended, as when they have
-	// other names in it. Default: [slog.Default].
+	// Log gets a warning when a program goes on with an operation and does not reach phases that have ended, for example because they
+	// have other names in it. Default: [slog.Default].
 	Log *slog.Logger
 }
 
@@ -68,8 +68,8 @@ var (
 	_ store.Operations    = (*Store)(nil)
 )
 
-// New returns a store whose operations are kept by ops, such as a pgxstore, a sqlstore or a memstore, in the same table
-// as those of other engines on it. It panics if cfg is invalid, or if ops cannot renew leases
+// New returns a store that keeps its operations in ops, such as a pgxstore, a sqlstore or a memstore, in the same table
+// as other engines on it. It panics if cfg is invalid, or if ops cannot renew leases
 // ([store.Renewer]).
 func New(ops store.Operations, cfg Config) *Store {
 	if cfg.TTL == 0 {
@@ -110,8 +110,8 @@ func (*Store) Irrevocable() {}
 // Config returns the one in force.
 func (s *Store) Config() Config { return s.cfg }
 
-// Read implements [store.Operations]. What has stopped in a call that can be made again or checked is
-// not told as a call whose outcome is not known.
+// Read implements [store.Operations]. An operation that has stopped in a call which can be made again or checked is
+// not reported as unknown.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown
@@ -147,14 +147,14 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	}
 	r := newRun(s, opts)
 	eager := s.cfg.Eager || !opts.StaleAfter.IsZero() // the store's clock judges the claim
-	if opts.First && !eager && !reconciles(ctx) {     // the first write finds what is in the way
+	if opts.First && !eager && !reconciles(ctx) {     // the first write finds out whether the operation is taken
 		return runTx{r}, store.Record{}, nil
 	}
 	rec, err := r.read(ctx)
 	switch {
 	case err != nil:
 		return nil, store.Record{}, err
-	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller was told so
+	case rec.State == store.StateAbsent && ctx.Value(reconciling{}) == opts.ID: // it has ended since the Completer saw it, and its caller has received the result
 		return nil, rec, nil
 	case rec.State == store.StateAbsent && !eager:
 		return runTx{r}, store.Record{}, nil
@@ -176,10 +176,10 @@ func (r *Run) read(ctx context.Context) (store.Record, error) {
 	return r.s.Read(ctx, r.id)
 }
 
-// takesOver reports whether a record that is in the way is one to take over.
+// takesOver reports whether the run takes over the operation of an existing record.
 func (s *Store) takesOver(ctx context.Context, rec store.Record, asked []byte) bool {
 	if fingerprint.Differ(rec.Fingerprint, asked) {
-		return false // something else is asked
+		return false // the request is another one
 	}
 	return rec.Idle() || rec.State == store.StateUnknown && (reconciles(ctx) || s.asks(rec))
 }
@@ -194,7 +194,7 @@ func (s *Store) asks(rec store.Record) bool {
 	return ago >= s.cfg.AskEvery || ago <= -s.cfg.AskEvery
 }
 
-// claim makes the run the owner of what is absent.
+// claim makes the run the owner of an absent operation.
 func (r *Run) claim(ctx context.Context) (store.Transaction[*Run], store.Record, error) {
 	switch err := r.swap(ctx, r.running(r.saved)); {
 	case store.KindOf(err) == store.KindTaken:
@@ -206,7 +206,7 @@ func (r *Run) claim(ctx context.Context) (store.Transaction[*Run], store.Record,
 	return runTx{r}, store.Record{}, nil
 }
 
-// takeOver makes the run the owner of an operation that waits or whose lease is over.
+// takeOver makes the run the owner of an operation that waits for an owner or whose lease is over.
 func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction[*Run], store.Record, error) {
 	saved, err := decodeSaved(rec.Data)
 	if err != nil {
@@ -219,6 +219,7 @@ func (r *Run) takeOver(ctx context.Context, rec store.Record) (store.Transaction
 	next := r.record(store.StateRunning, saved)
 	next.Fence = rec.Fence + 1
 	if rec.Idle() && saved.Call != nil && !saved.Call.resumable(time.Now()) {
+		// The owner has died in a call that can be neither repeated nor checked: only a person can go on.
 		next.State = store.StateUnknown
 	}
 	if rec.State == store.StateUnknown && !saved.Call.checks(time.Now()) {

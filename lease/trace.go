@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Phase is what a [Tracer] is told of a phase.
+// Phase describes a phase for a [Tracer].
 type Phase struct {
 	Name string
 	Call bool // it calls another service: see [Call]
@@ -13,7 +13,7 @@ type Phase struct {
 
 // Tracer starts a span for each phase that runs, or another thing that lasts as long.
 type Tracer interface {
-	// PhaseStart is called when a phase begins to run; not for one whose value is saved. The phase goes on with the context that
+	// PhaseStart is called when a phase begins to run; not for a phase whose value is saved. The phase goes on with the context that
 	// it returns. end is called once, with the error of the phase, also if the phase panics.
 	PhaseStart(ctx context.Context, p Phase) (_ context.Context, end func(error))
 }

@@ -19,12 +19,12 @@ import (
 // maxRuns is how often a phase runs when the database answers with serialization failures or deadlocks.
 const maxRuns = 3
 
-// InTx runs a phase in one transaction of s, which is the store that the leases are kept in: what fn writes, its
+// InTx runs a phase in one transaction of s, which must be the store that keeps the leases: the writes of fn, its
 // value and the fact that the phase is done commit together. If the phase was committed before, fn does not run, and InTx
 // returns the value of that time, decoded from JSON.
 //
 // fn may run more than once, and only one run commits. When fn returns an error, the phase is rolled back and InTx returns
-// that error: the earlier phases stand. The operation's Isolation and Timeouts hold for each transaction; the default
+// that error: the earlier phases stay committed. The operation's Isolation and Timeouts hold for each transaction; the default
 // isolation is [store.ReadCommitted].
 func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
@@ -45,7 +45,7 @@ func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase strin
 	if err := r.trace(ctx, Phase{Name: phase}, t.untilCommitted); err != nil {
 		return value, err
 	}
-	if t.found { // committed by a run whose answer was lost
+	if t.found { // an earlier run has committed the phase, and its answer was lost
 		p, _ := r.saved.find(phase)
 		return decode[T](r, p)
 	}
@@ -60,18 +60,18 @@ type transaction[T, TX any] struct {
 	fn    func(ctx context.Context, tx TX) (T, error)
 
 	value   T     // of the last run of fn
-	lost    error // a COMMIT, or a ROLLBACK after what may have committed, was sent and not answered
-	found   bool  // it was applied
-	written bool  // the store was told what is to stand if fn ends its transaction
+	lost    error // a COMMIT was sent and not answered; or a ROLLBACK, and the transaction may have been committed before it
+	found   bool  // that COMMIT was applied
+	written bool  // the store has the change of ifEnded, in case fn ends its transaction
 }
 
 // untilCommitted runs the phase until it is committed or has failed. After a lost answer the whole phase runs again
 // under the same fence, so that at most one run is applied.
-func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over what a commit can come to
+func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolint:gocognit // one loop over the outcomes of a commit
 	for runs := 1; ; runs++ {
 		err, ofCommit := t.once(ctx, runs == 1)
 		if err == nil {
-			t.run.lost = nil // under this fence nothing else can be applied any more
+			t.run.lost = nil // under this fence no other write can be applied any more
 			return nil
 		}
 		kind := kind.In(t.store, err)
@@ -81,10 +81,10 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 		if t.isEnded() {
 			return t.unknown(err)
 		}
-		ofCommit = ofCommit || kind == store.KindTaken && t.written // what is written before a procedure was refused
+		ofCommit = ofCommit || kind == store.KindTaken && t.written // the change of ifEnded, which is written before a procedure, was refused
 		if ofCommit && (kind == store.KindTaken || kind == store.KindLost) || t.lost != nil {
 			if kind == store.KindLost {
-				t.lost, t.run.lost = err, err // also if fn panics in its next run, or another owner has taken over what was applied
+				t.lost, t.run.lost = err, err // set now: fn may panic in its next run, or another owner may have taken over after the commit was applied
 			}
 			switch applied, e := t.isApplied(ctx); {
 			case applied:
@@ -94,7 +94,7 @@ func (t *transaction[T, TX]) untilCommitted(ctx context.Context) error { //nolin
 				return t.unknown(err)
 			case e != nil && t.lost != nil:
 				return errors.Join(t.lost, e)
-			case kind == store.KindTaken && ofCommit:
+			case kind == store.KindTaken && ofCommit: // another owner has raised the fence
 				t.run.own.Lose(true)
 				return fmt.Errorf("phase %q is not committed: %w: %w", t.phase, ErrLost, err)
 			}
@@ -121,11 +121,13 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	if err != nil {
 		return err, false
 	}
+	// ifEnded may have locked it: the record was then written in this transaction.
 	defer r.own.Lock(false)
 	next, err := t.runIn(ctx, txn)
 	if err != nil {
 		return err, false
 	}
+	// The caller must not cancel a COMMIT.
 	uncancelled, cancel := context.WithTimeout(context.WithoutCancel(ctx), held.SettleTime)
 	defer cancel()
 	c := r.own.Under(r.running(next))
@@ -138,7 +140,7 @@ func (t *transaction[T, TX]) once(ctx context.Context, first bool) (err error, o
 	return nil, true
 }
 
-// runIn runs fn, and rolls back if that does not come to a value that can be saved, or panics.
+// runIn runs fn, and rolls back if fn returns no value that can be saved, or panics.
 func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX]) (next saved, err error) {
 	returned := false
 	defer func() {
@@ -150,12 +152,12 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 		undo := txn.Rollback(uncancelled)
 		switch kind := store.KindOf(undo); {
 		case undo == nil:
-		case kind == store.KindEnded: // what fn has committed by itself stands without its phase
+		case kind == store.KindEnded: // fn has committed its writes itself, without its phase
 			t.end()
 			err = errors.Join(undo, err)
-		case kind == store.KindLost: // it may have done so
+		case kind == store.KindLost: // fn may have committed its writes itself
 			t.lost, t.run.lost = undo, undo
-			if !returned {
+			if !returned { // fn panics, so untilCommitted does not find it out
 				_, _ = t.isApplied(ctx)
 			}
 			err = errors.Join(undo, err)
@@ -174,7 +176,7 @@ func (t *transaction[T, TX]) runIn(ctx context.Context, txn store.Transaction[TX
 	return next, err
 }
 
-// ifEnded is what is stored if fn ends its transaction where the store cannot see it: the outcome of the phase is unknown. Until the
+// ifEnded is the change that is stored if fn ends its transaction where the store cannot see it: the outcome of the phase is unknown. Until the
 // transaction is over it keeps renewals and takeovers from the record.
 func (t *transaction[T, TX]) ifEnded() store.Change {
 	r := t.run
@@ -183,7 +185,7 @@ func (t *transaction[T, TX]) ifEnded() store.Change {
 	return r.own.Under(store.Change{ID: r.id, Next: r.record(store.StateUnknown, t.ended())})
 }
 
-// ended is what is saved if fn has ended its transaction: only a person can tell what it has written.
+// ended is the saved state if fn has ended its transaction: only a person can find out which writes are committed.
 func (t *transaction[T, TX]) ended() saved {
 	return t.run.saved.begun(intent{Phase: t.phase, Tx: true, ID: t.run.callID(t.phase)})
 }
@@ -196,12 +198,12 @@ func (t *transaction[T, TX]) isEnded() bool {
 	return c != nil && c.Tx && !c.Repeat
 }
 
-// unknown is the error of a phase whose transaction fn has ended.
+// unknown returns the error of a phase if fn has ended its transaction.
 func (t *transaction[T, TX]) unknown(err error) error {
-	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: what it has written may stand: %w: %w", t.phase, ErrUnknown, err)
+	return fmt.Errorf("phase %q has ended its transaction itself, in a procedure or dynamic SQL, or has written to tables that cannot be rolled back: its writes may be committed: %w: %w", t.phase, ErrUnknown, err)
 }
 
-// isApplied finds out whether a commit whose answer was lost was applied, or whether fn has ended the transaction before.
+// isApplied finds out whether a commit was applied whose answer was lost, or whether fn had ended the transaction before.
 func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	r := t.run
 	rec, applied, err := r.own.IsApplied(ctx)
@@ -209,6 +211,7 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	case err != nil || !applied:
 		return false, err //nolint:wrapcheck // it is of the store
 	case rec.State == store.StateUnknown:
+		// The change of ifEnded was applied, which only happens if fn has ended the transaction itself.
 		t.end()
 		return false, nil
 	case rec.State != store.StateRunning:
@@ -223,7 +226,7 @@ func (t *transaction[T, TX]) isApplied(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// done returns what is saved when a phase has ended with a value.
+// done returns the saved state after a phase has ended with a value.
 func (r *Run) done(name string, value any) (saved, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -232,7 +235,7 @@ func (r *Run) done(name string, value any) (saved, error) {
 	return r.with(phase{Name: name, Value: b})
 }
 
-// with returns what is saved when a phase has ended.
+// with returns the saved state after a phase has ended.
 func (r *Run) with(p phase) (saved, error) {
 	p, err := r.seal(p)
 	if err != nil {
@@ -241,7 +244,7 @@ func (r *Run) with(p phase) (saved, error) {
 	return r.fits(r.saved.with(p))
 }
 
-// failed returns what is saved when a call was answered with a failure.
+// failed returns the saved state after a call was answered with a failure.
 func (r *Run) failed(name string, failure once.Failure) (saved, error) {
 	if _, err := json.Marshal(failure); err != nil {
 		return saved{}, fmt.Errorf("the failure of call %q cannot be saved: %w", name, err)
@@ -249,7 +252,7 @@ func (r *Run) failed(name string, failure once.Failure) (saved, error) {
 	return r.with(phase{Name: name, Failure: &failure})
 }
 
-// fits refuses what is too large to be saved.
+// fits refuses a state that is too large to be saved.
 func (r *Run) fits(s saved) (saved, error) {
 	if n := s.size(); n > r.s.cfg.MaxSaved {
 		return s, &toolarge.Error{Bytes: int64(n), Max: int64(r.s.cfg.MaxSaved), Try: "smaller values of phases, such as the keys of rows; or a larger lease.Config.MaxSaved"}

@@ -1,5 +1,5 @@
-// Package limit keeps a server from doing more at the same time than it can. What is too
-// much waits for a moment, or is refused before anything was done for it, with the time
+// Package limit keeps a server from doing more at the same time than it can. Requests above the limit
+// wait for a moment, or are refused before any work was done for them, with the time
 // after which to come again.
 //
 //	l := limit.New(limit.Config{Limit: 20, Tenant: account})
@@ -10,45 +10,45 @@
 //		Gate:      l,
 //	})(refunds)))
 //
-// It belongs inside of authentication, if tenants are told apart by it, and outside of
-// all that costs something. Handlers that oncehttp protects have it as their
-// Config.Gate, not around them: there, where all places are taken, a retry
+// Put it inside of authentication, if that says which tenant a request belongs to, and outside of
+// all expensive work. Handlers that oncehttp protects have it as their
+// Config.Gate, not around them: there, when all places are taken, a retry
 // that was executed before is answered from the record, and only new work is refused. One
 // limiter may serve both kinds, and should, if they use the same pool.
 //
-// # What is refused
+// # Which requests are refused
 //
 // At most Limit requests are served at the same time. Up to Queue more wait for their
 // turn, if it is likely to come within Wait and if the answer is likely to come while the
-// client still waits (X-Request-Timeout, or the deadline of the request's context). The
-// rest is refused at once, unread:
+// client still waits (X-Request-Timeout, or the deadline of the request's context). All
+// other requests are refused at once, unread:
 //
 //	RATE_LIMIT.exceeded     429  this tenant has more waiting than its share
-//	TRANSIENT.overloaded    503  there is no room, or not in time
+//	TRANSIENT.overloaded    503  no place is free, or not in time
 //
-// Both are retryable, with the same key, after Retry-After. It comes from how long
-// requests have taken lately, how many are waiting, and how long nothing has got done. A
-// minute is the most that is said. Those who are refused together are told different
+// Both are retryable, with the same key, after Retry-After. It is computed from how long
+// requests have taken lately, how many are waiting, and how long no request has ended. It is
+// a minute at most. Requests that are refused at the same time get different
 // moments, as far apart as they can be served.
 //
 // # Tenants
 //
-// A free place is given to the tenant with the fewest requests being served; where that
-// is undecided they take turns. So a tenant that sends more than others waits behind its own requests.
-// Where the queue is full, a tenant with fewer waiting takes the place of the last request
+// A free place goes to the tenant with the fewest running requests; tenants with
+// equally many take turns. So a tenant that sends more than others waits behind its own requests.
+// When the queue is full, a tenant with fewer waiting requests takes the place of the last request
 // of the tenant with the most.
 //
 // # How many places
 //
-// Limit is right for handlers that have a pool of connections for themselves. Where others use
-// the pool as well, or it is behind a proxy, [Pool] has as many places as the pool has connections to
-// give. Where a processor or another service is what has too little, package limit/adaptive finds
-// out how many places there should be from how long requests take.
+// Limit is right for handlers that have a pool of connections for themselves. Where other code uses
+// the pool as well, or it is behind a proxy, [Pool] has as many places as the pool has connections
+// available. Where the bottleneck is a processor or another service, package limit/adaptive finds
+// out how many places to offer from how long requests take.
 //
-// # What it does not see
+// # Limits of this package
 //
 // A place is held from before the body is read until the handler has returned: bound slow
 // clients with ReadTimeout of [net/http.Server]. Several processes do not know of each
-// other: each has its Limit. Requests that oncehttp passes straight through, since their
-// method has no keys, do not come by the Gate.
+// other: each has its own Limit. Requests that oncehttp passes straight through, because their
+// method has no keys, do not pass the Gate.
 package limit

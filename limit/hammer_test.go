@@ -15,7 +15,7 @@ import (
 
 // However clients come and go, no place is lost and none is given twice. The clients run at
 // the same time; how long they wait does not depend on the machine.
-func TestHammer(t *testing.T) { synctest.Test(t, testHammer) }
+func TestNoPlaceIsLostOrGivenTwice(t *testing.T) { synctest.Test(t, testHammer) }
 
 func testHammer(t *testing.T) {
 	const places = 3

@@ -17,35 +17,35 @@ type Config struct {
 	// pool under the handlers has, less a few. Default 64.
 	Limit int
 
-	// Capacity replaces Limit by one that adapts itself. Default: none.
+	// Capacity replaces Limit by a limit that adapts itself. Default: Limit.
 	Capacity Capacity
 
-	// Queue is how many requests may wait for their turn. Keep it short: what waits long
-	// is given up by its client. Default: as many as Limit (with a Capacity: 64);
-	// negative: none.
+	// Queue is how many requests may wait for their turn. Keep it short: a client gives up
+	// a request that waits long. Default: as many as Limit (with a Capacity: 64);
+	// negative: no request waits.
 	Queue int
 
 	// Wait is how long a request may wait for its turn. Default 1 s.
 	Wait time.Duration
 
-	// Tenant returns who asks. Default: all are one tenant.
+	// Tenant returns the tenant of a request. Default: all requests belong to one tenant.
 	Tenant func(*http.Request) string
 
 	// Replays is how many requests may be looked up and answered from the record at the
-	// same time, beyond Limit, where all places are taken; and, apart from these, how many
-	// that the engine's cache has. With a Tenant, one tenant may take as many of these places
+	// same time, beyond Limit, when all places are taken; and, apart from these, how many
+	// may be answered from the engine's cache. With a Tenant, one tenant may take as many of these places
 	// as it leaves free: half of them, if it is alone. Default: a quarter of Limit (with a
-	// Capacity: 16), at least 1, with a Tenant 2; negative: none.
+	// Capacity: 16), at least 1, with a Tenant 2; negative: no places.
 	Replays int
 }
 
 // Capacity is a limit that changes. It is called under a lock.
 type Capacity interface {
-	// Acquire takes a place if there is one. It is given back by release: useful says that
-	// the request ran to its end, so that the time it took tells something.
+	// Acquire takes a place if one is free. release gives it back: useful says that
+	// the request ran to its end, so that its duration can be measured.
 	Acquire() (release func(useful bool), ok bool)
 
-	// Limit returns how many places there are now.
+	// Limit returns the present number of places.
 	Limit() int
 }
 
@@ -109,13 +109,13 @@ func (l *Limiter) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// Replay tells whether a request would be answered from the record. Ask for Cached first: it is true
+// Replay reports whether a request would be answered from the record. Ask Cached first: it works
 // also while the database is down.
 type Replay interface {
-	// Cached reports whether the engine's cache has the answer. Nothing is asked for it.
+	// Cached reports whether the engine's cache has the answer. It asks no server.
 	Cached() bool
 
-	// Stored reports whether the answer is known: one look-up, without a transaction (none if
+	// Stored reports whether the answer is known: with one look-up, without a transaction (with no look-up if
 	// the cache has it), that ends with ctx.
 	Stored(ctx context.Context) bool
 }
@@ -148,6 +148,7 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	if ok {
 		return ticket{Ticket: t}, nil
 	}
+	// Not before the queue: a replay is looked up only when no place is free.
 	if replay != nil {
 		if places := l.replay(r, tenant, replay); places != nil {
 			return ticket{places: places, tenant: tenant}, nil
@@ -163,10 +164,11 @@ func (l *Limiter) admit(r *http.Request, replay Replay) (ticket, *Refusal) {
 	return ticket{Ticket: t}, nil
 }
 
-// replay lets r in as a replay, if it is one and there is room for another one, and returns
-// where it has a place. What the cache has needs none of those that the store keeps busy.
+// replay lets r in as a replay, if it is one and a place for it is free, and returns the
+// share that the place is from. A replay from the cache takes no place from replays that read the store.
 func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	if replay.Cached() {
+		// It needs no database, so that it takes no place from a replay which does.
 		if l.take(&l.cacheHit, tenant, func() bool { return true }) {
 			return &l.cacheHit
 		}
@@ -180,7 +182,7 @@ func (l *Limiter) replay(r *http.Request, tenant string, replay Replay) *share {
 	return nil
 }
 
-// take takes a place if there is one, and keeps it if use says so.
+// take takes a place if one is free, and gives it back if use returns false.
 func (l *Limiter) take(places *share, tenant string, use func() bool) (ok bool) {
 	l.mu.Lock()
 	taken := places.take(tenant)
@@ -236,6 +238,7 @@ func (l *Limiter) quit(w *fairqueue.Waiter, called <-chan fairqueue.Refusal) fai
 	refused, ok := l.queue.Quit(l.now(), w)
 	l.mu.Unlock()
 	if !ok {
+		// It was called at this very moment, and has a place that must not be lost.
 		return <-called
 	}
 	return refused
@@ -248,6 +251,7 @@ func (l *Limiter) leave(r *http.Request, t ticket) {
 		t.places.giveBack(t.tenant)
 		return
 	}
+	// A request that was broken off has no duration to measure.
 	useful := r.Context().Err() == nil
 	l.mu.Lock()
 	l.queue.Leave(l.now(), t.Ticket, useful)
@@ -256,9 +260,9 @@ func (l *Limiter) leave(r *http.Request, t ticket) {
 
 func (l *Limiter) now() time.Duration { return time.Since(l.start) }
 
-// budget returns how long the client of r still waits. 0: not said.
+// budget returns how long the client of r still waits. 0: not known.
 func budget(r *http.Request) time.Duration {
-	d, _ := wire.Timeout(r.Header) // what is malformed is for others to refuse
+	d, _ := wire.Timeout(r.Header) // a malformed header is not refused here
 	d = max(0, d)
 	if deadline, ok := r.Context().Deadline(); ok {
 		if left := max(1, time.Until(deadline)); d == 0 || left < d {

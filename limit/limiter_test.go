@@ -137,7 +137,7 @@ func TestTenantsShare(t *testing.T) {
 }
 
 // A request whose client would be gone before its turn is refused at once.
-func TestBudget(t *testing.T) {
+func TestTimeBudgetRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.New(limit.Config{Limit: 1, Queue: 10, Wait: time.Minute})
 		h := l.Middleware(work(time.Second))

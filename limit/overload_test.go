@@ -13,7 +13,7 @@ import (
 
 // A real server that is asked for far more than it can do serves as many at the same time
 // as it may, those who are served do not wait long, and the others know when to come.
-func TestOverload(t *testing.T) {
+func TestOverloadServesUpToTheLimit(t *testing.T) {
 	const places, clients, requests = 4, 40, 20
 	l := limit.New(limit.Config{Limit: places, Queue: 4, Wait: 500 * ms})
 	var inside, most atomic.Int64

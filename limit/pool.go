@@ -132,14 +132,14 @@ func (p *Pool) limit(inUse, most int) int {
 
 // Observe implements [once.Observer].
 func (p *Pool) Observe(_ context.Context, e once.Event) {
-	if e.Type != once.EventFinished || e.Acquire == 0 { // it has needed no connection
+	if e.Type != once.EventFinished || e.Acquire == 0 { // the call has used no connection
 		return
 	}
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Add(-e.Total).Before(p.changed) {
-		return // with other places: those that have waited together count once
+		return // it began before the last change: calls that have waited together count once
 	}
 	part := int64(now.Sub(p.start) * parts / p.cfg.Window)
 	w := &p.recent[part%parts]
@@ -156,8 +156,8 @@ func (p *Pool) Observe(_ context.Context, e once.Event) {
 	p.adapt(now, part)
 }
 
-// adapt changes places if the waits of the window up to part say so. Between the two bounds nothing changes, so
-// that places do not swing.
+// adapt changes the number of places if the waits of the window up to part were too long or short. Between the two bounds nothing changes, so
+// that the number does not swing.
 func (p *Pool) adapt(now time.Time, part int64) {
 	var sum waits
 	for _, w := range p.recent {

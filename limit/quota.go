@@ -16,29 +16,29 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// QuotaConfig says how much one principal may have stored.
+// QuotaConfig says how much each principal may have stored.
 type QuotaConfig struct {
-	// Bytes is how much that is: stored answers and requests, and [upkeep.RecordSize] for each operation, until their retention
+	// Bytes is the limit: for stored answers and requests, and [upkeep.RecordSize] for each operation, until their retention
 	// is over. Required.
 	Bytes int64
 
-	// Every is how often all that is stored is counted. Default: one minute.
+	// Every is how often the stored bytes of all principals are counted. Default: one minute.
 	Every time.Duration
 
-	// Log is told when it cannot be counted, once until it has been again. Default: [slog.Default].
+	// Log receives a warning when counting fails, once until it succeeds again. Default: [slog.Default].
 	Log *slog.Logger
 }
 
-// Quota bounds what each principal of package oncehttp has stored: a new operation of one that has more is refused with 429, RATE_LIMIT.stored_bytes,
-// before its handler runs. Operations that were begun, replays and undos never are. One Quota serves any number of routes.
+// Quota bounds how much each principal of package oncehttp has stored: a new operation of a principal above the limit is refused with 429, RATE_LIMIT.stored_bytes,
+// before its handler runs. Operations that were begun, replays and undos are never refused. One Quota serves any number of routes.
 //
 //	quota := limit.NewQuota(engine.Store(), limit.QuotaConfig{Bytes: 100 << 20})
 //	go quota.Run(ctx)
 //	cfg := oncehttp.Config{Principal: account, Quota: quota}
 //
-// It costs no statement for an operation that is executed. [Quota.Run] counts in the background, and what this process stores is added at once; so a
-// principal can have more than Bytes: what other processes store for it between two counts, and the answers of requests that are being served. What was stored during
-// a count may be counted twice until the next one. While it cannot be counted, after three of QuotaConfig.Every, nobody is refused.
+// It costs no statement for an operation that is executed. [Quota.Run] counts in the background, and the bytes that this process stores are added at once. So a
+// principal can have more than Bytes: bytes that other processes store between two counts, and the answers of requests that are being served, are not counted yet. Bytes that are stored during
+// a count may be counted twice until the next one. If counting fails for three times QuotaConfig.Every, no request is refused.
 type Quota struct {
 	cfg      QuotaConfig
 	measurer upkeep.Measurer
@@ -46,11 +46,11 @@ type Quota struct {
 	mu      sync.Mutex
 	counted map[string]int64 // by the last count; principals with little are not in it
 	added   map[string]int64 // by this process since that count began
-	since   map[string]int64 // and since the one began that is under way; nil: none is
-	at      time.Time        // the end of the last count; zero: there was none
+	since   map[string]int64 // and since the running count began; nil: no count runs
+	at      time.Time        // the end of the last count; zero: no count has ended yet
 	due     time.Time        // when the next one begins, about
-	failing bool             // there is none any more, or it has failed
-	running bool             // Run was called, or the log was told that it was not
+	failing bool             // Run has ended, or the last count has failed
+	running bool             // Run was called, or the log has the warning that it was not
 	made    time.Time
 	refused uint64
 }
@@ -59,12 +59,12 @@ const (
 	defaultQuotaEvery = time.Minute
 	quotaPage         = 2_000            // operations that a statement reads: InnoDB reads their answers for it
 	quotaTimeout      = 10 * time.Second // of a statement
-	quotaRest         = 4                // times as long as a statement takes is the pause behind it
-	quotaRounds       = 3                // of Every, for which a count stands
-	quotaAdded        = 100_000          // principals that are known between two counts
+	quotaRest         = 4                // the pause after a statement, in multiples of its duration
+	quotaRounds       = 3                // how long a count is valid, in multiples of Every
+	quotaAdded        = 100_000          // principals that are remembered between two counts
 )
 
-// NewQuota returns a quota for routes on a store. It panics if cfg is invalid, or if the store cannot tell what it has, as those on Redis and DynamoDB cannot.
+// NewQuota returns a quota for routes on a store. It panics if cfg is invalid, or if the store cannot measure its contents, as stores on Redis and DynamoDB cannot.
 func NewQuota(s any, cfg QuotaConfig) *Quota {
 	m, ok := dialect.Measurer(s)
 	switch {
@@ -77,7 +77,7 @@ func NewQuota(s any, cfg QuotaConfig) *Quota {
 	return &Quota{cfg: cfg, measurer: m, counted: map[string]int64{}, added: map[string]int64{}, made: time.Now()}
 }
 
-// Run counts what is stored, again and again, until ctx ends. The error is that of ctx.
+// Run counts the stored bytes, again and again, until ctx ends. It returns the error of ctx.
 func (q *Quota) Run(ctx context.Context) error {
 	q.mu.Lock()
 	q.running = true
@@ -89,6 +89,7 @@ func (q *Quota) Run(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// No count comes any more: soon the last one is too old to refuse a request by.
 	q.failing = true
 	return ctx.Err()
 }
@@ -102,7 +103,7 @@ func (q *Quota) count(ctx context.Context) error {
 	var principal string
 	var bytes int64
 	note := func() {
-		if bytes > q.cfg.Bytes/100 { // the many who have little need no room
+		if bytes > q.cfg.Bytes/100 { // many principals have little: leaving them out saves memory
 			counted[principal] = bytes
 		}
 	}
@@ -112,7 +113,7 @@ func (q *Quota) count(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range list { // those of one principal follow one another
+		for _, s := range list { // scopes of one principal follow one another
 			if p := principalOf(s.Scope); p != principal {
 				note()
 				principal, bytes = p, 0
@@ -128,6 +129,7 @@ func (q *Quota) count(ctx context.Context) error {
 	note()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// The count may lack the operations that were stored while it ran, so that since is kept.
 	q.counted, q.added, q.at = counted, q.since, time.Now()
 	return nil
 }
@@ -138,14 +140,14 @@ func (q *Quota) page(ctx context.Context, after store.ID) (list []upkeep.Stored,
 	return q.measurer.Stored(ctx, after, quotaPage)
 }
 
-// end notes what has become of a count.
+// end notes whether a count has succeeded.
 func (q *Quota) end(ctx context.Context, err error, began time.Time) {
 	q.mu.Lock()
 	first := err != nil && !q.failing && ctx.Err() == nil
 	q.since, q.failing, q.due = nil, err != nil, began.Add(q.cfg.Every)
 	q.mu.Unlock()
 	if first {
-		q.log().WarnContext(ctx, "limit: what principals have stored cannot be counted, and nobody is refused for it soon. Try: whether the database is reached", slog.Any("error", err))
+		q.log().WarnContext(ctx, "limit: the stored bytes of principals cannot be counted, and soon no request is refused for them. Try: whether the database is reached", slog.Any("error", err))
 	}
 }
 
@@ -165,14 +167,14 @@ func (q *Quota) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// principalOf is the principal of a scope as it is written there, or the whole scope if none is.
+// principalOf returns the principal at the beginning of a scope, or the whole scope if it has no blank.
 func principalOf(scope string) string {
 	principal, _, _ := strings.Cut(scope, " ")
 	return principal
 }
 
-// Admit reports whether an operation in scope may begin, and if not, after which time to ask again. It is for transports. begun is asked only where the quota is
-// used up: it tells whether something is stored of the operation, which is then not for the quota to decide.
+// Admit reports whether an operation in scope may begin, and if not, after which time to ask again. It is for transports. begun is called only if the quota is
+// used up: it reports whether the operation has a record already; then the quota does not refuse it.
 func (q *Quota) Admit(scope string, begun func() bool) (after time.Duration, ok bool) {
 	after, full := q.full(scope)
 	if !full || begun() {
@@ -192,6 +194,7 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	now := time.Now()
 	switch {
 	case q.at.IsZero(), q.failing && now.Sub(q.at) > quotaRounds*q.cfg.Every:
+		// Without a valid count no request is refused: the quota must not become an outage.
 		return 0, false
 	case q.counted[p]+q.added[p] < q.cfg.Bytes:
 		return 0, false
@@ -199,10 +202,10 @@ func (q *Quota) full(scope string) (after time.Duration, full bool) {
 	return max(q.due.Sub(now), time.Second), true
 }
 
-// Add notes that an operation in scope has stored so many bytes beside [upkeep.RecordSize]. It is for transports.
+// Add notes that an operation in scope has stored so many bytes in addition to [upkeep.RecordSize]. It is for transports.
 func (q *Quota) Add(ctx context.Context, scope string, bytes int) {
 	if q.forgotten() {
-		q.log().WarnContext(ctx, "limit: nothing counts what principals have stored, and nobody is refused for it. Try: go quota.Run(ctx)")
+		q.log().WarnContext(ctx, "limit: the stored bytes of principals are not counted, and no request is refused for them. Try: go quota.Run(ctx)")
 	}
 	p, n := principalOf(scope), int64(upkeep.RecordSize+bytes)
 	q.mu.Lock()
@@ -225,8 +228,8 @@ func (q *Quota) forgotten() bool {
 	return true
 }
 
-// Gauges implements [gauge.Source]: what the principal has stored that has the most, and how many requests were refused. It asks no database, and names
-// nobody.
+// Gauges implements [gauge.Source]: the bytes of the principal with the most, and how many requests were refused. It asks no database, and names
+// no principal.
 func (q *Quota) Gauges(context.Context) ([]gauge.Value, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,7 +26,7 @@ type Refusal struct {
 	After  time.Duration // when to come again
 }
 
-// Refusals returns what a [Limiter] refuses with, for documents: After is not set.
+// Refusals returns the refusals of a [Limiter], for documents: After is not set.
 func Refusals() []Refusal { return []Refusal{exceeded, overloaded} }
 
 var (
@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// refusalOf returns what a client is told.
+// refusalOf returns the refusal for a client.
 func refusalOf(r fairqueue.Refusal) *Refusal {
 	refused := overloaded
 	if r.Why == fairqueue.Share {

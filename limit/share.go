@@ -1,7 +1,7 @@
 package limit
 
-// share is places that tenants share. One tenant may take a place only while more are free
-// than it has: so those who take many leave some to those who come later.
+// share is a number of places that tenants share. One tenant may take a place only while more are free
+// than it has: so tenants that take many leave some to tenants that come later.
 type share struct {
 	free   int
 	shared bool           // between several tenants

@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
-// State is what a limiter looks like at some moment, and what it has done so far.
+// State is a snapshot of a limiter and its counters.
 type State struct {
 	Running  int           // requests that are served
 	Waiting  int           // requests that wait for their turn

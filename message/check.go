@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// Check says what is wrong with the texts of m and with its Seq: what not every database and broker can carry. It looks at neither
+// Check returns an error if a text of m or its Seq cannot be carried by every database and broker. It looks at neither
 // payload nor headers.
 func (m *Message) Check() error {
 	for _, text := range [...]struct{ name, value string }{
@@ -27,7 +27,7 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// CheckText says what is wrong with a text of at most so many bytes that every database and broker is to carry.
+// CheckText returns an error if a text has more bytes than most, or cannot be carried by every database and broker.
 func CheckText(name, s string, most int) error {
 	switch {
 	case len(s) > most:
@@ -54,7 +54,7 @@ func CheckHeadersSize(h map[string]string, most int) error {
 	return nil
 }
 
-// CheckHeaders returns a copy of headers that are to be sent, with names in lower case, or says what is wrong with them: names and values are those of
+// CheckHeaders returns a copy of headers for sending, with names in lower case, or an error: names and values must be valid in
 // HTTP, and names that belong to the delivery are refused, see [IsOfDelivery].
 func CheckHeaders(h map[string]string) (map[string]string, error) {
 	if len(h) == 0 {

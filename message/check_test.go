@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// TestCheck: each text may have 255 bytes and no control character, and the error names it.
-func TestCheck(t *testing.T) {
+// TestCheckBoundsEachText: each text may have 255 bytes and no control character, and the error names it.
+func TestCheckBoundsEachText(t *testing.T) {
 	for name, of := range map[string]func(*message.Message) *string{
 		"ID":     func(m *message.Message) *string { return &m.ID },
 		"source": func(m *message.Message) *string { return &m.Source },

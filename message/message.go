@@ -3,7 +3,7 @@ package message
 
 import "time"
 
-// Limits of a message, in bytes. All databases and brokers can carry what keeps to them.
+// Limits of a message, in bytes. All databases and brokers can carry a message within them.
 const (
 	MaxText            = 255      // ID, Source, Topic, Key, Type and Trace, each
 	MaxHeaders         = 16 << 10 // names and values together, of a message that is added to an outbox
@@ -15,7 +15,7 @@ const (
 // (once.KeyHash). An outbox writes it, so that the logs of a consumer and of the service name the same intent.
 const HeaderKeyHash = "idempotency-key-hash"
 
-// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or one that is no hash.
+// KeyHash returns the header [HeaderKeyHash], "" if the message has none, or if it is no hash.
 func (m *Message) KeyHash() string {
 	hash := m.Headers[HeaderKeyHash]
 	for i := range len(hash) {
@@ -33,7 +33,7 @@ const hashLen = 16
 
 // Message is one event. Its payload and its headers are not changed after it was made.
 //
-// Who sets a field: the caller of outbox.Box.Add sets what the event is; Add and the database set ID, Seq and
+// Fields are set by different parts: the caller of outbox.Box.Add describes the event; Add and the database set ID, Seq and
 // CreatedAt; a relay sets Delivery; a decoder sets all that has arrived.
 type Message struct {
 	// ID names the event in every delivery: the CloudEvents id. An outbox takes a UUID; its default is a new one. An inbox takes any
@@ -46,34 +46,34 @@ type Message struct {
 	// Topic is where the message goes or came from: a subject of NATS, a topic of Kafka, a path of HTTP. An outbox needs one.
 	Topic string
 
-	// Key orders messages. An outbox delivers those of one topic and key in the order in which their transactions have
-	// committed. They cost a row that is locked until COMMIT, so that transactions of one key wait for each other: one commit
+	// Key orders messages. An outbox delivers the messages of one topic and key in the order in which their transactions have
+	// committed. Each key costs a row that is locked until COMMIT, so that transactions of one key wait for each other: one commit
 	// at a time. The row stays, so that Seq never begins again. "": the message has no order, and waits for nothing.
 	Key string
 
 	// Seq is the position or the version of the message within its source, topic and key. Of an outbox it is 1, 2, 3, ... without
-	// gaps, and Add ignores what it finds here. 0: it has none.
+	// gaps, and Add ignores the value in its argument. 0: it has none.
 	Seq int64
 
-	// Type is what has happened, such as "refund.succeeded". An outbox needs one.
+	// Type names the event, such as "refund.succeeded". An outbox needs one.
 	Type string
 
 	// Payload is delivered byte for byte.
 	Payload []byte
 
-	// Headers are delivered beside the payload, with names in lower case. "content-type" is that of the payload. An outbox refuses
+	// Headers are delivered with the payload, with names in lower case. "content-type" is the type of the payload. An outbox refuses
 	// names that belong to the delivery: see [CheckHeaders].
 	Headers map[string]string
 
-	// Trace is the W3C traceparent that travels with the message. Default of an outbox: what its Config.Trace finds in the
-	// context. "": there is none.
+	// Trace is the W3C traceparent that travels with the message. Default of an outbox: the trace that its Config.Trace finds in the
+	// context. "": no trace.
 	Trace string
 
-	// CreatedAt is when the message was added to the outbox, by the clock of the database, or what its sender says. Add ignores it. Zero: not known.
+	// CreatedAt is when the message was added to the outbox, by the clock of the database, or the time that its sender states. Add ignores it. Zero: not known.
 	CreatedAt time.Time
 
-	// Delivery says which delivery of the message this is, 1 for the first one. Of a message that an inbox receives, it is the
-	// broker that counts. Add ignores it. 0: not known.
+	// Delivery says which delivery of the message this is, 1 for the first one. Of a message that an inbox receives, the
+	// broker counts. Add ignores it. 0: not known.
 	Delivery int
 }
 

@@ -174,7 +174,7 @@ func TestInFlight(t *testing.T) {
 }
 
 // A stored "no" is final, and so is what the server's engine says is.
-func TestFinal(t *testing.T) {
+func TestFinalAnswersAreNotRetried(t *testing.T) {
 	s := start(t, onceconnect.Config{}, func(s *service) {
 		s.before = func(context.Context, int) error {
 			return connect.NewError(connect.CodeNotFound, errors.New("no such charge"))
@@ -198,7 +198,7 @@ func TestFinal(t *testing.T) {
 }
 
 // Each failure is an attempt until the budget is spent.
-func TestBudget(t *testing.T) {
+func TestBudgetEndsRetries(t *testing.T) {
 	s := start(t, onceconnect.Config{}, func(s *service) {
 		s.around = func(int, func() (connect.AnyResponse, error)) (connect.AnyResponse, error) {
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("down"))

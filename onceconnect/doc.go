@@ -1,5 +1,5 @@
 // Package onceconnect makes unary RPCs of connect-go take effect once per idempotency key:
-// what the handler writes, the key and the answer are one commit, and a retry gets that
+// the handler's writes, the key and the answer are one commit, and a retry gets that
 // answer again, over the Connect, gRPC and gRPC-Web protocols alike.
 //
 //	path, handler := paymentsv1connect.NewRefundsHandler(service, connect.WithInterceptors(
@@ -24,11 +24,11 @@
 //
 // # Which calls
 //
-// All unary ones, less those that the .proto file declares to be harmless with
-// idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and those of the services that come
+// All unary calls, except calls that the .proto file declares to be harmless with
+// idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and calls of the services that come
 // with gRPC (health). Streams are not protected.
 //
-// # What a handler can rely on
+// # Rules for handlers
 //
 // It can run more than once before one run commits. Authentication comes before this
 // interceptor, further to the left or as HTTP middleware, and decides for each call.
@@ -40,9 +40,9 @@
 // after a serialization failure or a deadlock the handler runs again, and the client does
 // not see its text.
 //
-// Of an answer the message is stored, or the error; of its headers and trailers nothing is.
+// The message or the error of an answer is stored; its headers and trailers are not.
 // A message of more than [Config].MaxStored (1 MiB) is committed and answered once, and no
-// retry gets it again: it is told RESULT_UNAVAILABLE, and does not execute.
+// retry gets it again: a retry receives RESULT_UNAVAILABLE, and does not execute.
 //
 // # Headers
 //
@@ -58,8 +58,8 @@
 //
 // [once.Operation].Name is the procedure, such as /payments.v1.Refunds/CreateRefund.
 //
-// After the retention an answer is forgotten, and a retry would execute again. One that
-// carries Once-First-Sent is then told STALE instead, and so is one with an old key under
+// After the retention an answer is forgotten, and a retry would execute again. A retry that
+// carries Once-First-Sent receives STALE instead, and so does one with an old key under
 // [Config].KeyTime.
 //
 // The same key with another request is refused. Requests are compared in the form that
@@ -69,16 +69,16 @@
 //
 // # Undo
 //
-// A service that takes part in the saga of another one has a method that undoes what a method has done: it is [once.Undo] over Connect.
-// [Config].Undoes names both. A call of it names in Once-Undoes the key that a call of the other one had, or may yet have. If that was
-// executed, the handler runs once, and [Undone] is its answer; the status is "undone". If not, the answer is an empty message with the
-// status "nothing", and a call that comes late is told UNDONE. While it is under way the undo is told IN_FLIGHT. An Idempotency-Key of the
-// undo is not looked at.
+// A service that takes part in the saga of another one has a method that undoes another method: it is [once.Undo] over Connect.
+// [Config].Undoes names both. A call of it names in Once-Undoes the key of a call of the other method, which may not have arrived yet. If that call was
+// executed, the handler runs once, and [Undone] is the answer of that call; the status is "undone". If not, the answer is an empty message with the
+// status "nothing", and a call that comes late receives UNDONE. While the call runs the undo receives IN_FLIGHT. An Idempotency-Key of the
+// undo is ignored.
 //
 // # Errors
 //
-// Errors of the engine carry a google.rpc.ErrorInfo with domain oncelib.dev, whose
-// metadata are retryable and safe_new_key (see package oncehttp), and a google.rpc.RetryInfo.
+// Errors of the engine carry a google.rpc.ErrorInfo with domain oncelib.dev and the
+// metadata retryable and safe_new_key (see package oncehttp), and a google.rpc.RetryInfo.
 //
 //	reason              code                 retryable
 //	UNAUTHENTICATED     unauthenticated      no
@@ -91,13 +91,14 @@
 //	STALE               failed_precondition  no
 //	RESULT_UNAVAILABLE  failed_precondition  no
 //	UNDONE              failed_precondition  no
+//	STORED_BYTES        resource_exhausted   yes, and only with Config.Quota
 //	CONFLICT            unavailable          yes
 //	UNAVAILABLE         unavailable          yes
 //	FAILED              internal             yes
 //	ABORTED             internal             yes
 //	MISUSE              internal             no
 //
-// # What a client repeats
+// # Which calls a client repeats
 //
 // Calls with a key, by [WithKey], in their header or by [ClientConfig].Keys, and calls that
 // are declared to be harmless. Others are made once, and a [retry.Error] says that a key
@@ -109,8 +110,8 @@
 //	Idempotent-Replayed, with an error             final: the key has that answer for good
 //	anything else                                  final
 //
-// Errors of the server's engine come back as [once.Error], those of the retry loop as
+// Errors of the server's engine come back as [once.Error], and errors of the retry loop as
 // [retry.Error]; [connect.CodeOf] sees through both. Budgets are per host. The name of
 // the key's header is spelt in lower case, so that net/http does not repeat the request
-// behind one's back.
+// by itself.
 package onceconnect

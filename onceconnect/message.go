@@ -55,7 +55,7 @@ func messageFrom(a rpc.Answer) (proto.Message, error) {
 	return m, proto.Unmarshal(a.Body, m)
 }
 
-// replayed is a response with a message whose type is not known before.
+// replayed is a response whose message type is known only at run time.
 type replayed struct {
 	connect.AnyResponse
 
@@ -79,8 +79,8 @@ func statusOf(e *connect.Error) *rpc.Status {
 
 const typeURL = "type.googleapis.com/"
 
-// errorFrom returns an error with the status s. The first time cause is what the handler
-// has returned.
+// errorFrom returns an error with the status s. cause is the handler's error, the first
+// time.
 func errorFrom(s *rpc.Status, cause error) *connect.Error {
 	e := connect.NewError(connect.Code(s.Code), &statusError{s.Message, cause})
 	for _, d := range s.Details {

@@ -16,12 +16,13 @@ import (
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/rpc"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
 // Config says how the calls of a handler are protected. Only Principal must be set.
 type Config struct {
-	// Principal returns who asks: the tenant or account that authentication, which comes
+	// Principal returns the caller: the tenant or account that authentication, which comes
 	// before this interceptor, has established. Keys of different principals never meet.
 	// "" is answered with unauthenticated. nil is a panic at start-up; where there is
 	// really only one caller, write [SharedPrincipal]().
@@ -40,34 +41,38 @@ type Config struct {
 	// Default: invalid_argument.
 	Optional bool
 
-	// Wait is how long a duplicate waits for the call in flight before it is told aborted.
-	// Waiting holds no connection of the database. Default: aborted at once.
+	// Wait is how long a duplicate waits for the call in flight before it receives aborted.
+	// A waiting call holds no connection of the database. Default: aborted at once.
 	Wait time.Duration
 
-	// Retain is for how long answers are replayed. Default: the engine's.
+	// Retain is how long answers are replayed. Default: the engine's.
 	Retain time.Duration
 
-	// KeyTime takes the moment in a key that is a UUID of version 7 for the one at which
+	// KeyTime uses the time in a key that is a UUID of version 7 as the time at which
 	// the client has sent the call first, unless once-first-sent says it: see
 	// [once.Operation]. A key must then not be made long before it is used. Default: keys
 	// are opaque.
 	KeyTime bool
 
-	// Undoes has the methods that undo others, and which: "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". See the package. Default: none.
+	// Undoes maps each method that undoes another one to that method: "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". See the package. Default: no method.
 	Undoes map[string]string
 
-	// MaxStored is the largest message that is stored, in bytes. Beyond: committed and
-	// answered once; a retry is told RESULT_UNAVAILABLE and never executes. Default 1 MiB.
+	// MaxStored is the largest message that is stored, in bytes. A larger one is committed and
+	// answered once; a retry receives RESULT_UNAVAILABLE and never executes. Default 1 MiB.
 	MaxStored int64
+
+	// Quota bounds what each principal has stored. A new call beyond it is answered with resource_exhausted, and is not executed.
+	// Default: nothing does.
+	Quota *limit.Quota
 
 	// Isolation of the transactions. Default: the database's.
 	Isolation store.Isolation
 
-	// Timeouts of the transactions, which go before those of the engine.
+	// Timeouts of the transactions, which take precedence over the engine's.
 	Timeouts store.Timeouts
 }
 
-// SharedPrincipal returns the principal of an API that has only one, or whose clients all trust
+// SharedPrincipal returns a principal for an API that has only one, or whose clients all trust
 // each other: a client that knows a key gets the answer that is stored under it.
 func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 	return func(context.Context, connect.AnyRequest) string { return "global" }
@@ -89,7 +94,7 @@ func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor 
 	}
 	s := &rpc.Server[TX]{
 		Engine: e, Optional: cfg.Optional, Wait: cfg.Wait, Retain: cfg.Retain, KeyTime: cfg.KeyTime, MaxStored: cfg.MaxStored,
-		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Undoes: cfg.Undoes, Config: &cfg,
+		Isolation: cfg.Isolation, Timeouts: cfg.Timeouts, Quota: cfg.Quota, Undoes: cfg.Undoes, Config: &cfg,
 	}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
@@ -120,7 +125,7 @@ func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harm
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 
-// Undone returns the answer to the call that the one of ctx undoes: see Config.Undoes. It panics if there is none, or if it is another message.
+// Undone returns the answer of the call that the call of ctx undoes: see Config.Undoes. It panics if this call undoes nothing, or if the answer is another message.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
@@ -138,9 +143,9 @@ func Undone[M proto.Message](ctx context.Context) M {
 }
 
 // Tx returns the transaction in which the handler that ctx belongs to must do its work:
-// it commits together with the key and the answer. Tx panics if there is none, or if it is
-// of another type, since a handler that goes on without it would be executed once by luck
-// only.
+// it commits together with the key and the answer. Tx panics if ctx has no transaction, or one
+// of another type: a handler that went on without it would be executed once only by
+// luck.
 func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "onceconnect") }
 
 func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
@@ -185,8 +190,8 @@ func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req conne
 	return last, nil
 }
 
-// renew makes the request, and what the handler has set beside its answer, what they were
-// before an earlier run.
+// renew restores the request, and clears headers and trailers of the answer, after an
+// earlier run of the handler may have changed them.
 func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		clear(info.ResponseHeader())
@@ -195,7 +200,7 @@ func renew(ctx context.Context, req connect.AnyRequest, asked []byte) error {
 	return proto.Unmarshal(asked, req.Any().(proto.Message)) //nolint:forcetypeassert // it was marshalled
 }
 
-// addOutcome says what has become of the call.
+// addOutcome writes the outcome of the call into the header.
 func addOutcome(h http.Header, outcome, says, retention string) {
 	h.Del(rpc.ReplayedHeader)
 	h.Del(rpc.RetentionHeader)
@@ -208,7 +213,7 @@ func addOutcome(h http.Header, outcome, says, retention string) {
 	}
 }
 
-// errorOf returns what is sent of a problem. An error that the handler has made for its
+// errorOf returns the error to send for a problem. An error that the handler has made for its
 // client is sent as it is.
 func errorOf(p *rpc.Problem) error {
 	if own := (*connect.Error)(nil); p.Handler && errors.As(p.Cause, &own) {

@@ -70,7 +70,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 }
 
 // What cannot be executed says why, in words that a program understands.
-func TestRefusals(t *testing.T) {
+func TestRefusalsSayWhy(t *testing.T) {
 	principal := "acme"
 	s := start(t, onceconnect.Config{Principal: func(context.Context, connect.AnyRequest) string { return principal }}, nil)
 	c := s.client()
@@ -195,7 +195,7 @@ func TestOtherErrors(t *testing.T) {
 	}
 }
 
-func TestOptional(t *testing.T) {
+func TestOptionalKeyMayBeMissing(t *testing.T) {
 	s := start(t, onceconnect.Config{Optional: true}, nil)
 	c := s.client()
 	for range 2 {
@@ -210,7 +210,7 @@ func TestOptional(t *testing.T) {
 }
 
 // What is declared to be harmless has no transaction and needs no key.
-func TestHarmless(t *testing.T) {
+func TestHarmlessMethodsNeedNoKey(t *testing.T) {
 	s := start(t, onceconnect.Config{}, nil)
 	c := s.client()
 	ctx, _ := with("k")
@@ -245,7 +245,7 @@ func (s *rerun) CreateRefund(ctx context.Context, r *refundsv1.CreateRefundReque
 
 // A handler that runs again gets the request as it was, and what it has set in vain is
 // not sent. The same interceptor twice is one.
-func TestRerun(t *testing.T) {
+func TestRerunGetsTheRequestAsItWas(t *testing.T) {
 	i := onceconnect.NewInterceptor(once.New(memstore.New(), once.Config{}), onceconnect.Config{Principal: onceconnect.SharedPrincipal()})
 	s := &rerun{new(service), t}
 	mux := http.NewServeMux()
@@ -259,7 +259,7 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-func TestPanics(t *testing.T) {
+func TestWrongSetupPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"no principal":   func() { onceconnect.NewInterceptor(once.New(memstore.New(), once.Config{}), onceconnect.Config{}) },
 		"no transaction": func() { onceconnect.Tx[*memstore.Tx](context.Background()) },

@@ -16,19 +16,19 @@ import (
 
 // ClientConfig says how the calls of a client are repeated. The zero value is ready to use.
 type ClientConfig struct {
-	// Policy says how often and for how long. The default budget is that of the target of
-	// the connection.
+	// Policy bounds the attempts and their time. The default budget is the budget of the connection's
+	// target.
 	Policy retry.Policy
 
-	// Keys says that calls which are not declared harmless, and have no key, are to be
-	// given one. Do not set it for servers that do not know idempotency keys: there a
+	// Keys gives a new key to calls that have none and are not declared
+	// harmless. Do not set it for servers that do not know idempotency keys: there a
 	// repeated call takes effect twice.
 	Keys bool
 }
 
-// WithKey returns a context whose calls carry key, if they have none in their metadata.
-// All of them mean the same thing: give each intent a context of its own. Keep the key
-// where the intent is kept, and a client that has crashed goes on with it.
+// WithKey returns a context that adds key to calls without one in their metadata.
+// All of these calls are one operation: give each intent a context of its own. Store the key
+// with the intent, so that a client that has crashed goes on with it.
 func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
 
 // UnaryClientInterceptor repeats unary calls that have failed, all attempts with one key.

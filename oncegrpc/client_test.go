@@ -141,7 +141,7 @@ func TestInFlight(t *testing.T) {
 }
 
 // A stored "no" is final, and so is what the server's engine says is.
-func TestFinal(t *testing.T) {
+func TestFinalAnswersAreNotRetried(t *testing.T) {
 	s := start(t, oncegrpc.Config{}, func(s *service) {
 		s.before = func(context.Context, int) error { return status.Error(codes.NotFound, "no such charge") }
 	})
@@ -163,7 +163,7 @@ func TestFinal(t *testing.T) {
 }
 
 // Each failure is an attempt until the budget is spent.
-func TestBudget(t *testing.T) {
+func TestBudgetEndsRetries(t *testing.T) {
 	s := start(t, oncegrpc.Config{}, func(s *service) {
 		s.around = func(context.Context, int, func() (any, error)) (any, error) {
 			return nil, status.Error(codes.Unavailable, "down")
@@ -188,7 +188,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestPushback(t *testing.T) {
+func TestPushbackIsObeyed(t *testing.T) {
 	for _, test := range []struct {
 		pushback string
 		calls    int

@@ -1,5 +1,5 @@
-// Package oncegrpc makes unary gRPC calls take effect once per idempotency key: what the
-// handler writes, the key and the answer are one commit, and a retry gets that answer
+// Package oncegrpc makes unary gRPC calls take effect once per idempotency key: the
+// handler's writes, the key and the answer are one commit, and a retry gets that answer
 // again.
 //
 //	server := grpc.NewServer(grpc.UnaryInterceptor(
@@ -20,11 +20,11 @@
 //
 // # Which calls
 //
-// All unary ones, less those that the .proto file declares to be harmless with
-// idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and those of the services that come
+// All unary calls, except calls that the .proto file declares to be harmless with
+// idempotency_level NO_SIDE_EFFECTS or IDEMPOTENT, and calls of the services that come
 // with gRPC (health, channelz). Streams are not protected.
 //
-// # What a handler can rely on
+// # Rules for handlers
 //
 // Its answer is sent after the commit, and so is metadata that it sets; [grpc.SendHeader]
 // sends nothing early. It can run more than once before one run commits. Authentication
@@ -37,9 +37,9 @@
 // serialization failure or a deadlock the handler runs again, and the client does not see
 // its text.
 //
-// Of an answer the message is stored, or the status; of its metadata nothing is. A message
+// The message or the status of an answer is stored; its metadata is not. A message
 // of more than [Config].MaxStored (1 MiB) is committed and answered once, and no retry gets
-// it again: it is told RESULT_UNAVAILABLE, and does not execute.
+// it again: a retry receives RESULT_UNAVAILABLE, and does not execute.
 //
 // # Metadata
 //
@@ -55,8 +55,8 @@
 //
 // [once.Operation].Name is the full method, such as /payments.v1.Refunds/CreateRefund.
 //
-// After the retention an answer is forgotten, and a retry would execute again. One that
-// carries once-first-sent is then told STALE instead, and so is one with an old key under
+// After the retention an answer is forgotten, and a retry would execute again. A retry that
+// carries once-first-sent receives STALE instead, and so does one with an old key under
 // [Config].KeyTime.
 //
 // The same key with another request is refused. Requests are compared in the form that
@@ -66,16 +66,16 @@
 //
 // # Undo
 //
-// A service that takes part in the saga of another one has a method that undoes what a method has done: it is [once.Undo] over gRPC.
-// [Config].Undoes names both. A call of it names in once-undoes the key that a call of the other one had, or may yet have. If that was
-// executed, the handler runs once, and [Undone] is its answer; the status is "undone". If not, the answer is an empty message with the
-// status "nothing", and a call that comes late is told UNDONE. While it is under way the undo is told IN_FLIGHT. An idempotency-key of the
-// undo is not looked at.
+// A service that takes part in the saga of another one has a method that undoes another method: it is [once.Undo] over gRPC.
+// [Config].Undoes names both. A call of it names in once-undoes the key of a call of the other method, which may not have arrived yet. If that call was
+// executed, the handler runs once, and [Undone] is the answer of that call; the status is "undone". If not, the answer is an empty message with the
+// status "nothing", and a call that comes late receives UNDONE. While the call runs the undo receives IN_FLIGHT. An idempotency-key of the
+// undo is ignored.
 //
 // # Errors
 //
-// Errors of the engine carry a google.rpc.ErrorInfo with domain oncelib.dev, whose
-// metadata are retryable and safe_new_key (see package oncehttp), and a google.rpc.RetryInfo.
+// Errors of the engine carry a google.rpc.ErrorInfo with domain oncelib.dev and the
+// metadata retryable and safe_new_key (see package oncehttp), and a google.rpc.RetryInfo.
 //
 //	reason              code                retryable
 //	UNAUTHENTICATED     Unauthenticated     no
@@ -88,13 +88,14 @@
 //	STALE               FailedPrecondition  no
 //	RESULT_UNAVAILABLE  FailedPrecondition  no
 //	UNDONE              FailedPrecondition  no
+//	STORED_BYTES        ResourceExhausted   yes, and only with Config.Quota
 //	CONFLICT            Unavailable         yes
 //	UNAVAILABLE         Unavailable         yes
 //	FAILED              Internal            yes
 //	ABORTED             Internal            yes
 //	MISUSE              Internal            no
 //
-// # What a client repeats
+// # Which calls a client repeats
 //
 // Calls with a key, by [WithKey], in their metadata or by [ClientConfig].Keys, and calls
 // that are declared to be harmless. Others are made once, and a [retry.Error] says that a
@@ -107,7 +108,7 @@
 //	idempotent-replayed, with an error             final: the key has that answer for good
 //	anything else                                  final
 //
-// Errors of the server's engine come back as [once.Error], those of the retry loop as
+// Errors of the server's engine come back as [once.Error], and errors of the retry loop as
 // [retry.Error]; [status.Code] sees through both. Budgets are per target of the connection.
 // gRPC has a retry policy of its own in service configs: [grpc.WithDisableRetry] leaves
 // the counting to one of the two.

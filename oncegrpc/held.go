@@ -10,15 +10,15 @@ import (
 	"github.com/oncelib/once/internal/rpc"
 )
 
-// held is the metadata that one run of a handler has set. It is sent after the commit, and
-// that of a run which was in vain is not.
+// held is the metadata that one run of a handler has set. It is sent after the commit; the metadata
+// of a run in vain is dropped.
 type held struct {
 	grpc.ServerTransportStream
 
 	header, trailer metadata.MD
 }
 
-// hold returns a context whose metadata is held back.
+// hold returns a context whose metadata is not sent yet.
 func hold(ctx context.Context) (context.Context, *held) {
 	h := &held{ServerTransportStream: grpc.ServerTransportStreamFromContext(ctx)}
 	if h.ServerTransportStream == nil { // not called by a server
@@ -42,7 +42,7 @@ func (h *held) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// send gives what was held to the stream of ctx, with what the answer says about itself.
+// send passes the held metadata to the stream of ctx, with the outcome of the call.
 func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	header := h.header.Copy()
 	if header == nil {
@@ -60,6 +60,6 @@ func (h *held) send(ctx context.Context, outcome, says, retention string) {
 	if outcome == wire.StatusStored || outcome == wire.StatusReplayed {
 		header.Set(rpc.RetentionHeader, retention)
 	}
-	_ = grpc.SetHeader(ctx, header) // fails where there is no server, or where no caller waits any more
+	_ = grpc.SetHeader(ctx, header) // fails without a server, or if the caller does not wait any more
 	_ = grpc.SetTrailer(ctx, h.trailer)
 }

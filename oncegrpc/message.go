@@ -77,7 +77,7 @@ func protoOf(stored *rpc.Status) *spb.Status {
 }
 
 // harmless reports whether a method is declared to have no effect that could be made
-// twice. Of one whose descriptor is not linked in nothing is known.
+// twice. A method whose descriptor is not linked in is not harmless.
 func harmless(method string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))

@@ -99,7 +99,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 }
 
 // What cannot be executed says why, in words that a program understands.
-func TestRefusals(t *testing.T) {
+func TestRefusalsSayWhy(t *testing.T) {
 	principal := "acme"
 	s := start(t, oncegrpc.Config{Principal: func(context.Context) string { return principal }}, nil)
 	c := s.client()
@@ -202,7 +202,7 @@ func TestOtherErrors(t *testing.T) {
 	}
 }
 
-func TestOptional(t *testing.T) {
+func TestOptionalKeyMayBeMissing(t *testing.T) {
 	s := start(t, oncegrpc.Config{Optional: true}, nil)
 	c := s.client()
 	for range 2 {
@@ -217,7 +217,7 @@ func TestOptional(t *testing.T) {
 }
 
 // What is declared to be harmless has no transaction and needs no key.
-func TestHarmless(t *testing.T) {
+func TestHarmlessMethodsNeedNoKey(t *testing.T) {
 	s := start(t, oncegrpc.Config{}, nil)
 	c := s.client()
 	_, err := c.CreateRefund(with("k"), refund)
@@ -236,7 +236,7 @@ func invoke(i grpc.UnaryServerInterceptor, method string, req any, handle grpc.U
 }
 
 // A handler that runs again gets the request as it was.
-func TestRerun(t *testing.T) {
+func TestRerunGetsTheRequestAsItWas(t *testing.T) {
 	i := oncegrpc.UnaryServerInterceptor(once.New(memstore.New(), once.Config{}), oncegrpc.Config{Principal: oncegrpc.SharedPrincipal()})
 	runs := 0
 	got, err := invoke(i, refundsv1.Refunds_CreateRefund_FullMethodName, proto.CloneOf(refund), func(ctx context.Context, req any) (any, error) {
@@ -297,7 +297,7 @@ func TestPassesThrough(t *testing.T) {
 	}
 }
 
-func TestPanics(t *testing.T) {
+func TestWrongSetupPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"no principal":   func() { oncegrpc.UnaryServerInterceptor(once.New(memstore.New(), once.Config{}), oncegrpc.Config{}) },
 		"no transaction": func() { oncegrpc.Tx[*memstore.Tx](context.Background()) },

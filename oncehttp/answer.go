@@ -18,7 +18,7 @@ import (
 // lines puts header lines into a header.
 type lines struct {
 	header http.Header
-	values []string // room for the values, so that each name needs no slice of its own
+	values []string // backing array of the values, so that each name needs no slice of its own
 }
 
 func (l *lines) add(name, value string) {
@@ -36,7 +36,7 @@ func (l *lines) set(name, value string) {
 	l.add(name, value)
 }
 
-// addOutcome says what has become of the request: status "" nothing, because only a part of the work is done.
+// addOutcome adds the headers that tell the outcome of the request. status is "" if only a part of the work is done.
 func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	p, said := x.plan, status
 	switch status {
@@ -61,10 +61,10 @@ func (l *lines) addOutcome(x *Exchange, status string, code int) {
 	}
 }
 
-// send sends what the handler has answered, all of it.
+// send sends the whole answer of the handler.
 func (x *Exchange) send(status string) {
 	rec, h := &x.lastRun.recorder, x.w.Header()
-	clear(h) // what was there when the handler began is in the recorder, unless the handler has deleted it
+	clear(h) // the recorder has the headers that were set before the handler, unless the handler has deleted them
 	l := lines{h, x.lastRun.values[:0]}
 	for _, f := range rec.storedLines {
 		l.add(f.Name, f.Value)
@@ -83,18 +83,18 @@ func (x *Exchange) send(status string) {
 	x.write(rec.status, rec.body)
 }
 
-// sendStored sends what was stored. Of the headers that are stored, the answer has
-// those that the first one had; others, and guards that it had not, are what the
-// middleware around this one has set for this request. So is a Content-Encoding, which is
-// what that middleware does with the body.
+// sendStored sends a stored answer. A replay has the stored headers of the first answer. All other headers, and guards that the first answer did not
+// have, come from the middleware around this one, which has set them for this request. So does a Content-Encoding: it tells how that middleware
+// encodes the body.
 func (x *Exchange) sendStored(rec *store.Record) {
 	res := &rec.Result
+	// It was undone before it was executed, so that no answer of a handler exists.
 	if voided.Is(*res) {
 		x.WriteProblem(x.plan.problem(problemUndone))
 		return
 	}
 	if res.Kind != store.ResultValue || res.Status < 200 || res.Status > 999 {
-		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be kept, or not an answer to a request
+		x.WriteProblem(x.operationProblem(ProblemResultUnavailable)) // too large to be stored, or not an answer to a request
 		return
 	}
 	h := x.w.Header()
@@ -126,7 +126,7 @@ func (x *Exchange) sendStored(rec *store.Record) {
 	x.write(res.Status, res.Body)
 }
 
-// mayAdd reports whether a replay may have a header, by its canonical name, that its first answer had not.
+// mayAdd reports whether a replay may have a header, by its canonical name, that its first answer did not have.
 func (p *plan) mayAdd(name string) bool {
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
@@ -142,16 +142,15 @@ func hasField(header []store.Field, name string) bool {
 func (x *Exchange) write(status int, body []byte) {
 	h := x.w.Header()
 	if _, typed := h["Content-Type"]; !typed {
-		h["Content-Type"] = nil // the handler did not want one: net/http must not guess one
+		h["Content-Type"] = nil // the handler has set no type: net/http must not guess one
 	}
 	x.w.WriteHeader(status)
 	if len(body) > 0 {
-		_, _ = x.w.Write(body) // a client that is gone can ask again
+		_, _ = x.w.Write(body) // after a lost connection the client can ask again
 	}
 }
 
-// Context returns the context of the request, which ends when the client does not wait any longer
-// (X-Request-Timeout).
+// Context returns the context of the request. It ends when the client no longer waits (X-Request-Timeout).
 func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	if x.deadline.IsZero() {
 		return x.r.Context(), func() {}
@@ -159,8 +158,7 @@ func (x *Exchange) Context() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(x.r.Context(), x.deadline)
 }
 
-// Body returns the body of the request from its beginning, and its size. It can be read until Body is called again, and
-// until Finish or Close.
+// Body returns the body of the request from its beginning, and its size. It can be read until Body is called again, and until Finish or Close.
 func (x *Exchange) Body() (body io.ReadCloser, size int64) {
 	x.endBody()
 	x.sent = newBody(&x.body)
@@ -174,9 +172,9 @@ func (x *Exchange) endBody() {
 	}
 }
 
-// Answer returns what the engine stores of an answer, as of a handler's: by the verdict of the Preset on its status, and with those of
-// its headers that are stored. What is too large to be stored is omitted. The error is that of an answer that is not
-// stored at all: with it the engine rolls back, and Finish sends the answer nevertheless.
+// Answer returns the form of an answer that the engine stores, as for the answer of a handler: by the verdict of the Preset on its status, and with
+// the headers that are stored. An answer that is too large is omitted. Answer returns an error if the answer must not be stored at all: with this
+// error the engine rolls back, and Finish still sends the answer.
 func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Answer, error) {
 	last := &run{engine: x.engine, key: x.ownKey(), principal: x.principal}
 	x.lastRun = last
@@ -196,12 +194,12 @@ func (x *Exchange) Answer(status int, header http.Header, body []byte) (once.Ans
 	return last.answer()
 }
 
-// Finish answers the request with what [once.Engine.Exec] has returned: the stored answer, or that of the last
-// Answer, or a problem. A caller that has sent its answer itself, and has not called Answer, calls it
-// with errors and replays alone. The body of the request cannot be read any more.
+// Finish answers the request with the result of [once.Engine.Exec]: the stored answer, or the answer of the last call of Answer, or a problem. A
+// caller that sends its answers itself, without Answer, calls Finish for errors and replays only. After Finish the body of the request cannot be read
+// any more.
 func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	x.endBody()
-	if x.plan.preset.Body == nil { // a function that may have kept it
+	if x.plan.preset.Body == nil { // Preset.Body, a function, may have kept the body
 		x.body.recycle()
 	}
 	key := x.Operation.Key
@@ -221,7 +219,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 		switch {
 		case key == "":
 			status = wire.StatusIgnored
-		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work stand
+		case once.EffectOf(err) != once.EffectNotApplied: // phases of the work are committed
 			status = ""
 		}
 		x.send(status)
@@ -230,7 +228,7 @@ func (x *Exchange) Finish(rec store.Record, replayed bool, err error) {
 	}
 }
 
-// Close leaves the gate and gives back what the body has taken.
+// Close leaves the gate and releases the memory and the file of the body.
 func (x *Exchange) Close() error {
 	x.endBody()
 	if leave := x.leaveGate; leave != nil {

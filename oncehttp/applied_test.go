@@ -1,5 +1,7 @@
 package oncehttp_test
 
+// The tests with databases are in integration/oncehttp and integration/openapi: "make test-of DIR=oncehttp" runs them after these.
+
 import (
 	"fmt"
 	"net/http"

@@ -34,7 +34,7 @@ func authenticate(accounts map[string]string, forbidden map[string]bool) func(ht
 	}
 }
 
-func TestAuthentication(t *testing.T) {
+func TestAuthenticationOfEachCaller(t *testing.T) {
 	for _, engine := range []once.Config{{}, {Cache: 1 << 20}} {
 		testAuthentication(t, engine)
 	}
@@ -65,7 +65,7 @@ func testAuthentication(t *testing.T, engine once.Config) {
 	s.expect(2, "n", 2)
 }
 
-func TestUnauthenticated(t *testing.T) {
+func TestUnauthenticatedRequestsAskNoStore(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{Principal: func(*http.Request) string { return "" }, Optional: true}}, create)
 	for _, header := range [][]string{{"Idempotency-Key", "k"}, {"Idempotency-Key", ""}, {}} { // it comes before every other check
 		got := s.send("POST", "/refunds", "", header...)

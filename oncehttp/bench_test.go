@@ -102,8 +102,8 @@ func BenchmarkReplayed(b *testing.B) {
 	benchProtected(b, 10000*time.Hour, func(int) string { return "k" })
 }
 
-// TestAllocations: few of them are what makes the middleware cheap.
-func TestAllocations(t *testing.T) {
+// TestAllocationsOfTheMiddleware: few of them are what makes the middleware cheap.
+func TestAllocationsOfTheMiddleware(t *testing.T) {
 	h := oncehttp.Middleware(once.New(memstore.New(), once.Config{Observer: once.Discard}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(benchHandler))
 	r, w := newRequest(), &sink{header: http.Header{}}
 	count := func(h http.Handler) float64 {

@@ -10,17 +10,16 @@ import (
 	"sync"
 )
 
-// firstRead bounds what is set aside for a body on the word of its Content-Length
-// alone: a client that announces much and sends little costs little.
+// firstRead bounds the memory that is allocated because of a Content-Length alone: a client that announces much and sends little costs little.
 const firstRead = 64 << 10
 
-// readBody reads the body of r, at most limit bytes; ok is false if there are more. A body of more than memory bytes is
-// put into a file.
+// readBody reads the body of r, at most limit bytes; ok is false if it has more. A body of more than memory bytes is written to a file.
 func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return c, true, nil
 	}
 	if r.ContentLength > limit {
+		// Refused by its announcement: nothing of it is read.
 		return c, false, nil
 	}
 	room := int64(bytes.MinRead)
@@ -52,8 +51,8 @@ func readBody(r *http.Request, limit, memory int64) (c content, ok bool, err err
 	}
 }
 
-// bodyWasRead reports whether the body of r, of which so many bytes were left, is gone: code outside of the package
-// has read or closed it. What is left of a form are its values, which are compared.
+// bodyWasRead reports whether code outside of the package has read or closed the body of r. left is the number of bytes that were left. A parsed form
+// still has its values, which are compared.
 func bodyWasRead(r *http.Request, left int64, err error) bool {
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
 		return true
@@ -61,25 +60,25 @@ func bodyWasRead(r *http.Request, left int64, err error) bool {
 	return err == nil && left == 0 && r.ContentLength > 0 && len(r.PostForm) == 0
 }
 
-// isTooLarge reports whether a limit was exceeded that was set before us.
+// isTooLarge reports whether the body exceeds a limit that was set before this middleware.
 func isTooLarge(err error) bool {
 	var limit *http.MaxBytesError
 	return errors.As(err, &limit)
 }
 
-// buffers are those of requests that are over.
+// buffers holds the buffers of finished requests.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// buffer returns an empty one with room for n bytes.
+// buffer returns an empty buffer with room for n bytes.
 func buffer(n int64) []byte {
-	b := *buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in there
+	b := *buffers.Get().(*[]byte) //nolint:forcetypeassert // it holds nothing else
 	if int64(cap(b)) < n {
 		b = make([]byte, 0, n)
 	}
 	return b[:0]
 }
 
-// recycle takes a buffer that is no longer in use. Large ones are not worth keeping.
+// recycle puts an unused buffer back. Large ones are not worth keeping.
 func recycle(b []byte) {
 	if 0 < cap(b) && cap(b) <= firstRead {
 		buffers.Put(&b)
@@ -89,8 +88,8 @@ func recycle(b []byte) {
 // content is the body of a request: in memory, or in a file if it is longer than Config.MaxMemory.
 type content struct {
 	memory []byte
-	file   *os.File // nil: it is in memory
-	name   string   // of the file, where one that is open cannot be removed
+	file   *os.File // nil if the body is in memory
+	name   string   // of the file, if an open file cannot be removed on this system
 	size   int64
 }
 
@@ -104,7 +103,7 @@ func (c *content) open(b *body) {
 	}
 }
 
-// recycle gives the memory back, which is not read any more.
+// recycle releases the memory, which is not read any more.
 func (c *content) recycle() {
 	recycle(c.memory)
 	c.memory = nil
@@ -122,7 +121,7 @@ func (c *content) close() error {
 	return err
 }
 
-// spool writes head, and what rest has behind it, to a file; ok is false if that is more than limit bytes.
+// spool writes head, and then all of rest, to a file; ok is false if that is more than limit bytes.
 func spool(head []byte, rest io.Reader, limit int64) (c content, ok bool, err error) {
 	defer func() {
 		if !ok || err != nil {
@@ -134,7 +133,7 @@ func spool(head []byte, rest io.Reader, limit int64) (c content, ok bool, err er
 	if err != nil {
 		return c, true, &spoolError{err}
 	}
-	if c.file = f; os.Remove(f.Name()) != nil { // without a name it ends with the process, however that dies
+	if c.file = f; os.Remove(f.Name()) != nil { // a file without a name disappears with the process, however the process ends
 		c.name = f.Name()
 	}
 	out := &spoolWriter{file: f}
@@ -150,7 +149,7 @@ func spool(head []byte, rest io.Reader, limit int64) (c content, ok bool, err er
 	return c, c.size <= limit, nil
 }
 
-// spoolWriter remembers its own error, which is not that of the client.
+// spoolWriter remembers its own error, to tell it from an error of the client.
 type spoolWriter struct {
 	file *os.File
 	err  error
@@ -164,19 +163,19 @@ func (w *spoolWriter) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// spoolError is a file that cannot be written or read.
+// spoolError says that a file cannot be written or read.
 type spoolError struct{ err error }
 
 func (e *spoolError) Error() string {
 	return fmt.Sprintf("the body of a request cannot be kept in a file (%v).\nTry: room in %s, another TMPDIR, or a larger Config.MaxMemory", e.err, os.TempDir())
 }
 
-// body is a request body that has been read already. Like that of net/http it cannot be
-// read when the handler has returned: its buffer may then have that of another request.
+// body is a request body that has been read already. As with net/http, it cannot be read after the handler has returned: its buffer may then belong
+// to another request.
 type body struct {
 	mu    sync.Mutex
 	rest  []byte
-	file  *io.SectionReader // nil: the body is in memory
+	file  *io.SectionReader // nil if the body is in memory
 	ended bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// described returns an operation that has only what observers are told about r.
+// described returns an operation with the fields that observers see of r, and no others.
 func (p *plan) described(r *http.Request) once.Operation {
 	trace := wire.Trace(r.Header[wire.TraceHeader])
 	op := once.Operation{Name: nameOf(r), Attempt: attemptOf(r, trace)}
@@ -21,9 +21,8 @@ func (p *plan) described(r *http.Request) once.Operation {
 	return op
 }
 
-// nameOf returns what kind of work r is: its method and the pattern of its route. Without a
-// pattern it is the method alone, because metrics have the name as a label: a path can name one
-// of many things, and a client can invent paths and methods.
+// nameOf returns the kind of work of r: its method and the pattern of its route. Without a pattern it is the method alone, because the name is a
+// label of metrics: a path can name one of many things, and a client can invent paths and methods.
 func nameOf(r *http.Request) string {
 	if strings.IndexByte(r.Pattern, ' ') > 0 { // the pattern names the method
 		return r.Pattern
@@ -40,11 +39,10 @@ func nameOf(r *http.Request) string {
 	return name
 }
 
-// otherMethod is what OpenTelemetry calls a method that it does not know.
+// otherMethod is OpenTelemetry's name for an unknown method.
 const otherMethod = "_OTHER"
 
-// attemptOf returns what r, with this traceparent, says about itself, for logs. What cannot be a
-// name there is left out.
+// attemptOf returns the attempt of r, with this traceparent, for logs. Texts that cannot be a name there are left out.
 func attemptOf(r *http.Request, trace string) once.Attempt {
 	c := once.Attempt{
 		Trace:         trace,
@@ -58,7 +56,7 @@ func attemptOf(r *http.Request, trace string) once.Attempt {
 	return c
 }
 
-// printableLine returns the one line of a header if it is short and printable, otherwise "".
+// printableLine returns the value of a header if it has one line, which is short and printable, otherwise "".
 func printableLine(lines []string) string {
 	if len(lines) != 1 || len(lines[0]) > 128 {
 		return ""

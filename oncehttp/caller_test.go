@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once"
 )
 
-func TestCaller(t *testing.T) {
+func TestCallerHeadersAreRead(t *testing.T) {
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	s := start(t, setup{}, create)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-func TestCapture(t *testing.T) {
+func TestCaptureHidesCredentials(t *testing.T) {
 	sealer, err := once.NewEncrypter(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)

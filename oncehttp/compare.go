@@ -16,54 +16,53 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// Compare says what makes two requests with one key the same request, beside method, route, path and content type, which are always
-// compared. Each field that is empty leaves things as they are without a Compare.
+// Compare chooses the parts of a request that are compared between two requests with the same key. Method, route, path and content type are always
+// compared. An empty field has no effect: its part is compared as without a Compare.
 //
 //	oncehttp.Config{
 //		Principal: account,
 //		Compare:   oncehttp.Compare{JSON: []string{"/amount", "/currency"}, Headers: []string{"X-Api-Version"}},
 //	}
 //
-// What is not compared may differ between two attempts, and the later one gets the answer to the first one. So a Compare names what
-// decides about the effect, all of it.
+// Parts that are not compared may differ between two attempts, and the later attempt gets the answer to the first one. So name in a Compare all parts
+// that decide about the effect.
 //
-// Where a request cannot be read as its Compare needs it, more is compared and never less: the whole body, as without a Compare. This
-// is so for a body of another content type, one that is not valid, one that has none of the values, and JSON in which a member on the
-// way to a value is there twice.
+// If a request does not fit its Compare, more is compared and never less: the whole body, as without a Compare. This applies to a body of another
+// content type, a body that is not valid, a body without any of the values, and JSON in which a member on the way to a value exists twice.
 //
-// A route whose Compare has changed replays answers that were stored under the former one without comparing anything, as long as they
-// are kept: what was compared then cannot be compared now, and a retry that began before a deployment must not be refused after it.
+// After a change of a route's Compare, answers that were stored before are replayed without any comparison, as long as they are kept: their
+// fingerprints cannot be computed any more, and a retry that began before a deployment must not be refused after it.
 type Compare struct {
 	// Headers of the request. All lines of a header count, in their order. Default: none but Content-Type.
 	Headers []string
 
-	// Query are the parameters that are compared. The order of parameters does not count, that of the values of one of them does.
-	// Default: the query as it was sent.
+	// Query are the compared query parameters. The order of parameters does not count, the order of the values of one parameter does. Default: the
+	// query as it was sent.
 	Query []string
 
-	// JSON are JSON Pointers (RFC 6901) to the values that are compared, such as "/amount", of a body that is JSON by its content type.
+	// JSON are JSON Pointers (RFC 6901) to the compared values, such as "/amount", of a body with a JSON content type.
 	// White space, the order of members and escapes do not count, numbers are compared as they are written (1.0 is not 1), and
 	// a value that is missing is not null. Default: the whole body.
 	JSON []string
 
-	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at": all else of the body is. That the value is there
-	// counts. Not together with JSON.
+	// JSONExcept are JSON Pointers to values that are not compared, such as "/sent_at": the rest of the body is. Whether the value exists is
+	// compared. Not together with JSON.
 	JSONExcept []string
 
-	// Form are the fields that are compared of a body that is an urlencoded form. The order of fields does not count, that of
-	// the values of one of them does. A multipart form is compared as a whole. Default: the whole body.
+	// Form are the compared fields of an urlencoded form. The order of fields does not count, the order of the values of one field does. A multipart
+	// form is compared as a whole. Default: the whole body.
 	Form []string
 }
 
-// isZero reports whether everything is compared.
+// isZero reports whether the whole request is compared.
 func (c *Compare) isZero() bool {
 	return len(c.Headers)+len(c.Query)+len(c.JSON)+len(c.JSONExcept)+len(c.Form) == 0
 }
 
-// readsBody reports whether a body must be in memory.
+// readsBody reports whether the body must be in memory.
 func (c *Compare) readsBody() bool { return len(c.JSON)+len(c.JSONExcept)+len(c.Form) > 0 }
 
-// invalid says what is wrong with c.
+// invalid returns the reason if c is not valid, or "".
 func (c *Compare) invalid(p *Preset) string {
 	if len(c.JSON) > 0 && len(c.JSONExcept) > 0 {
 		return "Compare.JSON and Compare.JSONExcept are both set.\nTry: JSON alone, which names all that is compared."
@@ -82,7 +81,7 @@ func (c *Compare) invalid(p *Preset) string {
 	return invalidPointers("Compare.JSON or Compare.JSONExcept", slices.Concat(c.JSON, c.JSONExcept))
 }
 
-// perAttempt are headers that say something of one attempt.
+// perAttempt are headers that differ between attempts.
 var perAttempt = []string{wire.AttemptHeader, wire.TimeoutHeader, wire.TraceHeader, "X-Request-Id", "Authorization", "Cookie", "Date", "Content-Length"}
 
 func invalidPointers(field string, pointers []string) string {
@@ -127,13 +126,13 @@ func (c *Compare) compile() *rule {
 
 func pointersOf(texts []string) (pointers []jsonpointer.Pointer) {
 	for _, s := range texts {
-		p, _ := jsonpointer.Parse(s) // it was checked
+		p, _ := jsonpointer.Parse(s) // cannot fail: invalid has checked it
 		pointers = append(pointers, p)
 	}
 	return pointers
 }
 
-// lists are the parts of a fingerprint: lists of texts, whose boundaries count.
+// lists are the parts of a fingerprint: lists of texts. The boundaries between texts count.
 type lists [][]byte
 
 func (l *lists) add(texts ...string) {
@@ -145,7 +144,7 @@ func (l *lists) add(texts ...string) {
 
 func (l *lists) fingerprint() once.Fingerprint { return once.FingerprintOf(*l...) }
 
-// fingerprint hashes what the rule chooses of a request.
+// fingerprint hashes the parts of a request that the rule chooses.
 func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error) {
 	r := x.r
 	contentType := r.Header.Get("Content-Type")
@@ -153,7 +152,7 @@ func (ru *rule) fingerprint(x *Exchange, route string) (once.Fingerprint, error)
 	l.add(r.Method, route, pathOf(r))
 	for _, name := range ru.headers {
 		values := r.Header[name]
-		if name == "Host" { // which net/http takes out
+		if name == "Host" { // net/http removes it from the header
 			values = []string{r.Host}
 		}
 		l.add(values...)
@@ -196,7 +195,7 @@ func (x *Exchange) wholeBody(parts lists, contentType string) (once.Fingerprint,
 	return parts.fingerprint(), nil
 }
 
-// ofBody returns what is compared of the body, nil if that is all of it.
+// ofBody returns the compared parts of the body, or nil if the whole body is compared.
 func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 	switch {
 	case len(ru.form) > 0 && isForm(contentType):
@@ -218,7 +217,7 @@ func (ru *rule) ofBody(x *Exchange, contentType string) lists {
 }
 
 func (ru *rule) ofForm(r *http.Request, body []byte) (l lists) {
-	values := r.PostForm // middleware before us has parsed the form, and the body is gone
+	values := r.PostForm // middleware before this one has parsed the form, and the body cannot be read
 	if len(values) == 0 {
 		var err error
 		if values, err = url.ParseQuery(string(body)); err != nil {
@@ -243,7 +242,7 @@ func (ru *rule) ofJSON(body []byte) (l lists) {
 	}
 	found := false
 	for _, at := range spans {
-		var values []string // none, or one
+		var values []string // no value, or one
 		for _, s := range at {
 			values = append(values, string(canonical.JSON("application/json", body[s.From:s.To])))
 			found = true
@@ -262,7 +261,7 @@ func isForm(contentType string) bool {
 	return err == nil && mediaType == "application/x-www-form-urlencoded"
 }
 
-// comparedWords says what is compared, for a client whose request differs.
+// comparedWords describes the compared parts, for a client whose request differs.
 func (p *plan) comparedWords() string {
 	list := func(names []string) string { return strings.Join(names, ", ") }
 	words := []string{"method", "route", "path"}

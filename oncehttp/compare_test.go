@@ -32,8 +32,8 @@ func (s *service) ask(a asked) response {
 	return s.send("POST", "/refunds"+a.query, a.body, append([]string{"Idempotency-Key", "k", "Content-Type", a.contentType}, a.header...)...)
 }
 
-// TestCompare: which requests are the same under a Compare, and which are not. What cannot be read is compared as a whole.
-func TestCompare(t *testing.T) {
+// TestCompareChosenFields: which requests are the same under a Compare, and which are not. What cannot be read is compared as a whole.
+func TestCompareChosenFields(t *testing.T) {
 	amount := oncehttp.Compare{JSON: []string{"/amount", "/to/0/iban"}}
 	const paid = `{"amount":1000,"to":[{"iban":"DE1","name":"Ada"}],"sent_at":"12:00"}`
 	field := oncehttp.Compare{Form: []string{"amount", "to"}}

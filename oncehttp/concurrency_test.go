@@ -62,7 +62,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 }
 
 // Different operations that touch the same rows: every one of them takes effect.
-func TestContention(t *testing.T) {
+func TestContentionLosesNoOperation(t *testing.T) {
 	s := start(t, setup{engine: once.Config{Runs: 1000}}, create)
 	var wg sync.WaitGroup
 	for i := range 24 {
@@ -147,7 +147,7 @@ func TestWaitersGetTheAnswer(t *testing.T) {
 }
 
 // A client that goes away in the middle does not change what becomes of its operation.
-func TestDisconnect(t *testing.T) {
+func TestDisconnectChangesNoOutcome(t *testing.T) {
 	for name, handled := range map[string]handler{
 		"completes": create,
 		"gives up": func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
@@ -191,7 +191,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-func TestPanics(t *testing.T) {
+func TestPanickingHandlerHasNoEffect(t *testing.T) {
 	for name, value := range map[string]any{"abort": http.ErrAbortHandler, "text": "boom"} {
 		panics := true
 		s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {

@@ -48,7 +48,7 @@ func TestAnswerExpires(t *testing.T) {
 }
 
 // Which answers are stored, and which of them keep the writes.
-func TestVerdicts(t *testing.T) {
+func TestVerdictsByStatus(t *testing.T) {
 	for _, c := range []struct {
 		status  int
 		verdict oncehttp.Verdict
@@ -80,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideOverridesTheStatus(t *testing.T) {
 	for _, c := range []struct {
 		status  int
 		verdict oncehttp.Verdict
@@ -107,7 +107,7 @@ func TestDecide(t *testing.T) {
 }
 
 // Everything of a request that is part of what is asked.
-func TestMismatch(t *testing.T) {
+func TestMismatchOfEachPart(t *testing.T) {
 	type request struct{ method, target, body, contentType string }
 	first := request{"POST", "/refunds?a=1", `{"amount":1}`, "application/json"}
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-func TestScope(t *testing.T) {
+func TestScopeOfPrincipalAndPath(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{
 		Principal: func(r *http.Request) string { return r.Header.Get("X-Account") },
 	}}, create)

@@ -6,9 +6,9 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// CORS returns what a browser must be told so that scripts of another origin can use the route: the headers of requests that they send, which
-// Access-Control-Allow-Headers lists, and those of answers that they read, for Access-Control-Expose-Headers. Headers of the program
-// itself, such as Authorization, come beside them. Middleware for CORS belongs outside of authentication, since a preflight has no credentials.
+// CORS returns the headers that a CORS configuration must allow, so that scripts of another origin can use the route: allow are headers of requests,
+// for Access-Control-Allow-Headers, and expose are headers of answers, for Access-Control-Expose-Headers. Add the headers of your program, such as
+// Authorization. CORS middleware belongs outside of authentication, since a preflight has no credentials.
 func (c Config) CORS() (allow, expose []string) {
 	p := DefaultPreset()
 	if c.Preset != nil {
@@ -27,10 +27,10 @@ func (c Config) CORS() (allow, expose []string) {
 	return headerList(append(allow, c.Compare.Headers...)), headerList(append(expose, c.Headers...))
 }
 
-// headerList returns each name once, in the order of the alphabet.
+// headerList returns each name once, in alphabetical order.
 func headerList(names []string) []string {
 	names = slices.DeleteFunc(canonicalNames(names), func(name string) bool {
-		return name == "" || name == "Host" || neverStored(name) // which scripts can neither set nor read
+		return name == "" || name == "Host" || neverStored(name) // scripts can neither set nor read them
 	})
 	slices.Sort(names)
 	return slices.Compact(names)

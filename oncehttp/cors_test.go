@@ -72,9 +72,9 @@ func TestCORSNames(t *testing.T) {
 	}
 }
 
-// TestPreflight: a preflight executes nothing and needs no caller. Every header that an answer has is one that a script may read, and
+// TestPreflightExecutesNothing: a preflight executes nothing and needs no caller. Every header that an answer has is one that a script may read, and
 // a replay for a page of another origin is allowed for that origin, and not for the first one.
-func TestPreflight(t *testing.T) {
+func TestPreflightExecutesNothing(t *testing.T) {
 	cfg := oncehttp.Config{Principal: func(r *http.Request) string { return r.Header.Get("Authorization") }, Redact: []string{"/token"}}
 	origin := "https://shop.example"
 	s := start(t, setup{Config: cfg, around: func(next http.Handler) http.Handler {

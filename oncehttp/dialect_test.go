@@ -107,8 +107,8 @@ var dialects = map[string]struct {
 	}},
 }
 
-// TestDialects: each cell of the table, by itself.
-func TestDialects(t *testing.T) {
+// TestDialectsCellByCell: each cell of the table, by itself.
+func TestDialectsCellByCell(t *testing.T) {
 	for name, d := range dialects {
 		if got := d.preset().Name; got != name {
 			t.Errorf("%s is called %q", name, got)

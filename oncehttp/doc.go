@@ -1,6 +1,5 @@
-// Package oncehttp makes HTTP handlers take effect once per idempotency key: what the
-// handler writes, the key and the answer are one commit, and a retry gets that answer
-// again, byte for byte.
+// Package oncehttp makes HTTP handlers take effect once per idempotency key: the writes of the handler, the key and the answer are one commit, and a
+// retry gets the same answer again, byte for byte.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //	protect := oncehttp.Middleware(engine, oncehttp.Config{Principal: account})
@@ -11,45 +10,35 @@
 //			... write through tx, answer to w as usual ...
 //		}))))
 //
-// Handlers that take the transaction as an argument are made with [Handler], those that
-// read nothing between their writes with [BatchHandler].
+// Use [Handler] for handlers that take the transaction as an argument, and [BatchHandler] for handlers that read nothing between their writes.
 //
 // # What a handler can rely on
 //
-// Nothing reaches the client before the commit. The answer is held in memory: Flush
-// does nothing, 1xx answers and trailers are dropped, and what cannot wait (Hijack,
-// server-sent events, deadlines of [http.ResponseController]) is refused. The body of
-// the request has been read. Answers of 2xx and 3xx commit; with a definitive 4xx the
-// writes are rolled back and the answer is stored; any other answer is sent as it is
-// and nothing is stored ([DefaultPreset] has the list, [Decide] overrides it, [Fail] reports
-// an error). A panic rolls back and goes on to the server.
+// Nothing reaches the client before the commit. The answer is held in memory: Flush does nothing, 1xx answers and trailers are dropped, and calls
+// that cannot wait (Hijack, server-sent events, deadlines of [http.ResponseController]) are refused. The body of the request has been read. Answers
+// of 2xx and 3xx commit; with a definitive 4xx the writes are rolled back and the answer is stored; any other answer is sent as it is and nothing is
+// stored ([DefaultPreset] has the list, [Decide] overrides it, [Fail] reports an error). After a panic the transaction is rolled back, and the panic
+// goes on to the server.
 //
-// A handler can run more than once before one run commits. Each run has a fresh body
-// and a fresh answer; it must not keep what it learnt in an earlier run, nor change the
-// header of the request.
+// A handler can run more than once before one run commits. Each run has a fresh body and a fresh answer; it must not use results of an earlier run,
+// nor change the header of the request.
 //
 // # Order of middleware
 //
-// Authentication comes first, outside of this middleware: it decides for each request,
-// retries included, and its 401 and 403 are never stored. A client that has lost access does
-// not get the stored answer either. Rate limits come before as well, but what bounds how
-// many are served at the same time is a [Config].Gate, which lets replays pass. What reads
-// the body or the form belongs inside: a body that was read outside, or a multipart form that
-// was parsed there (CSRF middleware that calls FormValue), cannot be compared any more, and is
-// answered with 500.
+// Authentication comes first, outside of this middleware: it decides for each request, retries included, and its 401 and 403 are never stored. A
+// client that has lost access does not get the stored answer either. Rate limits come before as well. A bound on concurrent requests is a
+// [Config].Gate, which lets replays pass. Middleware that reads the body or the form belongs inside: a body that was read outside, or a multipart
+// form that was parsed there (CSRF middleware that calls FormValue), cannot be compared any more, and is answered with 500.
 //
 // Recovery from panics, compression, logging and [http.TimeoutHandler] belong outside, too:
 // docs/middleware.md has the whole order, and why.
 //
-// [http.TimeoutHandler] belongs outside: its 503 says nothing about the operation, and a retry
-// with the same key learns what became of it. Inside, its 503 rolls back while the handler
-// still runs: later statements of that handler fail, and pgxstore closes the connection if one
-// is under way.
+// [http.TimeoutHandler] belongs outside: its 503 says nothing about the operation, and a retry with the same key gets the outcome. Inside, its 503
+// rolls back while the handler still runs: later statements of that handler fail, and pgxstore closes the connection if a statement is running.
 //
-// Headers that outer middleware has set are visible to the handler and, if they are
-// among those that are stored, part of the stored answer, except Content-Encoding. A replay has the same status,
-// the same body and the same stored headers as the first answer. Others (Set-Cookie,
-// Date, ...) are in the first answer only.
+// Headers of outer middleware are visible to the handler. They are part of the stored answer if they are among the stored headers, except
+// Content-Encoding. A replay has the same status, the same body and the same stored headers as the first answer. Other headers (Set-Cookie, Date,
+// ...) are in the first answer only.
 //
 // # Headers
 //
@@ -81,31 +70,26 @@
 // "POST /refunds/{id}". Where [http.Request.Pattern] is not known, because the middleware is
 // outside of the router, it is the method alone; a path may be one of too many for a metric.
 //
-// The retention is a number of seconds, like Retry-After and max-age, and does not say
-// how much is left of it: only the database's clock could.
+// The retention is a number of seconds, like Retry-After and max-age. It is not the rest of it: only the database's clock could tell that.
 //
 // # Retries after the retention
 //
-// A key whose retention is over is not known any more, and a retry would be executed
-// again. A client that sends Once-First-Sent with its retries is told 412 instead, unless
-// the answer is still there: the first attempt may have been executed and forgotten. A
-// new key would not help, since the operation may be done: only looking at what it was to
-// change tells. A client that says it with its first attempt, too, protects also copies
-// of that which come days late, for the price of a look-up. Clocks may differ by
-// [once.Config].Skew.
+// A key is forgotten after its retention, and a retry would be executed again. A client that sends Once-First-Sent with its retries gets 412 instead,
+// unless the answer is still stored: the first attempt may have been executed and forgotten. A new key would not help, since the operation may be
+// done: the client must look at the data that it wanted to change. A client that sends Once-First-Sent with its first attempt too is also protected
+// against copies that arrive days late, at the cost of a look-up. Clocks may differ by [once.Config].Skew.
 //
 // # Work under leases
 //
-// On an engine of package lease the handler gets a *lease.Run in place of a transaction, and its
-// writes and calls are phases. Its context does not end with that of the request: a client that hangs up does not end the
-// work, and its retry attaches to it, on any node. A duplicate waits for Config.Wait, and then is told 409 with Retry-After
-// and, with Config.StatusURL, where [StatusHandler] tells the state. After a phase, a failure rolls nothing back: the retry goes on
-// behind it. [Resume] ends work without its client. Every request needs a key: Config.Optional is refused, and a [Handler] is for methods that are keyed. A
-// [BatchHandler] is refused: a batch has no phases.
+// On an engine of package lease the handler gets a *lease.Run instead of a transaction, and its writes and calls are phases. Its context does not end
+// with the context of the request: if a client hangs up, the work goes on, and its retry waits for it, on any node. A duplicate waits for
+// Config.Wait, and then gets 409 with Retry-After and, with Config.StatusURL, the URL of the state, which [StatusHandler] serves. A failure rolls
+// back no finished phase: the retry goes on after it. [Resume] finishes work without its client. Every request needs a key: Config.Optional is
+// refused, and a [Handler] accepts only keyed methods. A [BatchHandler] is refused: a batch has no phases.
 //
 // # Undo
 //
-// A service that takes part in the saga of another one has a route that undoes what a route has done: it is [once.Undo] over HTTP.
+// A service that takes part in the saga of another one has a second route that undoes the operations of a route: it is [once.Undo] over HTTP.
 //
 //	deposits := oncehttp.Config{Principal: account}
 //	undos := deposits
@@ -113,25 +97,24 @@
 //	mux.Handle("POST /deposits", authenticate(oncehttp.Handler(engine, deposits, deposit)))
 //	mux.Handle("POST /deposits/undo", authenticate(oncehttp.Handler(engine, undos, takeBack)))
 //
-// A request of the second route names in Once-Undoes the key that a request of the first one had, or may yet have. The undo has a scope and a
-// key of its own beside those of what it undoes, however many clients ask for it; an Idempotency-Key of the request is not looked at. Its own
-// requests are compared with each other, and not with what they undo.
+// A request to the second route names in Once-Undoes the key of a request to the first route, which may still arrive later. The undo has a scope and
+// a key of its own, derived from those of the undone operation, however many clients ask for it; an Idempotency-Key of the request is ignored.
+// Requests to undo are compared with each other, and not with the operation that they undo.
 //
-//   - The deposit was made: the handler runs once. [http.Request.Response] is the answer to the deposit, as it is stored. The answer says
-//     "Idempotency-Status: undone", on a replay as well; without a word of the handler it is 204.
-//   - It was not made: 204, "Idempotency-Status: nothing". It is not made any more: a request that comes late is told 409,
-//     CONFLICT.idempotency.undone. The same 204 answers where a 4xx is stored, for that has no effect.
+//   - The deposit was made: the handler runs once. [http.Request.Response] is the answer to the deposit, as it is stored. The answer has
+//     "Idempotency-Status: undone", on a replay as well; if the handler writes no answer it is 204.
+//   - It was not made: 204, "Idempotency-Status: nothing". It never will be made: a request that arrives late gets 409,
+//     CONFLICT.idempotency.undone. The same 204 is the answer if the deposit has a stored 4xx, which had no effect.
 //   - It is under way: 409 with Retry-After, after Config.Wait.
 //
-// # Programs that are no handler
+// # Programs that are not handlers
 //
-// [Middleware] is made of a [Route], which reads requests, and an [Exchange] for each of them. A gateway uses both in its place.
+// [Middleware] consists of a [Route], which reads requests, and an [Exchange] for each of them. A gateway uses these two directly.
 //
 // # Dialects
 //
-// Everything in which APIs with such keys differ is a [Preset], which is data: [DefaultPreset], those of
-// the packages oncehttp/stripe and oncehttp/refundplaybook, or one of them with something changed.
-// The rest of this page is about DefaultPreset.
+// All differences between APIs with such keys are in a [Preset], which is data: [DefaultPreset], the presets of the packages oncehttp/stripe and
+// oncehttp/refundplaybook, or a changed copy of one of them. The rest of this page is about DefaultPreset.
 //
 // # Problems
 //
@@ -165,27 +148,25 @@
 //	INTERNAL.form_parsed                       500  no         no
 //	INTERNAL.body_consumed                     500  no         no
 //
-// A Gate adds its own: those of package limit are RATE_LIMIT.exceeded (429) and
-// TRANSIENT.overloaded (503), both retryable, neither with a safe new key.
+// A Gate adds its own codes. The codes of package limit are RATE_LIMIT.exceeded (429) and TRANSIENT.overloaded (503), both retryable, neither with a
+// safe new key.
 //
-// [Fail] outside of the middleware, where nothing is rolled back, is INTERNAL.handler_failed
-// and not retryable.
+// [Fail] outside of the middleware, where nothing is rolled back, has the code INTERNAL.handler_failed and is not retryable.
 //
-// retryable: the same request with the same key may succeed later; of an unknown outcome it is yes, with a Retry-After, if the
-// service that was called can be asked (lease.Check). safe_new_key: it is
-// proven that nothing was applied under this key and nothing can be, so that starting
-// anew with another one does nothing twice. That is rare:
+// retryable: the same request with the same key may succeed later. If the outcome is unknown it is yes, with a Retry-After, if the called service can
+// be asked (lease.Check). safe_new_key: it is proven that nothing was applied under this key and nothing can be, so that a new attempt under another
+// key repeats no effect. That is rare:
 //
 //   - After a rollback, or while the database is away, an earlier or delayed copy of the
 //     request may have been applied or may yet be. The same key is safe, another one is not.
-//   - What was refused before the key was looked up (401, 413) says nothing about
+//   - A refusal before the key was looked up (401, 413) says nothing about
 //     earlier attempts.
-//   - A mismatch says that something was asked under this key. If the client has changed
-//     its request between two attempts, that something was its own first attempt, and a
-//     new key would do it twice. Whether it was, only its programmer can tell.
-//   - A retry that is too old may repeat what was done.
-//   - What was undone before it came is not wanted under another key either.
-//   - A key that is missing or cannot be one has never named an operation. Where one source
-//     of keys is unusable and another one carries something, that may have.
+//   - A mismatch says that the key was used before. If the client has changed
+//     its request between two attempts, it was used by the client's own first attempt, and a
+//     new key would repeat the effect. Only the programmer of the client can tell.
+//   - A retry that is too old may repeat a finished operation.
+//   - An operation that was undone before its request arrived is not wanted under another key either.
+//   - A missing or malformed key has never named an operation. But if one source
+//     of keys is malformed, another source may have named one.
 //   - A stored 4xx of a handler is final: there a handler can say yes in its own problem.
 package oncehttp

@@ -19,7 +19,7 @@ import (
 
 // Exchange is one request on its way through: [Route.Read] makes it. It is used by one goroutine at a time.
 type Exchange struct {
-	// Operation is what the request asks for. Where it has no key, it is a plain transaction.
+	// Operation is the requested operation. Without a key it is a plain transaction.
 	Operation once.Operation
 
 	route   *Route
@@ -31,22 +31,21 @@ type Exchange struct {
 	keyed   bool
 	key     string
 	body    content
-	sent    *body // that Body has returned last
+	sent    *body // the last result of Body
 	lastRun *run  // of the handler
 
-	principal string // "": not keyed
+	principal string // "" if the method is not keyed
 
-	incomparable *refusal // why the request cannot be compared
+	incomparable *refusal // the reason why the request cannot be compared
 
-	undoes *store.Result // what the request undoes has been executed, with this result
+	undoes *store.Result // the result of the undone operation, if it was executed
 
-	deadline time.Time // until when the client waits; zero: not said
+	deadline time.Time // the client waits until then; zero if it has not said so
 
-	leaveGate func() // nil: no gate was entered
+	leaveGate func() // nil if no gate was entered
 }
 
-// operation reads the request. The order matters: who asks comes first, and what can
-// be refused without its body is.
+// operation reads the request. The order matters: the principal comes first, and every check that needs no body comes before the body.
 func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	refuse := func(code ProblemCode) (once.Operation, *Problem) {
 		p := x.plan.problem(code)
@@ -77,9 +76,10 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 	if prob := x.admit(); prob != nil {
 		return op, prob
 	}
-	if r.MultipartForm != nil { // its files are not compared: another file could pass for a retry
+	if r.MultipartForm != nil { // its files are not compared: a request with another file could count as a retry
 		return x.cannotCompare(errParsed), nil
 	}
+	// Behind the gate: a request that is shed costs no memory for its body.
 	body, fits, err := readBody(r, p.MaxRequest, p.MaxMemory)
 	x.body = body
 	var unwritten *spoolError
@@ -122,15 +122,14 @@ func (x *Exchange) operation() (op once.Operation, prob *Problem) {
 		return x.cannotCompare(&refusal{ProblemStoreUnavailable, (&spoolError{err}).Error()}), nil
 	}
 	op.Wait, op.Retain, op.Optimistic = p.Wait, p.Retain, p.Optimistic
-	op.Attempt.Bytes = body.size // also in a file: a request that waits with it takes room on the disk
+	op.Attempt.Bytes = body.size // also if it is in a file: a waiting request takes room on the disk
 	if p.CaptureRequest {
 		op.Request = captured(r, body.memory)
 	}
 	return op, nil
 }
 
-// admit notes how long the client waits and asks the gate. Of the operation the scope
-// and the key are known, not the body.
+// admit notes how long the client waits and asks the gate. The scope and the key of the operation are known by then, its body is not.
 func (x *Exchange) admit() (refused *Problem) {
 	d, ok := wire.Timeout(x.r.Header)
 	if !ok {
@@ -143,7 +142,7 @@ func (x *Exchange) admit() (refused *Problem) {
 	if x.plan.Gate == nil {
 		return nil
 	}
-	var lookUp limit.Replay // nil: the request is no retry, or cannot be looked up
+	var lookUp limit.Replay // nil if the request is not a retry, or cannot be looked up
 	if x.key != "" && wire.Attempt(x.r.Header[wire.AttemptHeader]) != 1 {
 		var op once.Operation
 		op.Scope, op.Key = x.names(x.plan.routeOf(x.r))
@@ -157,8 +156,7 @@ func (x *Exchange) admit() (refused *Problem) {
 	return nil
 }
 
-// cannotCompare makes a request one of no operation: the engine's observer is told why, and
-// nothing else is done.
+// cannotCompare makes the request a request without an operation: only the engine's observer gets the reason.
 func (x *Exchange) cannotCompare(why *refusal) once.Operation {
 	x.incomparable, x.key = why, ""
 	return x.plan.described(x.r)
@@ -169,8 +167,9 @@ func (x *Exchange) comparesBody() bool {
 	return x.keyed && (x.key != "" || x.plan.FormField != "" || x.plan.Key != nil)
 }
 
-// execute runs the handler, on a request and a recorder that no earlier run has seen.
+// execute runs the handler with a new request and a new recorder.
 func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
+	// New for each run: a handler that was left behind still writes to the one before.
 	last := &run{Context: ctx, engine: x.engine, key: x.ownKey(), principal: x.principal, tx: tx}
 	x.lastRun = last
 	before := x.w.Header()
@@ -178,7 +177,7 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	if len(before) > 0 {
 		last.outer, last.recorder.header, last.recorder.outerEncoding = before, maps.Clone(before), before["Content-Encoding"]
 	} else {
-		defer clear(before) // lent: the recorder has noted what was in it
+		defer clear(before) // lent: the recorder has copied its lines
 	}
 	r := x.r.WithContext(last)
 	if x.body.open(&last.body); x.body.size > 0 {
@@ -195,13 +194,12 @@ func (x *Exchange) execute(ctx context.Context, tx any) (once.Answer, error) {
 	}
 	last.body.end()
 	if r.MultipartForm != nil && x.r.MultipartForm == nil {
-		_ = r.MultipartForm.RemoveAll() // the server cleans up after its own request only
+		_ = r.MultipartForm.RemoveAll() // the server removes only the files of its own request
 	}
 	return last.answer()
 }
 
-// captured returns r as it came over the wire, without its credentials and with its body
-// in one piece: [http.ReadRequest] reads it.
+// captured returns r as it was sent, without its credentials and with its body in one piece: [http.ReadRequest] reads it.
 func captured(r *http.Request, body []byte) []byte {
 	target := r.RequestURI
 	if !strings.HasPrefix(target, "/") {

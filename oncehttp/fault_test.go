@@ -17,7 +17,7 @@ import (
 
 // What a client is told when something goes wrong below, and what has become of its
 // operation. The first n calls fail, the last one is made without faults.
-func TestFaults(t *testing.T) {
+func TestFaultsOfTheStoreAndTheirAnswers(t *testing.T) {
 	always := func(kind store.Kind) func(store.Change, func() error) error {
 		return func(store.Change, func() error) error { return fault(kind) }
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once"
 )
 
-// routeOf returns what the key of r is unique within, for one principal.
+// routeOf returns the name of the route of r. A key is unique for one principal and route.
 func (p *plan) routeOf(r *http.Request) string {
 	if p.Route != nil {
 		return p.Route(r)
@@ -23,8 +23,8 @@ func (p *plan) routeOf(r *http.Request) string {
 	return route
 }
 
-// fingerprint hashes what is asked for: method, route, path, query, content type and
-// body, or what Config.Compare has chosen. It fails if the body is in a file that cannot be read.
+// fingerprint hashes the compared parts of the request: method, route, path, query, content type and body, or the parts that Config.Compare chooses.
+// It fails if the body is in a file that cannot be read.
 func (x *Exchange) fingerprint(route string) (once.Fingerprint, error) {
 	if ru := x.plan.rule; ru != nil {
 		return ru.fingerprint(x, route)
@@ -53,11 +53,11 @@ func (x *Exchange) fingerprint(route string) (once.Fingerprint, error) {
 	return once.FingerprintOf(parts[:]...), nil
 }
 
-// comparedBody returns what is compared of a body in memory, where all of it is: its type, and it as one piece or several.
+// comparedBody returns the compared form of a body that is completely in memory: its type, and its bytes in one piece or several.
 func (x *Exchange) comparedBody(contentType string) (comparedType string, body []byte, pieces [][]byte) {
 	body = x.body.memory
 	switch read := x.plan.preset.Body; {
-	case len(x.r.PostForm) > 0: // middleware before us has parsed the form, and the body is gone
+	case len(x.r.PostForm) > 0: // middleware before this one has parsed the form, and the body cannot be read
 		body = append([]byte(x.r.PostForm.Encode()), body...)
 	case strings.HasPrefix(contentType, "multipart/"):
 		contentType, pieces = withoutBoundary(contentType, body)
@@ -67,17 +67,16 @@ func (x *Exchange) comparedBody(contentType string) (comparedType string, body [
 	return contentType, body, pieces
 }
 
-// pathOf returns the path of r, and in front of it the one that was sent, if that is
-// another: [http.StripPrefix] and routers that rewrite a path make two routes look alike,
-// and a charge on one must not pass for a retry of a charge on the other. Where nothing was
-// rewritten it is what it always was, since fingerprints are stored.
+// pathOf returns the path of r. If the client has sent another path, that one comes before it: with [http.StripPrefix] and routers that rewrite paths
+// two routes look alike, and a charge on one must not count as a retry of a charge on the other. An unchanged path stays as it is, since fingerprints
+// are stored.
 func pathOf(r *http.Request) string {
 	path := r.URL.EscapedPath()
 	rest, same := strings.CutPrefix(r.RequestURI, path)
 	if same && (rest == "" || rest[0] == '?') {
 		return path
 	}
-	sent, err := url.ParseRequestURI(r.RequestURI) // "": made in this process
+	sent, err := url.ParseRequestURI(r.RequestURI) // "" if the request was made in this process
 	if err != nil || sent.EscapedPath() == path {
 		return path
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-func TestHeaders(t *testing.T) {
+func TestHeadersThatAreReplayed(t *testing.T) {
 	s := start(t, setup{Config: oncehttp.Config{Headers: []string{"x-kept", "Set-Cookie", "authorization", "Connection", "Transfer-Encoding", "Date", "Idempotency-Status"}}},
 		func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 			h := w.Header()

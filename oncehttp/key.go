@@ -17,18 +17,19 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// KeyFormat is the form that the keys of a route must have. What has another form is refused with 400, VALIDATION.idempotency_key_invalid, before
-// anything is looked up. The answer does not say that a new key is safe: the route may have taken such keys before.
+// KeyFormat is the form of the keys of a route. A key of another form is refused with 400, VALIDATION.idempotency_key_invalid, before any look-up.
+// The answer does not say that a new key is safe: the route may have accepted such keys before.
 type KeyFormat struct {
-	// UUID takes nothing but UUIDs (RFC 9562) of any version: 36 characters, in lower case. Capitals are refused and not changed: a key
-	// with them and one without them are two operations wherever keys are text, and some clients change the letters between two
-	// attempts. So are the UUIDs of all zeros and all ones, which clients have that never made one.
+	// UUID accepts only UUIDs (RFC 9562), of any version: 36 characters, in lower case. Capitals are refused and not changed: a key with them and one
+	// without them are two operations wherever keys are text, and some clients change the letters between two attempts. The UUIDs of all zeros and
+	// all ones are refused too: clients send them that have never generated a key.
 	UUID bool
 
 	// MinLength and MaxLength are bounds in bytes. Default: 1 and 255.
 	MinLength, MaxLength int
 
-	// Check says what is wrong with a key, for a program that has a form of its own. The text of its error goes to the client. Default: nothing.
+	// Check returns an error if a key is not valid, for a program with a form of its own. The text of the error goes to the client. Default: no
+	// check.
 	Check func(key string) error
 }
 
@@ -43,11 +44,11 @@ func (f *KeyFormat) invalid() string {
 	return ""
 }
 
-// check returns why a key does not have the form.
+// check returns an error if a key does not have the form.
 func (f *KeyFormat) check(key string) error {
-	refuse := func(detail string) error { return &wire.KeyError{Detail: detail, MayBeUsed: true} } // before the form was asked for
+	refuse := func(detail string) error { return &wire.KeyError{Detail: detail, MayBeUsed: true} } // the key may have been used before the route had this format
 	switch {
-	case key == "": // there is none
+	case key == "": // the request has no key
 		return nil
 	case f.UUID && !isUUID(key):
 		return refuse("The idempotency key must be a UUID in lower case, with its hyphens and nothing around it, such as 8e03978e-40d5-43e8-bc93-6894a57f9324.")
@@ -86,8 +87,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// headerKey returns the key in the headers of r, "" if there is none. A header that cannot
-// be used does not hide the other sources: an operation may have what they carry as its key.
+// headerKey returns the key in the headers of r, or "". After an unusable header the other sources are still read: an operation may have their key.
 func (p *plan) headerKey(r *http.Request) (key string, err error) {
 	carried := p.FormField != "" && r.ContentLength != 0 // the form has not been read yet
 	var unusable *wire.KeyError
@@ -108,6 +108,7 @@ func (p *plan) headerKey(r *http.Request) (key string, err error) {
 		}
 	}
 	if unusable != nil {
+		// Whether a new key is safe depends on whether the request may have another key that was used.
 		return "", &wire.KeyError{Detail: unusable.Detail, MayBeUsed: carried || key != ""}
 	}
 	return key, p.KeyFormat.check(key)
@@ -119,7 +120,7 @@ func (p *plan) lineKey(name string, lines []string) (key string, unusable *wire.
 		return "", &wire.KeyError{Detail: "Send one " + name + " header, not several.", MayBeUsed: true}
 	}
 	key, err := p.parseKey(lines[0])
-	errors.As(err, &unusable) // every error of parseKey is one
+	errors.As(err, &unusable) // parseKey returns no other error
 	return key, unusable
 }
 
@@ -135,8 +136,7 @@ func (p *plan) keySent(r *http.Request) bool {
 	return false
 }
 
-// bodyKey returns the key of r given the one in its headers: Config.Key and forms
-// need the body, which has been read.
+// bodyKey returns the key of r, given the key in its headers: Config.Key and forms need the body, which has been read.
 func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, error) {
 	if p.Key != nil {
 		b := newBody(read)
@@ -148,7 +148,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 		case err != nil:
 			return "", &wire.KeyError{Detail: err.Error(), MayBeUsed: true}
 		case key == "":
-			return "", nil // there is none
+			return "", nil // the request has no key
 		}
 		return p.checkedKey(key)
 	}
@@ -165,7 +165,7 @@ func (p *plan) bodyKey(r *http.Request, read *content, key string) (string, erro
 	return p.checkedKey(values[0])
 }
 
-// checkedKey returns a key that has no syntax around it, if it can be used and has the form that the route asks for.
+// checkedKey returns a key without surrounding syntax, if it can be used and has the form of the route.
 func (p *plan) checkedKey(key string) (string, error) {
 	key, err := wire.OpaqueKey(key)
 	if err == nil {
@@ -182,8 +182,7 @@ func (p *plan) parseKey(value string) (string, error) {
 	return wire.ParseKey(value, p.preset.QuotedKeys)
 }
 
-// keyMayBeInForm reports whether r, whose key is missing, may carry one in a form that cannot be
-// read to its end.
+// keyMayBeInForm reports whether r, whose key is missing, may have a key in a form that cannot be read to its end.
 func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	if p.Key != nil || p.FormField == "" {
 		return false
@@ -192,10 +191,10 @@ func (p *plan) keyMayBeInForm(r *http.Request, body []byte) bool {
 	return err != nil
 }
 
-// formValues returns the values of a form field. A body that is not a form has none; of a
-// form with an error these are the values that can be read.
+// formValues returns the values of a form field. A body that is not a form has no values. Of a form with an error it returns the values that can be
+// read.
 func formValues(r *http.Request, body []byte, field string) ([]string, error) {
-	if len(r.PostForm) > 0 { // it was parsed before us, and the body is gone
+	if len(r.PostForm) > 0 { // middleware has parsed it before, and the body cannot be read
 		return r.PostForm[field], nil
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -208,7 +207,7 @@ func formValues(r *http.Request, body []byte, field string) ([]string, error) {
 	case mediaType == "multipart/form-data":
 		values, err := partValues(multipart.NewReader(bytes.NewReader(body), params["boundary"]), field)
 		if err == nil && !bytes.Contains(body, []byte("--"+params["boundary"]+"--")) {
-			err = io.ErrUnexpectedEOF // the reader takes a form that is cut off in the head of a part for a whole one
+			err = io.ErrUnexpectedEOF // the reader accepts a form that is cut off in the head of a part as complete
 		}
 		return values, err
 	}

@@ -259,7 +259,7 @@ func TestLeasedWorkHasStopped(t *testing.T) {
 }
 
 // A state belongs to a tenant, and is told as far as it is known.
-func TestStatus(t *testing.T) {
+func TestStatusBelongsToATenant(t *testing.T) {
 	s := start(t, setup{Config: leasedConfig(0)}, create) // which records nothing but what is done
 	engine := once.New[*memstore.Tx](s.store, once.Config{Observer: once.Discard, HashKeys: false})
 	cfg := leasedConfig(0)

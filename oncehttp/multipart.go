@@ -12,9 +12,8 @@ import (
 	"github.com/oncelib/once/internal/base/fingerprint"
 )
 
-// withoutBoundary takes the boundary out of a multipart body and its type. What it
-// separates stays separate: it becomes a list. A body in which the boundary also stands where
-// it separates nothing is left as it is: readers do not agree on what that means.
+// withoutBoundary removes the boundary from a multipart body and its type. The parts become a list, so that they stay separate. A body in which the
+// boundary also appears inside of a part is not changed: readers do not agree on its meaning.
 func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
@@ -25,7 +24,7 @@ func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	rest, opens := bytes.CutPrefix(body, opening)
 	delimiter := append([]byte("\r\n"), opening...)
 	parts := bytes.Split(rest, delimiter)
-	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // none behind LF alone
+	opens = opens && bytes.Count(rest, delimiter[1:]) == len(parts)-1 // no boundary after LF alone
 	for _, part := range parts {
 		opens = opens && followsDelimiter(part)
 	}
@@ -36,8 +35,8 @@ func withoutBoundary(contentType string, body []byte) (string, [][]byte) {
 	return mime.FormatMediaType(mediaType, params), parts
 }
 
-// followsDelimiter reports whether a boundary is a delimiter that rest follows on (RFC 2046, section
-// 5.1.1): padding and the end of the line, and in front of them "--" behind the last part.
+// followsDelimiter reports whether a boundary is a delimiter, because rest follows it (RFC 2046, section 5.1.1): padding and the end of the line, and
+// after the last part "--" before them.
 func followsDelimiter(rest []byte) bool {
 	rest, closes := bytes.CutPrefix(rest, []byte("--"))
 	rest = bytes.TrimLeft(rest, " \t")
@@ -62,19 +61,19 @@ func fingerprintFile(file io.ReaderAt, size int64, contentType string, parts ...
 	return h.Sum(), err
 }
 
-// multipartFile is a body in a file. Its parts are not counted: they are found again each time.
+// multipartFile is a body in a file. The places of its parts are not kept: they are searched again each time.
 type multipartFile struct {
 	file    io.ReaderAt
 	size    int64
 	opening string // "" if the body is one piece
 }
 
-// withoutBoundary is the function of this name, for a file.
+// withoutBoundary is the function withoutBoundary for a file.
 func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	if err != nil || boundary == "" {
-		return contentType, nil //nolint:nilerr // it is no multipart type
+		return contentType, nil //nolint:nilerr // not a multipart type
 	}
 	m.opening = "--" + boundary
 	first := make([]byte, len(m.opening))
@@ -101,7 +100,7 @@ func (m *multipartFile) withoutBoundary(contentType string) (string, error) {
 
 var errNotMultipart = errors.New("oncehttp: the boundary also stands where it separates nothing")
 
-// pieces calls do with where each part begins and ends. A boundary behind LF alone is an error.
+// pieces calls do with the beginning and the end of each part. A boundary after LF alone is an error.
 func (m *multipartFile) pieces(do func(from, to int64) error) error {
 	if m.opening == "" {
 		return do(0, m.size)
@@ -129,7 +128,7 @@ func (m *multipartFile) isCR(from, at int64) bool {
 	return at >= from && n == 1 && b[0] == '\r'
 }
 
-// find calls do with each place of text behind from, in their order.
+// find calls do with each place of text after from, in their order.
 func (m *multipartFile) find(from int64, text []byte, do func(at int64) error) error {
 	buf := make([]byte, max(firstRead, 2*len(text)))
 	for {
@@ -155,7 +154,7 @@ func (m *multipartFile) find(from int64, text []byte, do func(at int64) error) e
 	}
 }
 
-// followsDelimiterIn is followsDelimiter for what is read.
+// followsDelimiterIn is followsDelimiter for a reader.
 func followsDelimiterIn(part io.Reader) (bool, error) {
 	r := bufio.NewReader(part)
 	closes := false

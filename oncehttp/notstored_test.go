@@ -55,8 +55,8 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// TestChallenge: our 401 says how to authenticate, and leaves what is said already.
-func TestChallenge(t *testing.T) {
+// TestChallengeOfA401: our 401 says how to authenticate, and leaves what is said already.
+func TestChallengeOfA401(t *testing.T) {
 	for _, c := range []struct{ configured, before, want string }{
 		{"", "", "Bearer"}, {`Basic realm="x"`, "", `Basic realm="x"`}, {"", "DPoP", "DPoP"},
 	} {

@@ -19,12 +19,12 @@ type plan struct {
 	Config
 	preset        Preset
 	verdicts      [1000]Verdict
-	storedHeaders map[string]bool // canonical names of the headers that are stored
-	answerHeaders []string        // canonical names of what an answer says about itself
+	storedHeaders map[string]bool // canonical names of the stored headers
+	answerHeaders []string        // canonical names of the headers about the answer, such as Idempotency-Status
 	retention     time.Duration
 	retain        string   // in seconds
-	scope         []string // what a key is unique within, in words
-	rule          *rule    // nil: everything is compared
+	scope         []string // the parts in which a key is unique, in words
+	rule          *rule    // nil if the whole request is compared
 	redact        []jsonpointer.Pointer
 }
 
@@ -41,6 +41,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 		panic("oncehttp: " + problem) // a mistake in the program, as with http.ServeMux.Handle
 	}
 	p := &plan{Config: cfg, preset: *cfg.Preset, storedHeaders: map[string]bool{}}
+	// A copy: the caller may change the preset for another route.
 	p.preset.Methods = slices.Clone(p.preset.Methods)
 	p.preset.Challenge = cmp.Or(p.preset.Challenge, "Bearer")
 	p.preset.KeyHeaders = canonicalNames(p.preset.KeyHeaders)
@@ -60,7 +61,7 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	if p.Route == nil {
 		p.Route = p.preset.Route
 	}
-	if p.Undoes != "" { // its key is the one that it undoes, which is in a header alone
+	if p.Undoes != "" { // its key is the key of the undone operation, which only a header has
 		p.preset.KeyHeaders, p.Key, p.FormField, p.Optional = []string{wire.UndoesHeader}, nil, "", false
 	}
 	if p.preset.WriteProblem == nil {
@@ -81,15 +82,14 @@ func compile(cfg Config, engineRetain time.Duration) *plan {
 	return p
 }
 
-// storedByDefault are the headers that are stored, beside those of Config.Headers.
+// storedByDefault are the headers that are stored in addition to Config.Headers.
 var storedByDefault = []string{
 	"Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location",
 	"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Vary", "X-Content-Type-Options",
 }
 
-// restrictsReader reports whether a header says what others may not do with the answer. What
-// middleware around us has set of these is not taken away by an answer that has none, such
-// as one from before they were stored.
+// restrictsReader reports whether a header restricts the use of the answer by others. If outer middleware has set such a header, a replay of an
+// answer without it keeps it. Old answers, from before these headers were stored, do not have them.
 func restrictsReader(name string) bool { return name == "Vary" || name == "X-Content-Type-Options" }
 
 // neverStored reports whether a header, by its canonical name, is never stored: it is a
@@ -100,26 +100,25 @@ func neverStored(name string) bool {
 		"Proxy-Authentication-Info", "Www-Authenticate", "Proxy-Authenticate",
 		"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Content-Length", "Date",
-		head.Mark: // is the engine's own
+		head.Mark: // is internal to the engine
 		return true
 	}
 	return false
 }
 
-// isAnswerHeader reports whether a header is what an answer says about itself: a handler has no
-// say in that.
+// isAnswerHeader reports whether a header is about the answer, such as Idempotency-Status. A handler cannot set it.
 func (p *plan) isAnswerHeader(name string) bool {
 	return slices.Contains(p.answerHeaders, name)
 }
 
-// names of what an answer says about itself.
+// names of the headers about the answer.
 func (p *Preset) names() []*string {
 	return []*string{&p.StatusHeader, &p.ReplayedHeader, &p.RetentionHeader, &p.KeyHeader, &p.RetryHeader}
 }
 
 func (p *plan) keyed(method string) bool { return slices.Contains(p.preset.Methods, method) }
 
-// invalid says what is wrong with cfg, whose defaults are filled in.
+// invalid returns the reason if cfg, with its defaults, is not valid, or "".
 func invalid(cfg *Config) string {
 	p := cfg.Preset
 	switch {
@@ -168,7 +167,7 @@ func invalid(cfg *Config) string {
 	return ""
 }
 
-// maxUndoes is how many bytes the name of an operation has at most.
+// maxUndoes is the longest name of an operation to undo, in bytes.
 const maxUndoes = 255
 
 func canonicalNames(names []string) []string {

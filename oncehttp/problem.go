@@ -13,12 +13,11 @@ import (
 	"github.com/oncelib/once/internal/engine/voided"
 )
 
-// ProblemCode names what is wrong, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service
-// has its own beside those of this package.
+// ProblemCode names a kind of problem, for programs: VALIDATION.amount, RATE_LIMIT.exceeded, ... A service can have its own codes next to those of
+// this package.
 type ProblemCode string
 
-// Codes of the problems that this package answers with. The package documentation has
-// a table of them.
+// Codes of the problems of this package. The package documentation has a table of them.
 const (
 	ProblemUnauthenticated   ProblemCode = "AUTH.unauthenticated"
 	ProblemKeyMissing        ProblemCode = "VALIDATION.idempotency_key_missing"
@@ -46,10 +45,9 @@ const (
 	problemBodyConsumed      ProblemCode = "INTERNAL.body_consumed"
 )
 
-// Problem is an error as a client sees it: the body of RFC 9457, plus what a machine
-// needs to know to go on.
+// Problem is an error as a client sees it: the members of RFC 9457, and members that tell a program how to go on.
 type Problem struct {
-	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; none is about:blank
+	Type   string `json:"type,omitempty"` // a URI that names the kind of problem; "" means about:blank
 	Title  string `json:"title,omitempty"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
@@ -63,8 +61,8 @@ type Problem struct {
 	// Retryable says that the same request, with the same key, may succeed later.
 	Retryable bool `json:"retryable"`
 
-	// SafeNewKey says that nothing was done under the key of this request and that
-	// nothing can be any more: to start anew under another key does nothing twice.
+	// SafeNewKey says that nothing was done under the key of this request and that nothing can be any more: a new attempt under another key repeats
+	// no effect.
 	SafeNewKey bool `json:"safe_new_key"`
 
 	Errors []FieldError `json:"errors,omitempty"`
@@ -72,11 +70,11 @@ type Problem struct {
 	// Extra are further members. They cannot replace the ones above.
 	Extra map[string]any `json:"-"`
 
-	// RetryAfter is sent as the header of that name, in full seconds. 0: not sent.
+	// RetryAfter is sent as the header of that name, in full seconds. 0 means that it is not sent.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// FieldError is what is wrong with one field of a request.
+// FieldError says why one field of a request is wrong.
 type FieldError struct {
 	Pointer string `json:"pointer"` // JSON Pointer into the body, such as "/amount"
 	Detail  string `json:"detail"`
@@ -105,9 +103,8 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 var members = []string{"type", "title", "status", "detail", "instance", "code", "retryable", "safe_new_key", "errors"}
 
-// WriteProblem answers with p as application/problem+json. Status 0 is 500; a missing
-// title is that of the status. A handler's own errors look like those of the
-// middleware if they are sent with it. A Type that is the address of a page is also in a Link header, with rel="help".
+// WriteProblem answers with p as application/problem+json. Status 0 means 500; an empty Title becomes the text of the status. A handler's own errors
+// look like those of the middleware if they are sent with it. A Type that is the address of a page is also in a Link header, with rel="help".
 func WriteProblem(w http.ResponseWriter, p Problem) {
 	if p.Status == 0 {
 		p.Status = http.StatusInternalServerError
@@ -164,7 +161,7 @@ func (p *plan) problemType(code string) string {
 	return wire.ProblemType(code)
 }
 
-// problems by code. What is said of retries is explained in the package documentation.
+// problems by code. The package documentation explains Retryable and SafeNewKey.
 var problems = map[ProblemCode]Problem{
 	ProblemUnauthenticated: {
 		Status: 401, Title: "Not authenticated",

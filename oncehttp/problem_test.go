@@ -105,7 +105,7 @@ func statusText(digits string) string {
 	return http.StatusText(n)
 }
 
-func TestTypes(t *testing.T) {
+func TestProblemTypesAreURLs(t *testing.T) {
 	s := start(t, setup{}, create)
 	if got := s.send("POST", "/", "").problem(t).Type; got != "https://oncelib.dev/problems/validation/idempotency-key-missing" {
 		t.Error(got)

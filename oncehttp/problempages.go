@@ -13,8 +13,8 @@ import (
 //go:embed problems.md
 var problemsText string
 
-// ProblemPages serves a page for each type of problem, made of [oncehttp/problems.md]: what has happened, whether it is safe to send the
-// request again, and what to do. The path of a page is that of the type behind Preset.ProblemBase; the path / lists them.
+// ProblemPages serves a page for each type of problem, made of [oncehttp/problems.md]. A page explains the problem, whether it is safe to send the
+// request again, and what to do. Its path is the part of the type after Preset.ProblemBase; the path / lists all pages.
 //
 //	preset.ProblemBase = "https://api.example.com/problems/"
 //	mux.Handle("GET /problems/", http.StripPrefix("/problems", oncehttp.ProblemPages()))
@@ -32,13 +32,13 @@ func ProblemPages() http.Handler {
 	return mux
 }
 
-// problemPage is what is said of a type of problem.
+// problemPage is the text about a type of problem.
 type problemPage struct {
 	Code, Path string
 	Paragraphs []template.HTML
 }
 
-// problemPages takes problems.md apart.
+// problemPages splits problems.md into pages.
 func problemPages() (pages []problemPage) {
 	for _, section := range strings.Split(problemsText, "\n## ")[1:] {
 		code, text, _ := strings.Cut(section, "\n")

@@ -86,9 +86,9 @@ func wantStatus(t *testing.T, got response, status int) {
 	}
 }
 
-// TestQuota: a principal that has its quota stored begins nothing new, and is still answered for what it has begun. Others are not affected. When
+// TestQuotaRefusesOnlyNewWork: a principal that has its quota stored begins nothing new, and is still answered for what it has begun. Others are not affected. When
 // its answers are not kept any more it goes on.
-func TestQuota(t *testing.T) {
+func TestQuotaRefusesOnlyNewWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		s := newSpender(mem, 3, oncehttp.Config{Retain: time.Hour})

@@ -13,20 +13,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// recorder holds an answer back until its operation has committed. To the handler it
-// is what net/http's own ResponseWriter is, except that nothing can be streamed.
+// recorder holds an answer back until its operation has committed. For the handler it behaves like net/http's own ResponseWriter, except that nothing
+// can be streamed.
 type recorder struct {
 	plan               *plan
 	header             http.Header
-	status             int           // 0: not said yet
+	status             int           // 0 before WriteHeader
 	storedLines        []store.Field // the header lines that are stored, as of WriteHeader
-	otherLines         []store.Field // and the others
+	otherLines         []store.Field // the other header lines
 	contentTypeSettled bool          // no content type needs to be guessed
 	length             string        // the Content-Length that the handler has set
-	outerEncoding      []string      // the Content-Encoding that was there before the handler
+	outerEncoding      []string      // the Content-Encoding that was set before the handler
 	body               []byte
 
-	refused         *refusal // the answer cannot be held back
+	refused         *refusal // the reason why the answer cannot be held back
 	handlerReturned bool
 }
 
@@ -40,8 +40,8 @@ var (
 // Header implements [http.ResponseWriter].
 func (rec *recorder) Header() http.Header { return rec.header }
 
-// WriteHeader implements [http.ResponseWriter]. As in net/http the first call counts,
-// and so does the header as it is then. Informational answers are not sent.
+// WriteHeader implements [http.ResponseWriter]. As in net/http the first call counts, with the header as it is then. Informational answers are not
+// sent.
 func (rec *recorder) WriteHeader(status int) {
 	switch {
 	case status < 100 || status > 999:
@@ -57,7 +57,7 @@ func (rec *recorder) WriteHeader(status int) {
 	rec.freezeHeader()
 }
 
-// freezeHeader takes the header as it is now: later changes do not count.
+// freezeHeader copies the header as it is now: later changes do not count.
 func (rec *recorder) freezeHeader() {
 	rec.storedLines = make([]store.Field, 0, len(rec.header)+1)
 	for name, values := range rec.header {
@@ -90,8 +90,8 @@ func (rec *recorder) freezeHeader() {
 	}
 }
 
-// handlerEncoding returns what of a Content-Encoding is the handler's. What was there before says
-// what the layer outside is about to do with the body: each time, and for each client.
+// handlerEncoding returns the part of a Content-Encoding that the handler has set. The values that were set before tell how the outer layer will
+// encode the body: each time, and for each client.
 func (rec *recorder) handlerEncoding(name string, values []string) []string {
 	n := len(rec.outerEncoding)
 	if n == 0 || len(values) < n || !slices.Equal(values[:n], rec.outerEncoding) {
@@ -110,7 +110,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// oneLine makes of a header value what net/http would send.
+// oneLine returns a header value as net/http would send it.
 func oneLine(v string) string {
 	if strings.ContainsAny(v, "\r\n") {
 		v = newlines.Replace(v)
@@ -138,7 +138,7 @@ func (rec *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// mayWrite says whether n more bytes can be written.
+// mayWrite reports whether n more bytes can be written.
 func (rec *recorder) mayWrite(n int) error {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
@@ -161,7 +161,7 @@ func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// Flush implements [http.Flusher]. What was written stays where it is.
+// Flush implements [http.Flusher]. The answer is still held back.
 func (rec *recorder) Flush() { _ = rec.FlushError() }
 
 // FlushError is Flush for [http.ResponseController].
@@ -175,7 +175,7 @@ func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // SetReadDeadline refuses: the request has been read.
 func (rec *recorder) SetReadDeadline(time.Time) error { return notSupported("SetReadDeadline") }
 
-// SetWriteDeadline refuses: what is written goes to memory.
+// SetWriteDeadline refuses: the answer is written to memory.
 func (rec *recorder) SetWriteDeadline(time.Time) error { return notSupported("SetWriteDeadline") }
 
 // EnableFullDuplex refuses: the request has been read, the answer follows the commit.
@@ -185,7 +185,7 @@ func notSupported(method string) error {
 	return fmt.Errorf("oncehttp: %s: the answer of a protected handler is held back until the commit: %w", method, http.ErrNotSupported)
 }
 
-// finish completes the answer of a handler that has returned.
+// finish completes the answer after the handler has returned.
 func (rec *recorder) finish() {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
@@ -195,11 +195,12 @@ func (rec *recorder) finish() {
 		rec.storedLines = append(rec.storedLines, store.Field{Name: "Content-Type", Value: http.DetectContentType(rec.body)})
 	}
 	if len(rec.storedLines) > 1 {
+		// A map has no order, and the same answer should be stored the same way each time.
 		slices.SortStableFunc(rec.storedLines, func(a, b store.Field) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 
-// size is what the answer takes to store.
+// size is the stored size of the answer.
 func (rec *recorder) size() int64 {
 	n := len(rec.body)
 	for _, f := range rec.storedLines {

@@ -24,9 +24,9 @@ func writes(status int, contentType, body string) handler {
 	}
 }
 
-// TestRedact: the first answer has it all, and what is stored and replayed lacks what Redact names. The replay says so, and every other
+// TestRedactKeepsSecretsOutOfReplays: the first answer has it all, and what is stored and replayed lacks what Redact names. The replay says so, and every other
 // byte is the same.
-func TestRedact(t *testing.T) {
+func TestRedactKeepsSecretsOutOfReplays(t *testing.T) {
 	const secret = "tok_4242"
 	for name, c := range map[string]struct {
 		redact       []string

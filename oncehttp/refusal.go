@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// refusal is why a request cannot be executed, or its answer not held back until the commit.
+// refusal is the reason why a request cannot be executed, or why its answer cannot be held back until the commit.
 type refusal struct {
 	code ProblemCode
 	text string
@@ -45,7 +45,7 @@ func (x *Exchange) WriteProblem(p Problem) {
 	x.plan.preset.WriteProblem(x.w, p)
 }
 
-// operationProblem is the problem of a code that is about an operation that exists.
+// operationProblem is the problem of a code about an existing operation.
 func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	p := x.plan.problem(code)
 	if x.plan.StatusURL != nil && x.key != "" {
@@ -56,7 +56,7 @@ func (x *Exchange) operationProblem(code ProblemCode) Problem {
 	return p
 }
 
-// Problem returns what a client may know about an error of the engine: never its cause.
+// Problem returns the part of an engine's error that a client may see: never its cause.
 func (x *Exchange) Problem(err error) Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
@@ -68,7 +68,7 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.operationProblem(ProblemInFlight)
 	case once.CodeUnknown:
 		p = x.operationProblem(ProblemUnknown)
-		p.Retryable = e.After > 0 // the called service is asked when the next request comes
+		p.Retryable = e.After > 0 // the next request asks the called service
 	case once.CodeNoResult:
 		p = x.operationProblem(ProblemResultUnavailable)
 	case once.CodeMismatch:
@@ -97,7 +97,7 @@ func (x *Exchange) Problem(err error) Problem {
 		p = x.plan.problem(ProblemKeyInvalid)
 		p.Detail = "The idempotency key cannot be used"
 		if e.Err != nil {
-			p.Detail += ": " + e.Err.Error() // the engine's own words about the key
+			p.Detail += ": " + e.Err.Error() // the engine's text about the key
 		}
 	default:
 		p = x.plan.problem(ProblemHandlerFailed)
@@ -105,11 +105,11 @@ func (x *Exchange) Problem(err error) Problem {
 			p = x.plan.problem(r.code)
 		} else if errors.As(err, new(*toolarge.Error)) {
 			p = x.plan.problem(problemResponseTooLarge)
-		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // one of the handler's own
+		} else if e.Code == once.CodeFailed && errors.Is(err, context.DeadlineExceeded) { // a deadline of the handler
 			p = x.plan.problem(ProblemTimeout)
 			p.Detail = problems[ProblemConflict].Detail
 		}
-		if e.Effect == once.EffectInDoubt { // phases of the work stand
+		if e.Effect == once.EffectInDoubt { // phases of the work are committed
 			p = x.unfinished(p)
 		}
 	}
@@ -117,7 +117,7 @@ func (x *Exchange) Problem(err error) Problem {
 	return p
 }
 
-// unfinished is the problem p of work that has stopped behind a phase: a retry goes on there.
+// unfinished is the problem p for work that has stopped after a phase: a retry goes on there.
 func (x *Exchange) unfinished(p Problem) Problem {
 	p.Extra = x.operationProblem(ProblemInFlight).Extra
 	p.Detail = problems[problemTransactionMisuse].Detail
@@ -127,23 +127,22 @@ func (x *Exchange) unfinished(p Problem) Problem {
 	return p
 }
 
-// timedOut reports whether err is due to the time of the request. Deadlines of the engine and of
-// stores say of themselves that they are over, too.
+// timedOut reports whether err was caused by the end of the request's time. Deadlines of the engine and of stores are context.DeadlineExceeded as
+// well, so err alone does not tell.
 func (x *Exchange) timedOut(err error) bool {
 	over := !x.deadline.IsZero() && !time.Now().Before(x.deadline)
 	return errors.Is(err, context.DeadlineExceeded) && (over || errors.Is(x.r.Context().Err(), context.DeadlineExceeded))
 }
 
-// notStoredError is an answer that is not stored.
+// notStoredError says that an answer is not stored.
 type notStoredError struct{ status int }
 
 func (e *notStoredError) Error() string {
 	return fmt.Sprintf("oncehttp: an answer that is not stored: status %d", e.status)
 }
 
-// Cause names it in the attempt log.
+// Cause is the cause in the attempt log.
 func (e *notStoredError) Cause() string { return fmt.Sprintf("HTTP %d", e.status) }
 
-// NotStored reports whether the observer is told of an answer, and not of a handler that has
-// failed.
+// NotStored reports whether the observer gets this as an answer, and not as a failure of the handler.
 func (e *notStoredError) NotStored() bool { return e.status < 500 }

@@ -13,24 +13,23 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Resume returns a function that goes on with operations of a route whose process has died, for the Handlers of a
-// lease.Completer, under the pattern of the route. e, cfg and h are those of the route, as [Handler] gets them:
+// Resume returns a function that finishes operations of a route whose process has died. Put it into the Handlers of a lease.Completer, under the
+// pattern of the route. e, cfg and h are the same as for [Handler]:
 //
 //	mux.Handle("POST /orders", authenticate(oncehttp.Handler(engine, cfg, order)))
 //	completer := lease.Completer{Store: leases, Encrypter: encrypter, Handlers: lease.Handlers{
 //		"POST /orders": oncehttp.Resume(engine, cfg, order),
 //	}}
 //
-// The handler gets the captured request, which has no credentials, and runs for the principal in the scope of the operation:
-// Config.Principal is not called, and neither is middleware around the route. So a handler that is resumed asks [Principal], and not
-// what authentication has left in the context. What it answers is stored, and the client's retry gets it.
+// The handler gets the captured request, which has no credentials, and runs for the principal in the scope of the operation: neither Config.Principal
+// nor middleware around the route is called. So a resumed handler must ask [Principal], and not the values that authentication puts into the context.
+// Its answer is stored, and the client's retry gets it.
 //
-// The pattern of the route is the one in the scope, and so are the values of its wildcards ([http.Request.PathValue]). With Config.Route,
-// or a pattern that [http.ServeMux] does not know, the request has none: let h pass it to a router. Routes that have one
-// name, such as those of a router inside of the middleware, need [Routes].
+// The pattern of the route is taken from the scope, and so are the values of its wildcards ([http.Request.PathValue]). With Config.Route, or a
+// pattern that [http.ServeMux] does not know, the request has no pattern: let h pass it to a router. Several routes with the same name, such as those
+// of a router inside of the middleware, need [Routes].
 //
-// Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes
-// its keys.
+// Resume panics if cfg is invalid or does not set CaptureRequest, or if the engine is not one of package lease, has no Encrypter, or hashes its keys.
 func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter, r *http.Request, tx TX)) func(context.Context, once.Operation) error {
 	p := compile(cfg, e.Config().Retain)
 	switch engine := e.Config(); {
@@ -56,9 +55,9 @@ func Resume[TX any](e *once.Engine[TX], cfg Config, h func(w http.ResponseWriter
 	}
 }
 
-// Routes resumes operations of several routes that have one name: with a router inside of the middleware, each operation of a
-// method has the method as its name, and only its scope tells the route. It has a function of [Resume] for each, under the route in
-// the scope of its operations. This is what Config.Route returns, or the method and the pattern or path.
+// Routes resumes operations of several routes with the same name. With a router inside of the middleware, each operation of a method has the method
+// as its name, and only its scope tells the route. Routes has a function of [Resume] for each route, under the name in the scope of its operations:
+// the result of Config.Route, or the method and the pattern or path.
 //
 //	lease.Handlers{"POST": oncehttp.Routes{
 //		"orders":  oncehttp.Resume(engine, cfg, order),
@@ -76,7 +75,7 @@ func (routes Routes) Resume(ctx context.Context, op once.Operation) error {
 	return resume(ctx, op)
 }
 
-// restore makes an exchange without a client from what was captured.
+// restore makes an exchange without a client from the captured request.
 func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	principal, route, ok := wire.ParseScope(op.Scope)
 	if !ok {
@@ -102,10 +101,10 @@ func (p *plan) restore(op once.Operation, next *withTx) (*Exchange, error) {
 	return x, nil
 }
 
-// routed returns a router with one pattern, which is nil if r does not match it.
+// routed returns a router with one pattern, or nil if r does not match it.
 func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) {
 	defer func() {
-		if recover() != nil { // it is no pattern of a ServeMux
+		if recover() != nil { // not a pattern of a ServeMux
 			mux = nil
 		}
 	}()
@@ -117,7 +116,7 @@ func routed(pattern string, r *http.Request, next *withTx) (mux *http.ServeMux) 
 	return mux
 }
 
-// resumed returns the operation with what is not stored of it.
+// resumed adds the fields that are not stored to the operation.
 func (x *Exchange) resumed(op once.Operation) once.Operation {
 	said := x.plan.described(x.r)
 	op.Name = said.Name
@@ -132,7 +131,7 @@ func (x *Exchange) resumed(op once.Operation) once.Operation {
 // withTx is a handler that can be compared.
 type withTx struct{ http.HandlerFunc }
 
-// noClient takes an answer that no client waits for. The handler's is held back until the commit, and then stored.
+// noClient discards an answer. The handler's answer is held back until the commit, and then stored.
 type noClient struct{}
 
 func (noClient) Header() http.Header         { return http.Header{} }

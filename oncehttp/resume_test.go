@@ -39,9 +39,9 @@ func resumable(t *testing.T, clients *atomic.Bool) oncehttp.Config {
 	}}
 }
 
-// TestResume: work of a route whose owner is gone is ended by a Completer, for the principal of its client, and the client's retry gets
+// TestCompleterResumesARoute: work of a route whose owner is gone is ended by a Completer, for the principal of its client, and the client's retry gets
 // what was stored then.
-func TestResume(t *testing.T) {
+func TestCompleterResumesARoute(t *testing.T) {
 	const path, body = "/shops/a%2Fb/orders?x=1", "order 7"
 	for name, tt := range map[string]struct {
 		pattern   string // of the router outside of the middleware; "": it is inside

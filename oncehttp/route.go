@@ -14,9 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Route is a [Config] that was checked. It is what [Middleware] is made of, for programs that are no
-// handler of their own, such as a gateway: it reads a request into an [Exchange], whose Operation an
-// engine executes, and writes what comes of it.
+// Route is a checked [Config]. [Middleware] uses it, and so can programs that are not handlers, such as a gateway: it reads a request into an
+// [Exchange], whose Operation an engine executes, and writes the result.
 //
 //	func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //		x, ok := g.route.Read(w, r)
@@ -54,7 +53,7 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	return &Route{
 		plan: compile(cfg, e.Config().Retain), engine: e, cached: e.Cached, isDone: e.IsDone, read: e.ReadRecord,
 		refuse: func(ctx context.Context, op once.Operation, why error) {
-			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // it is why
+			_, _, _ = e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{}, why }) // the engine only reports it to the observer
 		},
 		void: func(ctx context.Context, op once.Operation) (store.Record, error) {
 			rec, _, err := e.Exec(ctx, op, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
@@ -63,10 +62,10 @@ func NewRoute[TX any](e *once.Engine[TX], cfg Config) *Route {
 	}
 }
 
-// Read reads r up to the end of its body. The order is that of [Middleware]: who asks, the key, the gate, the
-// body. If ok is false, r was refused and w has the answer. Otherwise the caller closes x.
+// Read reads r up to the end of its body. The order is that of [Middleware]: the principal, the key, the gate, the body. If ok is false, r was
+// refused and w has the answer. Otherwise the caller closes x.
 //
-// A request without a key, where none is asked for, becomes an Operation without one.
+// If keys are not required, a request without a key becomes an Operation without one.
 func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok bool) {
 	x = &Exchange{route: rt, plan: rt.plan, engine: rt.engine, w: w, r: r, keyed: rt.plan.keyed(r.Method)}
 	defer func() {
@@ -95,8 +94,8 @@ func (rt *Route) Read(w http.ResponseWriter, r *http.Request) (x *Exchange, ok b
 	return x, false
 }
 
-// Config returns the config with its defaults, those of the Preset and of the engine included: Headers are all that are stored.
-// Preset.WriteProblem is nil where problems are sent as application/problem+json. Its maps must not be changed.
+// Config returns the config with its defaults, those of the Preset and of the engine included: Headers are all stored headers. Preset.WriteProblem is
+// nil if problems are sent as application/problem+json. Its maps must not be changed.
 func (rt *Route) Config() Config {
 	cfg, preset := rt.plan.Config, rt.plan.preset
 	preset.Scope, preset.WriteProblem = rt.plan.scope, cfg.Preset.WriteProblem
@@ -109,8 +108,8 @@ func (rt *Route) Config() Config {
 	return cfg
 }
 
-// Problems returns what requests of the route are refused with, in the dialect of its Preset: by status, and in the order of
-// the codes of this package. RetryAfter is set where an answer may say when to come again.
+// Problems returns the problems with which requests of the route are refused, in the dialect of its Preset: by status, and in the order of the codes
+// of this package. RetryAfter is set if an answer may have that header.
 func (rt *Route) Problems() []Problem {
 	codes := slices.Sorted(maps.Keys(problems))
 	list := make([]Problem, 0, len(codes))

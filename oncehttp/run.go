@@ -17,27 +17,27 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// run is one run of a handler, and the context that it is given.
+// run is one run of a handler, and its context.
 type run struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context
 
 	engine    any
 	key       string
-	principal string // "": the method is not keyed
+	principal string // "" if the method is not keyed
 	tx        any
 	recorder  recorder
-	outer     http.Header // that was there before the handler; nil: nothing was
+	outer     http.Header // the header before the handler; nil if it was empty
 	body      body
 
-	mu           sync.Mutex    // http.TimeoutHandler leaves handlers behind, which go on
-	ended        bool          // what follows is not of this run any more
-	failed       error         // what the handler has told Fail
+	mu           sync.Mutex    // http.TimeoutHandler abandons handlers, which go on
+	ended        bool          // later calls no longer belong to this run
+	failed       error         // the error of Fail
 	final        *once.Failure // the same, if it is one
 	decided      bool          // the handler has called Decide
 	verdict      Verdict
 	storedStatus string // stored or omitted
 
-	values [8]string // room for those of the answer's header
+	values [8]string // backing array of the values of the answer's header
 }
 
 type runKey struct{}
@@ -58,9 +58,10 @@ func runOf(ctx context.Context) (*run, bool) {
 	return r, ok
 }
 
-// answer turns what the handler has done into what the engine is to store.
+// answer turns the result of the handler into the answer that the engine stores.
 func (r *run) answer() (once.Answer, error) {
 	r.mu.Lock()
+	// Before the answer is read: http.TimeoutHandler may have left the handler behind.
 	r.ended = true
 	r.mu.Unlock()
 	rec := &r.recorder
@@ -95,13 +96,10 @@ func (r *run) answerNotStored() bool {
 	return r.recorder.handlerReturned && r.recorder.refused == nil && r.verdict == VerdictDiscard
 }
 
-// Tx returns the transaction in which the handler that ctx belongs to must do its
-// work: it commits together with the key and the answer. Tx panics if there is none,
-// or if it is of another type, since a handler that goes on without it would be
-// executed once by luck only.
+// Tx returns the transaction in which the handler that ctx belongs to must do its work: it commits together with the key and the answer. Tx panics if
+// ctx has no transaction, or one of another type: without it, the handler's work would not be protected against repetition.
 //
-// Behind the middleware of two engines this is the transaction of the inner one;
-// [once.Engine.Tx] returns that of each.
+// Inside of the middleware of two engines this is the transaction of the inner one; [once.Engine.Tx] returns the transaction of each.
 func Tx[TX any](ctx context.Context) TX {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -118,9 +116,8 @@ func Tx[TX any](ctx context.Context) TX {
 	return tx
 }
 
-// Key returns the key of the operation that ctx belongs to; ok is false outside of the
-// middleware, and where a request has none. With [once.DeriveKey] it makes the keys of
-// the calls that the handler makes.
+// Key returns the key of the operation that ctx belongs to. ok is false outside of the middleware, and if the request has no key. Derive the keys of
+// the handler's own calls from it with [once.DeriveKey].
 func Key(ctx context.Context) (key string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -129,8 +126,8 @@ func Key(ctx context.Context) (key string, ok bool) {
 	return r.key, r.key != ""
 }
 
-// Principal returns the principal of the operation that ctx belongs to: what Config.Principal has returned for the client, also
-// if the operation is resumed without it ([Resume]). ok is false outside of the middleware, and for methods that are not keyed.
+// Principal returns the principal of the operation that ctx belongs to: the result of Config.Principal for the client, also if the operation is
+// resumed without the client ([Resume]). ok is false outside of the middleware, and for methods that are not keyed.
 func Principal(ctx context.Context) (principal string, ok bool) {
 	r, ok := runOf(ctx)
 	if !ok {
@@ -139,10 +136,9 @@ func Principal(ctx context.Context) (principal string, ok bool) {
 	return r.principal, r.principal != ""
 }
 
-// Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the
-// writes of a 402, [VerdictAnswerOnly] makes a 409 final, [VerdictDiscard] lets a retry execute what
-// looked like a success. Outside of the middleware it does nothing. It panics if v is none
-// of the three.
+// Decide overrides the preset's verdict on the answer of this run: [VerdictCommit] keeps the writes of a 402, [VerdictAnswerOnly] makes a 409 final,
+// [VerdictDiscard] lets a retry execute after an answer that looks like a success. Outside of the middleware it does nothing. It panics if v is not
+// one of the three.
 func Decide(ctx context.Context, v Verdict) {
 	if v > VerdictCommit {
 		panic(fmt.Sprintf("oncehttp: Decide: %d is not a verdict. Try: VerdictDiscard, VerdictAnswerOnly or VerdictCommit", v))
@@ -152,7 +148,7 @@ func Decide(ctx context.Context, v Verdict) {
 	}
 }
 
-// note does what the handler says, unless its run is over.
+// note calls f, unless the run is over.
 func (r *run) note(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,19 +157,18 @@ func (r *run) note(do func()) {
 	}
 }
 
-// Fail ends a handler whose work has failed with err, in place of an answer.
+// Fail ends a handler whose work has failed with err, instead of an answer.
 //
-// With a [once.Failure] in its chain err is final: the answer is a problem of status 422 with its code and its message, which
-// is stored and replayed. What the handler has written is rolled back, unless Failure.CommitWrites is set; phases of work under a lease stand.
-// For another status, answer with [WriteProblem].
+// With a [once.Failure] in its chain err is final: the answer is a problem of status 422 with its code and its message, which is stored and replayed.
+// The writes of the handler are rolled back, unless Failure.CommitWrites is set; finished phases of work under a lease stay committed. For another
+// status, answer with [WriteProblem].
 //
-// With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a
-// deadlock the handler runs again, up to the engine's limit, and then the client is told
-// 503; after any other error 500. The client does not see err, the engine's observer
-// does. Call it once and return.
+// With any other err the transaction is rolled back and nothing is stored. After a serialization failure or a deadlock the handler runs again, up to
+// the engine's limit, and then the client gets 503; after any other error 500. The engine's observer gets err, the client does not. Call Fail once
+// and return.
 //
-// Outside of the middleware, and where a method passes through it, nothing is rolled back:
-// the client is told 500, and nothing about what has been applied; err goes to [slog.Default].
+// Outside of the middleware, and for methods that pass through it, nothing is rolled back: the client gets 500, which does not tell what has been
+// applied; err goes to [slog.Default].
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil {
 		err = errors.New("oncehttp: Fail was called without an error")
@@ -206,7 +201,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 
 var errNilFailure = errors.New("oncehttp: Fail was given a nil *once.Failure as an error. Try: var err error in place of var f *once.Failure")
 
-// end makes the answer of the run that of a failure, whatever the handler has answered before.
+// end replaces the answer of the run by the problem of a failure.
 func (r *run) end(f *once.Failure) {
 	rec := &r.recorder
 	header := rec.header
@@ -220,7 +215,7 @@ func (r *run) end(f *once.Failure) {
 	}
 }
 
-// failed is the problem of a final failure. The code is the program's, so that it has no type of ours.
+// failed is the problem of a final failure. Its code belongs to the program, so it has no type of this package.
 func failed(f *once.Failure) Problem {
 	p := Problem{Status: http.StatusUnprocessableEntity, Code: ProblemCode(f.Code), Detail: f.Message}
 	if len(f.Detail) > 0 {

@@ -55,7 +55,7 @@ func TestKeyOfContext(t *testing.T) {
 }
 
 // The middleware inside of itself does nothing; another engine's has its own claim.
-func TestNested(t *testing.T) {
+func TestNestedMiddlewareDoesNothing(t *testing.T) {
 	m, other := memstore.New(), memstore.New()
 	e, f := once.New(m, once.Config{}), once.New(other, once.Config{})
 	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}

@@ -13,12 +13,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// problemNotFound is the code of a problem of [StatusHandler], with the status 404: nothing is known of the operation.
+// problemNotFound is the code of a problem of [StatusHandler], with the status 404: the operation is not known.
 const problemNotFound ProblemCode = "NOT_FOUND.operation"
 
-// StatusHandler serves what Config.StatusURL points to: the state of an operation, for a client that was told that it is in flight
-// or unknown. cfg is that of the route. of returns from the request for the state which operation it asks for: the part of the scope that
-// follows the principal (Config.Route; by default method and pattern of the route) and the key.
+// StatusHandler serves the page of Config.StatusURL: the state of an operation, for a client whose operation is in flight or unknown. cfg is the
+// Config of the route. of returns the operation that a request asks for: the part of the scope after the principal (Config.Route; by default method
+// and pattern of the route) and the key.
 //
 //	mux.Handle("POST /refunds", authenticate(oncehttp.Handler(engine, cfg, refund)))
 //	mux.Handle("GET /refunds/status/{key}", authenticate(oncehttp.StatusHandler(engine, cfg,
@@ -31,13 +31,12 @@ const problemNotFound ProblemCode = "NOT_FOUND.operation"
 //	{"state": "done", "since": "2026-01-31T12:00:00Z",
 //	 "result": {"status": 201, "headers": {"Content-Type": ["application/json"]}, "body": {"id": 7}}}
 //
-// A body that is not JSON is in "text", and in "base64" if it is not UTF-8 either. Without a "result", a done operation has
-// one that was not kept. Running has a Retry-After. An operation that has failed after a phase, or whose process has died, is running
-// as well: it goes on when a client sends the request again, or a lease.Completer is there.
+// A body that is not JSON is in "text", or in "base64" if it is not UTF-8 either. A done operation without a "result" had a result that was not kept.
+// Running has a Retry-After. An operation that has failed after a phase, or whose process has died, is running as well: it goes on when a client
+// sends the request again, or when a lease.Completer runs.
 //
-// An operation belongs to the principal who has asked for it. Others, and those who ask for one of which nothing is known, get
-// 404. So does a client whose operation is executed at this moment by an engine without leases:
-// such an operation is known when it is done.
+// An operation belongs to the principal that has requested it. Other principals, and requests for an unknown operation, get 404. So does a client
+// whose operation is being executed by an engine without leases: such an operation is known only when it is done.
 //
 // StatusHandler panics if cfg is invalid or of is nil.
 func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Request) (route, key string)) http.Handler {
@@ -66,7 +65,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 			unavailable.Detail = "The state of the operation cannot be read now. Send the same request again, later."
 			unavailable.RetryAfter = time.Second
 			x.WriteProblem(unavailable)
-		case err != nil, rec.State == store.StateAbsent: // a key that cannot be one names nothing
+		case err != nil, rec.State == store.StateAbsent: // a key that is not valid names no operation
 			x.WriteProblem(Problem{
 				Type: p.problemType(string(problemNotFound)), Code: problemNotFound, Status: http.StatusNotFound, Title: "No such operation",
 				Detail: "Nothing is known of this operation. It was not executed to its end, or is being executed now, or was forgotten.",
@@ -77,7 +76,7 @@ func StatusHandler[TX any](e *once.Engine[TX], cfg Config, of func(r *http.Reque
 	})
 }
 
-// status is what a client is told. Its JSON form is a contract.
+// status is the answer to a client. Its JSON form is a contract.
 type status struct {
 	State  string        `json:"state"`
 	Since  time.Time     `json:"since"`
@@ -96,7 +95,7 @@ type statusResult struct {
 
 // tell sends the state of an operation.
 func tell(w http.ResponseWriter, rec store.Record) {
-	if rec.State == store.StateWaiting { // for its next owner: a client waits for it as for one that runs
+	if rec.State == store.StateWaiting { // it waits for its next owner: for a client that is the same as running
 		rec.State = store.StateRunning
 	}
 	s := status{State: rec.State.String(), Since: rec.Since.UTC()}

@@ -55,7 +55,7 @@ func TestFlushSendsTheStatus(t *testing.T) { // as net/http does
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestStreamingControlsAreRefused(t *testing.T) {
 	s := start(t, setup{}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 		c := http.NewResponseController(w)
 		_, _, hijack := c.Hijack()

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// names returns the scope and the key of the operation, on this route. That of an undo is beside what it undoes, whatever its own route is,
-// so that two routes undo once.
+// names returns the scope and the key of the operation, on this route. Those of an undo are derived from the undone operation, whatever the undo's
+// own route is, so that two routes undo it once.
 func (x *Exchange) names(route string) (scope, key string) {
 	if x.plan.Undoes != "" {
 		route = x.plan.Undoes
@@ -21,7 +21,7 @@ func (x *Exchange) names(route string) (scope, key string) {
 	return wire.Scope(x.principal, route), x.ownKey()
 }
 
-// ownKey is the key of the operation: not the one that it undoes.
+// ownKey is the key of the operation itself: not the key that it undoes.
 func (x *Exchange) ownKey() string {
 	if x.plan.Undoes != "" && x.key != "" {
 		return keyname.Undo(x.key)
@@ -29,15 +29,15 @@ func (x *Exchange) ownKey() string {
 	return x.key
 }
 
-// findUndone finds what the request undoes, and makes sure that it is not executed any more. It reports whether there is something to
-// undo; if not, the request is answered.
+// findUndone finds the operation to undo, and makes sure that it is not executed any more. It reports whether it had an effect to undo; if not, the
+// request is answered.
 func (x *Exchange) findUndone() bool {
 	ctx, cancel := x.Context()
 	defer cancel()
 	forward := x.Operation
 	forward.Key, forward.Name = x.key, x.plan.Undoes
 	forward.Fingerprint, forward.Request = once.Fingerprint{}, nil
-	forward.Attempt.Number = 0 // that of this request
+	forward.Attempt.Number = 0 // the number belongs to this request
 	rec, err := x.route.void(ctx, forward)
 	switch res := &rec.Result; {
 	case err != nil:
@@ -56,7 +56,7 @@ func (x *Exchange) findUndone() bool {
 	return false
 }
 
-// responseOf is a stored answer for a handler, which may read and change it: each run gets one of its own.
+// responseOf is a stored answer for a handler, which may read and change it: each run gets a copy of its own.
 func responseOf(res *store.Result) *http.Response {
 	status := cmp.Or(res.Status, http.StatusOK)
 	r := &http.Response{

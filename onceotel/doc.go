@@ -8,6 +8,6 @@
 // It can be set part by part, too: it is the Observer of an engine, and the Tracer of a relay, an inbox, a lease store, a runner of sagas,
 // a relay of webhooks and a retry client.
 //
-// A span of an operation is a child of the span in the context: that of the server. Its trace context is stored with the
+// A span of an operation is a child of the span in the context, such as the server's. Its trace context is stored with the
 // operation, and a replay links to it. Scope, key and tenant are in no instrument; a span has the hash of the key.
 package onceotel

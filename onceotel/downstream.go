@@ -12,23 +12,23 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Downstream is how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
+// Downstream says how the key of an operation, and its correlation id, travel to the services that its handler calls, and on from there.
 type Downstream uint8
 
 const (
-	// KeyStays is that they do not.
+	// KeyStays does not send them.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage has them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
+	// KeyInBaggage sends them in the baggage, as once.key and once.correlation_id. Every service on the way passes them on.
 	KeyInBaggage
 
-	// KeyInHeader has them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
-	// and no Idempotency-Key. Many services, and those of package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
+	// KeyInHeader sends them in X-Idempotency-Key and X-Correlation-Id of requests of [Telemetry.Transport] that have no such field
+	// and no Idempotency-Key. Many services, also with package oncehttp, take X-Idempotency-Key for the key of the request: all requests of one
 	// operation to such a service have the same key then. So it is for handlers that make one call to each service.
 	KeyInHeader
 )
 
-// Names of what travels.
+// Names in the baggage and in headers.
 const (
 	baggageKey         = "once.key"
 	baggageCorrelation = "once.correlation_id"
@@ -36,7 +36,7 @@ const (
 	headerCorrelation  = "X-Correlation-Id"
 )
 
-// withBaggage returns the context of an operation with what travels in its baggage.
+// withBaggage returns the context of an operation with its key and correlation id in the baggage.
 func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Context {
 	if t.cfg.Downstream != KeyInBaggage {
 		return ctx
@@ -54,7 +54,7 @@ func (t *Telemetry) withBaggage(ctx context.Context, o *operation) context.Conte
 	return baggage.ContextWithBaggage(ctx, bag)
 }
 
-// inject writes the trace context into the header of a request, and what travels there.
+// inject writes the trace context into the header of a request, and the operation's key and correlation id if they travel there.
 func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	t.cfg.Propagator.Inject(ctx, propagation.HeaderCarrier(h))
 	o := t.operationOf(ctx)
@@ -69,7 +69,7 @@ func (t *Telemetry) inject(ctx context.Context, h http.Header) {
 	}
 }
 
-// set leaves out what would have net/http refuse the request.
+// set sets a field, unless net/http would refuse a request with it.
 func set(h http.Header, name, value string) {
 	if value != "" && !strings.ContainsFunc(value, unicode.IsControl) {
 		h.Set(name, value)

@@ -21,14 +21,14 @@ const system = "once"
 // maxLinks is how many links the SDK keeps by default.
 const maxLinks = 128
 
-// outcomeKey is what has become of a message.
+// outcomeKey is the outcome of a message.
 const outcomeKey = attribute.Key("once.outcome")
 
-// OutboxSpan implements [outbox.Tracer]: a span "send {topic}" for each call of Publish. It links to the producers of the messages, the contexts of
-// outbox.Config.Trace: to those of the first 128.
+// OutboxSpan implements [outbox.Tracer]: a span "send {topic}" for each call of Publish. It links to the producers of the first 128 messages, by the
+// traces of outbox.Config.Trace.
 func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error)) {
 	topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
-	for i := range messages { // they are the publisher's then
+	for i := range messages { // copied, because the publisher owns them then
 		traces[i], ids[i] = messages[i].Trace, messages[i].ID
 	}
 	attrs := append(t.messaging("send", topic), semconv.MessagingOperationTypeSend)
@@ -56,7 +56,7 @@ func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) 
 	}
 }
 
-// errorTypeOf is the error.type of a delivery: what the error means for the message, or its Go type if it says nothing.
+// errorTypeOf is the error.type of a delivery: the class of the error, or its Go type if it has none.
 func errorTypeOf(err error) attribute.KeyValue {
 	switch {
 	case outbox.IsUnavailable(err):

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/internal/meter"
 )
 
-// recorder records what events add to the instruments.
+// recorder records the measurements of events.
 type recorder struct {
 	measures   meter.Meter
 	counters   [len(instrument.All)]metric.Float64Counter // or
@@ -30,7 +30,7 @@ type series struct {
 	values [instrument.MaxLabels]string
 }
 
-// options are those of a series: made once, because each measurement needs them.
+// options are the options of a series: made once, because each measurement needs them.
 type options struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -84,14 +84,14 @@ func (m *recorder) operation(ctx context.Context, e *once.Event) {
 	m.measures.Operation(e, func(v instrument.Measurement) { m.record(ctx, &v) })
 }
 
-// Record records what outbox.Metrics, saga.Metrics and retry.Metrics measure: they return observers of relays and runners, and the Observe of a retry policy. Calls through
+// Record records the measurements of outbox.Metrics, saga.Metrics and retry.Metrics: they return observers of relays and runners, and the Observe of a retry policy. Calls through
 // [Telemetry.Transport] or [Telemetry.Do], and the observer of [Telemetry.Inbox], record already.
 func (t *Telemetry) Record(ctx context.Context, v instrument.Measurement) {
 	v = t.meter.measures.Bounded(v)
 	t.meter.record(ctx, &v)
 }
 
-// observeGauges makes the instruments of the gauges. They tell the last values of a watch, and ask no source.
+// observeGauges makes the instruments of the gauges. They export the last values of a watch, and ask no source.
 func observeGauges(from metric.Meter, watch *gauge.Watch) error {
 	type observable struct {
 		metric.Float64Observable

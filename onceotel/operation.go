@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Attributes of spans, beside those of the semantic conventions.
+// Attributes of spans, in addition to the semantic conventions.
 const (
 	operationKey   = attribute.Key("once.operation")
 	keyHashKey     = attribute.Key("once.key_hash")
@@ -31,14 +31,14 @@ const (
 	errorKey       = attribute.Key("once.error")
 )
 
-// operation is the context of a call of the engine. By it the span is found again: the innermost span of a context may be
-// another one, of another observer.
+// operation is the context of a call of the engine. It finds the span again: the innermost span of a context may belong to
+// another observer.
 type operation struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	of   *Telemetry
 	span trace.Span
-	key  string // that travels downstream; "": none does
+	key  string // that travels downstream; "": no key does
 	once.Attempt
 }
 
@@ -50,7 +50,7 @@ func (o *operation) Value(key any) any {
 	return o.Context.Value(key)
 }
 
-// operationOf returns the innermost operation that ctx belongs to, nil if there is none.
+// operationOf returns the innermost operation that ctx belongs to, or nil.
 func (t *Telemetry) operationOf(ctx context.Context) *operation {
 	o, _ := ctx.Value(t).(*operation)
 	return o
@@ -101,7 +101,7 @@ func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 	}
 }
 
-// finish writes what the last event of a call says.
+// finish writes the data of a call's last event.
 func (o *operation) finish(e *once.Event) {
 	attrs := make([]attribute.KeyValue, 0, 10)
 	attrs = append(attrs, operationKey.String(nameOf(*e)), decisionKey.String(string(meter.DecisionOf(e))), effectKey.String(effectOf(e)),
@@ -129,7 +129,7 @@ func (o *operation) finish(e *once.Event) {
 	}
 }
 
-// needsPerson reports whether a person should look at the end of a call: it is what [once.Log] writes at Error.
+// needsPerson reports whether a person should look at the end of a call: [once.Log] writes it at Error.
 func needsPerson(e *once.Event) bool {
 	switch once.Code(e.Outcome) {
 	case once.CodeAborted, once.CodeMisuse, once.CodeUnknown:

@@ -27,7 +27,7 @@ type Config struct {
 	// MeterProvider makes the instruments. Default: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 
-	// Gauges are told by instruments of the MeterProvider, with their last values. Default: none.
+	// Gauges are exported by instruments of the MeterProvider, with their last values. Default: no gauges.
 	Gauges *gauge.Watch
 
 	// Broker is the messaging.system of messages, in the words of the semantic conventions: "kafka", "nats", "rabbitmq".
@@ -40,7 +40,7 @@ type Config struct {
 	// Downstream says how the key of an operation travels to the services that its handler calls. Default: it does not.
 	Downstream Downstream
 
-	// DownstreamKey returns what travels as the key of an operation. ctx is the one that [once.Do] was called with. Default: Event.KeyHash.
+	// DownstreamKey returns the key that travels downstream. ctx is the context that [once.Do] was called with. Default: Event.KeyHash.
 	DownstreamKey func(ctx context.Context, e once.Event) string
 }
 
@@ -57,7 +57,7 @@ var (
 	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
-// New returns a Telemetry. An error is one of the MeterProvider.
+// New returns a Telemetry. An error comes from the MeterProvider.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -82,7 +82,7 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, "" if there is none. It is for outbox.Config.Trace and Attempt.Trace.
+// Trace returns the W3C traceparent of the span in ctx, "" if ctx has no span. It is for outbox.Config.Trace and Attempt.Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.
@@ -102,7 +102,7 @@ func traceparent(sc trace.SpanContext) string {
 	return string(append(b, "-00"...))
 }
 
-// spanContext returns what a stored traceparent names. It is not valid if that is none.
+// spanContext returns the span context that a stored traceparent names. If the traceparent is malformed, it is not valid.
 func spanContext(traceparent string) trace.SpanContext {
 	s := wire.Trace([]string{traceparent})
 	if s == "" {
@@ -117,7 +117,7 @@ func spanContext(traceparent string) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags[0]), Remote: true})
 }
 
-// links returns a link to each of the stored traceparents, and none twice.
+// links returns a link to each of the stored traceparents, without duplicates.
 func links(traceparents ...string) (list []trace.Link) {
 	seen := make(map[trace.SpanID]bool, len(traceparents))
 	for _, t := range traceparents {

@@ -43,13 +43,13 @@ func (t *Telemetry) CallSpan(req *http.Request) (_ context.Context, end func(*ht
 
 // CallEvent implements [retryhttp.Tracer]: it is written to the span of the call.
 func (t *Telemetry) CallEvent(ctx context.Context, e retry.Event) {
-	if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has none
+	if span, ok := ctx.Value(callKey{}).(trace.Span); ok && span.IsRecording() { // a call of retryhttp.Resume has no span
 		addRetry(span, &e)
 	}
 }
 
-// AttemptSpan implements [retryhttp.Tracer]: a span of kind CLIENT, with the trace context in the header of the request. The Base of the transport must make no
-// spans itself, as that of package otelhttp does.
+// AttemptSpan implements [retryhttp.Tracer]: a span of kind CLIENT, with the trace context in the header of the request. The Base of the transport must not make
+// spans itself, as package otelhttp does.
 func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error)) {
 	attrs := attributesOf(req)
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
@@ -76,7 +76,7 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 	}
 }
 
-// Do is [retry.Do] with a span for the call, and in it one for each attempt. name is that of the spans: one of few. It counts if Policy.Observe
+// Do is [retry.Do] with a span for the call, and in it one for each attempt. name is the name of the spans: one of few. It counts if Policy.Observe
 // does: see [retry.Metrics].
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
@@ -143,10 +143,10 @@ func fail(span trace.Span, err error) {
 	}
 }
 
-// spanName is what the HTTP conventions call the span of a request whose route is not known.
+// spanName is the name of the span of a request whose route is not known, by the HTTP conventions.
 func spanName(req *http.Request) string { return cmp.Or(knownMethod(req), "HTTP") }
 
-// knownMethod returns the method of a request if it is one of those that the HTTP conventions know, else "".
+// knownMethod returns the method of a request if the HTTP conventions know it, else "".
 func knownMethod(req *http.Request) string {
 	switch req.Method {
 	case "":

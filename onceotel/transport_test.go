@@ -300,8 +300,8 @@ func TestKeyTravelsDownstream(t *testing.T) {
 	}
 }
 
-// TestMethods: one that the conventions do not know is _OTHER in all spans, and kept beside.
-func TestMethods(t *testing.T) {
+// TestMethodsUnknownToTheConventions: one that the conventions do not know is _OTHER in all spans, and kept beside.
+func TestMethodsUnknownToTheConventions(t *testing.T) {
 	t.Parallel()
 	tel, s := newTelemetry(t, onceotel.Config{}), newServer(t)
 	for method, want := range map[string][3]string{

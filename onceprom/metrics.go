@@ -17,11 +17,11 @@ import (
 
 // Config of [Metrics].
 type Config struct {
-	// Gauges are exported with their last values. Default: none.
+	// Gauges are exported with their last values. Default: no gauges.
 	Gauges *gauge.Watch
 
-	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or
-	// one that is not kept. What is longer than an exemplar may be is left out. Default: that of the trace that is kept with an operation which this call has executed.
+	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms; "" if it has none, or if that trace is
+	// not kept. An id that is too long for an exemplar is left out. Default: the trace that is stored with an operation which this call has executed.
 	TraceID func(ctx context.Context) string
 }
 
@@ -75,7 +75,7 @@ func (m *Metrics) Observe(ctx context.Context, e once.Event) {
 	m.meter.Operation(&e, func(v instrument.Measurement) { m.record(v, func() string { return m.traceID(ctx, &e) }) })
 }
 
-// Record records what outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics measure: they return observers of relays, inboxes and runners, and the
+// Record records the measurements of outbox.Metrics, inbox.Metrics, saga.Metrics and retry.Metrics: they return observers of relays, inboxes and runners, and the
 // Observe of a retry policy.
 func (m *Metrics) Record(ctx context.Context, v instrument.Measurement) {
 	m.record(m.meter.Bounded(v), func() string { return m.current(ctx) })
@@ -97,7 +97,7 @@ func (m *Metrics) record(v instrument.Measurement, trace func() string) {
 	h.Observe(v.Value)
 }
 
-// maxTraceID is what an exemplar has room for beside the name of its label.
+// maxTraceID is the room of an exemplar without the name of its label.
 const maxTraceID = prometheus.ExemplarMaxRunes - len(traceLabel)
 
 const traceLabel = "trace_id"
@@ -116,12 +116,12 @@ func (m *Metrics) traceID(ctx context.Context, e *once.Event) string {
 		return m.cfg.TraceID(ctx)
 	}
 	if e.Outcome != once.OutcomeExecuted && e.Outcome != once.OutcomeDeclined {
-		return "" // the trace that is kept is that of another call
+		return "" // the stored trace belongs to another call
 	}
 	return sampled(e.Trace)
 }
 
-// sampled returns the id in a W3C traceparent, if the trace is one that is kept.
+// sampled returns the id in a W3C traceparent, if its trace is sampled.
 func sampled(parent string) string {
 	const id, flags = 3, 53 // where they begin in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 	if len(parent) < flags+2 {

@@ -240,8 +240,8 @@ func TestScrapeAsksNoSource(t *testing.T) {
 
 const traceID = "0af7651916cd43dd8448eb211c80319c"
 
-// TestExemplars: an executed call names its trace, if that is kept. A replay does not name the trace of another call.
-func TestExemplars(t *testing.T) {
+// TestExemplarsNameTheTrace: an executed call names its trace, if that is kept. A replay does not name the trace of another call.
+func TestExemplarsNameTheTrace(t *testing.T) {
 	exemplars := func(m *onceprom.Metrics) (ids []string) {
 		for _, series := range gather(t, m)["once_operation_duration_seconds"].GetMetric() {
 			for _, b := range series.GetHistogram().GetBucket() {

@@ -13,10 +13,10 @@
 //	}
 //
 // [HTTP], [Do], [Lease] and [Inbox] first make requests without a fault, which show the effects of one request: rows of all tables, sums of
-// their numbers, messages. Then they make requests with one fault each, and send each until there is a final answer, and once more. Then the
-// effects must be those of one request, and all answers the same. Each fault is a subtest.
+// their numbers, messages. Then they make requests with one fault each, and send each until it has a final answer, and once more. Then the
+// effects must equal the effects of one request, and all answers must be the same. Each fault is a subtest.
 //
-// [WithTx] and [InTx] are for the test of one handler, without faults: all of it is in a transaction that the test rolls back.
+// [WithTx] and [InTx] test one handler, without faults: all of it is in a transaction that the test rolls back.
 //
 // The tests in the folder examples of this repository use them with routers, ORMs, gRPC and Connect on SQLite and PostgreSQL: chi has HTTP and WithTx, gorm Lease,
 // inbox Inbox, and outbox InTx and RequireMessage.

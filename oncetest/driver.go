@@ -41,7 +41,7 @@ func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	return db
 }
 
-// dsnConnector is a connector for drivers that have none.
+// dsnConnector is a connector for drivers without connectors.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver
@@ -50,7 +50,7 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector makes the connections of base those of the process, for [sqlstore.OpenDB] and [sql.OpenDB]. Each call of the driver is a write.
+// Connector makes the connections of base belong to the process, for [sqlstore.OpenDB] and [sql.OpenDB]. Each call of the driver is a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {
@@ -115,7 +115,7 @@ func (c *driverConn) close() error {
 	return c.baseConn.Close()
 }
 
-// closeOne closes what is open of the connection.
+// closeOne closes an open result or statement of the connection.
 func (c *driverConn) closeOne(o io.Closer) error {
 	return c.read(func() error {
 		delete(c.open, o)

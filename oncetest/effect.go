@@ -32,7 +32,7 @@ var numbersOf = map[sqlplane.Dialect]string{
  and (p.type = '' or p.type like '%int%' or p.type like '%real%' or p.type like '%num%' or p.type like '%dec%' or p.type like '%floa%' or p.type like '%double%')`,
 }
 
-// keysOf are the queries for the columns that are keys: in primary keys, in those of other tables, and alone in a unique key. (A balance may be a part of a unique
+// keysOf are the queries for the columns that are keys: in a primary key, in a reference to another table, or alone in a unique key. (A balance may be a part of a unique
 // key.) In MySQL a query for both at once takes minutes.
 var keysOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select n.nspname::text, r.relname::text, a.attname::text, '' from pg_constraint c join pg_class r on r.oid = c.conrelid
@@ -124,7 +124,7 @@ func (e effects) add(name string, n *big.Rat) {
 	e[name].Add(e[name], n)
 }
 
-// sumOf is the sum of a column as a text: one number or several, which are to be added. Sums are exact, unless the column is not.
+// sumOf is the sum of a column as a text: one number, or several to be added. Sums are exact, unless the column is not.
 var sumOf = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "coalesce(sum(COLUMN), 0)::text",
 	sqlplane.MySQL:      "cast(coalesce(sum(COLUMN), 0) as char)",
@@ -159,7 +159,7 @@ func (e effects) readTable(ctx context.Context, db sqlplane.Database, t table) e
 	return err
 }
 
-// since counts effects, and returns what has been added to before, without what has not changed.
+// since counts effects, and returns the differences from before.
 func (s *suite) since(before effects) effects {
 	s.tb.Helper()
 	added := effects{}

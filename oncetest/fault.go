@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Fault is a kind of what a test does to a handler.
+// Fault is a kind of fault that a test causes.
 type Fault string
 
 // The kinds of faults, in the order in which they are tried.
@@ -19,7 +19,7 @@ const (
 	FaultDeath       Fault = "death"              // the process dies after a write, and another one goes on
 )
 
-// action is what happens to a write.
+// action is the fate of a write.
 type action int
 
 const (
@@ -33,7 +33,7 @@ const (
 // actions are the faults that happen to writes.
 var actions = map[Fault]action{FaultNotSent: notSent, FaultNotAnswered: notAnswered, FaultDeath: dies}
 
-// plan is a fault that is to strike.
+// plan is a fault to be caused.
 type plan struct {
 	fault  Fault
 	nth    int // call that it can strike, from 1

@@ -19,7 +19,7 @@ import (
 // Service is a service over HTTP.
 type Service struct {
 	// Start starts the service, as main does, on the connections of a process. It is called again after each death of the process. Make here
-	// what the service keeps in memory, and elsewhere what outlives a process: files, databases, a [Provider].
+	// everything that the service keeps in memory, and elsewhere everything that outlives a process: files, databases, a [Provider].
 	Start func(p *Process) http.Handler
 
 	// Request makes a request that takes effect, without a key. All requests that it makes must be alike.
@@ -32,7 +32,7 @@ type Service struct {
 	// Header is the name of the header for keys. Default: Idempotency-Key.
 	Header string
 
-	Database sqlplane.Database     // in which effects are counted; default: that of the first [Store] of a process
+	Database sqlplane.Database     // in which effects are counted; default: the database of the first [Store] of a process
 	Count    map[string]func() int // counters of effects elsewhere, mails for example
 	Ignore   []string              // "table" or "table.column": no effects, an access log for example
 	Skip     []Fault               // faults that are not tried
@@ -118,7 +118,7 @@ func serve(ctx context.Context, h http.Handler, in intent) (a answer) {
 	return a
 }
 
-// anotherBody changes a digit of a body, or else a letter. ok is false if there is none.
+// anotherBody changes a digit of a body, or else a letter. ok is false if the body has neither.
 func anotherBody(body []byte) (changed []byte, ok bool) {
 	for _, in := range []string{"0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		if at := bytes.LastIndexAny(body, in); at >= 0 {

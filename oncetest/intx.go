@@ -72,7 +72,7 @@ func (s *inTx[TX]) Swap(ctx context.Context, c store.Change) (store.Record, erro
 	return rec, errors.Join(err, e)
 }
 
-// Renew implements [store.Renewer]. It does nothing, since a heartbeat calls it beside the handler, and a transaction has one user at a time. No other
+// Renew implements [store.Renewer]. It does nothing, since a heartbeat calls it while the handler runs, and a transaction has one user at a time. No other
 // process can take over the lease.
 func (s *inTx[TX]) Renew(_ context.Context, holds []store.Hold, _ time.Duration) ([]store.Hold, error) {
 	return holds, nil

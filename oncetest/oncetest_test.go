@@ -1,5 +1,7 @@
 package oncetest_test
 
+// The tests with databases are in integration/oncetest: "make test-of DIR=oncetest" runs them after these.
+
 import (
 	"context"
 	"encoding/json"
@@ -135,8 +137,8 @@ func complaints(t *testing.T, test func(tb testing.TB)) []any {
 	return tb.texts
 }
 
-// TestProvider: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
-func TestProvider(t *testing.T) {
+// TestProviderHasOneEffectPerKey: a provider that dedupes has one effect for a key, also if an answer is lost, and complains if the key comes with another request.
+func TestProviderHasOneEffectPerKey(t *testing.T) {
 	for _, dedupes := range []bool{true, false} {
 		tb := &said{TB: t}
 		p := oncetest.NewProvider(tb, oncetest.ProviderConfig{Dedupes: dedupes})

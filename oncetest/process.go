@@ -133,7 +133,7 @@ func (p *Process) refuses() bool {
 	return p.plan.strikes(FaultStatement)
 }
 
-// write counts a write, and returns what happens to it.
+// write counts a write, and returns its fate.
 func (p *Process) write() action {
 	p.mu.Lock()
 	defer p.mu.Unlock()

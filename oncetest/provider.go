@@ -11,15 +11,15 @@ import (
 
 // ProviderConfig is how a [Provider] behaves.
 type ProviderConfig struct {
-	// Dedupes gives a request whose Idempotency-Key is known the earlier answer, without a further effect.
+	// Dedupes answers a request whose Idempotency-Key is known with the earlier answer, without a further effect.
 	Dedupes bool
 
 	// Answer returns the answer to the n-th effect. Default: 200 and {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
-// Provider stands in for the service of another company: it is a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its
-// effects, and complains of one key with two different requests.
+// Provider replaces the service of another company: it is a [http.RoundTripper] for [Process.Transport], and a [http.Handler]. It counts its
+// effects, and complains if two different requests have the same key.
 type Provider struct {
 	tb  testing.TB
 	cfg ProviderConfig
@@ -28,7 +28,7 @@ type Provider struct {
 	effects  int
 	lose     int
 	answers  map[string]providerAnswer
-	attached bool // to a test that asks for the complaints
+	attached bool // to a test that reads the complaints
 	wrong    []string
 }
 
@@ -121,7 +121,7 @@ func (p *Provider) complain(text string) {
 	p.tb.Error(text)
 }
 
-// complaints returns what was wrong since it was last asked.
+// complaints returns the complaints since the last call.
 func (p *Provider) complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,20 +14,20 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// intent is what a client wants once. All requests for it have one key.
+// intent is one wish of a client. All requests for it have one key.
 type intent struct {
 	key     string
 	request any
 	other   bool // the request differs from the one that was sent first with the key
 }
 
-// answer is what a call has returned.
+// answer is the result of a call.
 type answer struct {
 	final   bool   // a client does not send the request again
 	success bool   // the work is done
 	kind    string // equal in all answers to intents like this one: the status, for HTTP
 	text    string // equal in all final answers to one intent
-	none    bool   // there was no answer in maxCall
+	none    bool   // the call got no answer within maxCall
 }
 
 // unknown is the kind of an answer that leaves to a person whether there was an effect.
@@ -173,13 +173,13 @@ func noAnswer(text string) answer {
 	return answer{none: true, text: fmt.Sprintf("%s in %v", text, maxCall)}
 }
 
-// hangs ends a process that does not answer, as a person would who starts it again.
+// hangs ends a process that does not answer, as an operator who restarts it would.
 func (s *suite) hangs() {
 	s.hung = true
 	s.process.die()
 }
 
-// settle sends a request until it has a final answer, or none.
+// settle sends a request until it has a final answer, or patience is over.
 func (s *suite) settle(in intent) (a answer) {
 	for try := range s.patience {
 		if try > 0 {
@@ -220,7 +220,7 @@ func (s *suite) expireLeases() (ok bool) {
 	return ctx.Err() == nil
 }
 
-// judge sends a request until it has a final answer, and returns what is wrong. first is the answer to the call that had a fault.
+// judge sends a request until it has a final answer, and returns the mistakes. first is the answer to the call that had a fault.
 func (s *suite) judge(in intent, first answer, before effects) (wrong []string) {
 	a := first
 	switch {
@@ -235,7 +235,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	if a.kind != s.kind && a.kind != unknown {
 		wrong = append(wrong, fmt.Sprintf("answered %s, and %s without a fault", a.text, s.kind))
 	}
-	added := s.since(before) // before the duplicate, which no client sends that has its answer: the effects must be there now
+	added := s.since(before) // before the duplicate: a client that has its answer sends none, so the effects must be there now
 	if text := s.compare(added, a.kind); text != "" {
 		wrong = append(wrong, text)
 	}
@@ -251,7 +251,7 @@ func (s *suite) judge(in intent, first answer, before effects) (wrong []string) 
 	return wrong
 }
 
-// compare returns what is wrong with the effects of a request.
+// compare returns "" if the effects of a request are right, else how they differ.
 func (s *suite) compare(added effects, kind string) string {
 	if kind != unknown {
 		if added.equal(s.expected) {
@@ -259,7 +259,7 @@ func (s *suite) compare(added effects, kind string) string {
 		}
 		return fmt.Sprintf("effects: %v, and %v without a fault", added, s.expected)
 	}
-	if !added.within(s.expected) { // there may be no effect, or some of the effects of one request
+	if !added.within(s.expected) { // an unknown outcome may have no effect, or some of the effects of one request
 		return fmt.Sprintf("effects: %v, and %v without a fault, although the outcome is unknown", added, s.expected)
 	}
 	return ""

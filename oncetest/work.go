@@ -91,7 +91,7 @@ type Consumer struct {
 	// for example. It is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, m message.Message) error
 
-	// Message makes a message that takes effect. It gets an ID if it has none.
+	// Message makes a message that takes effect. If it has no ID, it gets one.
 	Message func() message.Message
 
 	Database sqlplane.Database     // as in [Service]

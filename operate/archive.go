@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Archive is a directory of operations, and of rows of other tables, that sweeps have written to files.
+// Archive is a directory into which sweeps have written operations, and rows of other tables.
 type Archive struct{ dir string }
 
 // OpenArchive returns the archive in dir.
@@ -34,7 +34,7 @@ func OpenArchive(dir string) (*Archive, error) {
 	return &Archive{dir}, nil
 }
 
-// Verified is what an archive has, and what of it is damaged or missing.
+// Verified is the content of an archive, and its damaged and missing files.
 type Verified struct {
 	Segments int              `json:"segments"`
 	Rows     int              `json:"rows"`
@@ -42,7 +42,7 @@ type Verified struct {
 	Damaged  []DamagedSegment `json:"damaged"`
 }
 
-// DamagedSegment is a file that is not as the manifest says.
+// DamagedSegment is a file that differs from the manifest.
 type DamagedSegment struct {
 	File  string `json:"file"`
 	Error string `json:"error"`
@@ -61,8 +61,8 @@ func (a *Archive) Verify(ctx context.Context) (Verified, error) {
 // StateArchived is the state of an operation that is in an archive.
 const StateArchived = "archived"
 
-// Find returns the operations under key, or under its hash, in a scope, or in every scope if that is "". A key that was executed again
-// after it had expired is there several times.
+// Find returns the operations under key, or under its hash, in a scope, or in every scope if that is "". A key that was executed again after its
+// expiry is found several times.
 func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, error) {
 	names := map[string]bool{key: true, keyname.Hashed(key): true}
 	if bare, quotes := keyname.Unquoted(key); quotes {
@@ -75,7 +75,7 @@ func (a *Archive) Find(ctx context.Context, scope, key string) ([]Operation, err
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == "" && names[e.Key] && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Nonce)] {
-			seen[e.Scope+"\x00"+string(e.Nonce)] = true // it can be there twice
+			seen[e.Scope+"\x00"+string(e.Nonce)] = true // an archive can have a record twice
 			found = append(found, archived(e))
 		}
 	}
@@ -91,7 +91,7 @@ type ArchivedRow struct {
 	Row       json.RawMessage `json:"row"` // its columns; bytes are base64
 }
 
-// FindRows returns the rows of a table under key, in a scope, or in every scope if that is "". What was changed between two sweeps is there
+// FindRows returns the rows of a table under key, in a scope, or in every scope if that is "". A row that was changed between two sweeps is found
 // several times.
 func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]ArchivedRow, error) {
 	found := []ArchivedRow{}
@@ -101,7 +101,7 @@ func (a *Archive) FindRows(ctx context.Context, table, scope, key string) ([]Arc
 			return found, fmt.Errorf("%w. Try: once archive verify %s", err, words.Quoted(a.dir))
 		}
 		if e.Table == table && table != "" && e.Key == key && (scope == "" || scope == e.Scope) && !seen[e.Scope+"\x00"+string(e.Row)] {
-			seen[e.Scope+"\x00"+string(e.Row)] = true // it can be there twice
+			seen[e.Scope+"\x00"+string(e.Row)] = true // an archive can have a record twice
 			found = append(found, ArchivedRow{e.Table, e.Scope, e.Key, e.At, e.Row})
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Entry is a row of the audit: what an operator has done. What has changed something was
-// committed together with that.
+// Entry is a row of the audit: an act of an operator. If the act has changed something, the row was committed together with the change.
 type Entry struct {
 	ID      int64     `json:"id"` // grows, with gaps: a preview takes one too
 	At      time.Time `json:"at"`
@@ -23,18 +22,18 @@ type Entry struct {
 	Scope   string    `json:"scope"`    // "" is every scope
 	KeyHash string    `json:"key_hash"` // once.KeyHash of the key, "" of a list
 	Reason  string    `json:"reason"`
-	Detail  string    `json:"detail"` // what was changed, or looked for
+	Detail  string    `json:"detail"` // the changed or requested object
 }
 
-// Access says what was read of stored operations: their keys and scopes may tell about customers.
+// Access describes a read of stored operations, whose keys and scopes may tell about customers.
 type Access struct {
 	Scope, Key string // "" means all of them
-	Detail     string // what was looked for
+	Detail     string // the requested objects
 	Shown      bool   // one thing was shown, also without a Key; otherwise it was a list
 }
 
-// Looked writes to the audit that by has read stored operations; by.Reason may be empty. Reading itself needs no right
-// to write, so the caller decides what an error means.
+// Looked writes to the audit that by has read stored operations; by.Reason may be empty. A read itself needs no right to write, so the caller decides
+// whether an error matters.
 func (a *Keys) Looked(ctx context.Context, by By, access Access) error {
 	if by.Who == "" {
 		return errors.New("operate: By.Who is empty. Try: the name of the person or service that reads")
@@ -59,7 +58,7 @@ type AuditFilter struct {
 	Scope string // this one
 }
 
-// Audit returns what operators have done, to anything in this database, the newest first.
+// Audit returns the acts of operators on anything in this database, newest first.
 func (a *Keys) Audit(ctx context.Context, f AuditFilter) (p Page[Entry], err error) {
 	where, args := "1 = 1", []any{}
 	if f.Scope != "" {

@@ -8,17 +8,17 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Decided is what a decision does, or has done, for people and scripts.
+// Decided is the effect of a decision, before or after it was written, for people and scripts.
 type Decided struct {
-	Resolved bool   `json:"resolved"` // false: a preview
+	Resolved bool   `json:"resolved"` // false for a preview
 	Already  bool   `json:"already"`  // the same decision was written before, and nothing was changed now
-	Effect   string `json:"effect"`   // what it means for a retry; if it was written before, what the audit says
+	Effect   string `json:"effect"`   // its meaning for a retry; if it was written before, the text in the audit
 
 	lease.Progress            // before the decision
 	Operation      *Operation `json:"operation"` // as it is now
 }
 
-// Progress returns how far a leased operation has come. It is empty if another program has saved the operation.
+// Progress returns the progress of a leased operation. It is empty if another program has saved the operation.
 func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err error) {
 	ops, ok := store.As[store.Operations](a.db)
 	if !ok {
@@ -29,13 +29,13 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 		return p, err //nolint:wrapcheck // it is of the store
 	}
 	if p, err = lease.ProgressOf(id, rec); err != nil {
-		return lease.Progress{}, nil //nolint:nilerr // nothing of it can be shown
+		return lease.Progress{}, nil //nolint:nilerr // the saved progress cannot be shown
 	}
 	return p, nil
 }
 
-// Decide writes a decision and its entry of the audit in one commit, as [lease.Resolve] describes. The same decision is not written twice.
-// Who and Reason are those of by.
+// Decide writes a decision and its entry of the audit in one commit, as [lease.Resolve] describes. The same decision is not written twice. Who and
+// Reason are taken from by.
 func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolutio
 		return err
 	}
 	d.Who, d.Reason = by.Who, by.Reason
-	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // it says what has happened
+	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // its text is complete
 }
 
 // CheckDecision returns the error that Decide would return now, and changes nothing.
@@ -58,7 +58,7 @@ func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolutio
 	return lease.Resolve(ctx, unchanged{ops}, id, d) //nolint:wrapcheck // likewise
 }
 
-// Record returns what is stored of an operation.
+// Record returns the stored record of an operation.
 func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {
 	ops, err := a.operations()
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *Keys) operations() (store.Operations, error) {
 	return ops, nil
 }
 
-// unchanged are operations of which a change is only tried.
+// unchanged are operations whose changes are only checked, and not made.
 type unchanged struct{ store.Operations }
 
 // Swap implements [store.Operations].

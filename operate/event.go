@@ -17,7 +17,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Event is a message that an operation has added to an outbox, or a webhook that it has sent, for people and scripts, and what has become of it in this database.
+// Event is a message that an operation has added to an outbox, or a webhook that it has sent, with its state in this database, for people and
+// scripts.
 type Event struct {
 	ID       string    `json:"id"`
 	Step     string    `json:"step,omitempty"` // the phase of leased work or the step of a saga that has added it
@@ -29,34 +30,34 @@ type Event struct {
 	Paused   bool      `json:"paused,omitempty"`
 	Added    time.Time `json:"created_at,omitzero"`
 	SentAt   time.Time `json:"sent_at,omitzero"`
-	Attempts int       `json:"attempts,omitempty"` // deliveries that have failed
+	Attempts int       `json:"attempts,omitempty"` // failed deliveries
 	Error    string    `json:"error,omitempty"`    // of the last of them
 
 	Letter    string         `json:"letter,omitempty"` // UID of its dead letter, of the outbox
-	Inbox     []InboxEvent   `json:"inbox"`            // what inboxes of this database know of it
-	Sent      *Sent          `json:"sent,omitempty"`   // as a webhook; nil: it is none
+	Inbox     []InboxEvent   `json:"inbox"`            // its states in the inboxes of this database
+	Sent      *Sent          `json:"sent,omitempty"`   // its deliveries as a webhook; nil if it is not a webhook
 	Operation *OperationName `json:"operation,omitempty"`
 }
 
 // States of an event.
 const (
 	EventWaiting   = "waiting"   // for its delivery
-	EventBlocked   = "blocked"   // an earlier one of its key has failed
-	EventFailing   = "failing"   // its delivery is tried again
-	EventDead      = "dead"      // it is given up, and waits for a person
-	EventDelivered = "delivered" // and kept
+	EventBlocked   = "blocked"   // an earlier message of its key has failed
+	EventFailing   = "failing"   // another delivery follows
+	EventDead      = "dead"      // no delivery follows: it waits for a person
+	EventDelivered = "delivered" // delivered and kept
 	EventUnwanted  = "unwanted"  // a webhook that no endpoint gets
-	EventGone      = "gone"      // it is stored no more: it was delivered, or skipped
+	EventGone      = "gone"      // no longer stored: it was delivered, or skipped
 )
 
-// OperationName names the operation that has added an event, by what stands in links and logs.
+// OperationName names the operation that has added an event, in the forms of links and logs.
 type OperationName struct {
 	Scope   string `json:"scope"`
 	Key     string `json:"key"`      // as it is stored
-	KeyHash string `json:"key_hash"` // as logs have it
+	KeyHash string `json:"key_hash"` // the hash in logs
 }
 
-// InboxEvent is what an inbox knows of an event.
+// InboxEvent is the state of an event in an inbox.
 type InboxEvent struct {
 	EventID    string    `json:"event_id"`
 	Consumer   string    `json:"consumer"`
@@ -64,7 +65,7 @@ type InboxEvent struct {
 	State      string    `json:"state"` // applied, parked, failing or dead_lettered
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 	AppliedAt  time.Time `json:"applied_at,omitzero"`
-	ByNumber   bool      `json:"by_number,omitempty"` // it has an order: the message counts as applied because a later one, or it, was
+	ByNumber   bool      `json:"by_number,omitempty"` // the inbox has an order, so the message counts as applied because it or a later one was
 	Letter     string    `json:"letter,omitempty"`    // UID of its dead letter
 
 	Failed   int64     `json:"failed_attempts,omitempty"` // failing
@@ -72,15 +73,15 @@ type InboxEvent struct {
 	Error    string    `json:"error,omitempty"` // of the last of them
 }
 
-// Trail is what an operation has caused.
+// Trail is the effects of an operation.
 type Trail struct {
 	Events []Event           `json:"events"`
-	Cut    bool              `json:"events_cut,omitempty"` // it may have added more: the record names the first 64
-	Steps  []saga.StepStatus `json:"steps,omitempty"`      // of a saga, without what they were given and have returned
+	Cut    bool              `json:"events_cut,omitempty"` // the operation may have added more: its record names the first 64
+	Steps  []saga.StepStatus `json:"steps,omitempty"`      // of a saga, without inputs and results
 }
 
-// Trail returns what an operation has caused: its events, what has become of each in the outbox and the inboxes of this database, and the
-// steps of a saga. The record has the IDs, so each event is looked up by an index. A database without an outbox or an inbox knows nothing of them.
+// Trail returns the effects of an operation: its events with their states in the outbox and the inboxes of this database, and the steps of a saga.
+// The record has the IDs, so each event is looked up by an index. An event is missing if the database has no outbox and no inbox.
 func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) {
 	t.Events = []Event{}
 	rec, err := o.Keys.Record(ctx, id)
@@ -113,7 +114,7 @@ func (o *Operator) Trail(ctx context.Context, id store.ID) (t Trail, err error) 
 	return t, err
 }
 
-// note notes which step has added events, and returns those.
+// note notes the step that has added events, and returns their IDs.
 func note(step map[string]string, name string, events []string) []string {
 	for _, id := range events {
 		step[id] = name
@@ -121,11 +122,11 @@ func note(step map[string]string, name string, events []string) []string {
 	return events
 }
 
-// steps are those of a saga.
+// steps are the steps of a saga.
 func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error) {
 	ops, err := a.operations()
 	if owner.Of(id.Scope) != owner.Saga || err != nil {
-		return nil, nil //nolint:nilerr // the store keeps none
+		return nil, nil //nolint:nilerr // the store has no sagas
 	}
 	s, err := saga.StatusOf(ctx, ops, saga.ID{Tenant: id.Scope[len(owner.Saga):], Key: id.Key}, nil)
 	if err != nil {
@@ -134,7 +135,7 @@ func (a *Keys) steps(ctx context.Context, id store.ID) ([]saga.StepStatus, error
 	return convert(s.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s }), nil
 }
 
-// EventsByID returns what this database knows of events: in its outbox, and in its inboxes.
+// EventsByID returns the states of events in this database: in its outbox, and in its inboxes.
 func (o *Operator) EventsByID(ctx context.Context, ids ...string) ([]Event, error) {
 	return o.events(ctx, ids)
 }
@@ -198,7 +199,7 @@ func eventOf(e outbox.Entry) Event {
 	return one
 }
 
-// operationOf names the operation of a message, nil if none is known.
+// operationOf names the operation of a message, or returns nil if none is known.
 func operationOf(e outbox.Entry) *OperationName {
 	if e.OpKey == "" {
 		return nil
@@ -206,7 +207,7 @@ func operationOf(e outbox.Entry) *OperationName {
 	return &OperationName{e.OpScope, e.OpKey, keyname.Hashes(e.OpKey)[0]}
 }
 
-// letterOf returns the UID of the dead letter of a message of the outbox, "" if there is none. It reads by an index.
+// letterOf returns the UID of the dead letter of a message of the outbox, or "" if it has no dead letter. It reads by an index.
 func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err error) {
 	query := a.statement("select uid from once_deadletter where origin = 'outbox' and consumer = '' and source = ? and event_id = ?", m.Source, m.ID)
 	err = a.db.Pool().Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(&uid) })
@@ -216,7 +217,7 @@ func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err
 	return uid, err
 }
 
-// Find returns what the inboxes of a database know of events. See [inbox.Find].
+// Find returns the states of events in the inboxes of a database. See [inbox.Find].
 func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
 	list, err := inbox.Find(ctx, i.db, events...)
 	return convert(list, func(s inbox.Sighting) InboxEvent {

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ForgetRequest says which operation is forgotten. Scope and Key are required.
+// ForgetRequest names the operation to forget. Scope and Key are required.
 type ForgetRequest struct {
 	Scope, Key string
 
@@ -23,26 +23,22 @@ type ForgetRequest struct {
 	Preview bool
 }
 
-// Why Forget has changed nothing, but for ErrCache.
+// Reasons why Forget has changed nothing, except ErrCache.
 var (
 	ErrNothing = errors.New("operate: nothing is stored under this key in this scope. Try: Keys.Find, which looks in every scope")
-	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs what is stored. Try: again when it has ended")
+	ErrRunning = errors.New("operate: the operation is running or waits to go on, and its owner needs the stored data. Try: again when it has ended")
 	ErrCache   = errors.New("operate: the operation is forgotten in the database, and a cache was not reached, which may still return its answer. Try: Forget again")
-	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and what is stored is needed to find it out. Try: lease.Resolve, then again")
+	ErrUnknown = errors.New("operate: the outcome of the operation is unknown, and the stored data is needed to find it out. Try: lease.Resolve, then again")
 )
 
-// Forget erases what a finished operation has stored: the answer, the request that was
-// captured, its trace, what recovery points have saved, and the request and correlation ids of
-// its attempts so far. That it was done, its scope, key and fingerprint stay until it
-// expires, so that a retry is told [once.CodeNoResult] (409 over HTTP) and does not execute.
-// It returns what was changed, in words; the audit has it in the same commit.
+// Forget erases the stored data of a finished operation: the answer, the captured request, its trace, the data of recovery points, and the request
+// and correlation ids of its attempts so far. Its state, scope, key and fingerprint stay until it expires, so that a retry gets [once.CodeNoResult]
+// (409 over HTTP) and does not execute. Forget returns the change in words; the audit has the same text in the same commit.
 //
-// A key that is itself personal data stays, because it is what keeps a retry from
-// executing: see Config.HashKeys. Nor is anything erased that the database keeps for
-// itself: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
+// A key that is itself personal data stays, because it keeps a retry from executing: see Config.HashKeys. Copies inside the database are not erased
+// either: dead rows until they are vacuumed, write-ahead logs, replicas, backups.
 //
-// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT, or is [ErrCache]; to
-// forget again does no harm.
+// After an error nothing has changed, unless it is of [store.KindLost], the answer to COMMIT, or is [ErrCache]. To forget again does no harm.
 func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail string, err error) {
 	if err := errors.Join(by.check(), o.complete()); err != nil {
 		return "", err
@@ -62,7 +58,7 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 	if err != nil && store.KindOf(err) != store.KindLost {
 		return detail, err
 	}
-	for _, c := range a.caches { // also if the caller has gone
+	for _, c := range a.caches { // even if the caller has gone
 		if cacheErr := c.InvalidateCache(context.WithoutCancel(ctx), o.Scope, o.Key); cacheErr != nil {
 			err = errors.Join(err, ErrCache, cacheErr)
 		}
@@ -72,7 +68,7 @@ func (a *Keys) Forget(ctx context.Context, by By, o ForgetRequest) (detail strin
 
 var errPreview = errors.New("rolled back: a preview")
 
-// complete says which field is missing, if one is.
+// complete returns an error that names a missing field.
 func (o ForgetRequest) complete() error {
 	for _, field := range []struct{ name, value, try string }{
 		{"Scope", o.Scope, "the scope of the operation: Keys.Find lists those of a key"},
@@ -87,7 +83,7 @@ func (o ForgetRequest) complete() error {
 
 func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetRequest) (string, error) {
 	exec := func(query string, args ...any) (int64, error) { return r.Exec(ctx, a.statement(query, args...)) }
-	where, args := named(o.Scope, o.Key) // a write comes first: SQLite gives its lock to no reader that others have overtaken
+	where, args := named(o.Scope, o.Key) // a write comes first: SQLite does not let a reader upgrade to a writer after another write
 	attempts, err := exec("update once_attempt set request_id = '', correlation_id = '' where "+where+" and (request_id <> '' or correlation_id <> '')", args...)
 	if err != nil {
 		return "", err
@@ -120,8 +116,7 @@ func (a *Keys) forget(ctx context.Context, r sqlplane.Runner, by By, o ForgetReq
 	return detail, err
 }
 
-// forgottenHead is the stored header of op when its answer is forgotten: what has become of its
-// writes is not part of the answer.
+// forgottenHead is the stored header of op after its answer is forgotten: whether its writes were rolled back is not part of the answer.
 func (op Operation) forgottenHead() []byte {
 	switch op.Effect {
 	case once.EffectApplied.String():
@@ -132,7 +127,7 @@ func (op Operation) forgottenHead() []byte {
 	return head.Forgotten()
 }
 
-// permits says why op cannot be forgotten, if it cannot.
+// permits returns an error if op cannot be forgotten.
 func permits(op Operation) error {
 	switch op.State {
 	case "running", "waiting":
@@ -143,7 +138,7 @@ func permits(op Operation) error {
 	return nil
 }
 
-// erased says what is erased of op.
+// erased describes the erased data of op.
 func erased(op Operation) string {
 	what := fmt.Sprintf("%s: %d bytes of its result", op.State, op.ResultBytes)
 	if op.Captured {

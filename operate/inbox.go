@@ -16,13 +16,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Inboxes are those of all consumers of a database.
+// Inboxes are the inboxes of all consumers of a database.
 type Inboxes struct {
 	db       sqlplane.Database
 	consumer func(name string) (order, error)
 }
 
-// order is what an operator needs of an inbox on any store.
+// order has the methods of an inbox, on any store, that an operator needs.
 type order interface {
 	Gaps(ctx context.Context) ([]inbox.Gap, error)
 	Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error
@@ -37,8 +37,8 @@ type Gap struct {
 	Source   string    `json:"source"`
 	Topic    string    `json:"topic"`
 	Key      string    `json:"key"`
-	Seq      int64     `json:"seq"`    // of the message that the others wait for
-	Parked   int64     `json:"parked"` // how many wait
+	Seq      int64     `json:"seq"`    // of the missing message
+	Parked   int64     `json:"parked"` // number of waiting messages
 	Since    time.Time `json:"since"`
 	Dead     bool      `json:"dead"` // the message is a dead letter
 
@@ -71,40 +71,40 @@ func (g Gap) What() string {
 	return "missing"
 }
 
-// InboxChange is what Skip or StartAt changes at a key.
+// InboxChange is the change that Skip or StartAt makes to a key.
 type InboxChange struct {
 	InboxMessage
 
-	Next    int64 `json:"next"`    // the number of the message that the key waits for, before the change
+	Next    int64 `json:"next"`    // the number that the key waits for, before the change
 	Parked  int64 `json:"parked"`  // before the change
-	Dropped int64 `json:"dropped"` // of the parked messages
+	Dropped int64 `json:"dropped"` // parked messages that the change drops
 	Dead    bool  `json:"dead"`    // Next is a dead letter, before the change
-	Changed bool  `json:"changed"` // false: a preview
+	Changed bool  `json:"changed"` // false for a preview
 }
 
-// GapFilter says which keys to list. The zero value means all that wait.
+// GapFilter says which keys to list. The zero value means all waiting keys.
 type GapFilter struct {
 	Window
 
 	Consumer string // default: all
 
-	// Most is how many keys of a consumer are read at most: behind them the list ends, with Page.Cut. It needs Consumer. Default: 1000, those that
-	// wait the longest, for which all keys that wait are read.
+	// Most bounds the keys of a consumer that are read: after them the list ends, with Page.Cut. It needs Consumer. Default: the 1000 keys that have
+	// waited the longest, for which all waiting keys are read.
 	Most int
 }
 
-// InboxSummary is how an inbox stands. Of its keys with parked messages, the first ones that are found are read.
+// InboxSummary is the state of an inbox. Of its keys with parked messages only the first ones are read.
 type InboxSummary struct {
 	Consumer string    `json:"consumer"`
-	Topics   []string  `json:"topics"` // of the keys that wait
-	Keys     int       `json:"keys"`   // that wait for a message
-	Dead     int       `json:"dead"`   // of them, those that wait for a dead letter
-	Parked   int64     `json:"parked"` // messages that wait behind it
+	Topics   []string  `json:"topics"` // of the waiting keys
+	Keys     int       `json:"keys"`   // keys that wait for a message
+	Dead     int       `json:"dead"`   // keys that wait for a dead letter
+	Parked   int64     `json:"parked"` // messages that wait in these keys
 	Since    time.Time `json:"since,omitzero"`
-	More     bool      `json:"more,omitempty"` // there may be more of all
+	More     bool      `json:"more,omitempty"` // all numbers may be greater
 }
 
-// ParkedMessage is a message that waits for an earlier one of its key.
+// ParkedMessage is a message that waits for an earlier message of its key.
 type ParkedMessage struct {
 	Seq      int64     `json:"seq"`
 	EventID  string    `json:"event_id"`
@@ -113,7 +113,7 @@ type ParkedMessage struct {
 	NextAt   time.Time `json:"next_at,omitzero"` // of its next attempt
 }
 
-// InboxMessage names a message of a consumer by its place in its key.
+// InboxMessage names a message of a consumer by its position in its key.
 type InboxMessage struct {
 	Consumer string `json:"consumer"`
 	Source   string `json:"source"`
@@ -122,8 +122,8 @@ type InboxMessage struct {
 	Seq      int64  `json:"seq"`
 }
 
-// List returns the keys that wait for a message, the longest wait first: at most 1000 keys of each of at most 10,000 consumers. A
-// page is cut from a list that is read as a whole.
+// List returns the keys that wait for a message, the longest wait first: at most 1000 keys of each of at most 10,000 consumers. Each page reads the
+// whole list.
 func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error) {
 	skip := 0
 	if f.After != "" {
@@ -168,13 +168,13 @@ func gapOf(consumer string, g inbox.Gap) Gap {
 	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead, failingOf(g.Failing)}
 }
 
-// gaps reads so many keys of a consumer.
+// gaps reads at most most waiting keys of a consumer.
 func (i *Inboxes) gaps(ctx context.Context, consumer string, most int) (list []Gap, more bool, err error) {
 	found, more, err := inbox.GapsUpTo(ctx, i.db, consumer, most)
 	return convert(found, func(g inbox.Gap) Gap { return gapOf(consumer, g) }), more, err //nolint:wrapcheck // it is of package inbox
 }
 
-// Summaries returns how the inboxes stand, by the names of their consumers. Of each it reads so many keys at most.
+// Summaries returns the states of the inboxes, by the names of their consumers. For each it reads at most most keys.
 func (i *Inboxes) Summaries(ctx context.Context, w Window, most int) (p Page[InboxSummary], err error) {
 	names, err := inbox.Consumers(ctx, i.db, w.After, w.limit()+1)
 	if err != nil {
@@ -228,7 +228,7 @@ func (i *Inboxes) Consumers(ctx context.Context) ([]string, error) {
 	return inbox.Consumers(ctx, i.db, "", most) //nolint:wrapcheck // it is of package inbox
 }
 
-// Place returns how far a key is, and what is parked of it.
+// Place returns the position of a key, and its parked messages.
 func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error) {
 	in, err := i.consumer(m.Consumer)
 	if err != nil {
@@ -246,7 +246,7 @@ func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	return in.Skip(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// StartAt has a key begin at a message.
+// StartAt makes a key begin at a message.
 func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {
@@ -255,7 +255,8 @@ func (i *Inboxes) StartAt(ctx context.Context, by By, m InboxMessage) error {
 	return in.StartAt(ctx, m.Source, m.Topic, m.Key, m.Seq, by.Who, by.Reason) //nolint:wrapcheck // likewise
 }
 
-// Renumber has the inbox of a consumer follow a sender that goes on after a number, and returns how many keys have waited for that. See [inbox.Inbox.Renumber].
+// Renumber makes the inbox of a consumer follow a sender that goes on after a number, and returns how many keys have waited for that. See
+// [inbox.Inbox.Renumber].
 func (i *Inboxes) Renumber(ctx context.Context, by By, consumer, source string, after int64) (keys int, err error) {
 	in, err := i.signed(by, InboxMessage{Consumer: consumer})
 	if err != nil {
@@ -271,7 +272,7 @@ func (i *Inboxes) signed(by By, m InboxMessage) (order, error) {
 	return i.consumer(m.Consumer)
 }
 
-// checkConsumer is what inbox.New would panic for.
+// checkConsumer returns the error with which inbox.New would panic.
 func checkConsumer(name string) error {
 	switch {
 	case name == "":

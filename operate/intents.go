@@ -74,7 +74,7 @@ func (s *Intents) Find(ctx context.Context, key, url string) ([]Intent, error) {
 	}), err
 }
 
-// Resolve closes an intent after a person has found out what became of it.
+// Resolve closes an intent after a person has found out its outcome.
 func (s *Intents) Resolve(ctx context.Context, id string) error {
 	return s.journal.Resolve(ctx, id) //nolint:wrapcheck // likewise
 }
@@ -91,7 +91,7 @@ func (s *Intents) Hosts(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(hosts)), err //nolint:wrapcheck // likewise
 }
 
-// hostOf returns the host of an intent, with a port that is not the usual one.
+// hostOf returns the host of an intent, with a port if it is not the usual one.
 func hostOf(in journal.Intent) string {
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -102,16 +102,16 @@ func hostOf(in journal.Intent) string {
 
 // ResumeRequest says which intents are sent again, and how. The zero value means all.
 type ResumeRequest struct {
-	Host   string        // sends those of this host only, written as in a URL
-	Header http.Header   // lines for all requests, such as secrets: a journal has none. They go to one host only
-	Retain time.Duration // for how long the server remembers a key; 0: as the journal says, or 24 h
+	Host   string        // sends only intents of this host, written as in a URL
+	Header http.Header   // lines for all requests, such as secrets, which a journal does not have. They are sent to one host only
+	Retain time.Duration // how long the server remembers a key; 0 means as in the journal, or 24 h
 }
 
-// Resumed is what became of intents that were sent again.
+// Resumed is the result of sending intents again.
 type Resumed struct {
 	Closed  int            `json:"closed"`
 	Open    int            `json:"open"`
-	Left    int            `json:"left"` // of the open ones, those that were not sent
+	Left    int            `json:"left"` // open intents that were not sent
 	Held    int            `json:"held"`
 	Answers []ResumeAnswer `json:"answers"`
 }
@@ -123,14 +123,14 @@ type ResumeAnswer struct {
 	Status int    `json:"status"`
 }
 
-// HostsError says that headers were given for intents of several hosts.
+// HostsError says that headers were given although the intents are for several hosts.
 type HostsError struct{ Hosts []string }
 
 func (e *HostsError) Error() string {
 	return fmt.Sprintf("operate: the journal has intents for %d hosts, and ResumeRequest.Header would tell them all a secret. Try: ResumeRequest.Host", len(e.Hosts))
 }
 
-// Resume sends intents again with the keys that they had, and closes those whose outcome is known then.
+// Resume sends intents again with their keys, and closes each intent whose outcome is known then.
 func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	done := Resumed{Answers: []ResumeAnswer{}}
 	j, err := s.restricted(ctx, r)
@@ -152,8 +152,8 @@ func (s *Intents) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	return done, err //nolint:wrapcheck // likewise
 }
 
-// restricted returns what of a journal is resumed. Headers are secrets, and those of one host
-// must not reach another one: also of one whose intent comes in just now.
+// restricted returns the part of a journal that is resumed. Headers are secrets for one host, and must not reach another one, not even with an intent
+// that is added meanwhile.
 func (s *Intents) restricted(ctx context.Context, r ResumeRequest) (journal.Journal, error) {
 	host := hostname.Canonical(r.Host)
 	if host == "" {
@@ -167,13 +167,14 @@ func (s *Intents) restricted(ctx context.Context, r ResumeRequest) (journal.Jour
 		case len(hosts) > 1:
 			return nil, &HostsError{hosts}
 		case len(hosts) == 1:
+			// Also when there is one host now: an intent for another one may come in just after.
 			host = hosts[0]
 		}
 	}
 	return &oneHost{s.journal, host}, nil
 }
 
-// oneHost is those intents of a journal that are for one host.
+// oneHost is the part of a journal with the intents for one host.
 type oneHost struct {
 	journal.Journal
 
@@ -187,7 +188,7 @@ func (j *oneHost) List(ctx context.Context) ([]journal.Intent, error) {
 }
 
 func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
-	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guess is not to hold it for good
+	if r.Retain == 0 && in.Expires.IsZero() && time.Since(in.Since) > 23*time.Hour { // a guessed expiry must not hold the intent for good
 		return errors.New("it is old, and the journal does not say for how long the server remembers its key. Try: --retention 72h, if that is how long")
 	}
 	for name, lines := range r.Header {
@@ -199,13 +200,14 @@ func (r ResumeRequest) prepare(req *http.Request, in journal.Intent) error {
 	return nil
 }
 
-// redirected takes the headers off a request that is redirected to another host. net/http
-// does so with Authorization and Cookie alone.
+// redirected removes the headers from a request that is redirected to another host.
 func (r ResumeRequest) redirected(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
+		// As net/http does by itself: a function in CheckRedirect replaces its limit.
 		return errors.New("stopped after 10 redirects")
 	}
 	if !strings.EqualFold(req.URL.Host, via[0].URL.Host) {
+		// net/http itself removes only Authorization and Cookie.
 		for name := range r.Header {
 			req.Header.Del(name)
 		}

@@ -60,10 +60,10 @@ func letterOf(l deadletter.Letter) Letter {
 	}
 }
 
-// LetterCause is letters that died of the same.
+// LetterCause is a group of letters with the same cause.
 type LetterCause struct {
 	Letters  int64     `json:"letters"`
-	Waiting  int64     `json:"waiting"` // of them, those that wait for their turn in a redrive
+	Waiting  int64     `json:"waiting"` // letters that wait for their turn in a redrive
 	Origin   string    `json:"origin"`
 	Consumer string    `json:"consumer"`
 	Topic    string    `json:"topic"`
@@ -71,29 +71,29 @@ type LetterCause struct {
 	Cause    string    `json:"cause"`
 	Oldest   time.Time `json:"oldest"`
 	Newest   time.Time `json:"newest"`
-	UID      string    `json:"uid"` // one of them
+	UID      string    `json:"uid"` // of one of them
 }
 
 func causeOf(g deadletter.Group) LetterCause {
 	return LetterCause{g.Letters, g.Waiting, g.Origin, g.Consumer, g.Topic, g.Class, g.Cause, utc(g.Oldest), utc(g.Newest), g.UID}
 }
 
-// Redrive is letters that are tried again.
+// Redrive is a group of letters that are tried again.
 type Redrive struct {
-	UID       string                  `json:"uid,omitempty"` // "": a preview
+	UID       string                  `json:"uid,omitempty"` // "" for a preview
 	State     deadletter.RedriveState `json:"state,omitempty"`
 	Who       string                  `json:"who,omitempty"`
 	Reason    string                  `json:"reason,omitempty"`
 	Rate      float64                 `json:"rate"`
 	CreatedAt time.Time               `json:"created_at,omitzero"`
-	Total     int64                   `json:"total"`   // letters that it has chosen; of a preview, those that it would choose
-	Waiting   int64                   `json:"waiting"` // they are not tried yet
+	Total     int64                   `json:"total"`   // chosen letters; in a preview, the letters that it would choose
+	Waiting   int64                   `json:"waiting"` // not tried yet
 	Applied   int64                   `json:"applied"`
 	Failed    int64                   `json:"failed"` // dead again
 	Discarded int64                   `json:"discarded"`
 	Left      int64                   `json:"left"`             // not chosen, because receivers may have forgotten them
-	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first, until it was applied
-	More      bool                    `json:"more,omitempty"`   // of a preview: not all were counted, and Total and Left may be greater
+	Canary    string                  `json:"canary,omitempty"` // the letter that is tried first; the others wait until it is applied
+	More      bool                    `json:"more,omitempty"`   // in a preview: not all were counted, and Total and Left may be greater
 }
 
 func redriveOf(r deadletter.Redrive) Redrive {

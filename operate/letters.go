@@ -9,7 +9,7 @@ import (
 // Letters are the messages that were given up.
 type Letters struct{ letters *deadletter.Letters }
 
-// LetterFilter says which letters are meant. The zero value means all that are dead.
+// LetterFilter chooses letters. The zero value means all dead letters.
 type LetterFilter struct {
 	Window
 	deadletter.Filter // its After and Limit are not read
@@ -26,19 +26,19 @@ func (l *Letters) List(ctx context.Context, f LetterFilter) (Page[Letter], error
 	return Page[Letter]{Items: convert(list, letterOf), Next: next, Cut: next != "" && len(list) < f.limit()}, err //nolint:wrapcheck // it is of package deadletter
 }
 
-// Causes returns letters by what they died of, the most frequent cause first.
+// Causes returns groups of letters with the same cause, the most frequent cause first.
 func (l *Letters) Causes(ctx context.Context, f LetterFilter) ([]LetterCause, error) {
 	list, err := l.letters.Groups(ctx, f.asked())
 	return convert(list, causeOf), err //nolint:wrapcheck // likewise
 }
 
-// Count returns how many letters are meant. more says that f.Most has ended the count: there may be more of them.
+// Count returns the number of chosen letters. more says that f.Most has ended the count: more may exist.
 func (l *Letters) Count(ctx context.Context, f LetterFilter) (n int64, more bool, err error) {
 	return l.letters.Count(ctx, f.asked()) //nolint:wrapcheck // likewise
 }
 
-// Show returns a letter, and each failed delivery of its message. If it cannot be decrypted, the error says so, and the letter lacks only
-// its payload and headers.
+// Show returns a letter, and each failed delivery of its message. If its payload and headers cannot be decrypted, Show returns an error together with
+// the letter without them.
 func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	found, attempts, err := l.letters.Show(ctx, uid)
 	shown := letterOf(found)
@@ -48,7 +48,7 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	return shown, err //nolint:wrapcheck // likewise
 }
 
-// Redrive has letters tried again. It ignores Who and Reason of o, which are those of by.
+// Redrive makes letters due again. Who and Reason are taken from by, and ignored in o.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	if err := by.check(); err != nil && !o.DryRun {
 		return Redrive{}, err
@@ -58,7 +58,7 @@ func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadlett
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Redrives returns those that are not complete.
+// Redrives returns the redrives that are not complete.
 func (l *Letters) Redrives(ctx context.Context) ([]Redrive, error) {
 	list, err := l.letters.Redrives(ctx)
 	return convert(list, redriveOf), err //nolint:wrapcheck // likewise
@@ -70,13 +70,13 @@ func (l *Letters) Continue(ctx context.Context, uid string) (Redrive, error) {
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Progress returns how far a redrive is.
+// Progress returns the progress of a redrive.
 func (l *Letters) Progress(ctx context.Context, uid string) (Redrive, error) {
 	r, err := l.letters.Progress(ctx, uid)
 	return redriveOf(r), err //nolint:wrapcheck // likewise
 }
 
-// Cancel ends a redrive: what was not tried yet waits for a person again.
+// Cancel ends a redrive: letters that were not tried yet wait for a person again.
 func (l *Letters) Cancel(ctx context.Context, by By, uid string) (Redrive, error) {
 	if err := by.check(); err != nil {
 		return Redrive{}, err

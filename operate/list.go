@@ -19,20 +19,19 @@ type KeyFilter struct {
 
 	State       string    // running, waiting, done, unknown or expired
 	Scope       string    // this one
-	ScopePrefix string    // those that begin so
+	ScopePrefix string    // scopes that begin with it
 	Name        string    // of this kind: Operation.Name
-	Since       time.Time // begun at this moment or later; for atomic work that is when it was done
+	Since       time.Time // begun at this moment or later; atomic work counts from its end
 	Before      time.Time // begun before it
 
-	// Most is how many operations are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	// Most bounds the operations that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
 	Most int
 
-	is string // the condition of a state that only sagas have, in place of State
+	is string // the condition of a state that only sagas have, instead of State
 }
 
-// List returns operations by scope and key. Each call sees the table as it is then; an operation that is there all the
-// while is listed once. Those that are not done are read by an index of their own. Other filters on anything but scope read
-// through the whole table, up to f.Most.
+// List returns operations by scope and key. Each call sees the table as it is then. An operation that exists all the time is listed once. Unfinished
+// operations are read by an index of their own. Other filters on anything but scope read through the whole table, up to f.Most.
 func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err error) {
 	in, err := a.within(f)
 	if err != nil {
@@ -49,6 +48,7 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 	if err != nil {
 		return p, err
 	}
+	// One more than the page has, to know whether another page follows.
 	query := a.statement(operationsIn(in.index)+where.text+" order by scope, KEY limit ?", append(where.args, f.limit()+1)...)
 	list, err := collect(ctx, a.db.Pool(), query, scanOperation)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *Keys) List(ctx context.Context, f KeyFilter) (p Page[Operation], err er
 	return p, nil
 }
 
-// end returns the last operation that f.Most allows to read, nil if there are not so many.
+// end returns the last operation that f.Most allows to read, or nil if fewer exist.
 func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor, err error) {
 	if f.Most <= 0 {
 		return nil, nil //nolint:nilnil // see above
@@ -74,8 +74,8 @@ func (a *Keys) end(ctx context.Context, f KeyFilter, in conditions) (end *cursor
 	return end, err
 }
 
-// Search returns the operations under a key, or under its hash, in scopes that begin with f.ScopePrefix. It looks in f.Most scopes at
-// most (default: 1000), by the index of scope and key; f.After is where the page before has ended. It reads nothing else of f.
+// Search returns the operations under a key, or under its hash, in scopes that begin with f.ScopePrefix. It searches at most f.Most scopes (default:
+// 1000), by the index of scope and key; f.After is Next of the previous page. It ignores the other fields of f.
 func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Operation], err error) {
 	const atOnce = 200 // scopes
 	most := f.Most
@@ -106,8 +106,8 @@ func (a *Keys) Search(ctx context.Context, key string, f KeyFilter) (p Page[Oper
 	return p, nil
 }
 
-// looseScopes goes from one scope to the next one by the primary key, and passes over the other operations of a scope. BOUND is a condition
-// on the last one.
+// looseScopes jumps from one scope to the next one by the primary key, and skips the other operations of a scope. BOUND is a condition on the last
+// scope.
 var looseScopes = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: loose, sqlplane.SQLite: loose,
 	sqlplane.MySQL: "select distinct scope from once_operation where scope > ?BOUND order by scope limit ?",
@@ -141,8 +141,8 @@ func (a *Keys) scopes(ctx context.Context, f KeyFilter, most int) ([]string, err
 	})
 }
 
-// FindHash returns all operations that f leaves and whose key has the hash that logs show. No index has it: f.Scope and f.Since
-// bound what is read.
+// FindHash returns all operations that match f and whose key has this hash, as in logs. No index has the hash: f.Scope and f.Since bound the rows
+// that are read.
 func (a *Keys) FindHash(ctx context.Context, hash string, f KeyFilter) (found []Operation, err error) {
 	const read = 1000 // at once
 	for f.Limit, f.After = read, ""; ; {
@@ -170,11 +170,11 @@ var states = map[string]string{
 	StateExpired: "state = 2 and expires_at <= NOW",
 }
 
-// conditions are those on rows of once_operation.
+// conditions are conditions on rows of once_operation.
 type conditions struct {
 	text  string
 	args  []any
-	index string // the hint that follows the table
+	index string // the index hint that follows the table
 }
 
 func (c *conditions) and(cond string, values ...any) {
@@ -191,33 +191,33 @@ func (c *conditions) until(d sqlplane.Dialect, end cursor) {
 	c.and("(scope, KEY) <= (?, ?)", end.scope, end.key)
 }
 
-// unfinished has the hint of the index of operations that are not done, by scope and key.
+// unfinished has the hint for the index of unfinished operations, by scope and key.
 var unfinished = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: " indexed by once_operation_unfinished",
 	sqlplane.MySQL:  " force index (once_operation_expires_at)",
 }
 
-// isUnfinished is the condition of such operations. What is not done never expires. PostgreSQL is not told: it would take the two conditions for
-// independent, and so few rows for true that it sorts all of them.
+// isUnfinished is the condition of unfinished operations. They never expire. The text for PostgreSQL does not say so: the planner would take the two
+// conditions for independent, expect few rows, and sort all of them.
 var isUnfinished = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "state <> 2",
 	sqlplane.SQLite:     "expires_at is null and state <> 2",
 }
 
-// within are the conditions that bound what is read, by an index.
+// within are the conditions that bound the rows that are read, by an index.
 func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	c.text = "1 = 1"
 	switch f.State {
 	case "running", "waiting", "unknown":
 		c = conditions{text: isUnfinished[a.db.Dialect()], index: unfinished[a.db.Dialect()]}
-		if a.db.Dialect() == sqlplane.MySQL { // whose index has each state in order, and not all of them
+		if a.db.Dialect() == sqlplane.MySQL { // its index orders the rows within each state only
 			c.text = "expires_at is null and " + states[f.State]
 		}
 	}
 	if f.Scope != "" {
 		c.and("scope = ?", f.Scope)
 	}
-	if f.ScopePrefix != "" { // a range: an index serves it, and nothing needs to be escaped
+	if f.ScopePrefix != "" { // as a range: an index serves it, and the prefix needs no escaping
 		c.and("scope >= ?", f.ScopePrefix)
 		if end := prefix.After(f.ScopePrefix); end != "" {
 			c.and("scope < ?", end)
@@ -230,7 +230,7 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	if err != nil {
 		return c, err
 	}
-	if a.db.Dialect() == sqlplane.MySQL { // which reads all before it to compare rows
+	if a.db.Dialect() == sqlplane.MySQL { // MySQL would read all earlier rows to compare rows
 		c.and("(scope > ? or scope = ? and KEY > ?)", after.scope, after.scope, after.key)
 		return c, nil
 	}
@@ -238,7 +238,7 @@ func (a *Keys) within(f KeyFilter) (c conditions, err error) {
 	return c, nil
 }
 
-// where are all conditions of f. in has those that bound what is read.
+// where are all conditions of f. in has the ones that within returns.
 func (a *Keys) where(f KeyFilter, in conditions) (c conditions, err error) {
 	is, ok := states[f.State]
 	if !ok {

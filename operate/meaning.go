@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// Meaning says what the state of an operation means, for a person who was woken up by it.
+// Meaning explains the state of an operation to a person who has been alerted.
 func (op Operation) Meaning(p lease.Progress) string {
 	decides := words.Either(p.Call != nil && p.Call.Checked, "a check or a person", "a person")
 	what := words.Either(p.Call != nil && p.Call.Tx, "a phase that commits by itself", "an external call")
@@ -37,7 +37,7 @@ func (op Operation) Meaning(p lease.Progress) string {
 	return op.took() + "; a retry gets the stored answer"
 }
 
-// took says what has become of what an operation that has ended has written.
+// took says what happened to the writes of a finished operation.
 func (op Operation) took() string {
 	switch op.Effect {
 	case once.EffectApplied.String():

@@ -54,7 +54,7 @@ type Pause struct {
 	Since  time.Time `json:"since"`
 }
 
-// String names what is paused.
+// String names the paused topic or key.
 func (p Pause) String() string {
 	if p.Key == "" {
 		return "the topic " + words.Shown(p.Topic)
@@ -62,7 +62,7 @@ func (p Pause) String() string {
 	return "the key " + words.Shown(p.Key) + " of the topic " + words.Shown(p.Topic)
 }
 
-// TopicWait is what messages of a topic wait for.
+// TopicWait is a reason for which messages of a topic wait.
 type TopicWait struct {
 	Topic    string      `json:"topic"`
 	Key      string      `json:"key,omitempty"`
@@ -70,15 +70,15 @@ type TopicWait struct {
 	Since    time.Time   `json:"since,omitzero"`
 	Oldest   time.Time   `json:"oldest,omitzero"` // when the oldest message of the topic was added
 	Reason   string      `json:"reason,omitempty"`
-	Node     string      `json:"node,omitempty"`     // of the relay that says so
-	Messages int64       `json:"messages,omitempty"` // that have failed; at most 500 are counted
-	More     bool        `json:"more,omitempty"`     // there may be more than Messages
-	Stopped  int64       `json:"stopped,omitempty"`  // of them, those that wait for a person
+	Node     string      `json:"node,omitempty"`     // of the relay that reports it
+	Messages int64       `json:"messages,omitempty"` // failed messages; at most 500 are counted
+	More     bool        `json:"more,omitempty"`     // the number may be greater than Messages
+	Stopped  int64       `json:"stopped,omitempty"`  // messages that wait for a person
 
 	Now time.Time `json:"-"` // by the clock of the database, when this was read
 }
 
-// String says in some words what is waited for.
+// String is the reason in a few words.
 func (w TopicWait) String() string {
 	switch w.For {
 	case outbox.WaitDown:

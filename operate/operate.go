@@ -1,5 +1,5 @@
-// Package operate is what an operator does with what once keeps in a database: operations, sagas, outbox, inboxes
-// and dead letters. A console and the command once use it.
+// Package operate has the acts of an operator on the data that once keeps in a database: operations, sagas, outbox, inboxes and dead letters. A
+// console and the command once use it.
 //
 //	op := operate.New(s, operate.Config{}) // s is the SQL store of the engine
 //
@@ -9,8 +9,8 @@
 //	err = op.Keys.Decide(ctx, by, page.Items[0].ID(), lease.Resolution{CallID: id, RunAgain: true})
 //	err = op.Outbox.Pause(ctx, by, "refunds", "")
 //
-// All that changes something takes a [By], which is in the audit in the same commit. All lists
-// return a [Page]. Errors of the database are a [*store.Error]. The package opens no connections of its own.
+// Each method that changes something takes a [By], which is written to the audit in the same commit. All lists return a [Page]. Errors of the
+// database are a [*store.Error]. The package opens no connections of its own.
 package operate
 
 import (
@@ -29,10 +29,10 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// By says who does something, and why. Both are required, and both are in the audit.
+// By names the person or service that acts, and the reason. Both are required, and both are in the audit.
 type By struct{ Who, Reason string }
 
-// check says what is missing.
+// check returns an error that names a missing field.
 func (by By) check() error {
 	switch {
 	case by.Who == "":
@@ -45,11 +45,11 @@ func (by By) check() error {
 
 // Window is the part of a list that a call returns. The zero value means the first one.
 type Window struct {
-	After string // Page.Next of the page before
+	After string // Page.Next of the previous page
 	Limit int    // default: DefaultLimit
 }
 
-// DefaultLimit is how much is listed at once, unless a Window says otherwise.
+// DefaultLimit is the number of items of a page, unless a Window says otherwise.
 const DefaultLimit = 50
 
 func (w Window) limit() int {
@@ -63,13 +63,14 @@ func (w Window) limit() int {
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"` // for Window.After; "" on the last page
-	Cut   bool   `json:"cut,omitempty"`  // a bound has ended it, and it may have fewer than Window.Limit items
+	Cut   bool   `json:"cut,omitempty"`  // a bound has ended the page, so it may have fewer than Window.Limit items
 }
 
 // pageOf is the page of a list that was read with one item more than the window has. next names the last item of a page.
 func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 	p := Page[T]{Items: append([]T{}, list...)}
 	if n := w.limit(); len(list) > n {
+		// The item beyond the page only says that another page follows.
 		p.Items, p.Next = list[:n], next(list[n-1])
 	}
 	return p
@@ -77,11 +78,11 @@ func pageOf[T any](list []T, w Window, next func(T) string) Page[T] {
 
 // Config of an [Operator].
 type Config struct {
-	// Encrypter decrypts what is shown, if the service encrypts what it stores.
+	// Encrypter decrypts payloads, headers and inputs, if the service encrypts them.
 	Encrypter once.Encrypter
 
-	// Caches of this process, which hold answers of operations that are forgotten; *once.Engine is one. Those of other
-	// processes go on replaying what is forgotten for up to their Config.CacheFor.
+	// Caches are the caches of this process that may hold answers of forgotten operations; *once.Engine is one. The caches of other processes go on
+	// replaying a forgotten answer for up to their Config.CacheFor.
 	Caches []Cache
 }
 
@@ -96,7 +97,7 @@ type DB[TX any] interface {
 	store.Store[TX]
 }
 
-// Operator looks after what a database keeps. Its methods can be called concurrently.
+// Operator has all acts of an operator on a database. Its methods can be called concurrently.
 type Operator struct {
 	Keys    *Keys
 	Outbox  *Outbox
@@ -137,7 +138,7 @@ type Keys struct {
 // NewKeys returns the keys alone, for a database behind an interface.
 func NewKeys(db sqlplane.Database, caches ...Cache) *Keys { return &Keys{db, caches} }
 
-// Now returns the clock of the database, by which everything is judged.
+// Now returns the time of the database, which decides about all ages.
 func (a *Keys) Now(ctx context.Context) (now time.Time, err error) {
 	err = a.db.Pool().Query(ctx, a.statement("select NOW"), func(row sqlplane.Row) error {
 		return row.Scan((*dialect.Time)(&now))
@@ -167,7 +168,7 @@ func collect[T any](ctx context.Context, r sqlplane.Runner, s store.Statement, s
 	return list, nil
 }
 
-// convert returns an empty list, and not nil, for an empty one: JSON has no null then.
+// convert returns an empty list, and not nil, for an empty one, so that JSON has no null.
 func convert[A, B any](list []A, to func(A) B) []B {
 	made := make([]B, len(list))
 	for i, one := range list {
@@ -184,7 +185,7 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// shown is a time in the precision that all databases have.
+// shown rounds a time to the precision that all databases have.
 func shown(t time.Time) time.Time { return t.Truncate(time.Millisecond) }
 
 // shownOrNil is nil for a time that is not set.

@@ -72,8 +72,8 @@ func (noBox) Pause(_ context.Context, _, _, reason string) error {
 	return nil
 }
 
-// TestPages: a list is seen once from its beginning to its end, and the last page says that it is the last.
-func TestPages(t *testing.T) {
+// TestPagesShowEachItemOnce: a list is seen once from its beginning to its end, and the last page says that it is the last.
+func TestPagesShowEachItemOnce(t *testing.T) {
 	t.Parallel()
 	for n := range 8 {
 		box := listBox{n}

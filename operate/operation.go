@@ -13,16 +13,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// StateExpired is the state of an operation that counts as never seen, and whose row is
-// still there. The other states are the words of [store.State].
+// StateExpired is the state of an expired operation whose row still exists. It counts as never seen. The other states are the words of [store.State].
 const StateExpired = "expired"
 
-// Operation is a stored operation, for people and scripts. What was asked and answered
-// is not shown: it may be anything.
+// Operation is a stored operation, for people and scripts. The request and the answer are left out: they may contain anything.
 type Operation struct {
 	Scope         string     `json:"scope"`
 	Key           string     `json:"key"`            // as it is stored: hashed under Config.HashKeys
-	Name          string     `json:"name,omitempty"` // what kind of work it is: Operation.Name
+	Name          string     `json:"name,omitempty"` // the kind of work: Operation.Name
 	State         string     `json:"state"`          // running, waiting, done, unknown, or expired
 	Since         time.Time  `json:"since"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
@@ -30,7 +28,7 @@ type Operation struct {
 	Fence         int64      `json:"fence"`
 	Fingerprint   string     `json:"fingerprint,omitempty"` // version and hash
 	Result        string     `json:"result,omitempty"`      // value, failure or omitted
-	Effect        string     `json:"effect,omitempty"`      // of one that is done: "applied", "not applied" if what it wrote was rolled back; "" is not recorded
+	Effect        string     `json:"effect,omitempty"`      // of a finished one: "applied"; "not applied" if its writes were rolled back; "" if not recorded
 	Status        int        `json:"status,omitempty"`
 	ResultBytes   int        `json:"result_bytes"`
 	Captured      bool       `json:"request_captured"`
@@ -55,8 +53,8 @@ func (a *Keys) Find(ctx context.Context, key string) ([]Operation, error) {
 	return collect(ctx, a.db.Pool(), a.statement(operationColumns+"KEY in (?, ?) order by scope, KEY", key, keyname.Hashed(key)), scanOperation)
 }
 
-// effectOf is [Operation.Effect] of a stored result. Of a refusal without a mark nothing
-// tells whether its handler has kept its writes or an earlier version has stored it.
+// effectOf is [Operation.Effect] of a stored result. For a refusal without a mark it is not known whether its handler has kept its writes or an
+// earlier version has stored it.
 func effectOf(r store.Result) string {
 	switch {
 	case r.RolledBack:
@@ -80,7 +78,7 @@ func scanOperation(row sqlplane.Row) (op Operation, err error) {
 	op.State, op.Since, op.ExpiresAt, op.LeaseUntil, op.Now = state.String(), shown(since), shownOrNil(expires), shownOrNil(lease), shown(now)
 	if state == store.StateDone {
 		r := store.Result{Kind: kind, Status: op.Status}
-		_ = head.Decode(stored, &r) // a damaged one says nothing of the writes
+		_ = head.Decode(stored, &r) // a damaged one says nothing about the writes
 		op.Result, op.Effect = resultOf(kind), effectOf(r)
 		op.ResultBytes += head.Size(r.Header)
 		if op.ExpiresAt != nil && !op.ExpiresAt.After(op.Now) {

@@ -9,14 +9,14 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// Outbox is the messages of a database that wait for their delivery.
+// Outbox has the waiting messages of a database.
 type Outbox struct {
 	now func(context.Context) (time.Time, error)
 	box readBox
 	by  func(By) signedBox
 }
 
-// readBox is what can be read of an outbox on any store.
+// readBox has the reading methods of an outbox, on any store.
 type readBox interface { //nolint:interfacebloat // what the outbox has, and a test has less of
 	List(ctx context.Context, f outbox.Filter) (list []outbox.Entry, next int64, err error)
 	Show(ctx context.Context, id string) (outbox.Entry, error)
@@ -49,8 +49,8 @@ type MessageFilter struct {
 	Topic string       // default: all
 	Key   string       // needs Topic
 
-	// Most bounds how many rows are read to find what is blocked, which comes by topic and key then, at most 25 messages of each: behind them
-	// the page ends, with Page.Cut. 0 means no limit. Other states do not read it.
+	// Most bounds the rows that are read to find blocked messages. They come by topic and key then, at most 25 of each key: after Most rows the page
+	// ends, with Page.Cut. 0 means no limit. Other states ignore it.
 	Most int
 }
 
@@ -77,35 +77,35 @@ func (o *Outbox) List(ctx context.Context, f MessageFilter) (p Page[Message], er
 	return p, nil
 }
 
-// Show returns the message with an ID. If it cannot be decrypted, the error says so, and the message lacks only its payload and headers.
+// Show returns the message with an ID. If its payload and headers cannot be decrypted, Show returns an error together with the message without them.
 func (o *Outbox) Show(ctx context.Context, id string) (Message, error) {
 	e, err := o.box.Show(ctx, id)
 	return messageOf(e), err //nolint:wrapcheck // it is of package outbox
 }
 
-// Pauses returns what is paused.
+// Pauses returns the paused topics and keys.
 func (o *Outbox) Pauses(ctx context.Context) ([]Pause, error) {
 	list, err := o.box.Paused(ctx)
 	return convert(list, func(p outbox.Pause) Pause { return Pause{p.Topic, p.Key, p.Reason, utc(p.PausedAt)} }), err //nolint:wrapcheck // likewise
 }
 
-// Backlog returns how much waits.
+// Backlog returns the numbers and ages of the waiting messages.
 func (o *Outbox) Backlog(ctx context.Context) (outbox.Backlog, error) {
 	return o.box.Backlog(ctx) //nolint:wrapcheck // likewise
 }
 
-// Topics returns how each topic stands: its oldest message, and what its messages wait for.
+// Topics returns the state of each topic: its oldest message, and why its messages wait.
 func (o *Outbox) Topics(ctx context.Context) ([]outbox.Topic, error) {
 	return o.box.Topics(ctx) //nolint:wrapcheck // likewise
 }
 
-// TopicsUpTo is a page of Topics that reads about most rows: those behind the topic after. Page.Next is its last topic. See [outbox.Box.TopicsUpTo].
+// TopicsUpTo is a page of Topics that reads about most rows: the topics after a name. Page.Next is its last topic. See [outbox.Box.TopicsUpTo].
 func (o *Outbox) TopicsUpTo(ctx context.Context, after string, most int) (p Page[outbox.Topic], err error) {
 	p.Items, p.Next, err = o.box.TopicsUpTo(ctx, after, most)
 	return p, err //nolint:wrapcheck // likewise
 }
 
-// Waits returns what messages of a topic wait for, except for pauses, which [Outbox.Pauses] returns. Topic "" is all topics.
+// Waits returns the reasons for which messages of a topic wait, except pauses, which [Outbox.Pauses] returns. Topic "" means all topics.
 func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	topics, err := o.Topics(ctx)
 	list := []TopicWait{}
@@ -117,7 +117,7 @@ func (o *Outbox) Waits(ctx context.Context, topic string) ([]TopicWait, error) {
 	return list, err
 }
 
-// WaitsOf returns what messages of a topic wait for, except for pauses.
+// WaitsOf returns the reasons for which messages of a topic wait, except pauses.
 func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	for _, w := range t.Waits {
 		if w.For != outbox.WaitPaused {
@@ -127,12 +127,12 @@ func WaitsOf(t outbox.Topic) (list []TopicWait) {
 	return list
 }
 
-// Known reports whether a message of a topic, or of one of its keys, was ever added. A pause of another one may have a wrong name.
+// Known reports whether a message of a topic, or of one of its keys, was ever added. If not, a pause of it may have a wrong name.
 func (o *Outbox) Known(ctx context.Context, topic, key string) (bool, error) {
 	return o.box.Known(ctx, topic, key) //nolint:wrapcheck // likewise
 }
 
-// Pause keeps the messages of a topic back, or of one of its keys.
+// Pause holds back the messages of a topic, or of one of its keys.
 func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (o *Outbox) Pause(ctx context.Context, by By, topic, key string) error {
 	return o.by(by).Pause(ctx, topic, key, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resume ends a pause, and has failed messages of the topic or the key tried again.
+// Resume ends a pause, and makes failed messages of the topic or the key due again.
 func (o *Outbox) Resume(ctx context.Context, by By, topic, key string) (outbox.Resumed, error) {
 	if err := by.check(); err != nil {
 		return outbox.Resumed{}, err
@@ -156,7 +156,7 @@ func (o *Outbox) Skip(ctx context.Context, by By, id string) error {
 	return o.by(by).Skip(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Resend has a message that was delivered, and is kept, delivered again. See [outbox.Box.Resend].
+// Resend delivers a delivered message again, if it is kept. See [outbox.Box.Resend].
 func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	if err := by.check(); err != nil {
 		return err
@@ -164,14 +164,14 @@ func (o *Outbox) Resend(ctx context.Context, by By, id string) error {
 	return o.by(by).Resend(ctx, id, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Since are the delivered messages of a moment and later that are kept, of one topic, or of all if that is "".
+// Since chooses the kept messages that were delivered at a moment or later, of one topic, or of all topics if that is "".
 type Since struct {
 	At    time.Time
 	Topic string
 }
 
-// ResendSince has messages delivered again that were delivered at a moment or later, and are kept: for consumers that were restored from a backup. It
-// returns how many they are. What was erased is left out. To call it again does no harm, but for duplicates.
+// ResendSince delivers messages again that were delivered at a moment or later, and are kept: for consumers that were restored from a backup. It
+// returns how many. Erased messages are left out. To call it again does no harm, except that it makes duplicates.
 func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(m Message) error {
 		err := o.Resend(ctx, by, m.ID)
@@ -186,15 +186,16 @@ func (o *Outbox) ResendSince(ctx context.Context, by By, s Since) (n int, err er
 	return n, err
 }
 
-// CountSince returns how many messages ResendSince would have delivered again.
+// CountSince returns how many messages ResendSince would deliver again.
 func (o *Outbox) CountSince(ctx context.Context, s Since) (n int, err error) {
 	err = o.since(ctx, s, func(Message) error { n++; return nil })
 	return n, err
 }
 
-// since visits the messages of s, the oldest first. What is delivered again meanwhile is not visited again: it comes later.
+// since visits the messages of s, oldest first. A message that is delivered again meanwhile gets a later time, and is not visited twice.
 func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) error {
 	const atOnce = 500
+	// By the clock of the database: a message that this call has delivered again is later, and not visited twice.
 	end, err := o.now(ctx)
 	if err != nil {
 		return err
@@ -219,7 +220,7 @@ func (o *Outbox) since(ctx context.Context, s Since, visit func(Message) error) 
 	}
 }
 
-// Forget erases what the delivered messages of a key have carried.
+// Forget erases the payloads and headers of the delivered messages of a key.
 func (o *Outbox) Forget(ctx context.Context, by By, topic, key string) (outbox.Forgotten, error) {
 	if err := by.check(); err != nil {
 		return outbox.Forgotten{}, err
@@ -235,7 +236,7 @@ func (o *Outbox) Renumber(ctx context.Context, by By) (after int64, err error) {
 	return o.by(by).Renumber(ctx, by.String()) //nolint:wrapcheck // likewise
 }
 
-// Started returns the number after which Renumber has last had all keys go on; 0 if there was none.
+// Started returns the number that the last Renumber has returned; 0 if it was never called.
 func (o *Outbox) Started(ctx context.Context) (after int64, err error) {
 	return o.box.Started(ctx) //nolint:wrapcheck // likewise
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Bounds of what Overview reads: together fewer than 2,000 rows.
+// Bounds of the reads of Overview: together fewer than 2,000 rows.
 const (
 	mostUnfinished = 400
 	mostWaiting    = 250
@@ -21,7 +21,7 @@ const (
 	mostEndpoints  = 100 // and as many states of them
 )
 
-// Overview is how a database stands at a glance. A part whose tables are missing is nil.
+// Overview is a summary of a database. A part whose tables are missing is nil.
 type Overview struct {
 	Running, Waiting, Unknown Tally
 
@@ -33,30 +33,30 @@ type Overview struct {
 	Now       time.Time
 }
 
-// Tally is a number, and since when the oldest has been there.
+// Tally is a number of items, and the time since which the oldest of them has existed.
 type Tally struct {
 	Number int
-	More   bool // there may be more: the bound of what is read has ended the count
+	More   bool // the number may be greater, because a bound has ended the count
 	Oldest time.Time
 }
 
-// Attempts are the last attempts of the log, by what has become of them.
+// Attempts counts the last attempts of the log, by their outcome.
 type Attempts struct {
-	Number    int // that were read
+	Number    int // attempts that were read
 	Replayed  int // got a stored answer
-	Conflicts int // met another one in flight, or the key was used for another request
+	Conflicts int // met another attempt in flight, or the key was used for another request
 	Since     time.Time
 }
 
-// Endpoints are endpoints of webhooks that get nothing now.
+// Endpoints counts endpoints of webhooks that get nothing now.
 type Endpoints struct {
-	Number   int  // that were read
+	Number   int  // endpoints that were read
 	More     bool // there may be more
 	Disabled int
-	Open     int // their circuit is open: nothing is tried for a while
+	Open     int // with an open circuit: no attempts for a while
 }
 
-// Overview counts what waits for a process or a person. It reads fewer than 2,000 rows, by indexes.
+// Overview counts the work that waits for a process or a person. It reads fewer than 2,000 rows, by indexes.
 func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	if err = o.Keys.tally(ctx, &v); err != nil {
 		return v, err
@@ -82,7 +82,7 @@ func (o *Operator) Overview(ctx context.Context) (v Overview, err error) {
 	return v, err
 }
 
-// lastAttempts counts the last attempts of the log, nil if there is none.
+// lastAttempts counts the last attempts of the log, or returns nil if the log is empty.
 func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 	var n Attempts
 	query := a.statement(`select count(*), coalesce(sum(case when outcome = 'replayed' then 1 else 0 end), 0), coalesce(sum(case when outcome in ('in_flight', 'mismatch', 'conflict') then 1 else 0 end), 0), min(at)
@@ -96,7 +96,7 @@ func (a *Keys) lastAttempts(ctx context.Context) (*Attempts, error) {
 	return &n, err
 }
 
-// tally counts the first endpoints by what keeps them from getting anything, nil if there are none.
+// tally counts the first endpoints by the reason why they get nothing, or returns nil if no endpoint exists.
 func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	var n Endpoints
 	query := statement(w.db, `select count(*), coalesce(sum(case when e.disabled_at is not null then 1 else 0 end), 0), coalesce(sum(case when e.disabled_at is null and e.circuit_until > NOW then 1 else 0 end), 0)
@@ -109,8 +109,8 @@ func (w *Webhooks) tally(ctx context.Context) (*Endpoints, error) {
 	return &n, err
 }
 
-// LastAttempts returns the last attempts of the log, the newest first: of the last 1000, those with an outcome, at most 50. Outcome
-// "conflict" means all that met another attempt or another request under the same key; "" means all.
+// LastAttempts returns the last attempts of the log, newest first: of the last 1000, the ones with an outcome, at most 50. Outcome "conflict" means
+// all attempts that met another attempt or another request under the same key; "" means all.
 func (a *Keys) LastAttempts(ctx context.Context, outcome string) ([]LoggedAttempt, error) {
 	const most = 1000
 	in, args := "", []any{int64(most)}
@@ -135,7 +135,7 @@ type LoggedAttempt struct {
 	KeyHash string `json:"key_hash"`
 }
 
-// behind is a row that has one more column in front.
+// behind is a row that has one more column at its beginning.
 type behind struct {
 	sqlplane.Row
 	first any
@@ -150,7 +150,7 @@ func (a *Keys) tally(ctx context.Context, v *Overview) (err error) {
 		return err
 	}
 	most := mostUnfinished
-	if a.db.Dialect() == sqlplane.MySQL { // which reads as many of each state
+	if a.db.Dialect() == sqlplane.MySQL { // MySQL reads as many of each state
 		most /= 3
 	}
 	query := a.statement("select state, count(*), min(since) from " + dialect.Unfinished(a.db.Dialect(), "state, since", most) + " group by state")

@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Sagas are the sagas of a database, of all programs. What is decided needs no definition: the node that has it goes on.
+// Sagas are the sagas of a database, of all programs. A decision needs no definition: a node that has the definition goes on with the saga.
 type Sagas struct {
 	keys      *Keys
-	ops       store.Operations // nil: the store keeps none
+	ops       store.Operations // nil if the store keeps no operations
 	encrypter once.Encrypter
 }
 
@@ -27,10 +27,10 @@ type Saga struct {
 	Key        string     `json:"key"`
 	Definition string     `json:"saga"`         // the name of its definition
 	State      string     `json:"state"`        // of saga.StateRunning to saga.StateForgotten, or StateExpired
-	At         string     `json:"at,omitempty"` // the last step, and behind the turn what is undone
-	Since      time.Time  `json:"since"`        // when it was started, or has ended
+	At         string     `json:"at,omitempty"` // the last step, or after the turn the step that is being undone
+	Since      time.Time  `json:"since"`        // when it was started, or when it ended
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // of one that has ended
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // of an ended saga
 
 	Fence int64     `json:"-"` // for saga.Decision
 	Now   time.Time `json:"-"` // of the database, when this was read
@@ -39,22 +39,22 @@ type Saga struct {
 // ID returns what names the saga.
 func (s Saga) ID() saga.ID { return saga.ID{Tenant: s.Tenant, Key: s.Key} }
 
-// SagaView is what a database knows of a saga.
+// SagaView has all stored facts about a saga.
 type SagaView struct {
 	Saga
 
 	Progress saga.Status `json:"progress"`
-	Audit    []Entry     `json:"audit"` // what operators have done to it, the oldest first
+	Audit    []Entry     `json:"audit"` // acts of operators on it, oldest first
 }
 
-// WithoutBody returns v without what steps were given and have returned.
+// WithoutBody returns v without inputs and results of steps.
 func (v SagaView) WithoutBody() SagaView {
 	v.Progress.Input = nil
 	v.Progress.Steps = convert(v.Progress.Steps, func(s saga.StepStatus) saga.StepStatus { s.Input, s.Result = nil, nil; return s })
 	return v
 }
 
-// Meaning says what the state means, for a person who was woken up by it. Of a saga that is stuck it is why.
+// Meaning explains the state to a person who has been alerted. For a stuck saga it gives the reason.
 func (v SagaView) Meaning() string {
 	switch v.State {
 	case saga.StateRunning:
@@ -78,7 +78,7 @@ func (v SagaView) Meaning() string {
 	return "not known to this release"
 }
 
-// Choices are what a person can decide about the saga as it stands: the action, and its step if it is about one.
+// Choices are the possible decisions about the saga in its present state: each an action, and its step if the action needs one.
 func (v SagaView) Choices() (list []saga.Decision) {
 	add := func(a saga.Action, step string) { list = append(list, saga.Decision{Action: a, Step: step}) }
 	switch v.State {
@@ -114,7 +114,7 @@ type SagaFilter struct {
 	Since      time.Time // begun, or ended, at this moment or later
 	Before     time.Time // begun, or ended, before it
 
-	// Most is how many sagas are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	// Most bounds the sagas that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
 	Most int
 }
 
@@ -128,14 +128,14 @@ var sagaStates = map[string]string{
 	saga.StateCompensated: states["done"] + " and kind = 1",
 }
 
-// List returns sagas by tenant and key. It is [Keys.List] of them.
+// List returns sagas by tenant and key, as [Keys.List] does.
 func (s *Sagas) List(ctx context.Context, f SagaFilter) (p Page[Saga], err error) {
 	in, ok := sagaStates[f.State]
 	if !ok {
 		return p, fmt.Errorf("operate: there is no state %q. Try: stuck, waiting, running, completed or compensated", f.State)
 	}
 	asked := KeyFilter{Window: f.Window, is: in, ScopePrefix: string(owner.Saga), Name: f.Definition, Since: f.Since, Before: f.Before, Most: f.Most}
-	switch f.State { // those that have not ended are read by an index of their own
+	switch f.State { // sagas that have not ended are read by an index of their own
 	case saga.StateRunning, saga.StateWaiting:
 		asked.State = f.State
 	case saga.StateStuck:
@@ -178,7 +178,8 @@ func sagaOf(op Operation) Saga {
 	return one
 }
 
-// Show returns what is known of a saga, and of what its steps were given if it can be decrypted. The error is [saga.ErrNothing] if there is none.
+// Show returns all stored facts about a saga, with the inputs of its steps if they can be decrypted. The error is [saga.ErrNothing] if no such saga
+// exists.
 func (s *Sagas) Show(ctx context.Context, id saga.ID) (v SagaView, err error) {
 	list, err := collect(ctx, s.keys.db.Pool(), s.keys.statement(operationColumns+"scope = ? and KEY = ?", string(owner.Saga)+id.Tenant, id.Key), scanOperation)
 	switch {
@@ -206,15 +207,15 @@ func (s *Sagas) Decide(ctx context.Context, by By, id saga.ID, d saga.Decision) 
 	return saga.Decide(ctx, s.ops, id, d) //nolint:wrapcheck // it is of package saga
 }
 
-// Forget erases what a saga that has ended has stored: its outcome, where its steps are, and what they were given, if that was kept
-// ([saga.Config].KeepData). That it has ended, its tenant and its key stay until it expires, so that the same start is answered with
-// [once.CodeNoResult] and does nothing. See [Keys.Forget].
+// Forget erases the stored data of a saga that has ended: its outcome, the states of its steps, and their inputs, if these were kept
+// ([saga.Config].KeepData). Its end, its tenant and its key stay until it expires, so that the same start gets [once.CodeNoResult] and does nothing.
+// See [Keys.Forget].
 func (s *Sagas) Forget(ctx context.Context, by By, id saga.ID, preview bool) (detail string, err error) {
 	scope := string(owner.Saga) + id.Tenant
 	return s.keys.Forget(owner.Enter(ctx, owner.Saga), by, ForgetRequest{Scope: scope, Key: id.Key, Preview: preview})
 }
 
-// none is why nothing can be read, if the store keeps no operations.
+// none is the error if the store keeps no operations.
 func (s *Sagas) none() error {
 	if s.ops == nil {
 		return errNoOperations

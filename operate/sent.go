@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Sent is an event as a webhook: to which endpoints it is sent, and what has become of that.
+// Sent is an event as a webhook: its deliveries to endpoints, with their states.
 type Sent struct {
 	Tenant     string         `json:"tenant"`
 	Deliveries []SentDelivery `json:"deliveries"`
-	Cut        bool           `json:"deliveries_cut,omitempty"` // there may be more
+	Cut        bool           `json:"deliveries_cut,omitempty"` // more deliveries may exist
 }
 
 // SentDelivery is the delivery of an event to one endpoint.
@@ -28,7 +28,7 @@ type SentDelivery struct {
 	Delivery
 }
 
-// mostSent is how many pairs of an event and an endpoint of its tenant are looked up for one page.
+// mostSent bounds the pairs of an event and an endpoint of its tenant that are looked up for one page.
 const mostSent = 1000
 
 // sent is an event of package webhook.
@@ -40,12 +40,13 @@ type sent struct {
 	from *OperationName
 }
 
-// sentOf returns what was sent to endpoints of the events with these IDs. Each question names the numbers that it is about, so that it is answered by an index
-// whatever the planner expects: the events with the endpoints of their tenants, what waits, the numbers of the last attempts, and these.
+// sentOf returns the deliveries of the events with these IDs. Each query names the numbers of its rows, so that it uses an index whatever the planner
+// expects: first the events with the endpoints of their tenants, then the waiting deliveries, the numbers of the last attempts, and these attempts.
 func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, error) {
 	l := &sentLook{of: map[string]*sent{}, pairs: map[pair]*SentDelivery{}}
 	err := w.sentPairs(ctx, l, ids)
 	if sqlguard.IsMissing(err) {
+		// The tables of package webhook do not exist.
 		return nil, nil //nolint:nilnil // no webhooks are sent
 	}
 	if err == nil && len(l.order) > 0 {
@@ -55,7 +56,7 @@ func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, 
 		err = w.sentLast(ctx, l)
 	}
 	for _, p := range l.order {
-		if d := l.pairs[p]; d.State != "" { // else it is not for this endpoint
+		if d := l.pairs[p]; d.State != "" { // otherwise the endpoint does not get this event
 			s := l.of[d.Event]
 			s.Deliveries = append(s.Deliveries, *d)
 		}
@@ -66,14 +67,14 @@ func (w *Webhooks) sentOf(ctx context.Context, ids []string) (map[string]*sent, 
 // pair is the numbers of an endpoint and an event.
 type pair struct{ endpoint, event int64 }
 
-// sentLook is what sentOf has found so far.
+// sentLook has the results of sentOf so far.
 type sentLook struct {
 	of    map[string]*sent
 	pairs map[pair]*SentDelivery
 	order []pair
 }
 
-// among is the condition that a row is of one of the pairs, or of another one of their endpoints and events.
+// among is the condition that a row belongs to one of the pairs, or to another pair of their endpoints and events.
 func (l *sentLook) among() (text string, args []any) {
 	endpoints, events := map[int64]bool{}, map[int64]bool{}
 	for _, p := range l.order {
@@ -146,7 +147,7 @@ func (w *Webhooks) sentWaiting(ctx context.Context, l *sentLook) error {
 	})
 }
 
-// sentLast reads the last attempt of each pair. What was tried and does not wait is delivered.
+// sentLast reads the last attempt of each pair. A delivery with an attempt that does not wait any more is delivered.
 func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
 	among, args := l.among()
 	last := []any{}
@@ -175,7 +176,7 @@ func (w *Webhooks) sentLast(ctx context.Context, l *sentLook) error {
 	})
 }
 
-// addTo adds what is known of the event as a webhook. One that no outbox has gets the state that needs a person most.
+// addTo adds the deliveries of a webhook to its event. An event that is in no outbox gets the state of the delivery that needs a person most.
 func (s *sent) addTo(e *Event) {
 	e.Sent = &s.Sent
 	if e.State != EventGone {

@@ -11,16 +11,16 @@ import (
 
 // KeyQuery says which key to show.
 type KeyQuery struct {
-	Key      string // in quotation marks, as in the log of a proxy, it is also searched without them
+	Key      string // with quotation marks, as in the log of a proxy, it is also searched without them
 	Scope    string // default: all
-	Only     bool   // look in Scope alone, by the index, and for nothing but Key: ScopesWithKey has no others
-	Attempts int    // so many of the last ones
+	Only     bool   // search for Key in Scope alone, by the index: then ScopesWithKey has no other scope
+	Attempts int    // number of last attempts to show
 }
 
-// KeyView is what a database knows of a key, for people and scripts.
+// KeyView has all stored facts about a key, for people and scripts.
 type KeyView struct {
 	Found         bool       `json:"found"`
-	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and none was asked for
+	Ambiguous     bool       `json:"ambiguous"` // several scopes have it, and the query names none
 	Key           string     `json:"key"`
 	Scope         string     `json:"scope"`
 	Operation     *Operation `json:"operation,omitempty"`
@@ -32,8 +32,8 @@ type KeyView struct {
 	Operations []Operation `json:"-"` // those with the key, of all scopes
 }
 
-// Show returns what is known of a key: its operation, how far that has come, its last attempts, and what operators have done to it. A
-// database without the tables of attempts and of the audit knows nothing of them.
+// Show returns all stored facts about a key: its operation, its progress, its last attempts, and the acts of operators on it. Without the tables of
+// attempts and of the audit, these lists are empty.
 func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	v = KeyView{Key: q.Key, Scope: q.Scope, ScopesWithKey: []string{}, Timeline: Timeline{Attempts: []Attempt{}, Audit: []Entry{}}}
 	if q.Only {
@@ -56,7 +56,7 @@ func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, v.Key, q.Attempts); err != nil {
 		return v, err
 	}
-	if bare, quotes := keyname.Unquoted(q.Key); quotes && !v.Found && v.Total == 0 { // no record tells which of them is meant
+	if bare, quotes := keyname.Unquoted(q.Key); quotes && !v.Found && v.Total == 0 { // without a record it is not known which of the two keys is meant
 		v.Key = bare
 		if v.Timeline, err = a.timelineIfAny(ctx, v.Scope, bare, q.Attempts); err != nil {
 			return v, err
@@ -68,8 +68,8 @@ func (a *Keys) Show(ctx context.Context, q KeyQuery) (v KeyView, err error) {
 	return v, err
 }
 
-// look looks for the key as it was given, and if that is not in the scope, for what stands between its quotation marks: a header has them,
-// the record has not.
+// look searches for the key as it was given. If the scope does not have it, look searches for the text between its quotation marks: a header has
+// these marks, and the record does not.
 func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
 	has := func(list []Operation) bool {
 		return slices.ContainsFunc(list, func(op Operation) bool { return q.Scope == "" || op.Scope == q.Scope })
@@ -86,7 +86,7 @@ func (a *Keys) look(ctx context.Context, q KeyQuery, v *KeyView) (err error) {
 	return err
 }
 
-// timelineIfAny returns an empty timeline if the database is of a time before there were logs.
+// timelineIfAny returns an empty timeline if the database has no tables of logs yet.
 func (a *Keys) timelineIfAny(ctx context.Context, scope, key string, attempts int) (Timeline, error) {
 	tl, err := a.Timeline(ctx, scope, key, attempts)
 	if sqlguard.IsMissing(err) {

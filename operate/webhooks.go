@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Webhooks are the endpoints to which services send webhooks, of all tenants, and what was delivered to them.
+// Webhooks are the endpoints to which services send webhooks, of all tenants, and their deliveries.
 type Webhooks struct {
 	db sqlplane.Database
 	of func(By) *webhook.Endpoints
@@ -31,8 +31,8 @@ type Endpoint struct {
 	DisabledAt   *time.Time `json:"disabled_at,omitempty"`
 	Failures     int        `json:"failures"` // in a row
 	FailingSince *time.Time `json:"failing_since,omitempty"`
-	PausedUntil  *time.Time `json:"paused_until,omitempty"` // nothing is tried before: its circuit is open
-	DueSince     *time.Time `json:"due_since,omitempty"`    // of the oldest delivery whose time has come
+	PausedUntil  *time.Time `json:"paused_until,omitempty"` // no attempt before it, because its circuit is open
+	DueSince     *time.Time `json:"due_since,omitempty"`    // of the oldest due delivery
 	CreatedAt    time.Time  `json:"created_at"`
 
 	Now time.Time `json:"-"` // of the database, when this was read
@@ -55,7 +55,7 @@ type EndpointFilter struct {
 	State  string // active, failing, open or disabled
 	Tenant string
 
-	// Most is how many endpoints of all tenants are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	// Most bounds the endpoints of all tenants that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
 	Most int
 }
 
@@ -74,7 +74,7 @@ func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endp
 		return p, errors.New("operate: there is no state " + f.State + ". Try: active, failing, open or disabled")
 	}
 	args, end := []any{f.After}, ""
-	if f.Tenant != "" { // which has some hundred at most
+	if f.Tenant != "" { // a tenant has some hundred endpoints at most
 		in += " and e.tenant = ?"
 		args = append(args, f.Tenant)
 	} else if end, err = w.end(ctx, f); err != nil {
@@ -92,7 +92,7 @@ func (w *Webhooks) Endpoints(ctx context.Context, f EndpointFilter) (p Page[Endp
 	return p, err
 }
 
-// end returns the last endpoint that f.Most allows to read, "" if there are not so many.
+// end returns the last endpoint that f.Most allows to read, or "" if fewer exist.
 func (w *Webhooks) end(ctx context.Context, f EndpointFilter) (end string, err error) {
 	if f.Most <= 0 || f.State == "" { // all are read in their order
 		return "", nil
@@ -148,7 +148,7 @@ func (w *Webhooks) list(ctx context.Context, where string, args ...any) (list []
 	return list, err
 }
 
-// Delivery is an event on its way to an endpoint, or there.
+// Delivery is one event for one endpoint.
 type Delivery struct {
 	Event     string           `json:"event"`
 	Type      string           `json:"type"`
@@ -157,7 +157,7 @@ type Delivery struct {
 	DueAt     *time.Time       `json:"due_at,omitempty"`
 	Failures  int              `json:"failures"`
 	Last      *DeliveryAttempt `json:"last_attempt,omitempty"`
-	Operation *OperationName   `json:"operation,omitempty"` // that has sent the event; of Delivery
+	Operation *OperationName   `json:"operation,omitempty"` // that has sent the event; of the method Delivery
 }
 
 // DeliveryAttempt is one request to an endpoint.
@@ -165,7 +165,7 @@ type DeliveryAttempt struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"seconds"`
 	Status  int       `json:"status,omitempty"` // of the answer
-	Error   string    `json:"error,omitempty"`  // why there was none, in a word
+	Error   string    `json:"error,omitempty"`  // why no answer came, in a word
 	Bytes   int64     `json:"answer_bytes"`
 	Answer  string    `json:"answer,omitempty"` // its beginning
 	Cause   string    `json:"cause,omitempty"`  // resend, recover, replay or test
@@ -177,11 +177,11 @@ type DeliveryFilter struct {
 
 	State string // waiting, stopped or delivered
 
-	// Most is how many deliveries or attempts are read at most to fill the page: behind them it ends, with Page.Cut. 0 means no limit.
+	// Most bounds the deliveries or attempts that are read to fill the page: after them it ends, with Page.Cut. 0 means no limit.
 	Most int
 }
 
-// Deliveries lists what was sent to an endpoint, the latest event first.
+// Deliveries lists the deliveries of an endpoint, latest event first.
 func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFilter) (p Page[Delivery], err error) {
 	switch state := webhook.DeliveryState(f.State); state {
 	case "", webhook.DeliveryWaiting, webhook.DeliveryStopped, webhook.DeliveryDelivered:
@@ -207,10 +207,10 @@ func (w *Webhooks) Deliveries(ctx context.Context, endpoint string, f DeliveryFi
 	return p, err //nolint:wrapcheck // it is of package webhook
 }
 
-// from returns the first event that f.Most allows to read, the latest one first; "" if all may be read.
+// from returns the first event that f.Most allows to read, latest first; "" if all may be read.
 func (w *Webhooks) from(ctx context.Context, e Endpoint, f DeliveryFilter) (from string, err error) {
 	table := "once_webhook_delivery"
-	if f.State == string(webhook.DeliveryDelivered) { // what is delivered has attempts alone
+	if f.State == string(webhook.DeliveryDelivered) { // a delivered event has only attempts
 		table = "once_webhook_attempt"
 	}
 	if f.Most <= 0 || f.State == "" { // all are read in their order
@@ -226,7 +226,7 @@ func (w *Webhooks) from(ctx context.Context, e Endpoint, f DeliveryFilter) (from
 	return from, err
 }
 
-// Delivery returns what has become of an event at an endpoint, and its attempts, the last one first.
+// Delivery returns the delivery of an event to an endpoint, and its attempts, last one first.
 func (w *Webhooks) Delivery(ctx context.Context, endpoint, event string) (d Delivery, attempts []DeliveryAttempt, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {
@@ -283,7 +283,7 @@ func (w *Webhooks) Resend(ctx context.Context, by By, endpoint, event string) er
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error { return es.Resend(ctx, tenant, endpoint, event) })
 }
 
-// Recover sends what was sent to an endpoint in a period and ran out of attempts. See [webhook.Endpoints.Recover].
+// Recover makes the stopped deliveries of an endpoint in a period due again. See [webhook.Endpoints.Recover].
 func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhook.Period) (recovered int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		recovered, err = es.Recover(ctx, tenant, endpoint, p)
@@ -292,7 +292,7 @@ func (w *Webhooks) Recover(ctx context.Context, by By, endpoint string, p webhoo
 	return recovered, err
 }
 
-// Replay sends what an endpoint has missed in a period. See [webhook.Endpoints.Replay].
+// Replay sends the events that an endpoint has missed in a period. See [webhook.Endpoints.Replay].
 func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook.Period) (replayed int64, err error) {
 	err = w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) (err error) {
 		replayed, err = es.Replay(ctx, tenant, endpoint, p)
@@ -301,7 +301,7 @@ func (w *Webhooks) Replay(ctx context.Context, by By, endpoint string, p webhook
 	return replayed, err
 }
 
-// Enable has an endpoint get what is sent from now on, and what waits for it. See [webhook.Endpoints.Enable].
+// Enable lets an endpoint get new events and its waiting deliveries. See [webhook.Endpoints.Enable].
 func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
 		_, err := es.Enable(ctx, tenant, endpoint)
@@ -309,7 +309,7 @@ func (w *Webhooks) Enable(ctx context.Context, by By, endpoint string) error {
 	})
 }
 
-// Disable keeps an endpoint from getting anything. See [webhook.Endpoints.Disable].
+// Disable stops all deliveries to an endpoint. See [webhook.Endpoints.Disable].
 func (w *Webhooks) Disable(ctx context.Context, by By, endpoint string) error {
 	return w.change(ctx, by, endpoint, func(es *webhook.Endpoints, tenant string) error {
 		_, err := es.Disable(ctx, tenant, endpoint)

@@ -10,19 +10,19 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Backlog returns what waits for delivery.
+// Backlog returns the numbers and ages of the messages that wait for delivery.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
 	return readBacklog(ctx, b.db, mostCounted)
 }
 
-// BacklogUpTo is Backlog that counts no number beyond most. It reads about four times as many rows, and one in each part.
+// BacklogUpTo is Backlog with no count above most. It reads about four times as many rows, and one in each part.
 func (b *Box[TX]) BacklogUpTo(ctx context.Context, most int) (Backlog, error) {
 	return readBacklog(ctx, b.db, min(most, mostCounted))
 }
 
 const mostCounted = 100_000
 
-// oldest is when the oldest message was added. PostgreSQL has no index of ids, but one in each part.
+// oldest is the time at which the oldest message was added. It looks into each part, because PostgreSQL has no index of ids alone.
 var oldest = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select min(o.created_at) from generate_series(0, ` + strconv.Itoa(parts-1) + `) p
   cross join lateral (select created_at from once_outbox where part = p order by id limit 1) o`,
@@ -30,7 +30,7 @@ var oldest = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:  "select created_at from once_outbox order by id limit 1",
 }
 
-// oldestSnapshot is when the oldest transaction began that keeps dead rows.
+// oldestSnapshot is the start of the oldest transaction that keeps dead rows from being removed.
 var oldestSnapshot = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `select min(xact_start) from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and (backend_xmin is not null or backend_xid is not null)`,
@@ -48,7 +48,7 @@ func readBacklog(ctx context.Context, db sqlplane.Database, most int) (b Backlog
 		return row.Scan(&b.Messages, &b.Failing, &b.Stopped, (*dialect.Time)(&now), (*dialect.Time)(&added), &b.Blocked, (*dialect.Time)(&began))
 	})
 	if !added.IsZero() {
-		b.Oldest = max(now.Sub(added), 1) // 0 would say that there is none
+		b.Oldest = max(now.Sub(added), 1) // 0 would mean that no message waits
 	}
 	if !began.IsZero() {
 		b.OldestSnapshot = max(now.Sub(began), 1)

@@ -11,36 +11,35 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// board knows which topics have something to do, and whose turn it is. Nothing in it reads the database.
+// board knows which topics have work, and which one is next. None of its methods reads the database.
 //
-// A topic that is down, paused, out of tokens or at its Concurrency is in no list: it costs nothing, and its marks do not
-// move.
+// A topic that is down, paused, out of tokens or at its Concurrency is in no list. It is not read meanwhile, and its marks do not move.
 type board struct {
 	mu      sync.Mutex
 	configs map[string]TopicConfig
 	batch   int
-	calls   int // of one topic at once, where TopicConfig says nothing
+	calls   int // of one topic at once, unless TopicConfig says otherwise
 
 	topics map[string]*topic
 	parts  map[int]*ownPart
-	paused map[stream]struct{} // by a person; key "": the whole topic
-	first  [classes]list       // topics that were idle: they do not wait for those with a backlog
+	paused map[stream]struct{} // by a person; key "" means the whole topic
+	first  [classes]list       // topics that were idle: they do not wait for topics with a backlog
 	others [classes]list
 	parked list
 	timers timers
 	woken  [classes]chan struct{}
 
-	underWay map[*unit]time.Time // calls of Publish
-	unknown  int                 // of topics that have never answered
+	underWay map[*unit]time.Time // running calls of Publish
+	unknown  int                 // running calls of topics that have never answered
 	downs    int                 // topics that are down
-	failing  time.Time           // since when no destination was reached; zero: the last one was
+	failing  time.Time           // since then no destination was reached; zero if the last one was reached
 }
 
 // ownPart is a part that this process holds.
 type ownPart struct {
 	hold.Part
 
-	known   bool      // which of its queues have failures
+	known   bool      // the queues with failures are known
 	doubted time.Time // until then another process seems to hold it
 }
 
@@ -60,7 +59,7 @@ func newBoard(cfg *RelayConfig) *board {
 	return b
 }
 
-// hold notes the parts that this process holds, and reports whether some of them are new.
+// hold takes over the parts that this process holds now, and reports whether some of them are new.
 func (b *board) hold(held []hold.Part) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,6 +68,7 @@ func (b *board) hold(held []hold.Part) (changed bool) {
 	for _, h := range held {
 		p := b.parts[h.Number]
 		if p == nil || p.Fence != h.Fence {
+			// Another process has held it in between, so that nothing known of its queues counts.
 			b.dropPart(h.Number)
 			p = &ownPart{Part: h}
 			changed = true
@@ -100,7 +100,7 @@ func (b *board) dropPart(number int) {
 	}
 }
 
-// doubt leaves parts alone for a moment, which another process seems to hold: then they are read from their beginning.
+// doubt stops the work on parts for a moment, because another process seems to hold them. Then they are read from their beginning.
 func (b *board) doubt(held []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *board) doubt(held []hold.Part) {
 	}
 }
 
-// know notes that all queues with failures of the parts held are known.
+// know notes that all queues with failures of the held parts are known.
 func (b *board) know(parts []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +123,7 @@ func (b *board) know(parts []hold.Part) {
 	}
 }
 
-// unknownParts returns the parts of which queues with failures are not known.
+// unknownParts returns the parts whose queues with failures are not known yet.
 func (b *board) unknownParts() (parts []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,8 +177,8 @@ func (b *board) topic(name string, now time.Time) *topic {
 	return t
 }
 
-// foundRows notes that a queue has messages: the lowest and the highest id of what was read by a statement that began at read. first is
-// that there is no lower one.
+// foundRows notes that a queue has messages. A statement that began at read has found ids from lowest to highest. first says that the queue has no
+// lower id.
 func (b *board) foundRows(name string, part int, lowest, highest int64, first bool, read time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,7 +188,7 @@ func (b *board) foundRows(name string, part int, lowest, highest int64, first bo
 	case q == nil || !b.parts[part].known:
 		return
 	case lowest > q.mark:
-	case q.inTrouble(), q.released.After(read): // pages find it; it may be deleted since
+	case q.inTrouble(), q.released.After(read): // pages find it; or it was deleted meanwhile
 	case !q.claimed:
 		q.rewind(lowest, now)
 	case !first && (q.late == 0 || lowest < q.late):
@@ -205,7 +205,7 @@ func (b *board) held(name string, part int) *queue {
 	return b.queue(name, part, time.Now())
 }
 
-// foundFailures notes which queues have failures, and how many messages of them are tried again, as statements have found that began at read.
+// foundFailures notes the queues with failures, and how many of their messages are tried again. The statements that found them began at read.
 func (b *board) foundFailures(found map[queueKey]int, read time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +234,7 @@ func (b *board) foundFailures(found map[queueKey]int, read time.Time) {
 	}
 }
 
-// setPaused notes what is paused. Keys that are not any more are read.
+// setPaused notes the paused topics and keys. Keys that are no longer paused are read.
 func (b *board) setPaused(paused map[stream]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,7 +269,7 @@ func (b *board) isPaused(s stream) bool {
 	return paused && s.key != ""
 }
 
-// poll is how long the failures of a queue are not looked at: not all of many queues are each second.
+// poll is the pause between two reads of the failures of a queue. It grows with the number of queues, so that not all of many are read each second.
 func (b *board) poll() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

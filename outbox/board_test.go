@@ -317,8 +317,8 @@ func TestFoundFailures(t *testing.T) {
 	}
 }
 
-// TestPages: what waits at or below the mark is read by pages, until a pass finds nothing.
-func TestPages(t *testing.T) {
+// TestPagesUntilNothingWaits: what waits at or below the mark is read by pages, until a pass finds nothing.
+func TestPagesUntilNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardOf(RelayConfig{})
 		q := b.held("x", 3)
@@ -393,9 +393,9 @@ func TestTopicDown(t *testing.T) {
 	})
 }
 
-// TestOutage: many first attempts that all fail are an outage of the destination. Fewer are not, and neither are
+// TestOutageIsManyFailures: many first attempts that all fail are an outage of the destination. Fewer are not, and neither are
 // second attempts, or messages that the destination will never take.
-func TestOutage(t *testing.T) {
+func TestOutageIsManyFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		n      int
 		change func(items []*item)

@@ -11,13 +11,12 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// checked returns m as it is stored, with what it leaves open, or what is wrong with it.
-// Payload is that of the caller.
+// checked returns m as it is stored, with defaults for empty fields, or an error that names the wrong field. Payload is not copied.
 func (c *Config) checked(m message.Message, trace string) (message.Message, error) {
 	if m.Source == "" {
 		m.Source = c.Source
 	}
-	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // an event is not refused for what a tracer says
+	if m.Trace == "" && message.CheckText("trace", trace, message.MaxText) == nil { // a bad trace is dropped: an event is not refused because of a tracer
 		m.Trace = trace
 	}
 	if m.ID == "" {
@@ -28,7 +27,7 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	case m.Topic == "":
 		return m, errors.New("the topic is empty. Try: where the message goes, such as \"refunds\"")
 	case m.Type == "":
-		return m, errors.New("the type is empty. Try: what has happened, such as \"refund.succeeded\"")
+		return m, errors.New("the type is empty. Try: the name of the event, such as \"refund.succeeded\"")
 	case m.Type == message.TypeSkipped:
 		return m, fmt.Errorf("the type %q is that of messages that were skipped. Try: another type", message.TypeSkipped)
 	case !isUUID(m.ID):
@@ -39,7 +38,7 @@ func (c *Config) checked(m message.Message, trace string) (message.Message, erro
 	if err := m.Check(); err != nil {
 		return m, err
 	}
-	if m.Source != c.Source { // that one was checked by New
+	if m.Source != c.Source { // New has already checked c.Source
 		if err := checkSource(m.Source); err != nil {
 			return m, err
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// readAhead is how many batches one read may have at most: its units cost about one, see leastCost, and the last one may have a batch.
+// readAhead is how many batches one read may have at most. A unit costs about one batch, see leastCost, and the last one may have a whole batch.
 const readAhead = 1 + leastRows/leastCost
 
 // minPace is the least time between two claims.
 const minPace = time.Millisecond
 
-// claimer reads what units of work of one class need, many of them in one statement, and has it published.
+// claimer reads the messages for units of work of one class, many units in one statement, and starts their publishing.
 type claimer struct {
 	relay    *Relay
 	class    class
@@ -78,7 +78,7 @@ func byWork(units []*unit) (groups [][]*unit) {
 	return groups
 }
 
-// giveBack gives units back of which nothing is known.
+// giveBack gives units back whose messages could not be read.
 func (c *claimer) giveBack(units []*unit) {
 	for _, u := range units {
 		c.relay.board.giveBack(u)
@@ -86,7 +86,7 @@ func (c *claimer) giveBack(units []*unit) {
 	}
 }
 
-// read reads the messages of units, which have the same work, and has them published.
+// read reads the messages of units that do the same work, and starts their publishing.
 func (c *claimer) read(ctx context.Context, units []*unit) error {
 	for _, u := range units {
 		c.relay.use(u)
@@ -127,7 +127,7 @@ func (c *claimer) read(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// use has the parts of a unit stay while it works, and leaves queues out whose part is lost.
+// use keeps the parts of a unit while it works, and leaves out queues whose part is lost.
 func (r *Relay) use(u *unit) {
 	var numbers []int
 	for _, q := range u.queues {
@@ -146,7 +146,7 @@ type queueKey struct {
 	part  int
 }
 
-// share gives items to their units. When they were cut, the queues behind the last one are read again.
+// share gives items to their units. If a bound has cut the items, the queues after the last item are read again.
 func (c *claimer) share(units []*unit, items []*item, cut bool) {
 	unitOf, queueOf := map[queueKey]*unit{}, map[queueKey]*queue{}
 	for _, u := range units {
@@ -172,19 +172,19 @@ func (c *claimer) share(units []*unit, items []*item, cut bool) {
 		}
 		return
 	}
-	c.limit = max(1, len(items)) // what was read for nothing is read once
+	c.limit = max(1, len(items)) // the next read asks for less, so that only this read was wasted
 	for _, u := range units {
 		found := map[*queue]int{}
 		for _, it := range u.items {
 			found[it.queue]++
 		}
 		for _, q := range u.queues {
-			q.asked = min(q.asked, found[q]) // there is more
+			q.asked = min(q.asked, found[q]) // more messages follow
 		}
 	}
 }
 
-// above reads messages by their ids: what follows the marks, or pages of what waits.
+// above reads messages by their ids: above the marks, or pages of waiting messages.
 func (c *claimer) above(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	var list []rangeOf
 	trouble := false
@@ -210,7 +210,7 @@ func (c *claimer) above(ctx context.Context, units []*unit) (items []*item, cut 
 	return items, false, nil
 }
 
-// chunks are what one statement reads: planning a long union takes long.
+// chunks splits a list into statements, because planning a long union takes long.
 func (r *Relay) chunks(list []rangeOf) (chunks [][]rangeOf) {
 	most := maxQueues
 	if r.db.Dialect() != sqlplane.PostgreSQL {
@@ -219,7 +219,8 @@ func (r *Relay) chunks(list []rangeOf) (chunks [][]rangeOf) {
 	return slices.Collect(slices.Chunk(list, most))
 }
 
-// freed reads keys whose messages wait for nothing any more, up to the first one that has failed or is in another part.
+// freed reads the messages of keys that wait for nothing any more. For each key it stops before the first message that has failed or is in another
+// part.
 func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	const most = 32
 	var streams []stream
@@ -251,7 +252,7 @@ func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut 
 		found[s]++
 		items = append(items, it)
 	}
-	var done []keyOf // a page finds what is left
+	var done []keyOf // a page finds the rest
 	for _, s := range streams {
 		if ended[s] && found[s] == 0 || !ended[s] && found[s] < each && !cut {
 			done = append(done, keyOf{of[s], s.key})
@@ -261,7 +262,7 @@ func (c *claimer) freed(ctx context.Context, units []*unit) (items []*item, cut 
 	return items, cut, nil
 }
 
-// retry reads messages that have failed and are due.
+// retry reads failed messages that are due.
 func (c *claimer) retry(ctx context.Context, units []*unit) (items []*item, cut bool, err error) {
 	var list []rangeOf
 	queues := map[queueKey]*queue{}
@@ -295,13 +296,13 @@ func (c *claimer) retry(ctx context.Context, units []*unit) (items []*item, cut 
 		it.failure = failures[id]
 		delete(failures, id)
 	}
-	if !cut && len(failures) > 0 { // their messages are not there any more
+	if !cut && len(failures) > 0 { // their messages are deleted
 		err = c.relay.removeOrphans(ctx, failures, list)
 	}
 	return items, cut, err
 }
 
-// readDue reads failures, calls each for those that are due, and sets when queues are looked at again.
+// readDue reads failures, calls each for the due ones, and sets when the queues are read again.
 func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey]*queue, each func(messageID, *failure)) error {
 	found := map[*queue]int{}
 	again := map[*queue]time.Time{}
@@ -339,7 +340,7 @@ func (r *Relay) readDue(ctx context.Context, list []rangeOf, queues map[queueKey
 		case found[q] >= l.rows && at.IsZero():
 			q.retryAt = now
 		case !at.IsZero() && at.Before(q.retryAt):
-			q.retryAt = at.Add(time.Millisecond) // clocks of databases have no more
+			q.retryAt = at.Add(time.Millisecond) // databases store no more than milliseconds
 		}
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// start has the messages of a unit published, and then finished.
+// start publishes the ready messages of a unit in a goroutine, and then passes the unit to its finisher.
 func (r *Relay) start(ctx context.Context, u *unit) {
 	var ready []*item
 	for _, it := range u.items {
@@ -27,13 +27,14 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 		return
 	}
 	r.publishing.Go(func() {
-		if ctx.Err() == nil { // what is not on its way stays
+		if ctx.Err() == nil { // after the end of Run, messages stay for the next one
 			r.deliver(ctx, u, ready)
 		}
+		// A Publish that does not return keeps its call, or each retry of the topic would leave one more behind.
 		if u.unanswered == nil {
 			r.board.release(u)
 		} else {
-			board := r.board // another Run has another one
+			board := r.board // the next Run makes another board
 			go func() {
 				<-u.unanswered
 				board.release(u)
@@ -43,13 +44,13 @@ func (r *Relay) start(ctx context.Context, u *unit) {
 	})
 }
 
-// deliver publishes items, and notes what it says of their topic.
+// deliver publishes items, and notes whether the destination of their topic is up.
 func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	some, down := r.publishItems(ctx, u, items)
 	probe := 1
 	if down == nil && !some {
 		if down = outage(items); down != nil {
-			probe = r.board.nextProbe(u.topic) // one message says nothing
+			probe = r.board.nextProbe(u.topic) // one more failure would prove nothing
 		}
 	}
 	r.board.noteTry(down == nil || some)
@@ -69,8 +70,8 @@ func (r *Relay) deliver(ctx context.Context, u *unit, items []*item) {
 	r.tell(ctx, Event{Type: EventUnavailable, Message: message.Message{Topic: u.topic.name}, Err: down})
 }
 
-// outage returns an error if many messages were tried for the first time and all have failed: then it is their destination that is not
-// available, although no error says so. Items are left as they were.
+// outage returns an error if many messages were tried for the first time and all have failed. Then probably their destination is not available,
+// although no error says so, and the items count as not tried.
 func outage(items []*item) error {
 	failed := 0
 	var last error
@@ -83,6 +84,7 @@ func outage(items []*item) error {
 		}
 	}
 	if failed < probeRows {
+		// A few failures say nothing about the destination.
 		return nil
 	}
 	for _, it := range items {
@@ -91,10 +93,10 @@ func outage(items []*item) error {
 	return Unavailable(fmt.Errorf("all of %d messages have failed: %w", failed, last))
 }
 
-// publishItems publishes messages of one topic, and says in items what has become of them. down is that the
-// destination is not available, and some that it was there for some of them.
+// publishItems publishes messages of one topic, and sets the outcome of each item. down is an error if the destination was not available; some
+// reports that it was available for some of the items.
 func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some bool, down error) {
-	waiting := map[keyOf]bool{} // keys of which a message was not delivered: the next ones wait
+	waiting := map[keyOf]bool{} // keys with an undelivered message: their later messages wait
 	undelivered := func(it *item, of outcome, err error) {
 		it.outcome, it.err = of, err
 		if it.message.Key != "" {
@@ -141,7 +143,7 @@ func (r *Relay) publishItems(ctx context.Context, u *unit, items []*item) (some 
 			err = errs[i]
 		}
 		switch {
-		case behind(it): // also if it was delivered: an in-order consumer refuses the one before it afterwards
+		case behind(it): // also after a delivery: an in-order consumer would later refuse the message before it
 		case err == nil:
 			it.outcome, some = outcomeDelivered, true
 		case IsUnavailable(err):
@@ -183,13 +185,13 @@ func (r *Relay) publish(ctx context.Context, messages []message.Message) (errs [
 	return errs, unanswered
 }
 
-// answer calls Publish and waits for its answer, but not for ever: a Publish that does not return keeps one of its topic's calls, and no
-// messages. Then unanswered tells when it has returned.
+// answer calls Publish and waits for its answer, with a bound: a Publish that does not return keeps one of its topic's calls, but no messages. Then
+// unanswered receives the late answer.
 func (r *Relay) answer(ended context.Context, messages []message.Message, all func(error) []error) (errs []error, unanswered <-chan []error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // when Run ends, deliveries on their way have their time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout) // when Run ends, running deliveries may use their time
 	defer cancel()
 	answered := make(chan []error, 1)
-	n := len(messages) // they are the publisher's now
+	n := len(messages) // Publish owns the slice now
 	go func() {
 		errs := all(errors.New("Publish has ended its goroutine (runtime.Goexit). Try: return an error"))
 		ctx, end := r.traced(ctx, messages)
@@ -220,15 +222,15 @@ func (r *Relay) answer(ended context.Context, messages []message.Message, all fu
 	late := time.NewTimer(min(r.cfg.Timeout, 5*time.Second))
 	defer late.Stop()
 	select {
-	case errs := <-answered: // an answer that is late counts
+	case errs := <-answered: // a late answer counts
 		return errs, nil
 	case <-late.C:
 	}
 	return all(errSilent), answered
 }
 
-// readable returns err, or in its place an error that says that its methods panic: those of a nil pointer do, and nothing behind
-// Publish expects that.
+// readable returns err. If the methods of err panic, as those of a nil pointer do, it returns an error that says so, because no code behind Publish
+// expects a panic.
 func readable(err error) (same error) {
 	if err == nil {
 		return nil
@@ -239,7 +241,7 @@ func readable(err error) (same error) {
 		}
 	}()
 	_ = err.Error()
-	_ = errors.Is(err, errSilent) // walks through all that err wraps
+	_ = errors.Is(err, errSilent) // walks through all errors that err wraps
 	_ = IsUnavailable(err)
 	_, _ = retry.Classify(err)
 	return err
@@ -247,16 +249,16 @@ func readable(err error) (same error) {
 
 var errSilent = errors.New("Publish has not returned after its time was over. Try: a Publisher that returns when its context ends")
 
-// What a destination asks for is bounded: it can be a date that is years away.
+// The pause that a destination asks for is bounded, because it can be a date that is years away.
 const (
 	maxAfter      = time.Hour      // for all messages of a topic, while its destination is down
-	maxAfterOfKey = 24 * time.Hour // for a message, and those of its key behind it
+	maxAfterOfKey = 24 * time.Hour // for a message, and the later messages of its key
 )
 
-// wait is how long to wait for a destination that was not available several times in a row, with err the last time.
+// wait is the pause after a destination was not available several times in a row. err is the last error.
 func (r *Relay) wait(times int, err error) time.Duration {
 	_, after := retry.Classify(err)
-	p := retry.Policy{ // waiting is no attempt: nothing gives it up, and it costs nothing
+	p := retry.Policy{ // a wait is not an attempt: it has no limit, and takes nothing from a budget
 		Attempts: math.MaxInt, Base: r.cfg.Policy.Base, Cap: r.cfg.Policy.Cap, Total: -1, Budget: &retry.Budget{Burst: -1},
 	}
 	wait, _ := p.Next(retry.FailedAttempt{Attempt: times, Class: retry.ClassTransient, After: min(after, maxAfter), Random: rand.Float64()})
@@ -271,7 +273,7 @@ func (r *Relay) longest() time.Duration {
 	return 2 * time.Second
 }
 
-// next decides what follows a failure: another attempt when wait is over, or none.
+// next decides what follows a failure: another attempt after wait, or no attempt.
 func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	class, after := retry.Classify(err)
 	if retry.IsPermanent(err) {
@@ -280,7 +282,7 @@ func (r *Relay) next(f *failure, err error) (wait time.Duration, stopped bool) {
 	wait, stop := r.cfg.Policy.Next(retry.FailedAttempt{
 		Attempt: int(f.attempts), Class: class, After: min(after, maxAfterOfKey), Elapsed: time.Since(f.since), Random: rand.Float64(),
 	})
-	if stop == retry.ReasonOverBudget { // which says nothing about the message
+	if stop == retry.ReasonOverBudget { // an empty budget says nothing about the message
 		return r.longest(), false
 	}
 	return wait, stop != ""

@@ -19,15 +19,15 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// State is where a message stands.
+// State is the state of a message.
 type State string
 
 const (
 	StateWaiting   State = "waiting"   // for its delivery
 	StateBlocked   State = "blocked"   // an earlier message of its key is failing or stopped
-	StateFailing   State = "failing"   // a delivery has failed, and it is tried again
-	StateStopped   State = "stopped"   // it is given up, and waits for a person
-	StateDelivered State = "delivered" // and kept: see Config.RetainDelivered
+	StateFailing   State = "failing"   // a delivery has failed, and another attempt follows
+	StateStopped   State = "stopped"   // no attempt follows: it waits for a person
+	StateDelivered State = "delivered" // delivered and kept: see Config.RetainDelivered
 )
 
 // Entry is a message as operators see it.
@@ -35,38 +35,38 @@ type Entry struct {
 	message.Message // List leaves Payload and Headers out
 
 	State        State
-	Paused       bool // the topic or the key: see Box.Pause
+	Paused       bool // its topic or its key is paused: see Box.Pause
 	Encrypted    bool
 	PayloadBytes int64 // as it is stored: encryption makes it longer
 
-	OpScope, OpKey string // of the operation that has added it, as its record has them; "": none is known
+	OpScope, OpKey string // of the operation that added it, as in its record; "" if none is known
 
-	Attempts int       // that have failed, since the last Resume
-	FailedAt time.Time // the first of them; the last Resume, if there was one
+	Attempts int       // failed attempts since the last Resume
+	FailedAt time.Time // of the first failed attempt, or of the last Resume if it is later
 	Error    string    // of the last failure
-	NextAt   time.Time // StateFailing: of the next one
+	NextAt   time.Time // StateFailing: time of the next attempt
 	SentAt   time.Time // StateDelivered
 }
 
-// Filter says which messages to list. The zero value is all that are not delivered.
+// Filter says which messages to list. The zero value lists all messages that are not delivered.
 type Filter struct {
 	State State  // default: all but StateDelivered
 	Topic string // default: all
 	Key   string // needs Topic
-	After int64  // what List has returned as next
+	After int64  // next of the previous List
 	Limit int    // default: 50
 }
 
-// ErrNotFound says that no message with an ID is there.
+// ErrNotFound says that no message has this ID.
 var ErrNotFound = errors.New("it was delivered, or its transaction has not committed")
 
 func notFound(id string) error {
-	return fmt.Errorf("outbox: message %s is not there: %w. Try: once outbox list", id, ErrNotFound)
+	return fmt.Errorf("outbox: no message has the ID %s: %w. Try: once outbox list", id, ErrNotFound)
 }
 
-// List returns messages, the oldest first, and how to ask for those that follow: 0 if there are
-// none. It needs no Encrypter. On PostgreSQL it reads the first messages of each part, unless they
-// are of one key. To find what is blocked it reads all messages of the keys that have failed.
+// List returns messages, oldest first. Pass next as Filter.After to get the following ones; 0 means that no more exist. It needs no Encrypter. On
+// PostgreSQL it reads the first messages of each part, unless the filter has a key. To find blocked messages it reads all messages of the keys that
+// have failed.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -114,8 +114,8 @@ func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64,
 	return list, next, err
 }
 
-// byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first of each
-// part: PostgreSQL has no index of all by age. What has failed, or is behind such a one, is found from the failures, which are few.
+// byPart is the condition of the first rows of a table that meet another condition, with the limit as two more arguments. It reads the first rows of
+// each part, because PostgreSQL has no index of all rows by age. Failed and blocked messages are found from the failures, which are few.
 func byPart(table, query string, state State) string {
 	first := "select o.part, o.id from " + table + " o left join once_outbox_failed f on f.part = o.part and f.id = o.id where o.part = p.part and " + query + " order by o.id limit ?"
 	switch state { //nolint:exhaustive // the others are in the table
@@ -131,8 +131,8 @@ func byPart(table, query string, state State) string {
 // mostOfKey is how many messages of a key Blocked returns.
 const mostOfKey = 25
 
-// Blocked is a List of messages that wait behind a failed one of their key, for a page that reads about most rows: by topic and key, at
-// most 25 of each key. after is what the page before has returned as next; next is "" on the last one.
+// Blocked lists messages that wait behind a failed one of their key, in pages. A page reads about most rows: by topic and key, at most 25 of each
+// key. after is next of the previous page; next is "" on the last page.
 func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most int) (list []Entry, next string, err error) {
 	var last [2]string
 	if after != "" && json.Unmarshal([]byte(after), &last) != nil {
@@ -151,7 +151,7 @@ func (b *Box[TX]) Blocked(ctx context.Context, topic, after string, limit, most 
 			return nil, "", err
 		}
 		for _, m := range behind {
-			if len(found) >= limit && m.key != found[len(found)-1].key { // the others of this key are on this page as well
+			if len(found) >= limit && m.key != found[len(found)-1].key { // the other messages of this key are on this page as well
 				last, cut = found[len(found)-1].key, true
 				break
 			}
@@ -189,11 +189,11 @@ type failedKey struct {
 	part, id int64
 }
 
-// failedKeys returns keys with a failed message, which is the first of them, behind a key. It reads so many failures at most; cut says that there
-// are more.
+// failedKeys returns keys after a key, each with its failed message, the first one of the key. It reads at most most failures; cut reports that more
+// exist.
 func (b *Box[TX]) failedKeys(ctx context.Context, topic string, after [2]string, most int) (keys []failedKey, cut bool, err error) {
 	where, args := "topic > ? or topic = ? and KEY > ?", []any{after[0], after[0], after[1]}
-	if b.db.Dialect() != sqlplane.MySQL { // which reads all before them to compare rows
+	if b.db.Dialect() != sqlplane.MySQL { // MySQL would read all earlier rows to compare rows
 		where, args = "(topic, KEY) > (?, ?)", []any{after[0], after[1]}
 	}
 	if topic != "" {
@@ -220,7 +220,7 @@ func (b *Box[TX]) failedKeys(ctx context.Context, topic string, after [2]string,
 	return keys, read >= most, err
 }
 
-// behind returns the first messages behind those that have failed, in the order of keys.
+// behind returns the first messages behind the failed message of each key, in the order of keys.
 func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKey, err error) {
 	const one = "select ?, x.part, x.id from (select o.part, o.id from once_outbox o where o.topic = ? and o.KEY = ? and o.seq > 0 and o.id > ? order by o.topic, o.KEY, o.seq limit ?) x" +
 		" where (select 1 from once_outbox_failed f where f.part = x.part and f.id = x.id limit 1) is null"
@@ -242,9 +242,8 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 	return list, err
 }
 
-// Show returns the message with an ID, also if it was delivered and is kept. If it cannot be
-// decrypted the error says so, and the Entry is complete but for Payload and Headers. Show reads by
-// an index.
+// Show returns the message with an ID, also a delivered one that is kept. If its Payload and Headers cannot be decrypted, Show returns an error
+// together with an Entry without them. It reads by an index.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {
@@ -261,8 +260,8 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 	if !isUUID(id) {
 		return Entry{}, stored{}, fmt.Errorf("outbox: %q is not the ID of a message. Try: a UUID that once outbox list has shown", printable.Short(id))
 	}
-	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // the last: a Resend may have moved it meanwhile
-		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // an order would have MySQL read all of them by number
+	for _, table := range []string{"once_outbox", "once_outbox_sent", "once_outbox"} { // once_outbox again: a Resend may have moved it meanwhile
+		list, rows, err := b.entries(ctx, shown, table, "o.event_id = ? limit 1", id) // with an order MySQL would read all of them by number
 		if err != nil {
 			return Entry{}, stored{}, err
 		}
@@ -276,8 +275,8 @@ func (b *Box[TX]) find(ctx context.Context, id string) (Entry, stored, error) {
 // mostByID is how many messages ByID returns.
 const mostByID = current.MaxEvents
 
-// ByID returns the messages with some IDs that are there, also those that were delivered and are kept, without their payloads and headers. It
-// looks each up by an index, and at most 64 of them. A message that is not there was delivered, or its transaction has not committed.
+// ByID returns the messages with some IDs, without their payloads and headers. It finds waiting messages, and delivered ones that are kept. It looks
+// up at most 64 IDs, each by an index. A missing message was delivered, or its transaction has not committed.
 func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err error) {
 	var args []any
 	for _, id := range ids[:min(len(ids), mostByID)] {
@@ -298,7 +297,7 @@ func (b *Box[TX]) ByID(ctx context.Context, ids ...string) (list []Entry, err er
 	return list, nil
 }
 
-// What entries reads of headers and payload.
+// Columns of headers and payload that entries reads.
 const (
 	listed = "null, null"
 	shown  = "o.headers, o.payload"
@@ -348,7 +347,7 @@ func scanEntry(row sqlplane.Row) (e Entry, s stored, err error) {
 	return e, s, err
 }
 
-// wider is a row that has more columns than its reader knows.
+// wider is a row with more columns than its reader knows.
 type wider struct {
 	sqlplane.Row
 	more []any

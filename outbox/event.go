@@ -9,22 +9,22 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Observer is told what a relay does. Observe must be quick. Its ctx has the values of that of
-// [Relay.Run], and does not end; Message.Trace is the trace of a message.
+// Observer receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of [Relay.Run], and is never cancelled;
+// Message.Trace is the trace of a message.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is what has happened. The set may grow.
+// EventType is the type of an [Event]. The set may grow.
 type EventType string
 
 const (
 	EventDelivered   EventType = "delivered"   // a message was confirmed and is done
 	EventFailed      EventType = "failed"      // one delivery has failed; NextAt says when it is tried again
-	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, a topic has too many failing ones, and no others of it are read
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits. Without a topic: none is, and the relay gives its parts up
+	EventStopped     EventType = "stopped"     // a message is given up: its key waits for a person; without a message, a topic has too many failing messages, and no others of it are read
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached; the topic waits. Without a topic: no destination can be reached, and the relay releases its parts
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
-	EventBacklog     EventType = "backlog"     // from time to time: what waits for delivery
+	EventBacklog     EventType = "backlog"     // sent from time to time, with the Backlog
 	EventTaken       EventType = "taken"       // this process holds more or fewer parts than before
 )
 
@@ -38,20 +38,20 @@ type Event struct {
 	Parts   int       // EventTaken: how many of the parts of the outbox this process holds
 }
 
-// Backlog is what waits for delivery in the whole outbox.
+// Backlog has the numbers and ages of the waiting messages of the whole outbox.
 type Backlog struct {
 	Messages int64         // at most 100,000 are counted
-	Oldest   time.Duration // age of the oldest message; 0: there is none
-	Failing  int64         // messages that are tried again, at most 100,000 are counted
+	Oldest   time.Duration // age of the oldest message; 0 if no message waits
+	Failing  int64         // messages that are tried again; at most 100,000 are counted
 	Stopped  int64         // messages that wait for a person, at most 100,000 are counted
 	Blocked  int64         // keys whose first message is failing or stopped: later ones wait for it
 
-	// OldestSnapshot is the age of the oldest transaction of the database that keeps dead rows from being removed, as far
-	// as the role of the relay may see others: hot keys are slow meanwhile. 0: there is none, or it is not PostgreSQL.
+	// OldestSnapshot is the age of the oldest transaction that keeps dead rows from being removed, as far as the role of the relay may see other
+	// transactions. Hot keys are slow meanwhile. 0 means that no such transaction exists, or that the database is not PostgreSQL.
 	OldestSnapshot time.Duration
 }
 
-// Observers returns an observer that tells each of list, in order.
+// Observers returns an observer that passes each event to each of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -62,8 +62,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is
-// slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes failures to l: at Error if a person must act, else at Warn. nil is slog.Default(), as it is at the moment of
+// the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -11,27 +11,27 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Pauses of finding messages.
+// Pauses and sizes of the reads that find messages.
 const (
-	minIdle   = 5 * time.Millisecond // after nothing was found; it grows slowly, because a relay that is not busy finds nothing now and then
+	minIdle   = 5 * time.Millisecond // after an empty read; it grows slowly, because a relay with little load finds nothing now and then
 	maxIdle   = time.Second
-	reloads   = time.Second            // between looks at what is paused
+	reloads   = time.Second            // between two reads of the paused topics and keys
 	scanPause = 500 * time.Millisecond // between scans
-	lookBack  = 4 * minIdle            // between reads of what was read a moment ago
+	lookBack  = 4 * minIdle            // between two reads of ids that were already read, for late commits
 	tailRows  = 1000                   // of one read of the tails
 	tailIDs   = 1 << 14                // the same, on PostgreSQL
 	scanRows  = 1000                   // queues
 )
 
-// finder finds out which queues have messages: by the tails of the parts, which cost what is new, whatever waits.
+// finder finds out which queues have messages: by the new rows of each part, so that its cost does not depend on the backlog.
 type finder struct {
 	relay    *Relay
 	started  bool
 	high     int64 // the highest id that was read
-	low      int64 // what it was a moment ago: transactions commit out of the order of their ids
+	low      int64 // high as it was a moment ago: transactions commit out of the order of their ids
 	next     int64 // will be low
 	agedAt   time.Time
-	backAt   time.Time // the last time that was read from low
+	backAt   time.Time // when low was last the start of a read
 	pausedAt time.Time
 	jumpedAt time.Time
 }
@@ -73,7 +73,7 @@ func (f *finder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// find takes over what has become of the parts, and reads their tails.
+// find takes over the held parts, and reads their new rows.
 func (f *finder) find(ctx context.Context) (found bool, err error) {
 	held, done := f.relay.holder.Use(allParts)
 	defer done()
@@ -86,25 +86,28 @@ func (f *finder) find(ctx context.Context) (found bool, err error) {
 			return false, err
 		}
 	}
-	if !f.started { // what is below is found by the scan
+	if !f.started { // the scan finds older messages
 		if f.high, err = f.relay.highest(ctx); err != nil {
 			return false, err
 		}
 		f.low, f.next, f.started = f.high, f.high, true
 	}
+	// A part that was taken just now may have messages below the mark, which only the scan finds.
 	if changed {
 		notify(f.relay.scanNow)
 	}
 	return f.readTails(ctx)
 }
 
-// readTails reads which queues have messages above the ids that were read before, and now and then also above those of a moment ago.
+// readTails reads which queues have messages above the ids that were read before. From time to time it also reads the ids of a moment ago again, for
+// late commits.
 func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	parts := f.relay.board.knownParts()
 	if len(parts) == 0 {
 		return false, nil
 	}
 	began := time.Now()
+	// A transaction with a lower id may commit after this read: now and then the read begins a moment further back.
 	low := f.high
 	if began.Sub(f.backAt) >= lookBack {
 		f.backAt, low = began, f.low
@@ -142,8 +145,9 @@ func (f *finder) readTails(ctx context.Context) (more bool, err error) {
 	return false, f.jump(ctx, parts)
 }
 
-// jump passes ids that no message has, because a read of the tails has a bound.
+// jump skips a gap of ids without messages, because one read covers a limited range of ids.
 func (f *finder) jump(ctx context.Context, parts []int) error {
+	// Elsewhere the bound is a number of rows, and a gap in the ids stops no read.
 	if f.relay.db.Dialect() != sqlplane.PostgreSQL || time.Since(f.jumpedAt) < commits {
 		return nil
 	}
@@ -160,7 +164,7 @@ func (f *finder) jump(ctx context.Context, parts []int) error {
 	})
 }
 
-// readPaused reads what a person has paused.
+// readPaused reads the paused topics and keys.
 func (f *finder) readPaused(ctx context.Context) error {
 	began := time.Now()
 	paused := map[stream]struct{}{}
@@ -174,6 +178,7 @@ func (f *finder) readPaused(ctx context.Context) error {
 	})
 	if err == nil {
 		f.relay.board.setPaused(paused)
+		// The beginning of the read: what a person has paused since is not in it.
 		f.pausedAt = began
 	}
 	return err
@@ -199,7 +204,7 @@ func (q *query) ofParts(parts []int, columns, sub string) *query {
 	return q.write("::text::smallint[]) x(part) cross join lateral (", sub, " from once_outbox where part = x.part and id > ")
 }
 
-// lowestAbove returns the lowest id of parts above one, or 0.
+// lowestAbove returns the lowest id above one in some parts, or 0.
 func (r *Relay) lowestAbove(parts []int, id int64) store.Statement {
 	return r.query().ofParts(parts, "coalesce(min(m.id), 0)", "select id").arg(id).write(" order by part, id limit 1) m").statement()
 }
@@ -215,8 +220,8 @@ func (r *Relay) tails(parts []int, low int64) store.Statement {
 	return q.write(" and id <= ").arg(low + tailIDs).write(" offset 0) m").statement() // without offset a planner joins the table
 }
 
-// scan finds the queues that have messages, whatever their ids, by one entry of an index each: when a relay starts, when it takes parts, and what
-// transactions have committed late. It works until ctx ends.
+// scan finds the queues that have messages, whatever their ids, by one index entry each. It is needed when a relay starts, when it takes parts, and
+// for transactions that have committed late. It works until ctx ends.
 func (r *Relay) scan(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -236,9 +241,10 @@ func (r *Relay) scan(ctx context.Context) {
 	}
 }
 
-// scanAll reads the queues with failures first: before that nothing of a part is read.
+// scanAll finds the queues with failures, and then all queues.
 func (r *Relay) scanAll(ctx context.Context) error {
 	unknown := r.board.unknownParts()
+	// First: no message of a part is read before its failures are known.
 	if err := r.scanFailures(ctx); err != nil {
 		return err
 	}
@@ -308,7 +314,7 @@ func (r *Relay) scanFailures(ctx context.Context) error {
 	return nil
 }
 
-// queues is a loose scan: the first queues after one, with the id of their first message.
+// queues is a loose index scan: the first queues after one, with the id of their first message.
 func (r *Relay) queues(topic string, part int) store.Statement {
 	q := r.query()
 	first := func(after string) {
@@ -332,7 +338,7 @@ func (r *Relay) queues(topic string, part int) store.Statement {
 		q.write(", ")
 		next("id")
 		q.write(" from q where q.topic is not null) select topic, part, id from q where topic is not null limit ", strconv.Itoa(scanRows))
-	default: // it reads one entry of each group
+	default: // MySQL reads one entry of each group
 		q.write("select topic, part, min(id) from once_outbox force index (once_outbox_queue)")
 		if topic != "" {
 			q.write(" where topic > ").arg(topic).write(" or topic = ").arg(topic).write(" and part > ", strconv.Itoa(part))
@@ -342,7 +348,7 @@ func (r *Relay) queues(topic string, part int) store.Statement {
 	return q.statement()
 }
 
-// failedQueues is a loose scan: the queues with failures.
+// failedQueues is a loose index scan: the queues with failures.
 func (r *Relay) failedQueues() store.Statement {
 	q := r.query()
 	switch q.dialect {
@@ -359,7 +365,7 @@ func (r *Relay) failedQueues() store.Statement {
 	return q.statement()
 }
 
-// countFailing counts the messages of queues that are tried again, up to a bound: the position of each queue, and how many.
+// countFailing counts, up to a bound, the failing messages of queues: the position of each queue, and the count.
 func (r *Relay) countFailing(list []rangeOf) store.Statement {
 	rows := make([][]any, len(list))
 	for i, l := range list {

@@ -18,30 +18,29 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// patience bounds a statement about several topics: rows of one of them may be locked by another transaction, for as long as that is open.
+// patience bounds a statement about several topics: another transaction may have locked rows of one of them, for as long as it is open.
 const patience = 2 * time.Second
 
 // errLocked says that a statement was given up after its patience.
-var errLocked = errors.New("what was delivered or has failed cannot be written down: another transaction has locked rows of the outbox, or the database is slow")
+var errLocked = errors.New("the outcomes of deliveries cannot be written: another transaction has locked rows of the outbox, or the database is slow")
 
-// finishing is how many statements of a class are under way at once: one is written down while another waits for its commit. More of them have fewer
-// rows each, and wait for each other's pages and for the processors.
+// finishing is how many statements of a class run at once: one writes while another waits for its commit. With more of them each statement has fewer
+// rows, and they wait for each other's pages and for the processors.
 const finishing = 2
 
-// finisher writes down what has become of units of one class, many of them in one statement. Each statement checks that the parts
-// are still held. Units of a topic whose rows are locked go to the finisher of those, which asks for one topic at a time: so an open transaction
-// holds no other topic up.
+// finisher writes the outcomes of units of one class, many of them in one statement. Each statement checks that the parts are still held. Units of a
+// topic whose rows are locked go to a separate finisher, which writes one topic at a time. So an open transaction holds no other topic up.
 type finisher struct {
 	relay *Relay
 	mu    sync.Mutex
 	units []*unit
-	ended bool // no others come from deliveries
+	ended bool // deliveries add no more units
 	woken chan struct{}
 }
 
 func newFinisher(r *Relay) *finisher { return &finisher{relay: r, woken: make(chan struct{}, 1)} }
 
-// finisherOf returns the finisher of a unit: failures never wait in one statement with messages of healthy topics.
+// finisherOf returns the finisher of a unit: failures are never in one statement with messages of healthy topics.
 func (r *Relay) finisherOf(u *unit) *finisher {
 	bad := func(it *item) bool { return it.outcome == outcomeFailed || it.failure != nil }
 	if u.class == classTrouble || slices.ContainsFunc(u.items, bad) {
@@ -57,7 +56,7 @@ func (s *finisher) add(units ...*unit) {
 	notify(s.woken)
 }
 
-// end has run return when all units are finished.
+// end lets run return when all units are finished.
 func (s *finisher) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -65,12 +64,13 @@ func (s *finisher) end() {
 	notify(s.woken)
 }
 
-// take returns what one statement writes down. ok is that there may be more.
+// take returns the units for one statement. ok reports that more may follow.
 func (s *finisher) take() (units []*unit, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := 0
 	for len(s.units) > 0 && (rows == 0 || rows+len(s.units[0].items) <= s.relay.cfg.Batch) {
+		// An open transaction on one topic must not hold another topic up.
 		if s == s.relay.locked && rows > 0 && s.units[0].topic != units[0].topic {
 			break
 		}
@@ -106,8 +106,8 @@ func (s *finisher) run(ctx context.Context) {
 	}
 }
 
-// finish writes down what has become of the items of units, and returns those that need no more of it. After an error other than errLocked it is not
-// known what was written: what was delivered may be delivered again.
+// finish writes the outcomes of the items of units, and returns the units that are done. After an error other than errLocked it is not known which
+// outcomes were written: a message that was delivered may be delivered again.
 func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit) {
 	most, locked := patience, s.relay.locked
 	if s == locked {
@@ -119,7 +119,7 @@ func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit)
 	switch {
 	case err == nil:
 		return units
-	case !errors.Is(err, errLocked) || s == locked && ctx.Err() != nil: // Run ends, and the database does not do it
+	case !errors.Is(err, errLocked) || s == locked && ctx.Err() != nil: // Run ends, and the database does not answer
 		s.relay.tell(ctx, Event{Type: EventDatabase, Err: err})
 		return units
 	}
@@ -142,7 +142,7 @@ func (s *finisher) finish(ctx context.Context, units []*unit) (finished []*unit)
 	return finished
 }
 
-// wait has a unit wait until its rows are not locked any more. It returns true.
+// wait queues a unit until its rows are not locked any more. It returns true.
 func (s *finisher) wait(u *unit) bool {
 	if u.waits == 0 {
 		u.topic.locked.Add(1)
@@ -152,7 +152,7 @@ func (s *finisher) wait(u *unit) bool {
 	return true
 }
 
-// writeDown is finish in one statement for what was delivered, and one for what has failed.
+// writeDown is finish with one statement for the delivered items, and one for the failed items.
 func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Duration) error {
 	var delivered, failed []*item
 	again := false
@@ -160,6 +160,7 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 		again = again || u.waits > 0
 		for _, it := range u.items {
 			if it.written {
+				// By a statement before, whose other half was given up.
 				continue
 			}
 			switch it.outcome {
@@ -174,7 +175,7 @@ func (s *finisher) writeDown(ctx context.Context, units []*unit, most time.Durat
 	return errors.Join(s.relay.delivered(ctx, delivered, most, again), s.relay.failed(ctx, failed, most))
 }
 
-// delivered deletes messages that were delivered, or moves them to those that are kept. again says that this was tried before.
+// delivered deletes delivered messages, or moves them to the table of kept ones. again says that an earlier call may have done so.
 func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration, again bool) error {
 	if len(items) == 0 {
 		return nil
@@ -190,6 +191,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 	if err != nil {
 		return err
 	}
+	// After a second try a smaller number says nothing: the first one may have been applied.
 	if tries == 1 && !again && removed != int64(len(items)) { // another process has taken a part, for example
 		r.board.doubt(held)
 	}
@@ -202,6 +204,7 @@ func (r *Relay) delivered(ctx context.Context, items []*item, most time.Duration
 }
 
 func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
+	// One statement does all of it, so that it needs no transaction.
 	if r.db.Dialect() == sqlplane.PostgreSQL || r.keep == 0 && !failed {
 		return r.removeIn(ctx, r.db.Pool(), ids, failed, held)
 	}
@@ -212,14 +215,14 @@ func (r *Relay) remove(ctx context.Context, ids []messageID, failed bool, held [
 	return removed, err
 }
 
-// removeIn is remove with one statement, or with some of the transaction tx. failed says that the messages may have failures.
+// removeIn is remove with one statement, or with several in the transaction tx. failed says that the messages may have failures.
 func (r *Relay) removeIn(ctx context.Context, tx sqlplane.Runner, ids []messageID, failed bool, held []hold.Part) (removed int64, err error) {
 	listed, args := r.listed(ids)
 	still, more := hold.StillHeld(hold.Table, workName, "once_outbox.part", held)
 	where, args := listed+" and "+still, append(args, more...)
 	const into = "insert into once_outbox_sent (" + storedColumns + ", op_scope, op_key, sent_at) select " + storedColumns + ", op_scope, op_key, NOW from "
 	if r.db.Dialect() == sqlplane.PostgreSQL {
-		// A join in the order of the list: "in" would sort or hash the list, so that each row costs more.
+		// A join in the order of the list: "in" would sort or hash the list, which costs more for each row.
 		deleted := "delete from once_outbox using unnest(?::text::smallint[], ?::text::bigint[]) x(part, id) where once_outbox.part = x.part and once_outbox.id = x.id and " + still
 		if r.keep == 0 && !failed {
 			return tx.Exec(ctx, r.text(deleted, args...))
@@ -282,9 +285,9 @@ func mysqlTable(ids []messageID) string {
 	return "json_table('[" + list.String() + "]', '$[*]' columns (part smallint path '$[0]', id bigint path '$[1]'))"
 }
 
-// failed writes failures down, with the times of the next attempts by the clock of the database.
+// failed stores failures, with the times of the next attempts by the clock of the database.
 func (r *Relay) failed(ctx context.Context, items []*item, most time.Duration) error {
-	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // rows are locked in one order
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.id, b.id)) }) // all processes lock rows in one order
 	for some := range slices.Chunk(items, maxQueues) {
 		if err := r.failedSome(ctx, some, most); err != nil {
 			return err
@@ -324,7 +327,7 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 	switch {
 	case err != nil:
 		return err
-	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: which one?
+	case written < want && len(items) > 1: // another process has taken a part, or a person has skipped a message: find out which
 		for _, it := range items {
 			if err := r.failedSome(ctx, []*item{it}, most); err != nil {
 				return err
@@ -346,8 +349,8 @@ func (r *Relay) failedSome(ctx context.Context, items []*item, most time.Duratio
 	return nil
 }
 
-// insertFailures is the statement that writes failures down: each row is part, id, type, attempts, microseconds until the next attempt or -1,
-// error. What a person has skipped meanwhile has another type, and has not failed.
+// insertFailures is the statement that stores failures: each row is part, id, type, attempts, microseconds until the next attempt or -1, error. A
+// message that a person has skipped meanwhile has another type, and gets no failure.
 func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	var from strings.Builder
 	var args []any
@@ -373,8 +376,8 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
 	}
 	still, more := hold.StillHeld(hold.Table, workName, "o.part", held)
 	lock := ""
-	if r.db.Dialect() == sqlplane.PostgreSQL { // elsewhere a select in an insert locks what it reads, or writers are alone
-		lock = " for share of o" // a Skip that has not committed is waited for
+	if r.db.Dialect() == sqlplane.PostgreSQL { // in other databases a select in an insert locks the rows it reads, or only one transaction writes
+		lock = " for share of o" // wait for a Skip that has not committed
 	}
 	return r.text(`insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error)
  select o.part, o.id, o.topic, o.KEY, x.attempts, case when x.wait < 0 then null else `+next+` end, NOW, x.error from `+from.String()+`
@@ -382,7 +385,7 @@ func (r *Relay) insertFailures(rows [][]any, held []hold.Part) store.Statement {
  UPSERT(part, id) attempts = NEW(attempts), next_at = NEW(next_at), error = NEW(error)`, append(args, more...)...)
 }
 
-// removeOrphans deletes failures of messages that are not there any more.
+// removeOrphans deletes failures whose messages are deleted.
 func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failure, list []rangeOf) error {
 	ids := slices.Collect(maps.Keys(failures))
 	var held []hold.Part
@@ -398,8 +401,8 @@ func (r *Relay) removeOrphans(ctx context.Context, failures map[messageID]*failu
 	})
 }
 
-// write calls fn until it succeeds, or until one call has taken most, which is errLocked: each of its statements has the same effect when it is run
-// again. When Run ends, it is given the TTL to succeed.
+// write calls fn until it succeeds, or until one call has taken most: then it returns errLocked. Each statement of fn has the same effect when it
+// runs again. After the end of Run it has the TTL to succeed.
 func (r *Relay) write(ended context.Context, most time.Duration, fn func(context.Context) error) error {
 	ctx := context.WithoutCancel(ended)
 	var until time.Time
@@ -426,14 +429,14 @@ func (r *Relay) write(ended context.Context, most time.Duration, fn func(context
 	}
 }
 
-// tellFull tells, once, that a topic has so many failing messages that no others of it are read.
+// tellFull tells the observer, once, that a topic has so many failing messages that no others of it are read.
 func (r *Relay) tellFull(ctx context.Context, t *topic) {
 	if r.board.newlyFull(t) {
 		r.tell(ctx, Event{Type: EventStopped, Err: fmt.Errorf("topic %q has %d failing messages in one part of the outbox: no others of it are read. Try: once outbox list --topic, and once outbox skip", t.name, maxFailing)})
 	}
 }
 
-// told tells the observer what has become of a message.
+// told tells the observer the outcome of a message.
 func (r *Relay) told(ctx context.Context, what EventType, it *item, err error, next time.Time) {
 	m := it.message
 	m.Delivery = it.attempt
@@ -454,7 +457,7 @@ func heldBy(items []*item) []hold.Part {
 	return held
 }
 
-// errorText is an error as any database stores it.
+// errorText is the text of an error in a form that any database stores.
 func errorText(err error) string {
 	const most = 2000
 	text := strings.ReplaceAll(err.Error(), "\x00", "")

@@ -9,18 +9,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Forgotten is what [Box.Forget] has done.
+// Forgotten is the result of [Box.Forget].
 type Forgotten struct {
-	Erased  int64 // delivered messages that were kept, whose payload and headers are gone now
-	Waiting int64 // messages that wait for their delivery, and keep theirs
+	Erased  int64 // kept delivered messages whose payload and headers are erased now
+	Waiting int64 // waiting messages, which keep their payload and headers
 }
 
-// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.RetainDelivered.
-// That they were delivered, their numbers and IDs stay. Messages that wait are not touched, because they would be
-// delivered without content: forget again when they are delivered, or skip them. Dead letters and what the
-// broker and its consumers have are not forgotten.
+// Forget erases the payloads and headers of the delivered messages of a topic and key that are kept: see Config.RetainDelivered. Their IDs, numbers
+// and times stay. Waiting messages are not touched, because they would be delivered without content: call Forget again after their delivery, or skip
+// them. Dead letters, and copies at the broker and its consumers, are not erased.
 //
-// After an error nothing has changed, unless it is of [store.KindLost]; to forget again does no harm.
+// After an error nothing has changed, unless it is of [store.KindLost]. To forget again does no harm.
 func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forgotten, err error) {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return Forgotten{}, err
@@ -31,12 +30,12 @@ func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forg
 	part, earlier := int64(partOf(topic, key)), int64(earlierPartOf(topic, key))
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		f = Forgotten{}
-		// A write comes first: SQLite gives its lock to no reader that others have overtaken. No message of the key is
+		// A write comes first: SQLite does not let a reader upgrade to a writer after another write. It also keeps new messages of the key from being
 		// added meanwhile.
 		if _, err := r.Exec(ctx, b.statement("update once_stream set seq = seq where topic = ? and KEY = ?", topic, key)); err != nil {
 			return err
 		}
-		// They are counted first: what a relay moves in between is told as waiting, and erased.
+		// Count first: a message that a relay delivers between the two statements counts as waiting, and is erased.
 		count := b.statement("select count(*) from once_outbox where topic = ? and KEY = ? and seq > 0", topic, key)
 		if err := r.Query(ctx, count, func(row sqlplane.Row) error { return row.Scan(&f.Waiting) }); err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestIDFor: the ID is stored and compared by other regions and later versions, so it never changes. Each operation and each of its messages has
+// TestIDForNeverChanges: the ID is stored and compared by other regions and later versions, so it never changes. Each operation and each of its messages has
 // one of its own.
-func TestIDFor(t *testing.T) {
+func TestIDForNeverChanges(t *testing.T) {
 	op := once.Operation{Scope: "acme POST /orders", Key: "k1"}
 	if got, want := outbox.IDFor(op, 0), "f1b13373-3c45-8e7b-a025-65fc7fa4d223"; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// order decides which items of units can be published now, in which order. A message with a key waits while an earlier one of its key is in the
-// table: a transaction that was slow may commit it below the mark, and an older release has put it into another part.
+// order decides which items of units can be published now, and in which order. A message with a key waits while an earlier one of its key is in the
+// table: a slow transaction may commit an earlier message below the mark, and an older release may have put it into another part.
 func (r *Relay) order(ctx context.Context, units []*unit) error {
 	var unsure []*item
 	for _, u := range units {
@@ -31,13 +31,13 @@ func sortItems(u *unit) {
 	})
 }
 
-// keyOf is a key in a queue: while a key has messages in two parts, two queues have some.
+// keyOf is a key in a queue. While a key has messages in two parts, it belongs to two queues.
 type keyOf struct {
 	queue *queue
 	key   string
 }
 
-// sort marks the items of a unit that wait, and returns those of which it is not known whether an earlier one of their key is there.
+// sort marks the items of a unit that wait. It returns the items whose previous message may still be in the table.
 func (b *board) sort(u *unit) (unsure []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *board) sort(u *unit) (unsure []*item) {
 		if !known {
 			last = it.queue.last[m.Key]
 		}
-		first := u.work == workFreed && !known // it was read by its number
+		first := u.work == workFreed && !known // its first message was read by number
 		if last != m.Seq-1 && m.Seq != 1 && !first {
 			unsure = append(unsure, it)
 		}
@@ -66,7 +66,7 @@ func (b *board) sort(u *unit) (unsure []*item) {
 	return unsure
 }
 
-// follow has items wait that are behind one of their key that waits. What waits for an earlier message is read by key.
+// follow marks items that wait because an earlier item of their key waits. They are read by key later.
 func (b *board) follow(units []*unit, unsure []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

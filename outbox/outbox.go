@@ -21,21 +21,21 @@ import (
 
 // Config of an outbox. The zero value is a good one.
 type Config struct {
-	// Source is the CloudEvents source of messages that have none: a URI reference. Default: "once".
+	// Source is the CloudEvents source of messages without one: a URI reference. Default: "once".
 	Source string
 
-	// RetainDelivered is how long delivered messages are kept, for people who look back. Default: they
-	// are deleted when they are delivered.
+	// RetainDelivered is how long delivered messages are kept, so that people can look them up. Default: they are deleted at once.
 	RetainDelivered time.Duration
 
-	// Archive gets the delivered messages that a relay is about to delete, such as (*archive.Writer).Write, as they are stored: encrypted if they
-	// are. They are deleted only if it returns nil, and so may come again. It needs RetainDelivered. Default: they are not archived.
+	// Archive gets the delivered messages that a relay is about to delete: (*archive.Writer).Write is one. It gets them as they are stored, encrypted
+	// columns still encrypted. They are deleted only after it has returned nil, so it may get one twice. It needs RetainDelivered. Default: no
+	// archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// MaxPayload is the longest payload in bytes. Default: [message.MaxPayload].
 	MaxPayload int
 
-	// Trace returns the W3C traceparent of a context, "" if there is none. Default: none.
+	// Trace returns the W3C traceparent of a context, or "" if the context has no trace. Default: no trace is stored.
 	Trace func(context.Context) string
 
 	// Encrypter, if it is set, encrypts payloads and headers in the database. Relays and operators
@@ -50,7 +50,7 @@ type Box[TX any] struct {
 	add    insert
 	who    string        // for the audit: see By
 	reason string        // of Resume
-	added  *atomic.Int64 // when the last message was added, by elapsed; 0: none was
+	added  *atomic.Int64 // when the last message was added, by elapsed; 0 before the first
 }
 
 // New returns the outbox of s, whose database needs [Migrations]. It panics if cfg is invalid.
@@ -73,19 +73,17 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	return &Box[TX]{db: s, cfg: cfg, add: insertOf(s.Dialect()), added: new(atomic.Int64)}
 }
 
-// Add stores messages in tx: that of a handler, or one that the user has opened. They are delivered if
-// tx commits, and only then. Payloads and headers are copied.
+// Add stores messages in tx, the transaction of a handler or one that the user has opened. They are delivered if tx commits, and only then. Payloads
+// and headers are copied.
 //
-// All messages are checked before the first one is stored: an error that is no [store.Error] says
-// what is wrong with one of them. Then nothing has been stored, and tx can still be used. After a
-// [store.Error], tx fails. On pgxstore the messages travel with COMMIT, without a round trip of
-// their own, and so does the error of the database.
+// All messages are checked before the first one is stored: an error that is no [store.Error] names a message that is not valid. Then nothing has been
+// stored, and tx can still be used. After a [store.Error], tx fails. On pgxstore the messages travel with COMMIT, without a round trip of their own,
+// and so does the error of the database.
 //
-// A message with a key locks the row of its topic and key until tx ends. The rows of one Add are
-// locked in one order, and on pgxstore those of a whole operation, so that transactions do not
-// deadlock. On other servers transactions that call Add several times may: that is an error of
-// [store.KindRetry], with which an operation runs again. So is a conflict at REPEATABLE READ or
-// SERIALIZABLE: use READ COMMITTED for keys that many transactions have in common.
+// A message with a key locks the row of its topic and key until tx ends. The rows of one Add are locked in one order, and on pgxstore the rows of a
+// whole operation, so that transactions do not deadlock. On other databases, transactions that call Add several times may deadlock: that is an error
+// of [store.KindRetry], and the operation runs again. The same happens after a conflict at REPEATABLE READ or SERIALIZABLE: use READ COMMITTED for
+// keys that many transactions have in common.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {
@@ -114,11 +112,11 @@ func (b *Box[TX]) Declare(ctx context.Context, batch *once.Batch, messages ...me
 	return nil
 }
 
-// note notes for the relays of this process that commits may have messages for them.
+// note tells the relays of this process that commits may have messages for them.
 func (b *Box[TX]) note() { b.added.Store(elapsed()) }
 
-// statements are those that store messages, in the order of their locks. op is the operation that adds them, nil if there is none: its record
-// names them, and they name it.
+// statements returns the statements that store messages, in the order of their locks. op is the operation that adds them: its record names the
+// messages, and the messages name it. op is nil outside of a handler.
 func (b *Box[TX]) statements(ctx context.Context, op *current.Operation, messages []message.Message) (list []store.Statement, err error) {
 	var trace string
 	if b.cfg.Trace != nil {
@@ -179,12 +177,11 @@ func (b *Box[TX]) append(list []store.Statement, part int, m *message.Message, b
 // insert is the texts that store a message.
 type insert struct {
 	unordered string // without a key
-	next      string // takes the next number of the key, and locks its row; "": ordered does
+	next      string // takes the next number of the key, and locks its row; "" if ordered does both
 	ordered   string
 }
 
-// insertOf returns the texts of d. The id is drawn when the row of the key is locked: so ids of a
-// key grow as its numbers do.
+// insertOf returns the texts of d. The id is drawn after the row of the key is locked, so the ids of a key grow as its numbers do.
 func insertOf(d sqlplane.Dialect) insert {
 	const row = "insert into once_outbox (part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, seq) "
 	const first = "1 + coalesce((select seq from once_stream_start where id = 1), 0)" // of a new key: see Box.Renumber
@@ -204,23 +201,23 @@ func insertOf(d sqlplane.Dialect) insert {
 // parts is how many parts an outbox has. It never changes: relays of different releases share them.
 const parts = 64
 
-// queuesOfTopic is among how many parts the messages of a topic are spread. It never changes.
+// queuesOfTopic is over how many parts the messages of a topic are spread. It never changes.
 const queuesOfTopic = 4
 
-// partOf returns the part to which the messages of a topic and key belong. Of a message without a
-// key, key is its ID. It never changes.
+// partOf returns the part of the messages of a topic and key. For a message without a key, key is its ID. It never changes.
 func partOf(topic, key string) int {
 	return int((hash(topic) + mixed(hash(topic, "\x00", key))%queuesOfTopic) % parts)
 }
 
-// mixed is h with every bit in every other one, as MurmurHash3 ends: the low bits of FNV of one key under many topics follow from those of the topics.
+// mixed spreads each bit of h over all bits, as MurmurHash3 does at its end. Without it, the low bits of the FNV hash of one key under many topics
+// would depend on the topics alone.
 func mixed(h uint32) uint32 {
 	h = (h ^ h>>16) * 0x85ebca6b
 	h = (h ^ h>>13) * 0xc2b2ae35
 	return h ^ h>>16
 }
 
-// earlierPartOf is partOf as it was before: rows that were added then are where they are.
+// earlierPartOf is the partOf of older releases: rows that they added stay in their part.
 func earlierPartOf(topic, key string) int { return int(hash(topic, "\x00", key) % parts) }
 
 // hash is FNV-1a.

@@ -1,5 +1,7 @@
 package outbox
 
+// The tests with databases are in integration/outbox: "make test-of DIR=outbox" runs them after these.
+
 import (
 	"bytes"
 	"context"
@@ -19,8 +21,8 @@ func good() message.Message {
 	return message.Message{Topic: "t", Key: "k", Type: "type", Payload: []byte("p")}
 }
 
-// TestChecks: every bound has an error that says what to do, and nothing of the Add is stored.
-func TestChecks(t *testing.T) {
+// TestChecksRefuseTheWholeAdd: every bound has an error that says what to do, and nothing of the Add is stored.
+func TestChecksRefuseTheWholeAdd(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for name, change := range map[string]func(*message.Message){
 		"no topic":            func(m *message.Message) { m.Topic = "" },
@@ -146,8 +148,8 @@ func TestWhatIsStoredIsFrozen(t *testing.T) {
 	}
 }
 
-// TestTrace is that of the message, else that of the context if it can be stored.
-func TestTrace(t *testing.T) {
+// TestTraceOfMessageOrContext is that of the message, else that of the context if it can be stored.
+func TestTraceOfMessageOrContext(t *testing.T) {
 	type key struct{}
 	cfg := Config{Trace: func(ctx context.Context) string { s, _ := ctx.Value(key{}).(string); return s }}
 	for _, c := range []struct{ own, ctx, want string }{{"", "", ""}, {"own", "ctx", "own"}, {"", "ctx", "ctx"}, {"", "c\x00", ""}, {"", strings.Repeat("x", 256), ""}} {
@@ -217,8 +219,8 @@ func TestPartsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestSealed: what is encrypted opens in its own row and column only.
-func TestSealed(t *testing.T) {
+// TestSealedTextOpensOnlyInItsRow: what is encrypted opens in its own row and column only.
+func TestSealedTextOpensOnlyInItsRow(t *testing.T) {
 	one, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)

@@ -23,8 +23,8 @@ type Pause struct {
 	PausedAt time.Time
 }
 
-// Pause keeps the messages of a topic and key back, or of the whole topic if key is "". They are
-// added as before. Relays know within a second or two; what is on its way by then is delivered.
+// Pause holds back the messages of a topic and key, or of the whole topic if key is "". New messages are still added. Relays notice within a second
+// or two, and finish the deliveries that already run.
 func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	})
 }
 
-// Known reports whether a message of a topic and key waits for its delivery, or a message of them with a key was ever added; of any key if key
-// is "". A topic whose messages have no key is not known while none waits.
+// Known reports whether a message of a topic and key waits for its delivery, or a message of them with a key was ever added. If key is "", any key
+// counts. A topic whose messages have no key is known only while one waits.
 func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err error) {
 	args := []any{topic, topic}
 	ofKey := ""
@@ -54,7 +54,7 @@ func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err
 	return known, err
 }
 
-// Paused returns what is paused.
+// Paused returns the paused topics and keys.
 func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select topic, KEY, reason, paused_at from once_outbox_paused order by topic, KEY"), func(row sqlplane.Row) error {
 		var p Pause
@@ -65,15 +65,14 @@ func (b *Box[TX]) Paused(ctx context.Context) (list []Pause, err error) {
 	return list, err
 }
 
-// Resumed is what Resume has found.
+// Resumed is the result of Resume.
 type Resumed struct {
 	Paused   bool  // the topic or key was paused
-	Messages int64 // that were failing or stopped
+	Messages int64 // failing and stopped messages that are tried again
 }
 
-// Resume ends a [Box.Pause] of the same topic and key, and has failing and stopped messages of the topic
-// and key tried at once, as if they had not failed before; of the whole topic if key is "". Keys of the
-// topic that are paused by themselves stay paused.
+// Resume ends a [Box.Pause] of the same topic and key. It also makes failing and stopped messages of the topic and key due at once, as if they had
+// not failed before; if key is "", of the whole topic. Keys of the topic that have a pause of their own stay paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err
@@ -96,12 +95,11 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 	return Resumed{paused > 0, messages}, err
 }
 
-// Skip gives a message up that waits for its delivery, whether it has failed or not. A message of
-// type [message.TypeSkipped] takes its place, with the reason in the header "once-skip-reason", and is
-// delivered as any other: so consumers see no gap. The payload is gone.
+// Skip gives up a message that waits for its delivery, failed or not. A message of type [message.TypeSkipped] takes its place, with the reason in the
+// header "once-skip-reason", and is delivered as any other message, so that consumers see no gap. The payload is erased.
 //
-// Either Skip or the end of a delivery comes first: after [ErrNotFound], the message was delivered. A
-// delivery that is on its way when Skip returns is not called back. To skip twice does no harm.
+// Skip races with the end of a delivery: after [ErrNotFound], the message was delivered. Skip does not cancel a running delivery. To skip twice does
+// no harm.
 func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err
@@ -130,6 +128,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 				return err
 			}
 			if n == 0 {
+				// It was delivered meanwhile.
 				return notFound(id)
 			}
 		}
@@ -143,7 +142,7 @@ func (b *Box[TX]) Skip(ctx context.Context, id, reason string) error {
 // headerSkipReason is the header of a skipped message.
 const headerSkipReason = "once-skip-reason"
 
-// target says what a person has paused.
+// target describes the paused topic or key for the audit.
 func target(key string) string {
 	if key == "" {
 		return "the topic"
@@ -163,7 +162,7 @@ func checkTarget(topic, key string) error {
 
 func checkReason(reason string) error {
 	if reason == "" {
-		return errors.New("outbox: the reason is empty. Try: why, for those who look later")
+		return errors.New("outbox: the reason is empty. Try: why, such as the number of a ticket")
 	}
 	if _, err := message.CheckHeaders(map[string]string{"reason": reason}); err != nil { // it becomes a header of the marker
 		return errors.New("outbox: the reason contains control characters, begins or ends with a blank, or is not UTF-8. Try: one line of text")

@@ -9,9 +9,9 @@ import (
 
 // Publisher delivers messages to a broker or a service.
 type Publisher interface {
-	// Publish delivers messages and returns one error for each, nil for those that the
-	// destination has confirmed. A nil slice says that all are confirmed. Messages of one topic and key are in
-	// order; after one of them has failed, Publish delivers no later one of that topic and key in this call,
+	// Publish delivers messages and returns one error for each; nil means that the destination has confirmed the message. A nil slice means that all
+	// are confirmed. Messages of one topic and key are in order; after one of them has failed, Publish delivers no later one of that topic and key in
+	// this call,
 	// and returns an error for it as well.
 	//
 	// An error is [retry.Permanent] if the destination will never take the message, [Unavailable] if the
@@ -27,9 +27,9 @@ func (f PublisherFunc) Publish(ctx context.Context, messages []message.Message) 
 	return f(ctx, messages)
 }
 
-// Unavailable returns err as one that says nothing about the message: the destination cannot be
-// reached, or takes nothing now. It counts as no attempt. All messages of the topic wait, for as long as [retry.After]
-// in err says at least, and the topic is tried again. Other topics go on.
+// Unavailable returns err marked as an error of the destination, not of the message: the destination cannot be reached, or accepts nothing now. It
+// does not count as an attempt. All messages of the topic wait, at least as long as [retry.After] in err says, and then the topic is tried again.
+// Other topics go on.
 func Unavailable(err error) error { return &unavailableError{err} }
 
 // IsUnavailable reports whether err is from [Unavailable].

@@ -9,33 +9,33 @@ import (
 
 // Bounds of a queue.
 const (
-	leastRows  = 64                     // that a claim asks for; four times as many while there are more
-	leastCost  = leastRows / 4          // rows of a claim that such a queue counts for: of many queues few have so many
+	leastRows  = 64                     // that a claim asks for; four times as many while more rows follow
+	leastCost  = leastRows / 4          // rows that a claim expects of such a queue: of many queues, few have more
 	pageRows   = 256                    // of a page
 	retryRows  = 256                    // of one read of failures
-	maxFailing = 1000 / queuesOfTopic   // messages that are tried again; with more of them no others are read
-	maxFreed   = 1000                   // keys; pages find the messages of the others
+	maxFailing = 1000 / queuesOfTopic   // messages that are tried again; when a queue has more, its other messages are not read
+	maxFreed   = 1000                   // keys; pages find the messages of further keys
 	maxLast    = 256                    // keys
-	commits    = 100 * time.Millisecond // transactions commit out of the order of their ids by so much all the time
-	retryPoll  = time.Second            // people make failures due
+	commits    = 100 * time.Millisecond // how far commits usually are out of the order of their ids
+	retryPoll  = time.Second            // a person may make failures due at any time
 	pagePause  = 500 * time.Millisecond // between two passes
-	share      = 20                     // pages and scans take one part in this of the time
+	share      = 20                     // pages and scans use at most one part in this of the time
 )
 
-// queue is what a relay remembers of the messages of one topic in one part that this process holds. Only one unit
-// of work has a queue at a time. It is a cache of what the database says: when in doubt it is thrown away, and read from its beginning.
+// queue is what a relay remembers of the messages of one topic in one part that this process holds. One unit of work at a time holds a queue. It is a
+// cache of the database: in doubt it is dropped, and read from its beginning.
 type queue struct {
 	topic *topic
 	part  hold.Part
-	gone  bool // the part is lost, or was held by another process meanwhile
+	gone  bool // the part is lost, or another process held it meanwhile
 
-	// Every message up to mark that was visible when it was read is delivered, or it is one that waits: see waiting.
+	// Every message up to mark that was visible when it was read is either delivered or waiting: see the field waiting.
 	mark     int64
 	from     int64 // the mark as it was a moment ago: claims begin there
 	next     int64 // will be from
 	agedAt   time.Time
 	tail     int64 // the highest id that is known
-	late     int64 // the lowest id that has appeared at or below the mark while the queue was claimed; 0: none
+	late     int64 // the lowest id that has appeared at or below the mark while the queue was claimed; 0 means no such id
 	rows     int   // that the next claim asks for
 	claimed  bool
 	seen     int64     // tail when it was claimed
@@ -43,30 +43,30 @@ type queue struct {
 	released time.Time // the last time
 
 	failed  bool // once_outbox_failed has messages of this queue
-	failing int  // those that are tried again
+	failing int  // messages that are tried again
 	retryAt time.Time
 
-	waiting bool                // messages at or below the mark wait: they have failed, or are behind such a one, or are paused
+	waiting bool                // messages at or below the mark wait: they have failed, or are behind a failed one, or are paused
 	freed   map[string]struct{} // keys whose messages wait for nothing any more: they are read by key, in order
-	page    int64               // the id up to which a pass through what waits has come
-	found   bool                // this pass has found some
+	page    int64               // the id that the current pass through the waiting messages has reached
+	found   bool                // this pass has found a message
 	pageAt  time.Time
 
-	last map[string]int64 // number of the last message that was delivered, of some keys
+	last map[string]int64 // the number of the last delivered message, for some keys
 }
 
-// work is what a unit of work does with its queues.
+// work is the kind of work that a unit does with its queues.
 type work uint8
 
 const (
 	workClaim work = iota // reads above the marks
-	workRetry             // reads what has failed and is due
+	workRetry             // reads failed messages that are due
 	workFreed             // reads keys that wait for nothing any more
-	workPage              // reads a page of what waits at or below the marks
+	workPage              // reads a page of the waiting messages at or below the marks
 	works
 )
 
-// has reports whether there is such work now, or when there will be some.
+// has reports whether the queue has such work now, or when it will have some.
 func (q *queue) has(w work, now time.Time) (bool, time.Time) {
 	switch {
 	case q.claimed || q.gone:
@@ -88,8 +88,8 @@ func (q *queue) full() bool { return q.failing >= maxFailing }
 // inTrouble reports whether messages of the queue have failed or wait.
 func (q *queue) inTrouble() bool { return q.failed || q.waiting || len(q.freed) > 0 }
 
-// low returns the id above which a claim begins. What the marks have passed a moment ago is read again, because transactions
-// commit out of the order of their ids: most of it is deleted. In a queue in trouble pages read it.
+// low returns the id above which a claim begins. It repeats the ids of a moment ago, because transactions commit out of the order of their ids: most
+// of these rows are deleted by now. If messages of the queue wait, pages repeat them instead.
 func (q *queue) low() int64 {
 	if q.inTrouble() {
 		return q.mark
@@ -106,7 +106,7 @@ func (q *queue) move(mark int64, now time.Time) {
 	q.from, q.next = min(q.from, mark), min(q.next, mark)
 }
 
-// rewind has messages read again that are at id or above it.
+// rewind makes the queue read messages from id on again.
 func (q *queue) rewind(id int64, now time.Time) {
 	q.tail = max(q.tail, id)
 	if id <= q.mark {
@@ -125,7 +125,7 @@ func (q *queue) free(key string) {
 	q.freed[key] = struct{}{}
 }
 
-// delivered remembers the number of a message that is done.
+// delivered remembers the number of a delivered message.
 func (q *queue) delivered(m *message.Message) {
 	if m.Key == "" {
 		return
@@ -136,7 +136,7 @@ func (q *queue) delivered(m *message.Message) {
 	q.last[m.Key] = m.Seq
 }
 
-// finish notes what has become of the items that a unit of work has read of the queue, in their order.
+// finish notes the outcomes of the items that a unit of work has read of the queue, in their order.
 func (q *queue) finish(w work, items []*item, took time.Duration, now time.Time) {
 	last, left := int64(0), int64(0)
 	for _, it := range items {
@@ -175,7 +175,7 @@ func (q *queue) finishClaim(items []*item, last, left int64, now time.Time) {
 	switch full := len(items) >= q.asked; {
 	case full || left > 0:
 		q.tail = max(q.tail, mark+1)
-	case q.tail == q.seen: // nothing has come meanwhile
+	case q.tail == q.seen: // no message has come meanwhile
 		q.tail = mark
 	}
 	if len(items) >= q.asked && q.asked >= q.rows {
@@ -185,7 +185,7 @@ func (q *queue) finishClaim(items []*item, last, left int64, now time.Time) {
 	}
 }
 
-// settleItem notes what has become of one item.
+// settleItem notes the outcome of one item.
 func (q *queue) settleItem(w work, it *item, now time.Time) {
 	switch it.outcome {
 	case outcomeDelivered:
@@ -212,7 +212,7 @@ func (q *queue) settleItem(w work, it *item, now time.Time) {
 		}
 	case outcomeWaits:
 		q.waiting = true
-		if soon := now.Add(commits); w == workRetry && soon.Before(q.retryAt) { // an earlier message of its key is there
+		if soon := now.Add(commits); w == workRetry && soon.Before(q.retryAt) { // an earlier message of its key is still in the table
 			q.retryAt = soon
 		}
 	case outcomeLeft:

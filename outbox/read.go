@@ -19,12 +19,12 @@ type item struct {
 	stored
 
 	queue   *queue
-	blocked bool     // it has failed, or an earlier one of its key has
-	failure *failure // what is known of it if it has failed before
+	blocked bool     // it has failed, or an earlier message of its key has
+	failure *failure // its earlier failures; nil if it has none
 	sent    bool     // Publish was called with it
 	attempt int
 	outcome outcome
-	written bool      // what has become of it
+	written bool      // its outcome is written to the database
 	err     error     // of outcomeFailed
 	nextAt  time.Time // of outcomeFailed: zero if it is stopped
 }
@@ -32,15 +32,15 @@ type item struct {
 // failure is a message whose delivery has failed.
 type failure struct {
 	attempts int64
-	since    time.Time // it failed for the first time
+	since    time.Time // when it failed for the first time
 }
 
-// outcome is what has become of an item.
+// outcome is the outcome of an item.
 type outcome uint8
 
 const (
-	outcomeLeft      outcome = iota // nothing is known: it is read again
-	outcomeWaits                    // for something else: a page or its key brings it back
+	outcomeLeft      outcome = iota // not known: it is read again
+	outcomeWaits                    // it waits for another message or a pause: a page or its key reads it again
 	outcomeDelivered                // the destination has confirmed it
 	outcomeFailed
 )
@@ -51,7 +51,7 @@ type messageID struct {
 	id   int64
 }
 
-// maxBytes bounds the payloads and headers of a batch: one of more bytes has one message.
+// maxBytes bounds the payloads and headers of a batch: a larger message is a batch of its own.
 const maxBytes = 8 << 20
 
 // query is a statement as it is being written.
@@ -93,8 +93,8 @@ func (q *query) statement() store.Statement {
 // columnOf names a column of the rows over which [query.each] runs.
 type columnOf func(column int)
 
-// each writes a select that runs the select of body for each row of list, by one range of an index each. PostgreSQL plans one select for all
-// of them, whose text does not depend on their number; the others have no LATERAL. Values of rows are string and int64.
+// each writes a select that runs the select of body for each row of list, by one range of an index each. PostgreSQL plans one select for all of them,
+// whose text does not depend on their number; the other databases have no LATERAL. Values of rows are string and int64.
 func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *query {
 	if q.dialect != sqlplane.PostgreSQL {
 		for i, row := range rows {
@@ -103,7 +103,7 @@ func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *q
 			}
 			q.write("select * from (")
 			body(func(column int) {
-				switch v := row[column].(type) { // an argument takes MySQL a round trip to prepare
+				switch v := row[column].(type) { // as an argument MySQL would prepare it, with another round trip
 				case int64:
 					q.text.WriteString(strconv.FormatInt(v, 10))
 				case string:
@@ -132,23 +132,22 @@ func (q *query) each(rows [][]any, types []string, body func(value columnOf)) *q
 	return q.write(") m")
 }
 
-// hasFailed says that a row of once_outbox has failed, and isBehind that one of its key has. They are scalar so that no plan reads all failures;
-// on PostgreSQL the second one is in the order of an index for the same reason.
+// hasFailed is true if a row of once_outbox has failed, and isBehind if an earlier one of its key has. They are scalar subqueries, so that no plan
+// reads all failures; on PostgreSQL the second one follows the order of an index for the same reason.
 const (
 	hasFailed     = "(select true from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1)"
 	isBehind      = "(select true from once_outbox_failed f where o.KEY <> '' and f.topic = o.topic and f.KEY = o.KEY limit 1)"
 	isBehindByRow = "case when o.key <> '' then (select (f.topic, f.key) = (o.topic, o.key) from once_outbox_failed f where (f.topic, f.key) >= (o.topic, o.key) order by f.topic, f.key limit 1) end"
 )
 
-// rangeOf is the part of a queue that a statement reads.
+// rangeOf is the range of ids of a queue that a statement reads.
 type rangeOf struct {
 	queue     *queue
 	low, high int64 // above low, and at most high
 	rows      int
 }
 
-// above reads messages of queues by their ids. In queues in trouble it says which of them are blocked, and leaves their
-// payloads out.
+// above reads messages of queues by their ids. For queues in trouble it also reads which messages are blocked, and leaves their payloads out.
 func (r *Relay) above(list []rangeOf, trouble bool) store.Statement {
 	rows := make([][]any, len(list))
 	for i, l := range list {
@@ -198,7 +197,7 @@ func (r *Relay) above(list []rangeOf, trouble bool) store.Statement {
 	}).statement()
 }
 
-// byKey reads the first messages of each key, in their order, and says which of them have failed.
+// byKey reads the first messages of each key, in their order, and which of them have failed.
 func (r *Relay) byKey(streams []stream, each int) store.Statement {
 	rows := make([][]any, len(streams))
 	for i, s := range streams {
@@ -215,7 +214,7 @@ func (r *Relay) byKey(streams []stream, each int) store.Statement {
 	}).statement()
 }
 
-// due reads the failures of queues that are due within retryPoll, and what the time is.
+// due reads the failures of queues that are due within retryPoll, and the time of the database.
 func (r *Relay) due(list []rangeOf) store.Statement {
 	rows := make([][]any, len(list))
 	for i, l := range list {
@@ -243,7 +242,7 @@ func (r *Relay) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(r.db.Dialect(), query), Args: args}
 }
 
-// listed is a condition, as package dialect writes it: that a row is one of ids. There is at least one.
+// listed is a condition, as package dialect writes it: that a row has one of ids. ids is not empty.
 func (r *Relay) listed(ids []messageID) (condition string, args []any) {
 	var numbers, list strings.Builder
 	for i, m := range ids {
@@ -262,7 +261,7 @@ func (r *Relay) listed(ids []messageID) (condition string, args []any) {
 
 var errFull = errors.New("the batch is full")
 
-// read returns the messages that s reads. cut says that there are more, for which there was no room.
+// read returns the messages that s reads. cut reports that it stopped because further messages have no room.
 func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut bool, err error) {
 	bytes := 0
 	err = r.try(ctx, func(ctx context.Context) error {
@@ -286,7 +285,7 @@ func (r *Relay) read(ctx context.Context, s store.Statement) (items []*item, cut
 	return items, false, err
 }
 
-// findPredecessors has those of items wait whose previous message is still there, in any part.
+// findPredecessors marks the items whose previous message is still in the table, in any part: they wait.
 func (r *Relay) findPredecessors(ctx context.Context, items []*item) error {
 	for some := range slices.Chunk(items, maxQueues) {
 		rows := make([][]any, len(some))

@@ -26,19 +26,18 @@ type RelayConfig struct {
 	// Batch is how many messages one Publish takes at most. Default: 1000.
 	Batch int
 
-	// Concurrency is how many calls of Publish of one topic are on their way at once from this process. Default: 4.
+	// Concurrency is how many calls of Publish of one topic this process runs at once. Default: 4.
 	Concurrency int
 
-	// Topics bounds single topics.
+	// Topics has the bounds of single topics.
 	Topics map[string]TopicConfig
 
-	// Policy says when a message whose delivery has failed is tried again, and when to give
-	// it up; Total counts from its first failure. Retries are paid from Budget if it is set. Default: 1 s to 5 min
-	// with full jitter, for ever.
+	// Policy says when a failed message is tried again, and after which failures no attempt follows; Total counts from its first failure. Retries are
+	// paid from Budget if it is set. Default: 1 s to 5 min with full jitter, without an end.
 	Policy *retry.Policy
 
-	// DeadLetters keeps every failed delivery, and makes a letter of a message that is given up: see package
-	// deadletter. The message stays where it is, and its key waits for it. The database needs deadletter.Migrations.
+	// DeadLetters keeps every failed delivery, and stores a dead letter for a message that is given up: see package deadletter. The message stays in
+	// the outbox, and its key waits for it. The database needs deadletter.Migrations.
 	DeadLetters bool
 
 	// Breaker, if it is set, keeps messages back while the destination fails.
@@ -47,13 +46,13 @@ type RelayConfig struct {
 	// Timeout of one Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is how long after the death of this process others take its keys over. Processes may have different ones. Default: 10 s.
+	// TTL is how long after the death of this process other processes take its keys over. Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer is told what the relay does. Default: it logs failures with slog.
+	// Observer receives the events of the relay. Default: it logs failures with slog.
 	Observer Observer
 
 	// Tracer makes a span of each call of Publish. An onceotel.Telemetry is one. Default: none.
@@ -62,8 +61,8 @@ type RelayConfig struct {
 
 // TopicConfig bounds the deliveries of one topic from this process.
 type TopicConfig struct {
-	Rate        float64 // messages per second; 0: no bound
-	Concurrency int     // calls of Publish at once; 0: RelayConfig.Concurrency
+	Rate        float64 // messages per second; 0 means no limit
+	Concurrency int     // calls of Publish at once; 0 means RelayConfig.Concurrency
 }
 
 // Relay delivers the messages of an outbox. Its Wake is made for [once.Config].AfterCommit: a commit that has added
@@ -73,9 +72,9 @@ type Relay struct {
 	publisher Publisher
 	cfg       RelayConfig
 	keep      time.Duration  // delivered messages
-	archive   aged.Archive   // of those; nil: none
+	archive   aged.Archive   // of delivered messages; nil if none is set
 	encrypter once.Encrypter // of payloads and headers
-	added     *atomic.Int64  // when this process added the last message, by elapsed; 0: it has added none
+	added     *atomic.Int64  // when this process added the last message, by elapsed; 0 before the first
 
 	holder     holder
 	node       string // its name for the holder
@@ -97,7 +96,7 @@ type holder interface {
 	Use(parts []int) (held []hold.Part, done func())
 }
 
-// workName names the parts of the outbox among those that processes hold.
+// workName is the kind of work of the outbox in the tables of held parts.
 const workName = "outbox"
 
 // allParts are the numbers of all parts.
@@ -131,7 +130,7 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	if cfg.Policy != nil {
 		policy = *cfg.Policy
 	}
-	if policy.Budget == nil { // that of the process is for calls that a client waits for
+	if policy.Budget == nil { // the budget of the process is for calls that a client waits for
 		policy.Budget = &retry.Budget{Burst: -1}
 	}
 	cfg.Policy = &policy
@@ -149,9 +148,8 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers messages until ctx ends. Then it waits for the deliveries on their way, lets its keys go
-// and returns nil. While the database cannot be reached it waits, and tells the observer. An error says that
-// it cannot work at all, or that its publisher has returned [Closed].
+// Run delivers messages until ctx ends. Then it waits for the running deliveries, releases its keys and returns nil. While the database cannot be
+// reached it waits, and tells the observer. An error says that it cannot work at all, or that its publisher has returned [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay is running. Try: call Run once, or make another Relay")
@@ -197,6 +195,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, s := range r.finishers {
 		s.end()
 	}
+	// In this order: deliveries end, then they are written down, and only then the parts are released.
 	noting.Wait()
 	r.locked.end()
 	locked.Wait()
@@ -211,7 +210,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return closedCause(ctx)
 }
 
-// holdParts holds parts until ctx ends. When giveUp says so it lets them go, and comes back after a while.
+// holdParts holds parts until ctx ends. On giveUp it releases them, and takes parts again after a while.
 func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) error {
 	for {
 		holding, letGo := context.WithCancel(ctx)
@@ -239,7 +238,7 @@ func (r *Relay) holdParts(ctx context.Context, changed, giveUp chan struct{}) er
 	}
 }
 
-// check waits until the database can be reached, and returns an error if it has not the tables.
+// check waits until the database can be reached, and returns an error if the tables are missing.
 func (r *Relay) check(ctx context.Context) error {
 	tables := store.Statement{SQL: "select 1 from once_outbox, once_outbox_failed, once_outbox_paused, once_outbox_wait, once_hold where 1 = 0"}
 	if r.cfg.DeadLetters {
@@ -266,7 +265,7 @@ func (r *Relay) notMigrated(err error) error {
 	return fmt.Errorf("outbox: the relay cannot work: %w. Try: Migrate of the store with outbox.Migrations, or once migrate up --only outbox", err)
 }
 
-// statementTime bounds one statement, so that a server that falls silent is given up.
+// statementTime bounds one statement, for a server that stops answering.
 const statementTime = 30 * time.Second
 
 // try runs fn with a bound on its time.
@@ -278,27 +277,26 @@ func (r *Relay) try(ctx context.Context, fn func(context.Context) error) error {
 
 // databaseFailed tells the observer and waits.
 func (r *Relay) databaseFailed(ctx context.Context, err error, failures int) {
-	if store.KindOf(err) != store.KindRetry { // a deadlock is no news
+	if store.KindOf(err) != store.KindRetry { // a deadlock is normal
 		r.tell(ctx, Event{Type: EventDatabase, Err: err})
 	}
 	sleep.For(ctx, backoff(10*time.Millisecond, 500*time.Millisecond, failures))
 }
 
-// A commit does not say whose it is: that of a transaction which has added a message can come behind those of others.
+// AfterCommit does not say which transaction has committed: other commits can come between Add and its own commit.
 const (
-	wakeFor   = 10 * time.Second      // after the last Add, each commit may be the one
-	wakeAgain = 10 * time.Millisecond // between two looks for one Add: they find what was added, and most commits bring nothing
+	wakeFor   = 10 * time.Second      // after the last Add, each commit may be its own
+	wakeAgain = 10 * time.Millisecond // between two looks after the same Add: a look finds all earlier commits, and most commits are of other transactions
 )
 
-// Wake has the relay look for messages now, if this process has added some in the last ten seconds. It is made for
-// once.Config.AfterCommit.
+// Wake lets the relay look for messages now, if this process has added some in the last ten seconds. It is made for once.Config.AfterCommit.
 func (r *Relay) Wake() {
 	added, now := r.added.Load(), elapsed()
 	switch {
 	case added == 0 || now-added > int64(wakeFor):
 		return
 	case added == r.wokenFor.Load() && now-r.wokenAt.Load() < int64(wakeAgain):
-		return // the relay has just looked, and looks again soon by itself
+		return // the relay has just looked, and looks again soon
 	}
 	r.wokenFor.Store(added)
 	r.wokenAt.Store(now)
@@ -323,8 +321,7 @@ func (r *Relay) tell(ctx context.Context, e Event) {
 	r.cfg.Observer.Observe(context.WithoutCancel(ctx), e)
 }
 
-// keepHouse tells which parts are held. The process that holds part 0 tells the backlog
-// and deletes dead letters that were kept for long enough.
+// keepHouse tells the observer which parts are held. In the process that holds part 0 it also tells the backlog, and deletes old dead letters.
 func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
@@ -366,6 +363,7 @@ func (r *Relay) keepHouse(ctx context.Context, changed <-chan struct{}) {
 
 // backoff is a pause that doubles from least to most.
 func backoff(least, most time.Duration, failures int) time.Duration {
+	// 30, because a larger shift would overflow.
 	if n := min(failures-1, 30); least<<n < most {
 		return least << n
 	}

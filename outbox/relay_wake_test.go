@@ -50,8 +50,8 @@ func (everyPart) Use(parts []int) (held []hold.Part, done func()) {
 	return held, func() {}
 }
 
-// TestWake: a commit that has added messages has the relay look at once, and no other commit does. Then it polls quickly for a while.
-func TestWake(t *testing.T) {
+// TestWakeAfterACommit: a commit that has added messages has the relay look at once, and no other commit does. Then it polls quickly for a while.
+func TestWakeAfterACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := new(emptyDatabase)
 		r := newRelay(db, PublisherFunc(takesAll), RelayConfig{})

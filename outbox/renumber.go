@@ -11,22 +11,22 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ErrBacklog says that messages with a key wait for their delivery, and that numbers are not moved before they are delivered.
+// ErrBacklog says that numbers cannot be moved, because messages with a key still wait for their delivery.
 var ErrBacklog = errors.New("outbox: messages with a key wait for their delivery. Try: once relay until once outbox list shows none, then the same again")
 
-// Renumber moves the numbers of all keys forward, for a database that was restored from a backup: consumers have seen the numbers that
-// followed, and would take new messages for repetitions. The next message of each key has the number after+1, also of a key of which this
-// database knows nothing any more. after is the time of the database in milliseconds, so that it is greater each time, also after two restores of
-// one backup; or the greatest number there is, if that is greater.
+// Renumber moves the numbers of all keys forward. Call it after the database was restored from a backup: consumers have already seen the numbers
+// after the backup, and would take new messages for repetitions. The next message of each key gets the number after+1, also for a key that this
+// database does not know any more. after is the time of the database in milliseconds, so that a second restore of the same backup gives a greater
+// one; or the greatest existing number, if that is greater.
 //
-// Consumers with inbox.InOrder wait for the numbers in between until inbox.Inbox.Renumber says that there are none. Call it while the service does
-// not run, after a relay has delivered what waits: the error is [ErrBacklog] if a message with a key does.
+// Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber while the service does not run, after
+// a relay has delivered all waiting messages: the error is [ErrBacklog] if a message with a key waits.
 func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err error) {
 	if err := checkReason(reason); err != nil {
 		return 0, err
 	}
 	err = b.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
-		// A write comes first: of two calls one waits here, and SQLite gives its lock to no reader that others have overtaken.
+		// A write comes first: of two concurrent calls one waits here, and SQLite does not let a reader upgrade to a writer after another write.
 		if _, err := r.Exec(ctx, b.statement("update once_stream_start set seq = seq where id = 1")); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err
 	return after, err
 }
 
-// Started returns the number after which [Box.Renumber] has last had all keys go on; 0 if it was never called.
+// Started returns the number that the last [Box.Renumber] has returned; 0 if it was never called.
 func (b *Box[TX]) Started(ctx context.Context) (after int64, err error) {
 	err = b.db.Pool().Query(ctx, b.statement("select seq from once_stream_start where id = 1"), func(row sqlplane.Row) error { return row.Scan(&after) })
 	return after, err

@@ -12,33 +12,33 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Wait is what the messages of a topic wait for. The set may grow.
+// Wait is a reason for which messages of a topic wait. The set may grow.
 type Wait string
 
 const (
 	WaitPaused  Wait = "paused"  // a person has paused the topic, or a key of it
 	WaitDown    Wait = "down"    // its destination cannot be reached
 	WaitHanging Wait = "hanging" // its destination does not answer
-	WaitFull    Wait = "full"    // so many messages of it are tried again that no others are
-	WaitRate    Wait = "rate"    // more messages wait than its TopicConfig.Rate lets pass
-	WaitFailing Wait = "failing" // messages of it are tried again, or are given up: later ones of their keys wait
+	WaitFull    Wait = "full"    // so many of its messages are tried again that no others are read
+	WaitRate    Wait = "rate"    // more messages wait than its TopicConfig.Rate allows
+	WaitFailing Wait = "failing" // some of its messages are tried again, or are given up: later ones of their keys wait
 )
 
-// Waits are all of them, what holds a topic up for certain first.
+// Waits are all reasons. Reasons that hold up the whole topic come first.
 func Waits() []Wait {
 	return []Wait{WaitPaused, WaitDown, WaitHanging, WaitFull, WaitRate, WaitFailing}
 }
 
-// TopicWait is one thing that messages of a topic wait for.
+// TopicWait is one reason for which messages of a topic wait.
 type TopicWait struct {
 	For      Wait
-	Key      string    // WaitPaused, WaitFailing: a key of those that wait; "": the whole topic is paused, or the messages have no key
+	Key      string    // WaitPaused, WaitFailing: one of the waiting keys; "" if the whole topic is paused, or the messages have no key
 	Since    time.Time // by the clock of the database
 	Reason   string    // of the pause, or the error
-	Node     string    // of the relay that has told it; WaitPaused, WaitFailing: ""
-	Messages int64     // WaitFailing: how many messages have failed, at most 500 are counted. WaitPaused: how many keys
-	More     bool      // there may be more than Messages
-	Stopped  int64     // WaitFailing: how many of them wait for a person
+	Node     string    // the relay that reports it; "" with WaitPaused and WaitFailing
+	Messages int64     // WaitFailing: number of failed messages, at most 500 are counted. WaitPaused: number of keys
+	More     bool      // the number may be greater than Messages
+	Stopped  int64     // WaitFailing: how many of Messages wait for a person
 }
 
 // holdsTopic reports whether all messages of the topic wait.
@@ -46,42 +46,42 @@ func (w TopicWait) holdsTopic() bool {
 	return w.For != WaitFailing && (w.For != WaitPaused || w.Key == "")
 }
 
-// Topic is how a topic stands.
+// Topic is the state of a topic.
 type Topic struct {
 	Name   string
-	Oldest time.Time   // when its oldest message was added; zero: none waits
-	Ready  time.Time   // the same of messages that nothing holds back; zero: there is none
-	Waits  []TopicWait // in the order of [Waits]; none: its messages go
+	Oldest time.Time   // when its oldest message was added; zero if no message waits
+	Ready  time.Time   // when the oldest message that nothing holds back was added; zero if everything is held back
+	Waits  []TopicWait // in the order of [Waits]; empty if its messages are delivered
 	Now    time.Time   // by the clock of the database
 }
 
-// Bounds of what Topics reads.
+// Bounds of the reads of Topics.
 const (
 	mostQueues  = 50_000 // topics and parts: one row of an index for each
 	mostFailing = 1000   // topics
-	mostLooked  = 100    // failing topics that are looked at, and four times as many of their queues
+	mostLooked  = 100    // failing topics that are read in detail, and four times as many of their queues
 	mostFailed  = 500    // failures of each
 	mostHead    = 200    // messages of each queue
-	mostNoted   = 10_000 // topics that relays have told of
+	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics of which messages wait, and those that are paused: how old their oldest message is, and what holds them up. It
-// reads one row for each topic in each of its parts, and some more of topics that fail, however many messages wait.
+// Topics returns the topics with waiting messages, and the paused ones: the age of their oldest message, and why it waits. It reads one row for each
+// topic in each of its parts, and some more for topics that fail, however many messages wait.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err
 }
 
-// TopicsUpTo is a page of Topics: those behind after, by their names, as many as about most rows tell of, and at least one. next is where the
-// page behind it begins, "" if it is the last. [Topic].Ready is not known of topics of which some messages are held back, and of only
-// some of those that fail it is known how many messages do.
+// TopicsUpTo is a page of Topics: the topics after a name, by name, as many as fit into about most rows, and at least one. next is the start of the
+// next page, or "" on the last page. [Topic].Ready is not known for topics with some held back messages, and only for some failing topics the number
+// of failed messages is known.
 func (b *Box[TX]) TopicsUpTo(ctx context.Context, after string, most int) (list []Topic, next string, err error) {
 	const looked, failed = 5, 50
 	rows := max(most-looked*failed, 100)
 	return readTopics(ctx, b.db, after, topicBounds{queues: max(rows/2, parts+1), pauses: rows / 5, noted: rows / 5, failing: rows / 10, looked: looked, failed: failed})
 }
 
-// topicBounds is how much is read of topics.
+// topicBounds is how many rows are read for each kind of wait.
 type topicBounds struct{ queues, pauses, noted, failing, looked, failed, heads int }
 
 var allTopics = topicBounds{queues: mostQueues, pauses: mostQueues, noted: mostNoted, failing: mostFailing, looked: mostLooked, failed: mostFailed, heads: 4 * mostLooked}
@@ -109,8 +109,8 @@ func readTopics(ctx context.Context, db sqlplane.Database, after string, most to
 	return list, next, nil
 }
 
-// cut removes the topics of which something was not read, because a bound has ended that, and returns the last of the others. If that leaves
-// none, the first one is told as far as it was read.
+// cut removes the topics whose rows were not all read because a bound was reached, and returns the last of the others. If no other topic exists, it
+// keeps the first one, incomplete.
 func (r *topicReader) cut() (last string) {
 	if r.until == "" {
 		return ""
@@ -129,26 +129,26 @@ func (r *topicReader) cut() (last string) {
 	return cmp.Or(last, r.until)
 }
 
-// end notes that a bound of rows may have ended a list of topics, in their order, at this one.
+// end notes that a list of topics, in their order, may have been cut at this one by a bound of rows.
 func (r *topicReader) end(rows, most int, name string) {
 	if rows == most && (r.until == "" || name < r.until) {
 		r.until = name
 	}
 }
 
-// behind is the first name that a topic behind another one may have.
+// behind is the lowest possible name after a topic.
 func behind(topic string) string { return topic + "\x00" }
 
-// topicReader collects what is known of topics.
+// topicReader collects the state of topics.
 type topicReader struct {
 	db      sqlplane.Database
 	after   string // topics behind it are read
-	until   string // from this topic on, something was not read; "": all was
+	until   string // rows of this topic and later ones were not all read; "" if all were read
 	most    topicBounds
 	now     time.Time
 	byName  map[string]*Topic
 	queues  map[string][]int64 // parts in which a topic has messages
-	partial []string           // topics of which some messages are held back, and others are not
+	partial []string           // topics with some held back messages
 }
 
 func (r *topicReader) topic(name string) *Topic {
@@ -197,7 +197,7 @@ func (r *topicReader) readQueues(ctx context.Context) error {
 	}, r.after, int64(r.most.queues))
 }
 
-// earlier is the earlier one of two times, of which zero is none.
+// earlier returns the earlier one of two times. A zero time is no time.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -219,7 +219,7 @@ func (r *topicReader) readPauses(ctx context.Context) error {
 		w.More = w.Key != "" && rows >= r.most.pauses
 		if w.Key != "" {
 			r.isPartial(name)
-			if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.Key != "" }); i >= 0 { // one is told, and how many there are
+			if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.Key != "" }); i >= 0 { // one wait counts all paused keys of the topic
 				t.Waits[i].Messages++
 				t.Waits[i].More = w.More
 				return nil
@@ -236,7 +236,7 @@ func (r *topicReader) isPartial(name string) {
 	}
 }
 
-// readWaits reads what relays that live have told of topics: see waitWriter.
+// readWaits reads the waits that live relays have stored: see waitWriter.
 func (r *topicReader) readWaits(ctx context.Context) error {
 	rows := 0
 	return r.query(ctx, `select w.topic, w.reason, w.since, w.error, w.node, NOW from once_outbox_wait w
@@ -249,7 +249,7 @@ func (r *topicReader) readWaits(ctx context.Context) error {
 		t := r.topic(name)
 		rows++
 		r.end(rows, r.most.noted, name)
-		if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.For == w.For }); i >= 0 { // several relays tell the same: since the first has
+		if i := slices.IndexFunc(t.Waits, func(other TopicWait) bool { return other.For == w.For }); i >= 0 { // several relays report the same: the earliest counts
 			if w.Since.Before(t.Waits[i].Since) {
 				t.Waits[i] = w
 			}
@@ -260,7 +260,7 @@ func (r *topicReader) readWaits(ctx context.Context) error {
 	}, r.after, int64(r.most.noted))
 }
 
-// failingTopics are the topics of failures, by a loose scan of the index once_outbox_failed_key.
+// failingTopics are the topics of failures, by a loose index scan of once_outbox_failed_key.
 var failingTopics = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: looseFailing,
 	sqlplane.SQLite:     looseFailing,
@@ -284,7 +284,7 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 		return err
 	}
 	for i, name := range names {
-		if i >= r.most.looked { // it is told, and no more
+		if i >= r.most.looked { // only that it fails, without numbers
 			t := r.topic(name)
 			t.Waits, t.Ready = append(t.Waits, TopicWait{For: WaitFailing}), time.Time{}
 		}
@@ -312,8 +312,8 @@ func (r *topicReader) readFailing(ctx context.Context) error {
 	}, args...)
 }
 
-// readHeads reads the oldest message that nothing holds back, of topics of which some are: in each of their queues, among the first
-// messages.
+// readHeads reads, for topics with some held back messages, the oldest message that nothing holds back. It looks at the first messages of each of
+// their queues.
 func (r *topicReader) readHeads(ctx context.Context) error {
 	const one = `select ?, x.created_at from (select o.created_at from (select part, id, topic, KEY, created_at from once_outbox where topic = ? and part = ? order by topic, part, id limit ?) o
  where (select 1 from once_outbox_failed f where f.part = o.part and f.id = o.id limit 1) is null

@@ -10,8 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// storedColumns are those that scanStored reads, of once_outbox or once_outbox_sent, as package
-// dialect writes them.
+// storedColumns are the columns that scanStored reads, of once_outbox or once_outbox_sent, as package dialect writes them.
 const storedColumns = "part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at"
 
 // stored is a row of once_outbox.
@@ -60,5 +59,5 @@ func sealed(e once.Encrypter, m *message.Message) (headers, payload []byte, err 
 	return seal.Message(e, label(m), headers, m.Payload)
 }
 
-// label binds what is encrypted to its message: moved to another row it does not open.
+// label binds encrypted headers and payloads to their message: copied into another row they cannot be decrypted.
 func label(m *message.Message) string { return "outbox\x00" + m.ID + "\x00" + m.Topic + "\x00" }

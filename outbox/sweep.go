@@ -11,14 +11,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// How many delivered messages one statement deletes, and how often a relay looks for some.
+// How many delivered messages one statement deletes, and how often a relay looks for old ones.
 const (
 	sweepBatch = 1000
 	sweepEvery = 15 * time.Second
 )
 
-// sweep deletes delivered messages that were kept for long enough, in the process that holds part 0, until ctx ends. It has a
-// goroutine of its own: a long sweep delays nothing else.
+// sweep deletes delivered messages after RetainDelivered, in the process that holds part 0, until ctx ends. It has a goroutine of its own, so that a
+// long sweep delays nothing else.
 func (r *Relay) sweep(ctx context.Context) {
 	if r.keep == 0 {
 		return
@@ -42,8 +42,8 @@ func (r *Relay) sweep(ctx context.Context) {
 	}
 }
 
-// sweepSent deletes messages that were delivered longer ago than RetainDelivered, the oldest first, until none is left: so they go as fast as
-// they come. Between two statements it pauses for as long as the last one took, so that others have the database, too.
+// sweepSent deletes messages that were delivered longer ago than RetainDelivered, oldest first, until no such message is left, so that deletes keep
+// up with deliveries. Between two statements it pauses for as long as the last one took, so that the database has time for others.
 func (r *Relay) sweepSent(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var more bool
@@ -60,7 +60,7 @@ func (r *Relay) sweepSent(ctx context.Context) error {
 	return nil
 }
 
-// sweepSome deletes some of them, after the archive has them if there is one. more says that there may be others.
+// sweepSome deletes some of them. If an archive is set, it gets them first. more reports that others may exist.
 func (r *Relay) sweepSome(ctx context.Context) (more bool, err error) {
 	if r.archive != nil {
 		_, more, err = aged.Sweep(ctx, r.db, archived, r.keep, r.archive)
@@ -105,8 +105,8 @@ type archivedMessage struct {
 	SentAt    time.Time `json:"sent_at"`
 }
 
-// deleteSent deletes what was delivered more than ? microseconds ago, at most ? rows. On PostgreSQL,
-// relays that sweep at the same time do not wait for each other.
+// deleteSent deletes at most ? messages that were delivered more than ? microseconds ago. On PostgreSQL, relays that sweep at the same time do not
+// wait for each other.
 var deleteSent = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `with old as (
   select part, id from once_outbox_sent where sent_at < AGO(?) order by sent_at limit ? FOR UPDATE SKIP LOCKED)

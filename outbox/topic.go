@@ -10,15 +10,15 @@ import (
 const (
 	maxCalls   = 1024                   // calls of Publish at once from this process: half of them for topics in trouble
 	maxUnknown = maxCalls / 4           // of topics that have never answered
-	slowCall   = time.Second            // a call that takes longer counts as one of a topic in trouble
-	probeEach  = 50 * time.Millisecond  // topics that are down are tried one after the other, so often
-	probeMost  = 750 * time.Millisecond // but one that is alone is tried again after so long
-	probeRows  = 16                     // first attempts that all fail are an outage, also if no error says so
-	partPause  = 100 * time.Millisecond // after a destination was available for a part of a batch
+	slowCall   = time.Second            // a call that takes longer counts as a call of a topic in trouble
+	probeEach  = 50 * time.Millisecond  // pause between two probes of topics that are down
+	probeMost  = 750 * time.Millisecond // pause between two probes of the same topic, if no other is down
+	probeRows  = 16                     // if this many first attempts all fail, it counts as an outage, also without an error that says so
+	partPause  = 100 * time.Millisecond // after a destination was available for a part of a batch only
 	forgetIdle = time.Minute
 )
 
-// topic is what this process knows of the destination of a topic, and the bounds of it. Its queues share them.
+// topic is what this process knows of the destination of a topic, and its bounds. Its queues share it.
 type topic struct {
 	TopicConfig
 
@@ -28,25 +28,25 @@ type topic struct {
 	next   work
 	paused bool
 	used   time.Time
-	told   bool         // that it has too many failing messages
-	locked atomic.Int32 // units of which rows are locked by other transactions
+	told   bool         // the observer knows that it has too many failing messages
+	locked atomic.Int32 // units whose rows other transactions have locked
 
 	place    place
-	timer    time.Time // when it is looked at again; zero: none is set
+	timer    time.Time // when it is looked at again; zero if no timer is set
 	answered bool      // its destination has confirmed a message
-	tokens   float64   // messages that can be published now: at most those of a second, and one
+	tokens   float64   // messages that may be published now: at most the tokens of one second, and one more
 	counted  time.Time
-	calls    int       // of Publish, under way
-	calledAt time.Time // the oldest of them that has begun when there was none
-	wait     topicWait // what people were told last
+	calls    int       // running calls of Publish
+	calledAt time.Time // when a call began while no other one was running
+	wait     topicWait // the last wait that was stored for people
 
 	down  int       // how often in a row its destination was not available
-	until time.Time // put aside for so long
-	asked bool      // by the destination
-	probe int       // messages with which it is tried while it is down
-	since time.Time // the first time
-	cause error     // the last time
-	blind int       // claims in a row, while it is down, that have found nothing that can be delivered
+	until time.Time // no attempt before it
+	asked bool      // the destination has asked for until
+	probe int       // messages in the next probe while it is down
+	since time.Time // of the first failure
+	cause error     // of the last failure
+	blind int       // claims in a row, while it is down, that have found no deliverable message
 }
 
 // place is the list of the board in which a topic is.
@@ -71,7 +71,7 @@ func (t *topic) inTrouble() bool {
 	return false
 }
 
-// ready reports whether messages of the topic can be published now, and if not when, if that is known.
+// ready reports whether messages of the topic can be published now. If not, it returns the time from which they can, if that is known.
 func (t *topic) ready(now time.Time) (bool, time.Time) {
 	switch {
 	case t.paused, t.calls >= t.Concurrency:
@@ -94,7 +94,7 @@ func (t *topic) ready(now time.Time) (bool, time.Time) {
 	return false, now.Add(time.Duration((least - t.tokens) / t.Rate * float64(time.Second)))
 }
 
-// work returns the first work of which there is some now, beginning with that after the last one, and if there is none when there will be.
+// work returns the next kind of work that the topic has now, in turn after the last one. If it has none, at is the time from which it will have some.
 func (t *topic) work(now time.Time) (w work, found bool, at time.Time) {
 	for i := range works {
 		w := (t.next + i) % works
@@ -111,7 +111,7 @@ func (t *topic) work(now time.Time) (w work, found bool, at time.Time) {
 	return 0, false, at
 }
 
-// allowed is how many messages can be published now, at most n.
+// allowed is how many messages may be published now, at most n.
 func (t *topic) allowed(n int) int {
 	if t.down > 0 {
 		n = min(n, t.probe)
@@ -122,7 +122,7 @@ func (t *topic) allowed(n int) int {
 	return n
 }
 
-// rowsOf is how many rows are read of a queue in order to find n messages.
+// rowsOf is how many rows of a queue are read to find n messages.
 func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 	switch {
 	case w == workPage:
@@ -137,18 +137,18 @@ func (t *topic) rowsOf(q *queue, w work, n, batch int) int {
 	return min(n, q.rows)
 }
 
-// isDown puts a topic aside whose destination was not available, for wait. probe is the number of messages with which it is tried then.
+// isDown pauses a topic for wait, because its destination was not available. The next probe has probe messages.
 func (t *topic) isDown(wait time.Duration, asked bool, probe int, now time.Time) {
 	t.down++
 	t.until, t.asked, t.probe = now.Add(wait), asked, probe
 }
 
-// isUp notes that the destination is there.
+// isUp notes that the destination is available.
 func (t *topic) isUp() {
 	t.down, t.until, t.since, t.asked, t.blind = 0, time.Time{}, time.Time{}, false, 0
 }
 
-// slow reports whether a call has been under way for long.
+// slow reports whether a call has been running for long.
 func (t *topic) slow(now time.Time) bool { return t.calls > 0 && now.Sub(t.calledAt) > slowCall }
 
 // idle reports whether the topic can be forgotten: the scan finds it again.
@@ -173,12 +173,12 @@ func (b *board) newlyFull(t *topic) bool {
 	return t.told && !told
 }
 
-// isDown puts a topic aside whose destination was not available. wait says for how long, when that has happened several times in a row.
+// isDown pauses a topic whose destination was not available. wait is the pause after a number of failures in a row.
 func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if now.Before(t.until) { // another call has said so: it is the same time
+	if now.Before(t.until) { // another call has already counted this outage
 		return
 	}
 	if t.down == 0 {
@@ -191,7 +191,7 @@ func (b *board) isDown(t *topic, asked bool, probe int, wait func(times int) tim
 	t.isDown(d, asked, probe, now)
 }
 
-// isUp notes that the destination of a topic is there. Others are likely to be there as well.
+// isUp notes that the destination of a topic is available. Other destinations are probably available as well.
 func (b *board) isUp(t *topic, answered bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,8 +214,8 @@ func (b *board) isUp(t *topic, answered bool) {
 	}
 }
 
-// nextProbe is with how many messages a topic is tried that is down although no error says so: more each time, because all of those that were
-// tried may be bad.
+// nextProbe is the number of messages of the next probe, for a topic that is down although no error says so. It doubles each time, because all
+// messages of the last probe may be bad ones.
 func (b *board) nextProbe(t *topic) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,7 @@ func (b *board) nextProbe(t *topic) int {
 	return min(2*max(t.probe, probeRows), max(b.batch, probeRows))
 }
 
-// wait puts a topic aside for a moment, whose destination was available for a part of a batch.
+// wait pauses a topic for a moment, because its destination was available for a part of a batch only.
 func (b *board) wait(t *topic, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

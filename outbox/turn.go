@@ -14,7 +14,7 @@ const maxQueues = 128
 
 const (
 	unparked = 8  // topics that are looked at when a call of Publish has ended
-	revived  = 64 // topics that are tried when another one is there again
+	revived  = 64 // topics that are tried when another topic is up again
 )
 
 // class separates topics in trouble from healthy ones: each class has a claimer and a finisher of its own.
@@ -33,23 +33,23 @@ type unit struct {
 	work    work
 	queues  []*queue
 	ranges  []rangeOf // of the queues
-	freed   []keyOf   // of workFreed
-	blocked bool      // some of the messages may be
-	most    int       // messages that it can publish
-	cost    int       // rows that its claim is likely to read
+	freed   []keyOf   // keys of workFreed
+	blocked bool      // some of the messages may be blocked
+	most    int       // messages that it may publish
+	cost    int       // rows that its claim will probably read
 	taken   int       // tokens
 	items   []*item
 	began   time.Time
 	took    time.Duration // to read
-	letGo   func()        // of its parts
+	letGo   func()        // releases its parts
 	before  bool          // the topic had answered before
-	waits   int           // statements about it that were given up
-	called  bool          // its call of Publish is not released yet
+	waits   int           // statements about it that ended with errLocked
+	called  bool          // it still holds its call of Publish
 
-	unanswered <-chan []error // not nil: Publish has not returned in its time
+	unanswered <-chan []error // not nil while Publish has not returned in its time
 }
 
-// list puts a topic into its list if there is something to do for it.
+// list puts a topic into its list if it has work.
 func (b *board) list(t *topic, now time.Time) {
 	if t.place != placeNone {
 		return
@@ -91,7 +91,7 @@ func (b *board) wakeAll() {
 	}
 }
 
-// pick returns work of a class, and when to look again if there is none; zero: when it is woken.
+// pick returns work of a class. again is the time of the next look; zero means that it waits for a wake.
 func (b *board) pick(c class) (units []*unit, again time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 	}
 	rows, queues := b.batch, 0
 	for rows > 0 && queues < maxQueues {
-		// Most turns are for those that were idle, but not all.
+		// Three of four turns are for topics that were idle.
 		from := &b.first[c]
 		if from.len() == 0 || len(units)%4 == 3 && b.others[c].len() > 0 {
 			from = &b.others[c]
@@ -115,6 +115,7 @@ func (b *board) pick(c class) (units []*unit, again time.Time) {
 		}
 		t := from.pop()
 		t.place = placeNone
+		// It has changed its class since it was listed.
 		if t.inTrouble() != (c == classTrouble) {
 			b.list(t, now)
 			continue
@@ -147,7 +148,7 @@ func (b *board) unit(t *topic, c class, now time.Time) *unit {
 	u := &unit{topic: t, class: c, work: w, began: now, before: t.answered, called: true, letGo: func() {}}
 	n := t.allowed(b.batch)
 	each := n
-	if t.down > 0 { // messages of all queues, if there are several
+	if t.down > 0 { // a probe may take messages of all its queues
 		each = max(1, n/len(t.queues))
 	}
 	for i := range t.queues {
@@ -181,6 +182,7 @@ func (b *board) unit(t *topic, c class, now time.Time) *unit {
 		t.tokens -= float64(u.taken)
 	}
 	if t.calls++; t.calls == 1 {
+		// From now on the time without an answer counts.
 		t.calledAt = now
 	}
 	if !u.before {
@@ -191,7 +193,7 @@ func (b *board) unit(t *topic, c class, now time.Time) *unit {
 	return u
 }
 
-// mayCall reports whether the process has a call of Publish left for a topic.
+// mayCall reports whether the process has a free call of Publish for a topic.
 func (b *board) mayCall(t *topic, now time.Time) bool {
 	switch {
 	case len(b.underWay) >= maxCalls:
@@ -201,7 +203,7 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 	case len(b.underWay) < maxCalls/2:
 		return true
 	case !t.inTrouble() && !t.slow(now):
-		return t.calls == 0 // topics that begin to hang together would take all calls before they count as slow
+		return t.calls == 0 // topics that begin to hang at the same time would take all calls before they count as slow
 	}
 	bad := 0
 	for u, began := range b.underWay {
@@ -212,7 +214,7 @@ func (b *board) mayCall(t *topic, now time.Time) bool {
 	return bad < maxCalls/2
 }
 
-// release gives the call of Publish of a unit back.
+// release releases the call of Publish of a unit.
 func (b *board) release(u *unit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,14 +229,14 @@ func (b *board) release(u *unit) {
 	}
 	now := time.Now()
 	b.list(u.topic, now)
-	for range min(b.parked.len(), unparked) { // some may not need what was released
+	for range min(b.parked.len(), unparked) { // a released topic may not need the call
 		t := b.parked.pop()
 		t.place = placeNone
 		b.list(t, now)
 	}
 }
 
-// finished gives the queues of a unit back, whose items have their outcomes.
+// finished releases the queues of a unit, whose items have their outcomes.
 func (b *board) finished(u *unit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,7 +264,7 @@ func (b *board) finished(u *unit) {
 	b.list(t, now)
 }
 
-// leave leaves queues out of a unit whose parts are not held any more.
+// leave removes queues from a unit whose parts are not held any more.
 func (b *board) leave(u *unit, held []hold.Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,7 +278,7 @@ func (b *board) leave(u *unit, held []hold.Part) {
 	u.freed = slices.DeleteFunc(u.freed, func(k keyOf) bool { return k.queue.gone })
 }
 
-// giveBack gives a unit back of which nothing was read.
+// giveBack releases a unit that has read nothing.
 func (b *board) giveBack(u *unit) {
 	b.release(u)
 	b.mu.Lock()
@@ -288,7 +290,7 @@ func (b *board) giveBack(u *unit) {
 	b.list(u.topic, time.Now())
 }
 
-// isRead notes that keys have no more messages to be read.
+// isRead notes that all messages of some keys were read.
 func (b *board) isRead(keys []keyOf) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 
 const (
 	waitsEvery = 5 * time.Second
-	maxWaits   = 1000 // topics of which a relay tells
+	maxWaits   = 1000 // topics whose waits a relay stores, at most
 	waitRows   = 100  // of one statement
 )
 
-// topicWait is a topic that does not go, as this process knows: its destination is down, for example.
+// topicWait is a topic whose messages wait for a reason that this process knows, such as a destination that is down.
 type topicWait struct {
 	topic  string
 	reason Wait
@@ -26,10 +26,10 @@ type topicWait struct {
 	err    string
 }
 
-// stuckCall is how long the calls of a topic must be under way until people are told.
+// stuckCall is how long the calls of a topic must hang before the topic is reported.
 const stuckCall = 5 * time.Second
 
-// waits returns the topics that do not go.
+// waits returns the topics whose messages wait.
 func (b *board) waits() (list []topicWait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +44,7 @@ func (b *board) waits() (list []topicWait) {
 	for _, t := range b.topics {
 		n := topicWait{topic: t.name, since: now}
 		switch {
-		case t.paused: // the database says so
+		case t.paused: // a pause is in the database already
 		case t.down > 0 && t.hasMessages():
 			n.reason, n.since, n.err = WaitDown, t.since, errorText(t.cause)
 		case t.calls >= t.Concurrency && now.Sub(last[t]) > stuckCall:
@@ -64,7 +64,7 @@ func (b *board) waits() (list []topicWait) {
 	return list
 }
 
-// setCause notes why a topic is down, for people.
+// setCause notes why a topic is down, for its report.
 func (b *board) setCause(t *topic, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,12 +73,12 @@ func (b *board) setCause(t *topic, cause error) {
 	}
 }
 
-// hasMessages reports whether messages of the topic wait, as far as it is known.
+// hasMessages reports whether messages of the topic wait, as far as this process knows.
 func (t *topic) hasMessages() bool {
 	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark || q.claimed || q.waiting })
 }
 
-// overRate reports whether messages wait because of Rate: then tokens are used as soon as they come, and else they are saved.
+// overRate reports whether messages wait because of Rate: then tokens are used at once, and otherwise they are saved.
 func (t *topic) overRate(now time.Time) bool {
 	if t.Rate <= 0 || !slices.ContainsFunc(t.queues, func(q *queue) bool { return q.tail > q.mark }) {
 		return false
@@ -87,15 +87,15 @@ func (t *topic) overRate(now time.Time) bool {
 	return t.tokens < max(1, t.Rate)/2
 }
 
-// waitWriter writes down which topics do not go and why, as only this process knows, for people who ask the database: see
-// [Box.Topics]. Rows count as long as the node holds or could hold parts. Only changes are written.
+// waitWriter stores which topics wait and why, as far as only this process knows, so that operators can read it: see [Box.Topics]. Rows count as long
+// as the node holds or could hold parts. Only changes are written.
 type waitWriter struct {
 	db   sqlplane.Database
 	node string
-	told map[string]topicWait // nil: it is not known what the database has
+	told map[string]topicWait // the rows in the database; nil if they are not known
 }
 
-// write writes down now, and forgets what has changed.
+// write stores the waits of now, and deletes those that have ended.
 func (n *waitWriter) write(ctx context.Context, now []topicWait) error {
 	slices.SortFunc(now, func(a, b topicWait) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.topic, b.topic)) })
 	now = now[:min(len(now), maxWaits)]
@@ -146,7 +146,7 @@ func (n *waitWriter) write(ctx context.Context, now []topicWait) error {
 	return nil
 }
 
-// forgetDead removes what processes have told that are gone.
+// forgetDead deletes the rows of processes that have ended.
 func (n *waitWriter) forgetDead(ctx context.Context) error {
 	return n.exec(ctx, "delete from once_outbox_wait where not exists (select 1 from once_hold_node n where n.work = 'outbox' and n.node = once_outbox_wait.node)")
 }
@@ -156,7 +156,7 @@ func (n *waitWriter) exec(ctx context.Context, query string, args ...any) error 
 	return err
 }
 
-// writeWaits writes down from time to time which topics do not go, until ctx ends.
+// writeWaits stores from time to time which topics wait, until ctx ends.
 func (r *Relay) writeWaits(ctx context.Context) {
 	n := waitWriter{db: r.db, node: r.node}
 	tick := time.NewTicker(waitsEvery)
@@ -164,7 +164,7 @@ func (r *Relay) writeWaits(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.write(ctx, nil) }) // the node is gone soon, and its rows count no more
+			_ = r.try(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.write(ctx, nil) }) // the node is gone soon, and its rows no longer count
 			return
 		case <-tick.C:
 		}

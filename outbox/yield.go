@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// A relay that reaches nothing for some TTLs, while another one delivers, gives its parts up to it, and comes back later.
+// A relay that reaches no destination for some TTLs, while another relay delivers, releases its parts, and takes parts again later.
 const (
 	barrenTTLs = 3
 	awayTTLs   = 6
@@ -17,7 +17,7 @@ const (
 
 var errBarren = errors.New("this relay has reached no destination for a while, and another one delivers: it gives its parts up, and tries again later. Try: the network of this process")
 
-// yield calls giveUp each time when this process should give its parts up. It works until ctx ends.
+// yield signals giveUp each time when this process should release its parts. It works until ctx ends.
 func (r *Relay) yield(ctx context.Context, giveUp func()) {
 	var before map[int]int64
 	for sleep.For(ctx, r.cfg.TTL); ctx.Err() == nil; sleep.For(ctx, r.cfg.TTL) {
@@ -33,7 +33,7 @@ func (r *Relay) yield(ctx context.Context, giveUp func()) {
 		}
 		now, err := r.firsts(ctx, mine)
 		if err != nil {
-			continue // it is told by those who need the database more
+			continue // other statements report that the database has failed
 		}
 		for part, id := range before {
 			if !mine[part] && now[part] != id { // it was delivered
@@ -47,7 +47,7 @@ func (r *Relay) yield(ctx context.Context, giveUp func()) {
 	}
 }
 
-// firsts returns the lowest ids of the parts that are not in mine, as far as they have messages.
+// firsts returns the lowest ids of the parts that are not in mine, if they have messages.
 func (r *Relay) firsts(ctx context.Context, mine map[int]bool) (map[int]int64, error) {
 	rows := make([][]any, 0, parts)
 	for n := range parts {
@@ -86,7 +86,7 @@ func (b *board) noteTry(reached bool) {
 	}
 }
 
-// barren reports whether destinations were tried for so long, and none was reached.
+// barren reports whether all tries for some time have reached no destination.
 func (b *board) barren(d time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,9 +4,9 @@
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An operation is absent to everybody as soon as it has expired; whether and when its
-// row is deleted is a matter of room alone. Every node may run a sweeper: they share
-// the work, and none waits for another. Operations that are running, or whose outcome
+// An operation is absent for every caller as soon as it has expired; deleting its row later
+// only frees space. Every node may run a sweeper: they share
+// the work, and no sweeper waits for another. Operations that are running, or whose outcome
 // is unknown, are never deleted.
 package retention
 
@@ -33,7 +33,7 @@ const (
 // Config of a [Sweeper]. The zero value is ready to use.
 type Config struct {
 	// Batch is how many rows one transaction deletes at most. While transactions are
-	// slow, which is what a busy database looks like from here, it is less. Default 100,
+	// slow, which means a busy database, it is less. Default 100,
 	// with Archive 5000.
 	Batch int
 
@@ -44,34 +44,34 @@ type Config struct {
 	Rate int
 
 	// Every is how long [Sweeper.Run] pauses when nothing is left, give or take a half,
-	// so that nodes which have started together part. Default a minute.
+	// so that nodes which have started together do not stay in step. Default a minute.
 	Every time.Duration
 
 	// Archive is called with the rows of a batch before they are deleted, such as
 	// (*archive.Writer).Write. They are deleted only if it returns nil, and so may come
-	// again: the process may die in between. Default: nothing is kept.
+	// again: the process may die in between. Default: rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called after each batch and at the end of each pass, synchronously.
-	// Default: none.
+	// Default: no function.
 	Observe func(Pass)
 }
 
-// Pass is one way through what has expired, so far.
+// Pass is the progress of one pass over the expired operations.
 type Pass struct {
 	Rows int           // deleted
 	Took time.Duration // pauses included
-	Over bool          // this is its end
+	Over bool          // the pass has ended
 	Err  error         // why it has ended early
 }
 
-// Sweeper deletes what has expired. Its methods can be called concurrently.
+// Sweeper deletes expired operations. Its methods can be called concurrently.
 type Sweeper struct {
 	store upkeep.Sweeper
 	cfg   Config
 }
 
-// New returns a sweeper of s, which must be an [upkeep.Sweeper] or wrap one. It panics if it is none, or if
+// New returns a sweeper of s, which must be an [upkeep.Sweeper] or wrap one. It panics if it is not, or if
 // cfg is invalid, which is a mistake in the program.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
@@ -96,8 +96,8 @@ func New(s store.Operations, cfg Config) *Sweeper {
 	return &Sweeper{sweeper, cfg}
 }
 
-// Sweep deletes all that has expired and returns how many rows that were. It ends
-// early, with what was done so far, on the first error and when ctx is over.
+// Sweep deletes all expired operations and returns how many rows it has deleted. It ends
+// early, and returns the rows so far, on the first error and when ctx is over.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()
 	p := pace{batch: s.cfg.Batch, most: s.cfg.Batch, rate: s.cfg.Rate, keeps: s.cfg.Archive != nil}

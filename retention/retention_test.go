@@ -33,8 +33,8 @@ func newSweeper(t *testing.T, s store.Operations, cfg retention.Config) *retenti
 	return sweeper
 }
 
-// TestSweep: everything that has expired goes, no faster than it may.
-func TestSweep(t *testing.T) {
+// TestSweepKeepsItsRate: everything that has expired goes, no faster than it may.
+func TestSweepKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		fill(t, s, 1000)
@@ -57,9 +57,9 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSlow: the slower the database, the smaller the batches; and half of the time it
+// TestSlowDatabaseGetsSmallBatches: the slower the database, the smaller the batches; and half of the time it
 // is left alone.
-func TestSlow(t *testing.T) {
+func TestSlowDatabaseGetsSmallBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: memstore.New(), perRow: time.Millisecond}
 		fill(t, s.Store, 2000)
@@ -99,9 +99,9 @@ func (s *slow) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error
 	return swept, err
 }
 
-// TestRun: errors make it wait, not end, and each pass comes after a pause that is not
+// TestRunGoesOnAfterErrors: errors make it wait, not end, and each pass comes after a pause that is not
 // always the same.
-func TestRun(t *testing.T) {
+func TestRunGoesOnAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &failing{Store: memstore.New(), fails: 3}
 		fill(t, s.Store, 10)
@@ -155,8 +155,8 @@ func (s *failing) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, er
 	return s.Store.Sweep(ctx, req)
 }
 
-// TestHang: a store that never answers is an error, not a pass that never ends.
-func TestHang(t *testing.T) {
+// TestHangingStoreIsAnError: a store that never answers is an error, not a pass that never ends.
+func TestHangingStoreIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hanging{memstore.New()}
 		if _, err := newSweeper(t, s, retention.Config{}).Sweep(t.Context()); err == nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -172,8 +172,8 @@ func (hanging) Sweep(ctx context.Context, _ upkeep.Sweep) (upkeep.Swept, error) 
 	return upkeep.Swept{}, ctx.Err()
 }
 
-// TestInvalid: what cannot work is said at once.
-func TestInvalid(t *testing.T) {
+// TestInvalidConfigPanics: what cannot work is said at once.
+func TestInvalidConfigPanics(t *testing.T) {
 	for name, create := range map[string]func(){
 		"a store that cannot sweep": func() { retention.New(blind{memstore.New()}, retention.Config{}) },
 		"a negative rate":           func() { retention.New(memstore.New(), retention.Config{Rate: -1}) },

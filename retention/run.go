@@ -43,8 +43,8 @@ const (
 	quick = 10 * time.Millisecond
 	least = 10 // rows
 
-	// Pauses always last a little too long: so much is made up for, and not what a stall
-	// has cost, after which requests have to catch up, too.
+	// Pauses always last a little too long. So much is made up for; the time of a longer stall is
+	// not, because requests have to catch up after it, too.
 	behind = 20 * time.Millisecond
 )
 

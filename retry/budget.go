@@ -2,51 +2,44 @@ package retry
 
 import "sync/atomic"
 
-// Budget lets retries happen in proportion to successes. It is a bucket that begins
-// full: a retry takes one from it, a success puts a tenth of one back. While a
-// destination is well, every failure can be retried; when it is down, retries stop after
-// Burst of them, and come back as it does.
+// Budget allows retries in proportion to successes. It is a bucket that begins full: a retry takes one token, a success puts a tenth of a token back.
+// While a destination is healthy, every failure can be retried; when it is down, retries stop after Burst of them, and start again as it recovers.
 //
-// What was given up unanswered, after a timeout, may still be at work there, and a retry
-// comes on top of it. So it is not retried if at least three others have fared alike at
-// other times: intents that were given up before, since the last success, or attempts that
-// were begun later, while none of those has succeeded (see [Budget.Begin]). Another time
-// is half of the time that the attempt has waited. So what hangs together, because a
-// server hung for a moment, is retried as far as the budget goes; and what has failed by
-// itself, as when a connection breaks under many requests at once, is not held against
-// others.
+// A destination may still be working on a request that was given up after a timeout, and a retry adds to its load. So such a request is not retried
+// if at least three others have failed in the same way at other times: intents that were given up earlier, since the last success, or attempts that
+// were begun later, while none of these has succeeded (see [Budget.Begin]). Another time is at least half of the attempt's own wait away. So requests
+// that time out together, because a server hung for a moment, are retried as far as the budget allows. A single failure, as when a connection breaks
+// under many requests at once, does not stop the retries of other requests.
 //
-// A rate limit is no distress: a server that says when to come back, in an answer of
-// [ClassRateLimited], wants to be asked then. Such retries have a bucket of their own, of five
-// times Burst, into which each success puts one back. So workers who share a quota wait for
-// their turns, and a server that refuses everything is still left alone after a while.
+// A rate limit is not an outage: a server whose answer is [ClassRateLimited] and has a time wants to be asked again then. Such retries have a bucket
+// of their own, of five times Burst, into which each success puts one token back. So workers that share a quota wait for their turns, and a server
+// that refuses everything is still no longer asked after a while.
 //
-// What is sent more than once for one intent should be paid for from the one budget of
-// its destination: retries, hedges, redeliveries. The zero value is ready to use.
+// Pay for everything that is sent more than once for one intent from the one budget of its destination: retries, hedges, redeliveries. The zero value
+// is ready to use.
 type Budget struct {
-	// Percent is how many retries a hundred successes earn. Default 10; negative: none.
+	// Percent is how many retries a hundred successes earn. Default 10; negative means no retries from successes.
 	Percent int
 
-	// Burst is how many retries there can be without a success in between. Keep it
-	// small: it is what a whole fleet adds to the load of an outage. Default 10;
-	// negative: no limit, of no kind.
+	// Burst is how many retries are allowed without a success in between. Keep it small: in an outage every process adds so many requests to the
+	// load. Default 10; negative means no limit at all.
 	Burst int
 
 	silence
 
 	name    string
-	used    atomic.Int64 // hundredths of a retry that are missing from a full bucket
+	used    atomic.Int64 // hundredths of a retry that are missing from the full bucket
 	limited atomic.Int64 // retries that are missing from the bucket for rate limits
 	spent   atomic.Uint64
 	refused atomic.Uint64
 }
 
-// shared is the budget of what names none.
+// shared is the budget of calls that name none.
 var shared = Budget{name: "(default)"}
 
-// Succeed is to be called after each attempt that has succeeded.
+// Succeed must be called after each attempt that has succeeded.
 func (b *Budget) Succeed() {
-	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // else it is only read: callers on all cores share it
+	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // with all zero it only reads: callers on all cores share the cache line
 		b.earn()
 	}
 }
@@ -70,9 +63,8 @@ func giveBack(used *atomic.Int64, n int64) {
 	}
 }
 
-// Spend takes what another attempt after a failure of class c costs, and reports whether
-// there was enough. [Do] and [Policy.Next] call it; a relay that delivers again does so
-// itself.
+// Spend takes the price of another attempt after a failure of class c, and reports whether the budget was sufficient. [Do] and [Policy.Next] call it;
+// a relay that delivers again calls it itself.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow decides on another attempt after f.
@@ -113,23 +105,23 @@ func (b *Budget) size() int64 {
 	return min(int64(b.Burst), 1<<31) * 100
 }
 
-// limitedSize is that of the bucket for rate limits.
+// limitedSize is the size of the bucket for rate limits.
 func (b *Budget) limitedSize() int64 { return 5 * b.size() / 100 }
 
-// crowded is how many rate limited retries, without as many successes, are spread out: if
-// all come back at the same moment, most of them are refused again.
+// crowded is the number of rate limited retries, without as many successes, from which on they are spread out: if all come back at the same moment,
+// most of them are refused again.
 const crowded = 5
 
 func (b *Budget) crowded() bool { return b.limited.Load() >= crowded }
 
-// BudgetState is what a budget looked like at some moment.
+// BudgetState is the state of a budget at some moment.
 type BudgetState struct {
 	Destination string
 	Left        float64 // retries; meaningless if Burst is negative
 	Burst       int
-	Failing     int    // intents that were given up unanswered, since the last success
-	Spent       uint64 // retries that were allowed
-	Refused     uint64 // retries that were not
+	Failing     int    // intents that were given up without an answer, since the last success
+	Spent       uint64 // allowed retries
+	Refused     uint64 // refused retries
 }
 
 // State returns the state of b.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestBudget(t *testing.T) {
+func TestBudgetIsEarnedBySuccesses(t *testing.T) {
 	var b Budget
 	for range 10 {
 		if !b.Spend(ClassUnknown) {

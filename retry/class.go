@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Class is what a failure means for the next attempt.
+// Class says how the next attempt should treat a failure.
 type Class uint8
 
 const (
 	ClassUnknown     Class = iota // it may have taken effect: a reset connection, a timeout, a 500
-	ClassTransient                // it has not, and may the next time: a connection that was not made
-	ClassThrottled                // it has not, because the other side has too much to do
-	ClassInFlight                 // an earlier attempt of the same intent is still at work
-	ClassUnseen                   // the other side has provably not looked at it: the first re-send is immediate and costs a tenth
-	ClassFinal                    // the same again would fail the same
-	ClassRateLimited              // it has not: the caller has used up what it may ask for, and was told when there is more
+	ClassTransient                // it has had no effect, and the next attempt may succeed: no connection was made
+	ClassThrottled                // it has had no effect, because the server is overloaded
+	ClassInFlight                 // an earlier attempt of the same intent is still running
+	ClassUnseen                   // the server has provably not looked at it: the first re-send is immediate and costs a tenth
+	ClassFinal                    // another attempt would fail in the same way
+	ClassRateLimited              // it has had no effect: the caller has used up its quota, and the answer says when it has quota again
 )
 
 // String returns the class in words.
@@ -29,17 +29,15 @@ func (c Class) String() string {
 
 var classes = [...]string{"unknown", "transient", "throttled", "in flight", "unseen", "final", "rate limited"}
 
-// harmless reports whether a failure of this class proves that nothing has happened.
+// harmless reports whether a failure of this class proves that the attempt has had no effect.
 func (c Class) harmless() bool {
 	return c == ClassTransient || c == ClassThrottled || c == ClassUnseen || c == ClassRateLimited
 }
 
-// price is what another attempt costs, in hundredths of a retry. Where the other side
-// has said when to come, coming is cheaper, and more so to ask after one's own work: but
-// that is not free, or a server that says "in flight" to everything gets all attempts of
-// all. What was not looked at costs what the success of its re-send puts back: nothing in
-// the end if it succeeds, but not nothing where a server refuses all that comes. What was
-// rate limited is paid for from [Budget.limited].
+// price is the cost of another attempt, in hundredths of a retry. It is cheaper if the server has said when to come again, and cheaper still to ask
+// for the result of one's own attempt in flight. It is not free: a server that says "in flight" to everything would get all attempts of all clients.
+// The re-send of an unseen request costs the same as its success puts back: nothing in the end if it succeeds, but something if a server refuses
+// everything. A rate limited retry is paid for from [Budget.limited].
 func (c Class) price(attempt int) int64 {
 	switch {
 	case c == ClassUnseen && attempt <= 1:
@@ -52,14 +50,14 @@ func (c Class) price(attempt int) int64 {
 	return 100
 }
 
-// Classify returns what err means, and how long the other side wants to be left alone
-// (0: it has not said). The package documentation tells how.
+// Classify returns the class of err, and how long the server wants no further attempt (0 if it has not said). The package documentation has the
+// rules.
 func Classify(err error) (Class, time.Duration) {
 	c, after, _ := classify(err)
 	return c, after
 }
 
-// classify walks by hand where errors.As would do, because that allocates.
+// classify walks the chain by hand, because errors.As allocates.
 func classify(err error) (c Class, after time.Duration, said bool) {
 	for err != nil {
 		//nolint:errorlint // this is the walk along the chain
@@ -96,13 +94,13 @@ func classify(err error) (c Class, after time.Duration, said bool) {
 	return ClassUnknown, 0, false
 }
 
-// classed is an error that knows its class and says it in the words of [Class.String]. causeFirst says that a
-// cause which says something counts more.
+// classed is an error that has a class, in the words of [Class.String]. If causeFirst is true, the class of its cause takes precedence, if the cause
+// has one.
 type classed interface {
 	RetryClass() (class string, after time.Duration, causeFirst bool)
 }
 
-// classifyClassed is classify for an error that knows its class.
+// classifyClassed is classify for an error that has a class.
 func classifyClassed(e classed) (Class, time.Duration) {
 	name, after, causeFirst := e.RetryClass()
 	if w, ok := e.(interface{ Unwrap() error }); ok && causeFirst {
@@ -113,12 +111,11 @@ func classifyClassed(e classed) (Class, time.Duration) {
 	return classOf(name), after
 }
 
-// classOf returns the class of that name. A name that a newer version has is unknown to this one.
+// classOf returns the class of that name. A name of a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent returns err as one that no other attempt can change. [Do] does not try again, and returns what it was made of; an inbox makes
-// the message a dead letter at once; a relay does not deliver the message again, and its key waits for a person. Permanent of nil
-// is nil.
+// Permanent returns err marked as an error that another attempt cannot change. [Do] does not try again, and returns the original error; an inbox
+// makes the message a dead letter at once; a relay does not deliver the message again, and its key waits for a person. Permanent of nil is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +131,7 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After returns err as one that is retried, but not before d has passed.
+// After returns err marked to be retried, but not before d has passed.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil

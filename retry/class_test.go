@@ -22,7 +22,7 @@ type newer struct{}
 func (newer) Error() string                             { return "newer" }
 func (newer) RetryClass() (string, time.Duration, bool) { return "tomorrow", time.Second, true }
 
-func TestClassify(t *testing.T) {
+func TestClassifyErrors(t *testing.T) {
 	plain := errors.New("plain")
 	of := func(code once.Code, effect once.Effect, err error) error {
 		return &once.Error{Code: code, Effect: effect, After: time.Second, Err: err}

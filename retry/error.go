@@ -53,7 +53,7 @@ var advice = map[Reason]string{
 	ReasonOverBudget: "later; if most calls succeed, look at retry.Budgets()",
 	ReasonNotSafe:    "an idempotency key, one for all attempts of the same intent",
 	ReasonNotWhole:   "a body that can be read again, with Request.GetBody",
-	ReasonExpired:    "find out what has become of the first attempt before you start anew with another key",
+	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
 
 // Timeout reports whether the last failure was a timeout, as a [net.Error] does.

@@ -5,67 +5,60 @@ import (
 	"time"
 )
 
-// Policy says how often and for how long something is tried. The zero value is ready
-// to use, and so is nil where a *Policy is asked for. It must not change while it is in
-// use; any number of calls may share it.
+// Policy says how often and for how long a function is tried. The zero value is ready to use, and so is a nil *Policy. It must not change while it is
+// in use; any number of calls may share it.
 type Policy struct {
-	// Attempts is how often it is tried, the first time included. Default 5; below 0: 1.
+	// Attempts is how often the function is tried, the first time included. Default 5; a negative number means 1.
 	Attempts int
 
-	// Base is the longest pause after the first failure. It doubles with every further
-	// one, up to Cap; the pause itself is random between 0 and that ("full jitter").
-	// Default 100 ms; negative: no pauses but those that the other side asks for.
+	// Base is the longest pause after the first failure. It doubles with every further failure, up to Cap; the pause itself is random between 0 and
+	// that ("full jitter"). Default 100 ms. A negative Base means no pauses except the ones that the server asks for.
 	Base time.Duration
 
-	// Cap is the longest pause of our own. One that the other side asks for may be
-	// longer. Default 2 s.
+	// Cap is the longest pause of our own. A pause that the server asks for may be longer. Default 2 s.
 	Cap time.Duration
 
-	// Total bounds the retrying. No retry begins, or goes on, more than this after the
-	// first failure; package retryhttp counts it from the beginning. [Do] does not, because
-	// it does not read the clock before: its first attempt is bounded by Timeout and the
-	// context. Default 10 s; negative: no bound but the context's.
+	// Total bounds the time of retries. No retry begins, or goes on, more than this after the first failure; package retryhttp counts it from the
+	// beginning. [Do] does not, because it does not read the clock before: Timeout and the context bound its first attempt. Default 10 s. A negative
+	// Total means no bound except the context's.
 	Total time.Duration
 
 	// Timeout bounds each attempt. Default: none.
 	Timeout time.Duration
 
-	// Unsafe says that what is tried must not happen twice. Only failures that prove
-	// that nothing has happened are retried: [ClassTransient], [ClassThrottled], [ClassUnseen].
+	// Unsafe says that the function must not take effect twice. Only failures that prove that it has had no effect are retried: [ClassTransient],
+	// [ClassThrottled], [ClassUnseen].
 	Unsafe bool
 
-	// Budget is where retries are paid from. Default: one budget of the process, which
-	// all calls share that name none. See [BudgetFor].
+	// Budget pays for retries. Default: one budget of the process, which all calls without a budget share. See [BudgetFor].
 	Budget *Budget
 
 	// Breaker is asked before each attempt. Default: none.
 	Breaker Breaker
 
-	// Observe is told of what happens: of each failed attempt before the pause, of what is
-	// sent again or in parallel, and of the end. It must be quick.
+	// Observe gets each failed attempt, before the pause, each request that is sent again or in parallel, and the end. It must be quick.
 	Observe func(context.Context, Event)
 }
 
-// FailedAttempt is what [Policy.Next] decides on.
+// FailedAttempt is the input of [Policy.Next].
 type FailedAttempt struct {
-	Attempt int // the one that has failed: 1, 2, ...
+	Attempt int // number of the failed attempt: 1, 2, ...
 	Class   Class
-	After   time.Duration // what the other side has asked for; 0: nothing
+	After   time.Duration // pause that the server has asked for; 0 if none
 
 	Elapsed  time.Duration // of Total
-	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0: never
+	Deadline time.Duration // when the caller's own time is over, counted as Elapsed is; 0 means never
 
-	Silent int64 // what Budget.Begin has returned, if the attempt was given up unanswered; -1: given up, without a number; 0: not given up
+	Silent int64 // result of Budget.Begin, if the attempt was given up without an answer; -1 if given up without a number; 0 if not given up
 
 	Begun, Now time.Duration // when that attempt began and was given up, on the clock of Budget.Begin
 
 	Random float64 // in [0, 1), for the pause
 }
 
-// Next decides what follows a failure: a pause and another attempt, or, if stop is not
-// empty, neither. It reads no clock, draws no random numbers and does not wait, so that
-// a simulation runs what production runs. It takes the price of the next attempt from
-// the budget; [Budget.Succeed] after a success is left to the caller.
+// Next decides what follows a failure: another attempt after a pause, or, if stop is not empty, no attempt. It reads no clock, draws no random
+// numbers and does not wait, so that a simulation runs the same code as production. It takes the price of the next attempt from the budget; the
+// caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
@@ -87,9 +80,8 @@ func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {
 	return wait, ""
 }
 
-// pause is random below a bound that doubles. What the other side asks for comes on
-// top of it entirely: jitter never makes an attempt earlier than allowed. Where many wait
-// for the same rate limit, they come back within up to a second.
+// pause is random below a bound that doubles. The pause that the server asks for is added in full: jitter never makes an attempt earlier than
+// allowed. If many callers wait for the same rate limit, their attempts are spread over up to a second.
 func (p *Policy) pause(f *FailedAttempt) time.Duration {
 	if f.Class == ClassUnseen && f.Attempt == 1 {
 		return 0
@@ -103,7 +95,7 @@ func (p *Policy) pause(f *FailedAttempt) time.Duration {
 	}
 	wait := time.Duration(f.Random * float64(bound))
 	if f.After > 0 {
-		if wait += f.After; wait < 0 { // an absurd wish
+		if wait += f.After; wait < 0 { // an absurd pause has overflowed
 			wait = f.After
 		}
 	}

@@ -11,7 +11,7 @@ import (
 const ms = time.Millisecond
 
 // The decision is a function: each line is one call of it.
-func TestNext(t *testing.T) {
+func TestNextDecidesPauseOrStop(t *testing.T) {
 	almost := math.Nextafter(1, 0)
 	for _, c := range []struct {
 		name   string

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRefund: what is given back can be spent again, and no more than that.
-func TestRefund(t *testing.T) {
+// TestRefundedBudgetIsSpentAgain: what is given back can be spent again, and no more than that.
+func TestRefundedBudgetIsSpentAgain(t *testing.T) {
 	b := Budget{Burst: 3}
 	var all sync.WaitGroup
 	for range 3 {

@@ -9,11 +9,10 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// Most destinations that are remembered. A gateway has its destinations named by
-// strangers; this is some 3 MB.
+// Destinations that are remembered, at most. In a gateway, strangers choose the names of destinations; 10,000 of them need some 3 MB.
 const maxBudgets = 10_000
 
-// budgets are those of this process, by destination.
+// budgets has the budgets of this process, by destination.
 var budgets = registry{most: maxBudgets}
 
 type registry struct {
@@ -22,18 +21,15 @@ type registry struct {
 	all  map[string]*Budget
 }
 
-// BudgetFor returns the budget that this process has for a destination, such as
-// "api.example.com" or "api.example.com:8443". Upper and lower case are the same, and so are a
-// name with the port 80 or 443 and without, and with a dot at its end and without. A name in
-// Unicode is not the same as its form in ASCII (xn--).
+// BudgetFor returns the budget of this process for a destination, such as "api.example.com" or "api.example.com:8443". These are the same
+// destination: upper and lower case, a name with the port 80 or 443 and without it, with a dot at its end and without it. A name in Unicode is not
+// the same as its form in ASCII (xn--).
 //
-// The process remembers 10,000 destinations. From then on each new one replaces another
-// and begins with nothing: it has to earn its first retry. So a caller gets no full budget
-// by making others be forgotten.
+// The process remembers 10,000 destinations. After that each new one replaces another and begins with an empty budget: it must earn its first retry.
+// So a caller gets no full budget by making the process forget others.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
-// Budgets returns the state of all budgets of [BudgetFor], and of the one that is used
-// where none is named, in order of their destinations.
+// Budgets returns the states of all budgets of [BudgetFor], and of the shared budget of calls without one, in order of their destinations.
 func Budgets() []BudgetState {
 	states := append(budgets.states(), shared.State())
 	slices.SortFunc(states, func(a, b BudgetState) int { return cmp.Compare(a.Destination, b.Destination) })
@@ -66,7 +62,7 @@ func (r *registry) get(destination string) *Budget {
 	return b
 }
 
-// poorest returns, of a few that are picked by chance, the one that loses least.
+// poorest returns, of a few random destinations, the one that loses least.
 func (r *registry) poorest() (name string) {
 	var used int64 = -1
 	seen := 0

@@ -6,40 +6,34 @@ import (
 	"time"
 )
 
-// crowd is how many others, at other times, make a failure one of the destination. At 5 %
-// of isolated failures, one intent in 160,000 is the fourth in a row.
+// crowd is how many others, failed at other times, make a failure one of the destination. At 5 % of isolated failures, one intent in 160,000 is the
+// fourth in a row.
 const crowd = 3
 
-// heed is how many of the latest attempts, and of the first failures, are remembered with
-// their time.
+// heed is how many of the latest attempts, and of the first failures, are remembered with their time.
 const heed = 16
 
-// silence tells the failure of one attempt from that of its destination. A bucket alone
-// does not: in an outage every client empties its own first, and what may still be at
-// work stands in a queue there, with all that was sent again. The retry throttling of
-// gRPC (gRFC A6) and the client-side throttling of the SRE book look at the rate of
-// failures, which takes some to be seen. For a timeout the order is enough: a queue that
-// has not answered those who came later will not answer who comes last. Without this rule, of the
-// presets of "once storm", herd is well after 10.60 s in place of 9.89 s with 1.028 attempts an intent in
-// place of 1.000, and pool after 0.80 s in place of 0.63 s.
+// silence distinguishes the failure of one attempt from a failure of its destination. A bucket alone does not: in an outage every client first
+// empties its own, and the abandoned requests may still wait in a queue of the destination, with all their retries. The retry throttling of gRPC
+// (gRFC A6) and the client-side throttling of the SRE book look at the rate of failures, which needs several to be visible. For a timeout the order
+// is enough: a queue that has not answered later requests will not answer the last one. Without this rule, of the presets of "once storm", herd is
+// well after 10.60 s in place of 9.89 s with 1.028 attempts an intent in place of 1.000, and pool after 0.80 s in place of 0.63 s.
 //
-// What began at about the same moment is no other: a server that hangs for a moment takes
-// all of it along, and is well again when the first retry comes. So only those count that
-// began, or were given up, half the time earlier or later that this attempt has waited.
+// Attempts that began at about the same moment do not count as others: a server that hangs for a moment fails all of them, and is healthy again when
+// the first retry comes. So only those count that began, or were given up, earlier or later by at least half of the time that this attempt has
+// waited.
 type silence struct {
 	failing atomic.Int64        // intents, since the last success
-	begun   atomic.Int64        // attempts that have a number
-	latest  atomic.Int64        // of those that have succeeded
+	begun   atomic.Int64        // numbered attempts
+	latest  atomic.Int64        // highest number of a successful attempt
 	starts  [heed]atomic.Int64  // of the latest attempts, at their number modulo heed
-	mu      sync.Mutex          // of givenUp, and of all that makes failing more
-	givenUp [heed]time.Duration // when the first of those that are failing were given up
+	mu      sync.Mutex          // of givenUp, and of each increment of failing
+	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
-// Begin numbers an attempt before it is sent, at a moment on any clock that all who share
-// the budget have. It is for callers of [Policy.Next] that give attempts up after a time,
-// as package retryhttp does: they set [FailedAttempt.Silent], Begun and Now, and after a success
-// they call Answered instead of Succeed. Then a destination that answers none of many
-// requests gets no retry at all. [Do] numbers nothing, and knows timeouts by
+// Begin numbers an attempt before it is sent. at is a moment on any clock that all users of the budget share. It is for callers of [Policy.Next] that
+// give attempts up after a time, as package retryhttp does: they set [FailedAttempt.Silent], Begun and Now, and after a success they call Answered
+// instead of Succeed. Then a destination that answers none of many requests gets no retry at all. [Do] numbers nothing, and recognises timeouts by
 // context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin(at time.Duration) (number int64) {
 	number = b.begun.Add(1)
@@ -47,7 +41,7 @@ func (b *Budget) Begin(at time.Duration) (number int64) {
 	return number
 }
 
-// Answered is [Budget.Succeed] for an attempt that has a number.
+// Answered is [Budget.Succeed] for a numbered attempt.
 func (b *Budget) Answered(number int64) {
 	for latest := b.latest.Load(); latest < number && !b.latest.CompareAndSwap(latest, number); {
 		latest = b.latest.Load()
@@ -55,14 +49,13 @@ func (b *Budget) Answered(number int64) {
 	b.Succeed()
 }
 
-// others counts those that have fared like f, which was given up unanswered, at another
-// time. More than heed are not counted.
+// others counts the intents and attempts that have failed like f, which was given up without an answer, at another time. It counts no more than heed.
 func (s *silence) others(f *FailedAttempt) int64 {
 	apart := (f.Now - f.Begun) / 2
 	return s.before(f, apart) + s.later(f, apart)
 }
 
-// before counts the intents that were given up so long before f.
+// before counts the intents that were given up earlier than f, by at least apart.
 func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +76,7 @@ func (s *silence) before(f *FailedAttempt, apart time.Duration) (n int64) {
 	return n
 }
 
-// later counts the attempts that were begun so long after f, if none of them has succeeded.
+// later counts the attempts that were begun later than f, by at least apart, if none of them has succeeded.
 func (s *silence) later(f *FailedAttempt, apart time.Duration) (n int64) {
 	if f.Silent < 0 || s.latest.Load() >= f.Silent {
 		return 0

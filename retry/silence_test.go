@@ -176,7 +176,7 @@ func TestOnlyWhoAsksCounts(t *testing.T) {
 
 // A timeout is not retried, not even the first one, if those that were begun later are
 // not answered either. Begun later is begun half the time later that it has waited.
-func TestSilence(t *testing.T) {
+func TestSilenceOfOthersStopsRetries(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		later    int // attempts that were begun

@@ -17,7 +17,7 @@ import (
 // ends no process: it is stored as a string.
 func TestDetailThatIsNoJSON(t *testing.T) {
 	no := &once.Failure{Code: "no", Detail: json.RawMessage("<html>")}
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		a, b := writes("a"), failing("b", func() error { return no })
 		_, err := g.do(saga.New("test", flowOf(a, b), a, b))
 		var f *once.Failure
@@ -25,7 +25,7 @@ func TestDetailThatIsNoJSON(t *testing.T) {
 			g.Errorf("%v, undone %d times: %s", err, g.counted("undo a"), f.Detail)
 		}
 	})
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		answer := errTimeout
 		call := saga.Call("call", func(context.Context, string, string) (string, error) {
 			defer func() { answer = no }()
@@ -40,7 +40,7 @@ func TestDetailThatIsNoJSON(t *testing.T) {
 // TestNoIsStoredBeforeACall: a call without an intent is made behind a "no" that is not stored yet, and its node dies. The step that has said no would
 // say yes now: it is not asked again, and the flow takes the same way.
 func TestNoIsStoredBeforeACall(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		no, calls := true, 0
 		died := make(chan struct{})
 		visa := failing("visa", func() error {
@@ -83,9 +83,9 @@ func TestNoIsStoredBeforeACall(t *testing.T) {
 	})
 }
 
-// TestGoexit: code of the user that ends its goroutine has failed. Its transaction is rolled back, and its caller is told.
-func TestGoexit(t *testing.T) {
-	in(t, func(g ground) {
+// TestGoexitIsAFailure: code of the user that ends its goroutine has failed. Its transaction is rolled back, and its caller is told.
+func TestGoexitIsAFailure(t *testing.T) {
+	in(t, func(g fixture) {
 		a := writes("a")
 		b := saga.Tx("b", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {
 			if err := count(tx, "b"); err != nil {

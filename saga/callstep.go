@@ -12,12 +12,12 @@ import (
 // CallStep is a step that calls another service: see [Call].
 type CallStep[In, Out any] struct{ *step }
 
-// Call returns a step that calls another service. The intent, with the input, is committed before the call, and what the service answers
-// with the next commit of the saga. key is the same for all processes that ever make this call, and so is in.
+// Call returns a step that calls another service. The intent, with the input, is committed before the call, and the service's answer with the next
+// commit of the saga. All processes that ever make this call use the same key and the same in.
 //
-// If fn returns a [once.Failure], the service has answered no, and [Again] means that it has answered "not yet". An error of
-// [lease.NotSent] says that the call was not made. With any other error the call may have taken effect. What is done then is what
-// SafeToRepeat, DedupedFor, Check or Cancel says; with none of them the saga is stuck.
+// If fn returns a [once.Failure], the service has answered no, and [Again] means that it has answered "not yet". An error of [lease.NotSent] says
+// that the call was not made. After any other error the call may have taken effect: then SafeToRepeat, DedupedFor, Check or Cancel decides how the
+// saga goes on. Without any of them the saga is stuck.
 func Call[In, Out any](name string, fn func(ctx context.Context, key string, in In) (Out, error)) *CallStep[In, Out] {
 	s := newStep(name, kindCall, reflect.TypeFor[Out]())
 	s.call = func(ctx context.Context, key string, in json.RawMessage) (json.RawMessage, error) {
@@ -26,18 +26,18 @@ func Call[In, Out any](name string, fn func(ctx context.Context, key string, in 
 	return &CallStep[In, Out]{s}
 }
 
-// SafeToRepeat says that the call has one effect however often it is made with the same key, for ever. Without an Undo such a call commits
-// no intent, so that its input is not frozen: it may be made again with what the flow computes then.
+// SafeToRepeat says that the call has one effect, however often and however late it is made with the same key. Without an Undo such a call commits no
+// intent, so its input is not frozen: a repeated call gets the input that the flow computes then.
 func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.life = true, 0; return s }
 
-// DedupedFor says that the service dedupes by the key, and knows keys for as long as life. The call is made again while nine tenths of
-// that have not passed since the intent.
+// DedupedFor says that the service dedupes by the key, and remembers keys for life. The call is repeated until nine tenths of life have passed since
+// the intent.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s
 }
 
-// Check has find asked what became of a call: see [lease.Finding] for what it may answer.
+// Check lets find ask the service for the outcome of a call: see [lease.Finding] for its answers.
 func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Out, lease.Finding, error)) *CallStep[In, Out] {
 	s.check = func(ctx context.Context, key string) (json.RawMessage, lease.Finding, error) {
 		out, found, err := find(ctx, key)
@@ -50,8 +50,8 @@ func (s *CallStep[In, Out]) Check(find func(ctx context.Context, key string) (Ou
 	return s
 }
 
-// Undo says how the effect of the call is undone. It runs only when the result is known, and again under the same key, which is not that of
-// the call, until it returns nil: it must be safe to repeat. A call under way is resolved first.
+// Undo sets how the effect of the call is undone. It runs only after the result of the call is known. It must be safe to repeat: it runs under one
+// key, which is not the key of the call, until it returns nil. A running call is resolved first.
 func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In, result Out) error) *CallStep[In, Out] {
 	s.undoCall = func(ctx context.Context, key string, in, result json.RawMessage) error {
 		return decoded(in, result, func(i In, o Out) error { return fn(ctx, key, i, o) })
@@ -59,8 +59,8 @@ func (s *CallStep[In, Out]) Undo(fn func(ctx context.Context, key string, in In,
 	return s
 }
 
-// Cancel is an undo for a service that undoes a call by its key, also if the call comes later or never: it then refuses the key. fn gets the
-// key of the call, whatever became of that, and must be safe to repeat.
+// Cancel sets an undo for a service that can undo a call by its key, even before the call arrives: the service then refuses the key. fn gets the key
+// of the call, whatever its outcome was, and must be safe to repeat.
 func (s *CallStep[In, Out]) Cancel(fn func(ctx context.Context, key string, in In) error) *CallStep[In, Out] {
 	s.cancel = func(ctx context.Context, key string, in json.RawMessage) error {
 		return decoded(in, json.RawMessage("null"), func(i In, _ *struct{}) error { return fn(ctx, key, i) })

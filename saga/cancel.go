@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Wake ends the wait of a saga with the commit of tx, in which the caller writes what the saga waits for. If a node works on the saga now,
-// its next wait ends at once. On a store without tables only a saga that waits is woken. Wake does nothing to a saga that is not there, or
-// has ended.
+// Wake ends the wait of a saga with the commit of tx, in which the caller writes the data that the saga waits for. If a node is running the saga now,
+// its next wait ends at once. On a store without tables Wake wakes only a saga that is already waiting. If the saga does not exist or has ended, Wake
+// does nothing.
 func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil || rec.State != store.StateRunning && rec.State != store.StateWaiting {
@@ -30,14 +30,14 @@ func (r *Runner[TX]) Wake(ctx context.Context, tx TX, id ID) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return rec.State == store.StateWaiting, nil })
 }
 
-// Cancel turns a saga with the commit of tx: it is undone, and its starter is told a failure with [CodeCancelled]. A node that works on it
-// can commit nothing more. A cancel while the pivot is under way is decided by what becomes of the pivot. The error is [ErrPivot] behind the
-// pivot, [ErrEnded] at the end, and of [once.CodeInFlight] while a call is under way about which nothing was said: then try again.
+// Cancel turns a saga with the commit of tx: its steps are undone, and its starter gets a failure with [CodeCancelled]. A node that is running it can
+// commit nothing more. If the pivot is running, its outcome decides about the cancel. The error is [ErrPivot] after the pivot and [ErrEnded] after
+// the end. During a call without a known outcome it has [once.CodeInFlight]: then try again.
 func (r *Runner[TX]) Cancel(ctx context.Context, tx TX, id ID, reason string) error {
 	return r.changeIn(ctx, tx, id, func(rec store.Record, s *saved) (bool, error) { return cancel(id.store(), rec, s, reason) })
 }
 
-// cancel turns s, if that can be.
+// cancel turns s, if it can still turn.
 func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes bool, err error) {
 	b := s.calling()
 	switch {
@@ -57,7 +57,7 @@ func cancel(id store.ID, rec store.Record, s *saved, reason string) (changes boo
 	return true, nil
 }
 
-// changeIn makes a change to the saga in tx, after which it waits and is due.
+// changeIn makes a change to the saga in tx. The saga then waits and is due.
 func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec store.Record, s *saved) (bool, error)) error {
 	rec, err := r.ops.Read(ctx, id.store())
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Runner[TX]) changeIn(ctx context.Context, tx TX, id ID, how func(rec st
 	}
 	for range maxRuns {
 		var c store.Change
-		if rec.State == store.StateAbsent { // it may have been started in tx: no record has this fence
+		if rec.State == store.StateAbsent { // tx itself may have started it: no record has fence -1, so Write changes nothing and returns the record in tx
 			c = store.Change{ID: id.store(), KeepRequest: true, Expect: store.Expect{Fence: -1}, Next: store.Record{State: store.StateWaiting, Nonce: held.NewNonce()}}
 		} else {
 			var changes bool

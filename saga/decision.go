@@ -23,9 +23,9 @@ type Action string
 
 // The actions. Retry, Skip and Force are for a saga that is stuck.
 const (
-	ActionRetry  Action = "retry"  // it goes on where it is, with new tries
-	ActionSkip   Action = "skip"   // it goes on without the undo of Step: a person has undone that, or it stays
-	ActionForce  Action = "force"  // it goes on with what became of the call Step
+	ActionRetry  Action = "retry"  // it goes on at the same step, with new tries
+	ActionSkip   Action = "skip"   // it goes on without the undo of Step: a person has undone the step, or its effect stays
+	ActionForce  Action = "force"  // it goes on with a known outcome of the call Step
 	ActionCancel Action = "cancel" // it turns: see [Runner.Cancel]
 	ActionWake   Action = "wake"   // its wait is over: see [Runner.Wake]
 )
@@ -34,32 +34,32 @@ const (
 type Decision struct {
 	Action Action
 
-	// Step is the full name of the step that ActionSkip and ActionForce are about, as [Status] has it.
+	// Step is the full name of the step that ActionSkip and ActionForce decide about, as in [Status].
 	Step string
 
-	// Call, if it is set, is the key of the call that ActionForce is about, as [Status] has it: nothing is decided about a call under another key, which
-	// was made since.
+	// Call, if it is set, is the key of the call that ActionForce decides about, as in [Status]. If the saga has made another call since, Decide
+	// changes nothing.
 	Call string
 
-	// Fence, if it is not zero, is that of the record that the decision is about: nothing is decided about a saga that has gone on since.
+	// Fence, if it is not zero, is the fence of the record that the decision is about. If the saga has gone on since, Decide changes nothing.
 	Fence int64
 
-	// Value of ActionForce is what the call has returned, as JSON: it has happened. Without it the call has not happened and never will; then it
+	// Value of ActionForce is the result of the call, as JSON: the call has happened. Without Value the call has not happened and never will; then it
 	// is made again, under another key, unless the saga has turned.
 	Value json.RawMessage
 
-	// Who decides and Reason are written to the audit (table once_audit of package operate) in the same commit. Who "": nothing is written. It
-	// needs a store with tables. The starter of a saga that is cancelled is told Reason.
+	// Who decides and Reason are written to the audit (table once_audit of package operate) in the same commit. This needs a store with tables. If
+	// Who is "", no audit is written. The starter of a cancelled saga gets Reason.
 	Who, Reason string
 
 	// Encrypter encrypts Value, if the saga is encrypted.
 	Encrypter once.Encrypter
 
-	// Preview says what would be done, and does nothing.
+	// Preview returns the effect of the decision in words, and changes nothing.
 	Preview bool
 }
 
-// check refuses what cannot be meant.
+// check refuses decisions that make no sense.
 func (d Decision) check() error {
 	isAbout := d.Action == ActionSkip || d.Action == ActionForce
 	switch {
@@ -75,16 +75,17 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Decide writes what a person decides about a saga, and returns that in words. It needs the store of the saga, and not its program: any node that
-// has the definition goes on with it. An error of [once.CodeMismatch] says that the saga is in no state for that, and that nothing was changed;
-// those of a cancel are those of [Runner.Cancel]. One of [once.CodeConflict] says that the saga has gone on meanwhile, by another
-// decision or by this one, if it is in doubt: look at its status before you decide again.
+// Decide stores a decision about a saga, and returns its effect in words. It needs the store of the saga, and not its program: any node that has the
+// definition goes on with it. An error of [once.CodeMismatch] says that the decision does not fit the state of the saga, and that nothing was
+// changed. A cancel returns the errors of [Runner.Cancel]. An error of [once.CodeConflict] says that the saga has gone on meanwhile, because of
+// another decision or of this one, whose answer was lost: look at its status before you decide again.
 func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detail string, err error) {
 	if err := d.check(); err != nil {
 		return "", err
 	}
 	p := &deciding{Decision: d, ops: ops, id: id, due: dueOf(ops), nonce: held.NewNonce()}
 	for delay := held.FirstDelay; ; delay = min(2*delay, held.MaxDelay) {
+		// After a lost answer it is sent again under the same nonce, so that at most one is applied.
 		detail, err := p.once(ctx)
 		switch store.KindOf(err) { //nolint:exhaustive // the others are final
 		case store.KindLost:
@@ -108,21 +109,21 @@ func Decide(ctx context.Context, ops store.Operations, id ID, d Decision) (detai
 	}
 }
 
-// deciding is a decision that is being written.
+// deciding is a decision that is being stored.
 type deciding struct {
 	Decision
 
 	ops   store.Operations
 	id    ID
 	due   due
-	nonce []byte // of all attempts: at most one is applied
-	about []byte // the nonce of the record that was there first
-	lost  error  // an attempt was not answered
-	said  string // what it has said
+	nonce []byte // of all attempts, so that at most one is applied
+	about []byte // the nonce of the record that the first attempt read
+	lost  error  // the error of an attempt without an answer
+	said  string // the detail of that attempt
 }
 
-// hasGoneOn reports whether the saga is not where it was first: another decision was faster, or this one was applied, its answer was lost, and a node
-// has gone on. What is stuck now may be another call, and the decision is not about that.
+// hasGoneOn reports whether the saga has changed since the first attempt: another decision was faster, or this one was applied, its answer was lost,
+// and a node has gone on. Now the saga may be stuck at another call, and the decision is not about that call.
 func (p *deciding) hasGoneOn(rec store.Record) bool {
 	if p.about == nil {
 		p.about = append([]byte{}, rec.Nonce...)
@@ -134,13 +135,14 @@ func (p *deciding) hasGoneOn(rec store.Record) bool {
 	return !isRepeatable && !bytes.Equal(p.about, rec.Nonce)
 }
 
-// once compares the decision with what is stored, and writes it.
+// once compares the decision with the stored record, and writes it.
 func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	rec, err := p.ops.Read(ctx, p.id.store())
 	switch {
 	case err != nil:
 		return "", err //nolint:wrapcheck // it is of the store
 	case p.lost != nil && string(rec.Nonce) == string(p.nonce):
+		// The attempt whose answer was lost has been applied.
 		p.lost = nil
 		return p.said, nil
 	case rec.State == store.StateAbsent:
@@ -160,13 +162,14 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 		return "", err
 	}
 	if rec.State == store.StateRunning && p.Action == ActionWake {
-		c = store.Change{Writes: p.due.wake(p.id.store(), rec.Name)} // its next wait ends
+		c = store.Change{Writes: p.due.wake(p.id.store(), rec.Name)} // its next wait ends at once
 	}
 	entry, err := p.audited(rec)
 	if err != nil || !changes || p.Preview {
 		return p.said, err
 	}
 	c.Writes = append(c.Writes, entry...)
+	// A saga that a node works on: its record belongs to that node, and the wake is a row of its own.
 	if c.ID == (store.ID{}) {
 		return p.said, write(ctx, p.ops, c.Writes)
 	}
@@ -175,11 +178,11 @@ func (p *deciding) once(ctx context.Context) (detail string, err error) {
 	return p.said, err //nolint:wrapcheck // it is of the store
 }
 
-// write makes writes in a transaction of their own, each of which can be repeated.
+// write makes writes in a transaction of their own. Each of them can be repeated.
 func write(ctx context.Context, ops store.Operations, writes []store.Statement) error {
 	db, ok := store.As[sqlplane.Database](ops)
 	if !ok {
-		return nil // without tables a wake of a saga that does not wait is none
+		return nil // without tables, the wake of a saga that does not wait has no effect
 	}
 	return db.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error { //nolint:wrapcheck // it is of the store
 		for _, s := range writes {
@@ -191,7 +194,7 @@ func write(ctx context.Context, ops store.Operations, writes []store.Statement) 
 	})
 }
 
-// apply makes of s what is decided.
+// apply makes the decided change to s.
 func (p *deciding) apply(rec store.Record, s *saved) (changes bool, detail string, err error) {
 	switch p.Action {
 	case ActionCancel:
@@ -275,7 +278,7 @@ func (p *deciding) force(s *saved) (string, error) {
 	return fmt.Sprintf("call %q %s", p.Step, what), s.fits()
 }
 
-// forceSealed is force for a saga that is encrypted.
+// forceSealed is force for an encrypted saga.
 func (p *deciding) forceSealed(s *saved) (detail string, err error) {
 	opened, err := s.open(p.Encrypter, p.id.store())
 	if err != nil {
@@ -287,7 +290,7 @@ func (p *deciding) forceSealed(s *saved) (detail string, err error) {
 	return detail, err
 }
 
-// audited is the entry of the audit, if one is wanted.
+// audited is the entry of the audit, if Who is set.
 func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	if p.Who == "" {
 		return nil, nil
@@ -306,7 +309,7 @@ func (p *deciding) audited(rec store.Record) ([]store.Statement, error) {
 	})}, nil
 }
 
-// dueChange is the change that how makes of a saga, which is due then.
+// dueChange is a change to the saga by how. The saga is due after it.
 func dueChange(d due, id store.ID, rec store.Record, how func(rec store.Record, s *saved) (bool, error)) (c store.Change, changes bool, err error) {
 	s, err := decodeSaved(rec)
 	if err == nil {

@@ -39,7 +39,7 @@ func (s *swapping) Swap(ctx context.Context, c store.Change) (store.Record, erro
 func TestDecisionIsAboutOneCall(t *testing.T) {
 	for name, effect := range map[string]once.Effect{"answer lost": once.EffectInDoubt, "overtaken": once.EffectNotApplied, "named": once.EffectNotApplied} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				var keys []string
 				charge := saga.Call("charge", func(_ context.Context, key, _ string) (string, error) {
 					keys = append(keys, key)

@@ -20,13 +20,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// ID names a saga: a tenant has one saga under a key, whatever its definition is.
+// ID names a saga: a tenant has at most one saga under a key, whatever its definition.
 type ID struct{ Tenant, Key string }
 
 // store is the operation of the saga.
 func (id ID) store() store.ID { return store.ID{Scope: string(owner.Saga) + id.Tenant, Key: id.Key} }
 
-// idOf is the ID of an operation that is a saga.
+// idOf is the ID of an operation, which is a saga.
 func idOf(id store.ID) ID { return ID{strings.TrimPrefix(id.Scope, string(owner.Saga)), id.Key} }
 
 func (id ID) check() error {
@@ -39,14 +39,14 @@ func (id ID) check() error {
 	return nil
 }
 
-// Context is what a flow takes its steps with. A step gets a [context.Context] that is none, so that steps do not nest.
+// Context is the argument of a flow, with which it runs its steps. A step gets a plain [context.Context], so that it cannot run other steps.
 type Context struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // Context is a context
 
 	run *run
 }
 
-// AnyDefinition is a [Definition] of any types.
+// AnyDefinition is a [Definition] of any input and result.
 type AnyDefinition interface{ core() *definition }
 
 // Definition is a saga as the program knows it: see [New].
@@ -62,9 +62,9 @@ type definition struct {
 
 func (d *definition) core() *definition { return d }
 
-// New returns a saga: a flow, and the steps that it may take. The flow is ordinary Go that depends on nothing but its input and
-// what its steps return: it runs again from its beginning whenever the saga goes on, and a step that was taken then returns what it has
-// returned before. New panics if names are invalid or not unique.
+// New returns a saga: a flow, and the steps that it may run. The flow is ordinary Go that depends on nothing but its input and the results of its
+// steps: it runs again from its beginning whenever the saga goes on, and a finished step then returns its earlier result. New panics if names are
+// invalid or not unique.
 func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), steps ...Step) *Definition[In, Out] {
 	if err := checkName(name); err != nil {
 		panic("saga: New: " + err.Error())
@@ -87,7 +87,7 @@ func New[In, Out any](name string, flow func(ctx Context, in In) (Out, error), s
 	return &Definition[In, Out]{d}
 }
 
-// Deadline is how long after its start a saga turns, if it has not ended or passed its pivot. Default: no deadline.
+// Deadline is the time after its start at which a saga turns, if it has not ended or passed its pivot. Default: no deadline.
 func (d *Definition[In, Out]) Deadline(after time.Duration) *Definition[In, Out] {
 	d.deadline = after
 	return d
@@ -108,13 +108,13 @@ func (d *definition) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// asked is the fingerprint of a start: another input, or another saga under the same ID, is refused.
+// asked is the fingerprint of a start. It detects another input, or another saga, under the same ID.
 func (d *definition) asked(in json.RawMessage) []byte {
 	f := once.FingerprintOf([]byte(d.name), in)
 	return f[:]
 }
 
-// take takes a step in a run of a flow.
+// take runs a step of a flow.
 func take[In, Out any](ctx Context, s *step, key string, in In) (out Out, err error) {
 	if ctx.run == nil {
 		return out, errors.New("saga: a step outside of a flow. Try: the context that the flow was given")

@@ -1,5 +1,5 @@
-// Package saga carries out work of several services and transactions with one outcome: all of it takes effect, or what has taken effect is
-// undone. Any node finishes a saga whose node has died.
+// Package saga runs work of several services and transactions with one outcome: either all of it takes effect, or its effects are undone. Any node
+// finishes a saga whose node has died.
 //
 //	var reserve = saga.Tx("reserve", func(ctx context.Context, tx pgx.Tx, l Line) (Reservation, error) { ... }).
 //		Undo(func(ctx context.Context, tx pgx.Tx, l Line, r Reservation) error { ... })
@@ -21,9 +21,9 @@
 //	go runner.Run(ctx)                                 // on each node: finishes what other nodes have begun
 //	receipt, err := saga.Do(ctx, runner, Orders, saga.ID{Tenant: "acme", Key: "order-42"}, o)
 //
-// A flow is ordinary Go. It may run many times: a step that was taken returns what it has returned before. So what a flow does outside of its
-// steps must depend on nothing but its input and their results. A run that does not come to a step which was taken before is stuck
-// before it does anything else: the program has changed so that it would take another way beside the first one.
+// A flow is ordinary Go. It may run many times: a finished step returns its earlier result. So the code of a flow outside of its steps must depend on
+// nothing but its input and their results. If a run does not reach a step that an earlier run took, the saga is stuck before it does anything else:
+// the program has changed, and would do other work than it has begun.
 //
 // # Errors of a step
 //
@@ -33,16 +33,16 @@
 //
 // # Turn and pivot
 //
-// When the flow returns a failure, a step was tried in vain, the deadline is over or a caller cancels it, the saga turns. That is stored before, or with,
-// its first effect, and from then on the flow does not run. Steps are undone in the reverse of the order in which they have begun, each by its
-// name and with its stored input and result. A step that has failed has no effect, and is not undone. A call that is under way is
-// resolved first: made again under its key, asked for, or cancelled by its key. A step without an undo stays.
+// When the flow returns a failure, a step has used all its tries, the deadline is over or a caller cancels it, the saga turns. The turn is stored
+// before, or with, its first effect, and from then on the flow does not run. Steps are undone in reverse order. Each undo is found by the step's
+// name, and gets its stored input and result. A step that has failed has no effect, and is not undone. A running call is resolved first: repeated
+// under its key, checked, or cancelled by its key. The effect of a step without an undo stays.
 //
-// Behind a step with Pivot there is no turn. A "no" there makes the saga stuck, and so does an undo that fails again and again, or a
-// call whose outcome nothing tells: a person decides, with [Decide] or the command once saga.
+// After a step with Pivot a saga cannot turn. A "no" there makes the saga stuck, and so does an undo that fails again and again, or a call with an
+// outcome that nothing can find out: a person decides, with [Decide] or the command once saga.
 //
 // # One row
 //
-// A saga is one row of the table of operations, under a lease, with the results of its steps in it; and a row in a table of its own while it waits
-// ([Migrations]). Each step is one commit, a call one more for its intent, and the start travels with the first step in [Do].
+// A saga is one row of the table of operations, under a lease, with the results of its steps in it. While it waits it has a second row in a table of
+// its own ([Migrations]). Each step is one commit, a call one more for its intent, and the start travels with the first step in [Do].
 package saga

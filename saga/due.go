@@ -16,33 +16,33 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// due knows which sagas wait, and until when.
+// due knows which sagas wait, and until which time.
 type due interface {
-	// wait are the writes that travel with the change to a saga that waits. A wake that the saga has not seen ends its wait at once.
+	// wait are the writes that travel with the change to a waiting saga. A wake that the saga has not seen ends its wait at once.
 	wait(id store.ID, name string, after time.Duration) []store.Statement
 
-	// wake are those that end a wait, or the next one of a saga that a node works on.
+	// wake are the writes that end a wait. If a node is running the saga, they end its next wait.
 	wake(id store.ID, name string) []store.Statement
 
-	// drop are those that travel with the change to a saga that waits no longer.
+	// drop are the writes that travel with the change to a saga that no longer waits.
 	drop(id store.ID) []store.Statement
 
-	// drained is the statement that drops all that a [upkeep.Taker] has taken.
+	// drained is the statement that drops the rows of all sagas that a [upkeep.Taker] has taken.
 	drained() store.Statement
 
 	// over reports whether the wait of a saga is over: its time has come, or it was woken. at is the time in its record.
 	over(ctx context.Context, id store.ID, at time.Time) (bool, error)
 
-	// look returns at most n sagas that are due. Half of the first few are of definitions and tenants in turn.
+	// look returns at most n due sagas. Half of the first few are of definitions and tenants in turn.
 	look(ctx context.Context, n, few int) ([]store.ID, error)
 
-	// since returns from when a saga is due; zero: it is not.
+	// since returns the time since which a saga is due. Zero means that it is not due.
 	since(ctx context.Context, id store.ID) (time.Time, error)
 
-	// forget is for a saga that is stuck or has ended. at is what since has returned before the record was read: what makes the saga due later stays.
+	// forget is for a saga that is stuck or has ended. at is the result of since before the record was read: a later wake stays.
 	forget(ctx context.Context, id store.ID, at time.Time) error
 
-	// push has a saga that a node works on looked at again after a while.
+	// push delays the next look at a saga that a node is running.
 	push(ctx context.Context, id store.ID) error
 }
 
@@ -54,15 +54,15 @@ type dueTable struct {
 	put, delete, deleteAt, pushed, passed, oldest, each, drain string
 
 	mu    sync.Mutex
-	after map[string]string // by name: the scope of the tenant that was served last
-	first int               // of names: the definition that was served first
+	after map[string]string // by name of the definition: the scope of the tenant that was served last
+	first int               // index in names of the definition that was served first
 }
 
 func newDueTable(db sqlplane.Database, names []string) *dueTable {
 	d := db.Dialect()
 	text := func(s string) string { return dialect.Text(d, s) }
 	t := &dueTable{db: db, names: names, after: map[string]string{}}
-	// A row that is there is of a wake that no run has seen, or of the start: whatever time is asked for, the saga is due now.
+	// An existing row is a wake that no run has seen, or the start: the saga is due now, whatever time is asked for.
 	t.put = text("insert into once_saga_due (scope, KEY, name, due_at) values (?, ?, ?, AGO(?)) UPSERT(scope, KEY) due_at = NOW")
 	t.delete, t.deleteAt = free(d, "", ""), free(d, " and due_at = ?", "")
 	t.pushed = free(d, " and due_at <= NOW", "due_at = AGO(?)")
@@ -88,9 +88,9 @@ func inTurn(names int) string {
 	return "with recursive " + strings.Join(turns, ", ") + " " + strings.Join(found, " union all ") + " order by 1, 2"
 }
 
-// free returns the statement that changes the row of a saga if more holds of it, or deletes it if set is "". It leaves a row that another transaction
-// has locked: that one wakes the saga, and may stay open. The row then ends the next wait. The rows are found below a limit because MySQL does not
-// change a table that a subquery reads directly.
+// free returns the statement that changes the row of a saga if more holds for it, or deletes it if set is "". It skips a row that another transaction
+// has locked: that transaction wakes the saga, and may stay open. The row then ends the next wait. The rows are found below a limit because MySQL
+// does not change a table that a subquery reads directly.
 func free(d sqlplane.Dialect, more, set string) string {
 	row := "(select scope, KEY from once_saga_due where scope = ? and KEY = ?" + more + " limit 1 FOR UPDATE SKIP LOCKED)"
 	const joined = " free straight_join once_saga_due d force index (primary) on d.scope = free.scope and d.KEY = free.KEY"
@@ -106,7 +106,7 @@ func free(d sqlplane.Dialect, more, set string) string {
 	return dialect.Text(d, "with free as "+row+" update once_saga_due set "+set+among)
 }
 
-// drains delete all that a [upkeep.Taker] has taken, each row by its primary key, but for those that are locked: see free.
+// drains delete the rows of all sagas that a [upkeep.Taker] has taken, each by its primary key, except locked rows: see free.
 var drains = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "delete from once_saga_due d using (select f.scope, f.key from taken t join once_saga_due f on f.scope = t.scope and f.key = t.key" +
 		" for update of f skip locked) free where d.scope = free.scope and d.key = free.key",
@@ -115,7 +115,7 @@ var drains = map[sqlplane.Dialect]string{
 	sqlplane.SQLite: "delete from once_saga_due where (scope, key) in (select t.scope, t.key from taken t)",
 }
 
-// dueOf is for those that have no definitions.
+// dueOf returns the due of a caller without definitions.
 func dueOf(ops store.Operations) due {
 	if db, ok := store.As[sqlplane.Database](ops); ok {
 		return newDueTable(db, nil)
@@ -163,14 +163,14 @@ func (t *dueTable) push(ctx context.Context, id store.ID) error {
 	return err //nolint:wrapcheck // it is of the store
 }
 
-// over goes by the clock of the database.
+// over uses the clock of the database.
 func (t *dueTable) over(ctx context.Context, id store.ID, _ time.Time) (bool, error) {
 	at, err := t.since(ctx, id)
 	return !at.IsZero(), err
 }
 
-// look returns the oldest ones. If there are more than it may return, it also asks for those of one tenant after the other, so that a tenant
-// with many does not keep the others waiting.
+// look returns the oldest due sagas. If more of them are due than it may return, it also asks for sagas of one tenant after the other, so that a
+// tenant with many does not keep the others waiting.
 func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	if len(t.names) == 0 {
 		return nil, nil
@@ -180,7 +180,7 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 		args = append(args, name, int64(n))
 	}
 	oldest, err := t.list(ctx, t.oldest, args...)
-	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same ones, and have room for a few
+	rand.Shuffle(len(oldest), func(i, j int) { oldest[i], oldest[j] = oldest[j], oldest[i] }) // other nodes see the same list, and take only a few each
 	if err != nil || len(oldest) < n {
 		return oldest, err
 	}
@@ -196,7 +196,7 @@ func (t *dueTable) look(ctx context.Context, n, few int) ([]store.ID, error) {
 	return list[:min(n, len(list))], nil
 }
 
-// fair returns a saga of each of the next n tenants that have one which is due, of one definition after the other. It reads a row or two of each.
+// fair returns a saga of each of the next n tenants with a due saga, of one definition after the other. It reads a row or two of each.
 func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +207,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	for _, name := range t.names {
 		args = append(args, name)
 	}
-	found := make([][]store.ID, len(t.names)) // without a key: the tenant has none that is due
+	found := make([][]store.ID, len(t.names)) // an ID without a key: the tenant has no due saga
 	err = t.db.Pool().Query(ctx, store.Statement{SQL: t.each, Args: args}, func(row sqlplane.Row) error {
 		var id store.ID
 		var name, nth int64
@@ -218,6 +218,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is of the store
 	}
+	// Another definition comes first each time: n may be smaller than the number of definitions.
 	t.first = (t.first + 1) % len(t.names)
 	for nth := range n {
 		for i := range t.names {
@@ -229,7 +230,7 @@ func (t *dueTable) fair(ctx context.Context, n int) (list []store.ID, err error)
 				if ids[nth].Key != "" {
 					list = append(list, ids[nth])
 				}
-			default: // behind the last one comes the first
+			default: // after the last tenant comes the first
 				t.after[t.names[of]] = ""
 			}
 		}
@@ -248,7 +249,7 @@ func (t *dueTable) list(ctx context.Context, sql string, args ...any) (list []st
 	return list, err
 }
 
-// dueRecords is what a store without tables has: it reads all sagas that wait.
+// dueRecords is the due of a store without tables: it reads all waiting sagas.
 type dueRecords struct {
 	ops   store.Operations
 	names map[string]*definition
@@ -283,7 +284,7 @@ func (d dueRecords) look(ctx context.Context, n, _ int) (list []store.ID, err er
 	return list, err
 }
 
-// eachIdle calls each for the sagas in a state that no node works on, until it returns false.
+// eachIdle calls each for the sagas in a state that no node is running, until it returns false.
 func eachIdle(ctx context.Context, ops store.Operations, state store.State, each func(upkeep.Entry) (more bool, err error)) error {
 	lister, ok := store.As[upkeep.Lister](ops)
 	if !ok {

@@ -5,44 +5,44 @@ import (
 	"log/slog"
 )
 
-// Observer is told what a runner does. Observe must be quick. Its ctx has the values of that in which the saga runs, and does not end.
+// Observer receives the events of a runner. Observe must be quick. Its ctx has the values of the context of the saga, and is never cancelled.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// EventType is what has happened. The set may grow.
+// EventType is the type of an [Event]. The set may grow.
 type EventType string
 
 const (
 	EventDefined     EventType = "defined"     // a runner was made for a definition, or for a step of it: then Step is its name
-	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; it is not told if the answer to that commit was lost
-	EventCompensated EventType = "compensated" // a saga has ended, and what had taken effect is undone; likewise
-	EventStuck       EventType = "stuck"       // a person decides about a saga; Err says why
-	EventTurned      EventType = "turned"      // the decision to undo is stored; Err is the cause. [Runner.Cancel] is not told
+	EventCompleted   EventType = "completed"   // a saga has ended with all its effects; no event comes if the answer to that commit was lost
+	EventCompensated EventType = "compensated" // a saga has ended, and its effects are undone; no event comes if the answer to that commit was lost
+	EventStuck       EventType = "stuck"       // a person must decide about a saga; Err says why
+	EventTurned      EventType = "turned"      // the decision to undo is stored; Err is the cause. [Runner.Cancel] gives no such event
 	EventRetried     EventType = "retried"     // a step or its undo has failed, and is tried again
-	EventTaken       EventType = "taken"       // this node goes on with a saga that has waited, or whose node had died
-	EventChanged     EventType = "changed"     // that saga was begun by another version of its definition
+	EventTaken       EventType = "taken"       // this node goes on with a saga that waited, or whose node has died
+	EventChanged     EventType = "changed"     // the taken saga was begun by another version of its definition
 	EventLeft        EventType = "left"        // a saga cannot be run by this node, and is left to another one
-	EventInterrupted EventType = "interrupted" // a saga was not run to its end on this node, which cannot write or has lost it
-	EventDatabase    EventType = "database"    // a look for sagas that are due has failed
+	EventInterrupted EventType = "interrupted" // a run of a saga on this node was interrupted, because the node cannot write or has lost the saga
+	EventDatabase    EventType = "database"    // the database has failed during a look for due sagas
 )
 
 // Event is one thing that has happened in a runner.
 type Event struct {
 	Type EventType
-	Saga string // the name of its definition; "" of EventInterrupted and EventDatabase
+	Saga string // the name of its definition; "" with EventInterrupted and EventDatabase
 	ID   ID
 	Err  error
 
-	Step    string // EventRetried, EventDefined: its name; "the flow" if that has failed by itself
-	StepKey string // that of DoKey
+	Step    string // EventRetried, EventDefined: its name; "the flow" if no step has failed
+	StepKey string // the key of DoKey
 	Undo    bool   // its undo has failed
-	Tries   int    // that have failed
+	Tries   int    // failed tries
 
 	Was, Is string // EventChanged: fingerprints of both versions
 }
 
-// Observers returns an observer that tells each of list, in order.
+// Observers returns an observer that passes each event to each of list, in order.
 func Observers(list ...Observer) Observer { return observers(list) }
 
 type observers []Observer
@@ -53,8 +53,8 @@ func (o observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// Log returns an observer that writes to l what needs a person at Error, failures at Warn and another version at Info. nil is
-// slog.Default(), as it is at the moment of the event. The names of the attributes are in docs/logs.md.
+// Log returns an observer that writes to l: at Error if a person must act, failures at Warn and another version at Info. nil is slog.Default(), as it
+// is at the moment of the event. The names of the attributes are in docs/logs.md.
 func Log(l *slog.Logger) Observer { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

@@ -71,9 +71,9 @@ func ofUnreliable(name string, does, undoes int) *saga.TxStep[*memstore.Tx, stri
 		Undo(func(context.Context, *memstore.Tx, string, string) error { return fails(&undoes) })
 }
 
-// TestEvents: the observer of a runner is told what has become of a saga and of its steps, each once, and the counters are told without the keys
+// TestEventsOfASagaAndItsSteps: the observer of a runner is told what has become of a saga and of its steps, each once, and the counters are told without the keys
 // of steps, and begin at 0 with the runner. The counts of the runner are the same.
-func TestEvents(t *testing.T) {
+func TestEventsOfASagaAndItsSteps(t *testing.T) {
 	no := failing("no", func() error { return &once.Failure{Code: "no"} })
 	for name, c := range map[string]struct {
 		step   *saga.TxStep[*memstore.Tx, string, string]
@@ -102,7 +102,7 @@ func TestEvents(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				all := &told{}
 				g.observer = saga.Observers(all, saga.Metrics(all))
 				d := saga.New("test", func(ctx saga.Context, in string) (string, error) {
@@ -125,13 +125,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestLog: a stuck saga is an error in the log, what is tried again a warning, and what is in order is not there. By default it is that of
+// TestLogOfAStuckSaga: a stuck saga is an error in the log, what is tried again a warning, and what is in order is not there. By default it is that of
 // [slog.Default].
-func TestLog(t *testing.T) {
+func TestLogOfAStuckSaga(t *testing.T) {
 	var b bytes.Buffer
 	defer slog.SetDefault(slog.Default())
 	slog.SetDefault(slog.New(slog.NewTextHandler(&b, nil)))
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		g.observer = nil
 		a, no := ofUnreliable("a", 1, 9), failing("no", func() error { return &once.Failure{Code: "no"} })
 		_, err := g.do(saga.New("test", flowOf(a, no), a, no))

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// take takes a step, or returns what it has returned before. Any error but a "no" keeps the flow from taking more steps.
+// take runs a step, or returns its earlier result. After any error except a "no" the flow can run no further step.
 func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage) (json.RawMessage, error) {
 	if !r.flow.TryLock() {
 		return nil, fmt.Errorf("saga: step %q begins before another one has ended, or after the flow has returned. Try: one after the other", st.name)
@@ -37,7 +37,7 @@ func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage
 	} else if err := r.begin(ctx, st, &b); err != nil {
 		return nil, r.failed(st, b, err)
 	}
-	switch b.State { //nolint:exhaustive // the others are behind the turn
+	switch b.State { //nolint:exhaustive // the others occur after the turn
 	case stateDone:
 		return b.Result, nil
 	case stateFailed:
@@ -51,7 +51,7 @@ func (r *run) take(ctx context.Context, st *step, key string, in json.RawMessage
 	return nil, r.stop(stuckf("step %q is %s, and the flow comes to it", full, b.State))
 }
 
-// permits says why a flow cannot take a step at all, if it cannot.
+// permits returns an error if a flow cannot run the step at all.
 func (r *run) permits(st *step, full string) error {
 	switch {
 	case r.def.steps[st.name] != st:
@@ -66,9 +66,9 @@ func (r *run) permits(st *step, full string) error {
 	return nil
 }
 
-// begins says why a step that was not taken before cannot begin now.
+// begins returns an error if a new step cannot begin now.
 func (r *run) begins(full string) error {
-	if before := r.unreached(); before != "" { // it would take another way than the earlier program has begun
+	if before := r.unreached(); before != "" { // the flow has left the path that an earlier program has begun
 		return stuckf("step %q would begin, and this time the flow has not come to step %q, which it had taken before. Try: the earlier program, and another name for the new saga", full, before)
 	}
 	switch {
@@ -80,7 +80,7 @@ func (r *run) begins(full string) error {
 	return nil
 }
 
-// failed says what becomes of a step that has come to no result.
+// failed decides how a step without a result goes on.
 func (r *run) failed(st *step, b begun, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -107,7 +107,7 @@ func (r *run) failed(st *step, b begun, err error) error {
 	return r.stop(&failedError{b, most, err})
 }
 
-// begin runs a step for the first time. Without an error it is done.
+// begin runs a step for the first time. If it returns nil, the step is done.
 func (r *run) begin(ctx context.Context, st *step, b *begun) error {
 	if st.kind == kindCall {
 		return r.call(ctx, st, b)
@@ -115,7 +115,7 @@ func (r *run) begin(ctx context.Context, st *step, b *begun) error {
 	return r.traced(ctx, SpanStep, *b, func(ctx context.Context) error { return r.local(ctx, st, b) })
 }
 
-// local takes a step that commits with the record of the saga.
+// local runs a step that commits with the record of the saga.
 func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -164,7 +164,7 @@ func (r *run) local(ctx context.Context, st *step, b *begun) error {
 	return nil
 }
 
-// batch writes what fn declares, in one round trip where the store can.
+// batch writes the statements that fn declares, in one round trip if the store can.
 func (r *run) batch(ctx context.Context, fn func(*once.Batch) (end, error)) error {
 	var w once.Batch
 	var e end
@@ -181,7 +181,7 @@ func (r *run) fits(s saved, full string) error {
 	return nil
 }
 
-// stored is a step as it is kept: the input only if an undo may need it.
+// stored is a step as it is saved: with its input only if an undo may need it.
 func (b begun) stored() begun {
 	if !b.Undo {
 		b.Input = nil
@@ -199,7 +199,7 @@ func (r *run) bounded(ctx context.Context, st *step) (context.Context, context.C
 	return context.WithTimeout(ctx, d)
 }
 
-// key is that of a call at its service.
+// key is the key of a call at its service.
 func (r *run) key(b begun) string {
 	voided := 0
 	if b.Call != nil {
@@ -208,14 +208,14 @@ func (r *run) key(b begun) string {
 	return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)
 }
 
-// undoKey is that of the undo of a call. No step has a name with a line break.
+// undoKey is the key of the undo of a call. It is unique because no step name has a line break.
 func (r *run) undoKey(b begun) string {
 	return lease.Key(r.id.Scope, r.id.Key, "undo\n"+b.full(), 0)
 }
 
 // call makes a call for the first time.
 func (r *run) call(ctx context.Context, st *step, b *begun) error {
-	// Also if the saga could be gone when the call was made, or the step whose "no" has led here could say yes the next time.
+	// An intent is also needed if the saga may be gone by the time of the call, or if the step whose "no" has led here could say yes the next time.
 	if st.needsIntent() || !r.holds || r.said {
 		if err := r.intend(ctx, b, st.contract(time.Now())); err != nil {
 			return err
@@ -234,13 +234,14 @@ func (r *run) intend(ctx context.Context, b *begun, c *contract) error {
 	return r.write(ctx, end{saved: next, state: store.StateRunning})
 }
 
-// codeDuplicate is the code of a failure which says that the service has applied the call before, and does not tell its result.
+// codeDuplicate is the code of a failure which says that the service has applied the call before, but does not have its result.
 const codeDuplicate = "PROVIDER.duplicate"
 
-// send makes a call, and saves what it is answered, with the next commit. again says that it may have been made before under this key.
+// send makes a call, and saves its answer, which travels with the next commit. again says that the call may have been made before under this key.
 func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
+	// A client of package retryhttp sends a request in this context once only.
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
@@ -262,20 +263,22 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		}
 		return err
 	case lease.IsNotSent(err) && !again:
+		// NotSent speaks of this attempt alone: an earlier one under the same key may have been sent.
 		r.notSent(b)
-		return errors.New(err.Error()) // a failure in it is no answer
+		return errors.New(err.Error()) // a failure in it is not an answer
 	}
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		return f
 	}
+	// Without its chain: a Failure in it would be taken for an answer.
 	err = errors.New(err.Error())
 	if b.Call == nil || b.Call.repeats(time.Now()) || st.check != nil && b.Call.Check {
-		return err // it is made again or asked about in the next run
+		return err // the next run repeats it or checks it
 	}
 	return r.unknown(st, b, err)
 }
 
-// notSent takes back an intent. If keys were voided, it stays, so that the next attempt has another one.
+// notSent takes back an intent. If keys were voided, the intent stays, so that the next attempt has another key.
 func (r *run) notSent(b *begun) {
 	if b.Call == nil || b.Call.Voided == 0 {
 		r.saved = r.saved.without(b.full())
@@ -298,7 +301,7 @@ func (r *run) answered(b *begun, out json.RawMessage) error {
 	return nil
 }
 
-// kept is a call that was answered. Its contract names the key.
+// kept is the part of an answered call that is saved. Its contract names the key.
 func (b begun) kept() begun {
 	c := b.Call
 	b = b.stored()
@@ -308,7 +311,7 @@ func (b begun) kept() begun {
 	return b
 }
 
-// unknown is for a call whose outcome nothing tells.
+// unknown is for a call whose outcome cannot be found out.
 func (r *run) unknown(st *step, b *begun, err error) error {
 	if st.cancel != nil && b.Call.Cancel && !b.Pivot && r.saved.passedPivot() == "" {
 		return &turnError{once.Failure{Code: CodeUnknown, Message: fmt.Sprintf("the outcome of call %q is not known: %v", b.full(), err)}}
@@ -318,14 +321,15 @@ func (r *run) unknown(st *step, b *begun, err error) error {
 
 var errNoAnswer = errors.New("no answer to an earlier attempt was stored")
 
-// resume goes on with a call that was begun before, by this node or another one.
+// resume goes on with a call that this node or another one has begun.
 func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	switch {
 	case st.kind != kindCall || b.Call == nil:
-		return stuckf("step %q was begun as a call, and is none in this program", b.full())
+		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
 	case r.n.isStopping():
 		return errStop
 	}
+	// To send it again could take effect twice: only the service can tell what became of it.
 	if !b.Call.repeats(time.Now()) {
 		if st.check == nil || !b.Call.Check {
 			return r.unknown(st, b, errNoAnswer)
@@ -335,7 +339,7 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 			return err
 		}
 	}
-	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // another attempt, which may come to another end
+	if b.Call.NotYet && !b.Call.Repeat || b.State != stateCalling { // another attempt may have another outcome
 		c := *b.Call
 		c.NotYet = false
 		if err := r.intend(ctx, b, &c); err != nil {
@@ -346,8 +350,8 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 	return r.send(ctx, st, b, true)
 }
 
-// ask asks what became of a call. If the service has made sure that it never will happen, it can be made under another key: found is
-// false, and its state is none.
+// ask asks the service for the outcome of a call. If the service has made sure that the call never happens, it can be made under another key: then
+// found is false, and its state is empty.
 func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err error) {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -362,6 +366,7 @@ func (r *run) ask(ctx context.Context, st *step, b *begun) (found bool, err erro
 	case finding == lease.Happened:
 		return true, r.answered(b, out)
 	case finding == lease.Voided:
+		// The service refuses the old key from now on, so that another one cannot take effect twice.
 		c := *b.Call
 		c.Voided++
 		b.State, b.Call = "", &c

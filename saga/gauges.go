@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges returns a source of how the sagas in db stand, of all definitions: those that wait although they are due, that are stuck, and that have
-// passed their pivot and not ended. It needs no runner, so that it also tells when none runs.
+// Gauges returns a source of gauges of the sagas in db, of all definitions: sagas that wait although they are due, stuck sagas, and sagas that have
+// passed their pivot and not ended. It reads the database alone, so it also works while no runner runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) ([]gauge.Value, error) {
 		due, dueFor, err := countDue(ctx, db)
@@ -38,7 +38,7 @@ func Gauges(db sqlplane.Database) gauge.Func {
 	}
 }
 
-// age is that of the oldest of n, in seconds.
+// age is the age of the oldest of n, in seconds.
 func age(n int64, now, since dialect.Time) float64 {
 	if n == 0 {
 		return 0
@@ -46,7 +46,7 @@ func age(n int64, now, since dialect.Time) float64 {
 	return max(0, time.Time(now).Sub(time.Time(since)).Seconds())
 }
 
-// countDue counts sagas that wait although they are due. It reads only those: it asks for the names of definitions first, by an index.
+// countDue counts sagas that wait although they are due. It reads only their rows: it asks for the names of definitions first, by an index.
 func countDue(ctx context.Context, db sqlplane.Database) (n int64, oldest float64, err error) {
 	var names []any
 	err = db.Pool().Query(ctx, store.Statement{SQL: `with recursive names (name) as (select min(name) from once_saga_due

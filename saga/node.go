@@ -27,52 +27,52 @@ const (
 	defaultMaxBackoff   = time.Minute
 	defaultConcurrency  = 16
 	defaultEvery        = 500 * time.Millisecond
-	defaultRetain       = 72 * time.Hour // as that of an engine
+	defaultRetain       = 72 * time.Hour // the default of an engine
 )
 
 // Config of a [Runner].
 type Config struct {
-	// TTL is how long after its last renewal a saga can be taken over from a node that has died. It is renewed every third of that.
-	// At least 100 ms. Default 30 s.
+	// TTL is how long after its last renewal the saga of a dead node can be taken over. A running node renews it every third of the TTL. At least 100
+	// ms. Default 30 s.
 	TTL time.Duration
 
-	// MaxDuration is for how long one node may hold a saga at a time. Default 1 h.
+	// MaxDuration is how long one node may hold a saga without a break. Default 1 h.
 	MaxDuration time.Duration
 
 	// StepTimeout bounds one try of a step or an undo. Default 30 s.
 	StepTimeout time.Duration
 
-	// Attempts is how often a step is tried before the saga turns, and UndoAttempts how often an undo before the saga is stuck. Defaults 10
+	// Attempts is how often a step is tried before the saga turns. UndoAttempts is how often an undo is tried before the saga is stuck. Defaults 10
 	// and 20.
 	Attempts, UndoAttempts int
 
-	// Backoff is the pause after the first failed try. It doubles with each, up to MaxBackoff. Defaults 1 s and 1 min.
+	// Backoff is the pause after the first failed try. It doubles with each failed try, up to MaxBackoff. Defaults 1 s and 1 min.
 	Backoff, MaxBackoff time.Duration
 
 	// Timeouts of the transactions of steps. After a COMMIT whose answer was lost, the next run of a step may wait for rows of its own
 	// first transaction. Defaults: 5 s for a connection and for a lock, StepTimeout for a statement and between statements.
 	Timeouts store.Timeouts
 
-	// Encrypter, if it is set, encrypts what steps are given and return, what failures say, and the result of the saga. All nodes need the
-	// same one: a saga that a node cannot decrypt is left to the others.
+	// Encrypter, if it is set, encrypts inputs and results of steps, texts of failures, and the result of the saga. All nodes need the same
+	// Encrypter: a node leaves a saga that it cannot decrypt to the others.
 	Encrypter once.Encrypter
 
-	// KeepData keeps the inputs and results of steps behind the end of a saga, for as long as Retain. Default: they are dropped.
+	// KeepData keeps the inputs and results of steps after the end of a saga, for Retain. Default: they are dropped.
 	KeepData bool
 
-	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] does not end.
+	// Retain is how long a saga is kept after its end. Default 72 h; [once.Forever] means without end.
 	Retain time.Duration
 
 	// Concurrency is how many sagas this node runs at a time in [Runner.Run]. Default 16.
 	Concurrency int
 
-	// Every is how often the node looks for sagas that are due. Default 500 ms.
+	// Every is how often the node looks for due sagas. Default 500 ms.
 	Every time.Duration
 
-	// Observer is told what happens. Default: Log(nil).
+	// Observer receives the events of the runner. Default: Log(nil).
 	Observer Observer
 
-	// Tracer is shown each run of a saga, and each step, undo and check in it. Default: none.
+	// Tracer makes a span of each run of a saga, and of each step, undo and check in it. Default: none.
 	Tracer Tracer
 }
 
@@ -114,11 +114,11 @@ type node struct {
 	counts   struct{ completed, compensated, stuck, taken, changed atomic.Int64 }
 }
 
-// Stats are counts of what a runner has done since it was made.
+// Stats counts the events of a runner since it was made.
 type Stats struct {
 	Completed, Compensated, Stuck int64
 
-	Taken   int64 // sagas that waited, or whose node had died
+	Taken   int64 // sagas that waited, or whose node has died
 	Changed int64 // sagas that another version of their definition had begun
 }
 
@@ -156,10 +156,11 @@ func (n *node) backoff(tries int) time.Duration {
 		}
 		d *= 2
 	}
+	// Random, so that sagas which have failed together are not tried again together.
 	return d - rand.N(d/4+1)
 }
 
-// begin returns a run of a saga that nothing is stored of yet: its start travels with its first commit.
+// begin returns a run of a new saga. Nothing of it is stored yet: its start travels with its first commit.
 func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.RawMessage) *run {
 	own := n.heart.NewOwner(id, held.Claim{Fingerprint: d.asked(in), Name: d.name, Trace: n.traceOf(ctx)}, n.cfg.Timeouts.Acquire)
 	r := &run{n: n, def: d, id: id, own: own, saved: saved{Input: in}}
@@ -169,8 +170,8 @@ func (n *node) begin(ctx context.Context, d *definition, id store.ID, in json.Ra
 	return r
 }
 
-// takeOver makes this node the owner of a saga that waits, or whose owner has died. The error is errLost if another node was faster, or if
-// it is not for this node.
+// takeOver makes this node the owner of a saga that waits, or whose owner has died. The error is errLost if another node was faster, or if this node
+// cannot run the saga.
 func (n *node) takeOver(ctx context.Context, id store.ID, rec store.Record) (*run, error) {
 	d := n.defs[rec.Name]
 	s, err := n.read(id, rec)
@@ -209,8 +210,8 @@ func (n *node) taken(ctx context.Context, id store.ID, d *definition, own *held.
 	return r
 }
 
-// takeMany makes this node the owner of those of ids that wait, in one transaction, if the store can. It returns what is to be done with each. The
-// others are left to the next look.
+// takeMany makes this node the owner of those sagas of ids that wait, in one transaction, if the store can. It returns the work to do for each. The
+// others stay for the next look.
 func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]func(context.Context) error, can bool, err error) {
 	taker, can := store.As[upkeep.Taker](n.ops)
 	if !can || len(ids) == 0 {
@@ -228,12 +229,13 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 		own.Adopt(e.Record)
 		s, bad := n.read(e.ID, e.Record)
 		if d := n.defs[e.Name]; d != nil && bad == nil {
+			// Only now it is known that this node has the definition and can decrypt the saga.
 			r := n.taken(ctx, e.ID, d, own, s)
 			r.background = true
 			runs[e.ID] = r.execute
 			continue
 		}
-		runs[e.ID] = func(ctx context.Context) error { // beside the others: it may wait for a transaction that wakes the saga
+		runs[e.ID] = func(ctx context.Context) error { // concurrently with the others: it may wait for a transaction that wakes the saga
 			err := n.leave(ctx, own, e)
 			n.tell(ctx, Event{Type: EventLeft, Saga: e.Name, ID: idOf(e.ID), Err: errors.Join(bad, err)})
 			return err
@@ -242,7 +244,7 @@ func (n *node) takeMany(ctx context.Context, ids []store.ID) (runs map[store.ID]
 	return runs, true, nil
 }
 
-// read returns what is stored of a saga.
+// read decodes and decrypts the record of a saga.
 func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 	s, err := decodeSaved(rec)
 	if err == nil {
@@ -251,7 +253,7 @@ func (n *node) read(id store.ID, rec store.Record) (saved, error) {
 	return s, err
 }
 
-// leave has a saga that this node has taken and cannot run wait for another node.
+// leave makes a saga wait for another node, because this node has taken it and cannot run it.
 func (n *node) leave(ctx context.Context, own *held.Owner, e upkeep.Entry) error {
 	defer own.Close()
 	next := store.Record{State: store.StateWaiting, Nonce: own.Nonce, Data: e.Data, RecoveryPoint: e.RecoveryPoint, CallStarted: e.CallStarted}

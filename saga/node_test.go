@@ -43,7 +43,7 @@ func (m *mortal) runner(d saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 }
 
 // start starts a saga in a transaction of the caller.
-func (g ground) start(r *saga.Runner[*memstore.Tx], d *saga.Definition[string, string], id saga.ID) *saga.Handle[string] {
+func (g fixture) start(r *saga.Runner[*memstore.Tx], d *saga.Definition[string, string], id saga.ID) *saga.Handle[string] {
 	g.Helper()
 	tx := g.db.BeginTx()
 	h, err := saga.Start(g.Context(), r, tx, d, id, "")
@@ -54,7 +54,7 @@ func (g ground) start(r *saga.Runner[*memstore.Tx], d *saga.Definition[string, s
 }
 
 // run runs a runner until the test calls stop.
-func (g ground) run(r *saga.Runner[*memstore.Tx]) (stop func()) {
+func (g fixture) run(r *saga.Runner[*memstore.Tx]) (stop func()) {
 	ctx, cancel := context.WithCancel(g.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
@@ -70,7 +70,7 @@ func (g ground) run(r *saga.Runner[*memstore.Tx]) (stop func()) {
 // TestNodeDies: a node keeps its saga beside another one, however long a step takes. When it dies, the other one goes on within the rest of the
 // lease, a TTL between two lists and a look. What the dead one commits later is refused, and its starter is told what has become of the saga.
 func TestNodeDies(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		var begun atomic.Int64
 		goOn := make(chan struct{})
 		a := writes("a")
@@ -111,7 +111,7 @@ func TestNodeDies(t *testing.T) {
 
 // TestFullNodeGathers: a node that has no room looks again when half of it is free, and not behind each saga that ends.
 func TestFullNodeGathers(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		const room, many = 16, 96 // Config.Concurrency
 		var n atomic.Int64
 		work := saga.Call("work", func(context.Context, string, string) (string, error) {
@@ -139,7 +139,7 @@ func TestFullNodeGathers(t *testing.T) {
 // TestUndosAreSeen: an operator sees which steps are still to be undone, which undo is under way and how often it has failed. What an undo says
 // no with is there until a person has decided, and the starter is told the cause of the turn all the same.
 func TestUndosAreSeen(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		saw := func(state string, tries int, steps string) {
 			g.Helper()
 			s := g.status()

@@ -21,33 +21,33 @@ type run struct {
 	id  store.ID
 	own *held.Owner
 
-	saved  saved // as it is stored, with what travels with the next commit
+	saved  saved // the stored state, with the changes that travel with the next commit
 	turned bool  // the turn is stored
 	holds  bool  // the record says that this owner works on the saga
-	waits  bool  // the record may say that the saga waits: then there is a row about when
-	said   bool  // saved has a "no" that is not stored
-	lost   error // a write may be applied later; nothing more is written
+	waits  bool  // the record may say that the saga waits: then a row of due exists
+	said   bool  // saved has a "no" that is not stored yet
+	lost   error // a write whose answer was lost may still be applied; nothing more is written
 
 	background bool // no caller waits for it
 
-	final  *store.Record // of a saga that this run has ended
-	became string        // with the last write: a state of StateOf
+	final  *store.Record // the last record, if this run has ended the saga
+	became string        // the state after the last write, as of StateOf
 
-	flow    sync.Mutex // locked while a step is under way
+	flow    sync.Mutex // locked while a step runs
 	reached map[string]bool
-	halt    error // why this run of the flow takes no more steps
+	halt    error // why the flow can run no more steps in this run
 }
 
-// end is what a write makes of the saga.
+// end is the state that a write gives to the saga.
 type end struct {
 	saved
 	state  store.State
-	after  time.Duration // of a saga that waits
-	result store.Result  // of one that is done
+	after  time.Duration // of a waiting saga
+	result store.Result  // of a finished one
 }
 
-// execute runs the saga until it has ended, waits or is stuck. With an error it is none of that: the node has lost it, or cannot
-// write, and it goes on when its lease is over.
+// execute runs the saga until it ends, waits or is stuck. After an error it is in none of these states: the node has lost it, or cannot write. Then
+// it goes on when its lease is over.
 func (r *run) execute(ctx context.Context) error {
 	defer r.own.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,7 +70,7 @@ func (r *run) toItsEnd(ctx context.Context) error {
 	}
 }
 
-// errDirection: the saga goes on in the other direction.
+// errDirection says that the saga goes on in the other direction.
 var errDirection = errors.New("the saga has turned")
 
 // forward runs the flow.
@@ -89,7 +89,7 @@ func (r *run) forward(ctx context.Context) error {
 	}
 	defer r.flow.Unlock()
 	switch unreached := r.unreached(); {
-	case r.final != nil: // by its last step
+	case r.final != nil: // its last step has ended it
 		return nil
 	case r.halt != nil:
 		err = r.halt
@@ -101,7 +101,7 @@ func (r *run) forward(ctx context.Context) error {
 	return r.decide(ctx, err)
 }
 
-// unreached is the first step that was taken before, and not in this run of the flow.
+// unreached is the first step that an earlier run has begun, and that this run of the flow has not reached.
 func (r *run) unreached() string {
 	for _, b := range r.saved.Steps {
 		if !r.reached[b.full()] {
@@ -111,13 +111,13 @@ func (r *run) unreached() string {
 	return ""
 }
 
-// stop keeps the flow from taking more steps.
+// stop makes the flow run no more steps.
 func (r *run) stop(err error) error {
 	r.halt = cmp.Or(r.halt, err)
 	return r.halt
 }
 
-// failedError is an error of a step that is tried again.
+// failedError is a failed try of a step, which is tried again.
 type failedError struct {
 	step begun
 	most int // tries
@@ -127,10 +127,10 @@ type failedError struct {
 func (e *failedError) Error() string { return fmt.Sprintf("step %q: %v", e.step.full(), e.err) }
 func (e *failedError) Unwrap() error { return e.err }
 
-// theFlow is what has failed if no step has.
+// theFlow is the name in errors and events if no step has failed, but the flow itself.
 const theFlow = "the flow"
 
-// turnError turns the saga without a step that has said no.
+// turnError turns the saga for another reason than the "no" of a step.
 type turnError struct{ cause once.Failure }
 
 func (e *turnError) Error() string { return e.cause.Error() }
@@ -144,7 +144,7 @@ func (r *run) isLate() bool {
 	return !r.saved.Deadline.IsZero() && !time.Now().Before(r.saved.Deadline) && r.saved.passedPivot() == "" && r.saved.calling() == nil
 }
 
-// decide says what becomes of the saga when the flow has ended with err.
+// decide decides how the saga goes on after the flow has returned err.
 func (r *run) decide(ctx context.Context, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -174,7 +174,7 @@ func (r *run) decide(ctx context.Context, err error) error {
 	return r.again(ctx, &failedError{begun{Name: theFlow}, r.n.cfg.Attempts, err})
 }
 
-// turn decides to compensate. The decision is stored with or before the first thing that it does.
+// turn decides to compensate. The decision is stored before the first undo, or with it.
 func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	if pivot := r.saved.passedPivot(); pivot != "" {
 		return r.stick(ctx, fmt.Sprintf("behind the pivot %q there is no turn: %s", pivot, cause.Error()))
@@ -184,7 +184,7 @@ func (r *run) turn(ctx context.Context, cause once.Failure) error {
 	return errDirection
 }
 
-// again has what has failed tried again later, or turns the saga if it was tried often enough.
+// again makes the saga try the failed step later, or turns the saga if all tries are used.
 func (r *run) again(ctx context.Context, failed *failedError) error {
 	if r.saved.Tries++; r.saved.Tries >= failed.most {
 		return r.turn(ctx, once.Failure{Code: CodeExhausted, Message: fmt.Sprintf("%s has failed %d times, the last time with: %v", failed.step.full(), r.saved.Tries, failed.err)})
@@ -193,8 +193,9 @@ func (r *run) again(ctx context.Context, failed *failedError) error {
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 
-// park has the saga wait. It holds nothing meanwhile.
+// park makes the saga wait. Meanwhile it holds no lease.
 func (r *run) park(ctx context.Context, after time.Duration) error {
+	// The deadline turns the saga, so that it must run again by then.
 	if d := r.saved.Deadline; !d.IsZero() && r.saved.Turn == nil && r.saved.passedPivot() == "" {
 		after = max(0, min(after, time.Until(d)))
 	}
@@ -212,13 +213,13 @@ func (r *run) stick(ctx context.Context, why string) error {
 	return err
 }
 
-// tell tells an event of this saga.
+// tell sends an event of this saga to the observer.
 func (r *run) tell(ctx context.Context, e Event) {
 	e.Saga, e.ID = r.def.name, idOf(r.id)
 	r.n.tell(ctx, e)
 }
 
-// change is the write of the owner that makes e of the saga. With an error it lacks what cannot be encrypted.
+// change is the write of the owner that brings the saga into e. If it returns an error, c lacks the parts that cannot be encrypted.
 func (r *run) change(e end) (c store.Change, err error) {
 	s := e.saved
 	s.Definition, s.Due = r.def.print, time.Time{}
@@ -246,7 +247,7 @@ func (r *run) change(e end) (c store.Change, err error) {
 	return r.own.Under(c), errors.Join(err, bad)
 }
 
-// write makes e of the saga, in a transaction of its own.
+// write brings the saga into e, in a transaction of its own.
 func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error {
 	if r.lost != nil {
 		return r.lost
@@ -256,7 +257,9 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 		return err
 	}
 	c.Writes = append(c.Writes, writes...)
+	// Before the first write nothing of the saga is stored, and a taken record is another saga with this ID.
 	started := r.own.Fence() > 0
+	// The caller must not cancel a write that may be on its way.
 	err = r.own.Swap(context.WithoutCancel(ctx), c)
 	switch kind := store.KindOf(err); {
 	case err == nil:
@@ -273,7 +276,7 @@ func (r *run) write(ctx context.Context, e end, writes ...store.Statement) error
 	return err //nolint:wrapcheck // it is of the store
 }
 
-// wrote notes what is stored now.
+// wrote notes the new stored state.
 func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	if e.Turn != nil && !r.turned {
 		cause := e.Turn.Cause
@@ -285,7 +288,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	if e.state != store.StateDone {
 		return
 	}
-	if e.result.Body != nil { // no one has sealed it
+	if e.result.Body != nil { // it is not encrypted: see openResult
 		next.Result, next.Data = e.result, nil
 	}
 	r.final = &next
@@ -296,7 +299,7 @@ func (r *run) wrote(ctx context.Context, e end, next store.Record) {
 	r.tell(ctx, Event{Type: how})
 }
 
-// commit runs fn in a transaction of the store, and commits what it returns with what it has written.
+// commit runs fn in a transaction of the store, and commits its result together with its writes.
 func (r *run) commit(ctx context.Context, full string, fn func(ctx context.Context, tx any) (end, error)) error {
 	if r.lost != nil {
 		return r.lost

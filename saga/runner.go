@@ -18,13 +18,13 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Runner runs sagas on a store, on this node: those that it starts itself, and in [Runner.Run] those of all nodes.
+// Runner runs sagas on a store, on this node. [Runner.Run] also finishes sagas of other nodes.
 type Runner[TX any] struct {
 	*node
 
 	store  store.Store[TX]
 	writer upkeep.Writer[TX]
-	plane  sqlplane.SQL[TX] // nil: the store has no tables
+	plane  sqlplane.SQL[TX] // nil if the store has no tables
 	works  sync.WaitGroup
 	ran    atomic.Bool
 }
@@ -76,14 +76,13 @@ func NewRunner[TX any](s store.Store[TX], cfg Config, definitions ...AnyDefiniti
 // Stats returns what the runner has done.
 func (r *Runner[TX]) Stats() Stats { return r.stats() }
 
-// Run runs sagas that are due, and those whose node has died, until ctx ends. Then each saga on this node stops behind the step that is under
-// way, other nodes go on with it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or
-// if it runs already or has run before.
+// Run runs due sagas, and sagas whose node has died, until ctx ends. Then each saga on this node stops after the running step, other nodes go on with
+// it, and Run returns when all have stopped. It returns an error at once if the table of the package is missing, or if it was called before.
 func (r *Runner[TX]) Run(ctx context.Context) error {
 	if _, err := r.due.look(ctx, 1, 1); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("saga: the runner cannot work: %w. Try: Migrate of the store with saga.Migrations", err)
 	}
-	if r.ran.Swap(true) { // the end of one run would stop the sagas of the other
+	if r.ran.Swap(true) { // the end of one Run would stop the sagas of another
 		return errors.New("saga: the runner runs, or has ended. Try: saga.NewRunner")
 	}
 	defer r.works.Wait()
@@ -91,6 +90,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	w := &watch[TX]{r: r, free: make(chan struct{}, r.cfg.Concurrency), ended: make(chan struct{}, 1), running: map[store.ID]bool{}}
 	var listed time.Time
 	for {
+		// A node that has died shows after a TTL at the earliest.
 		list := time.Since(listed) >= r.cfg.TTL
 		if list {
 			listed = time.Now()
@@ -99,6 +99,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.tell(ctx, Event{Type: EventDatabase, Err: err})
 		}
+		// Random, so that nodes which have started together do not look together.
 		pause := r.cfg.Every - rand.N(r.cfg.Every/4+1)
 		timer := time.NewTimer(pause)
 		ended := w.ended
@@ -109,7 +110,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-ended: // there may be more
+		case <-ended: // more may be due
 			timer.Reset(r.cfg.Every / fewEvery)
 			w.gather(ctx, timer.C)
 		case <-timer.C:
@@ -118,7 +119,7 @@ func (r *Runner[TX]) Run(ctx context.Context) error {
 	}
 }
 
-// fewEvery: sagas that end wait for others for this part of Config.Every, so that one statement takes many.
+// fewEvery is the part of Config.Every for which freed places wait for further ones, so that one statement takes many sagas.
 const fewEvery = 8
 
 // watch finds sagas for a runner.
@@ -128,7 +129,7 @@ type watch[TX any] struct {
 	ended   chan struct{}
 	mu      sync.Mutex
 	running map[store.ID]bool
-	left    map[store.ID]bool // due in the last look, and not taken then
+	left    map[store.ID]bool // due in the last look, and not taken
 }
 
 // gather waits until half of the room is free, or the time is over.
@@ -144,13 +145,13 @@ func (w *watch[TX]) gather(ctx context.Context, over <-chan time.Time) {
 	}
 }
 
-// look runs what is due. It reports whether there may be more than this node has had room for.
+// look runs due sagas. It reports whether more may be due than this node has room for.
 func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error) {
 	free := cap(w.free) - len(w.free)
 	if free == 0 {
 		return true, nil
 	}
-	ids, err := w.r.due.look(ctx, cap(w.free), free) // as many as run here may be among them
+	ids, err := w.r.due.look(ctx, cap(w.free), free) // some of them may be running here
 	if err == nil {
 		ids, err = w.apart(ctx, ids)
 	}
@@ -173,7 +174,7 @@ func (w *watch[TX]) look(ctx context.Context, lists bool) (full bool, err error)
 	})
 }
 
-// apart leaves out the sagas that run here: they were woken meanwhile. They are not due again at once, so that they keep no others waiting.
+// apart leaves out sagas that already run here: they were woken meanwhile. They are not due again at once, so that they do not keep others waiting.
 func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.ID, err error) {
 	for _, id := range ids {
 		w.mu.Lock()
@@ -188,8 +189,8 @@ func (w *watch[TX]) apart(ctx context.Context, ids []store.ID) (others []store.I
 	return others, nil
 }
 
-// take takes sagas that are due. What it does not get is probably taken by another node. If it is there in the next look, too, it is looked at
-// alone: it was woken while a node works on it, or has ended.
+// take takes due sagas. A saga that it does not get was probably taken by another node. If the saga is still due in the next look, it is handled
+// alone: it was woken while a node runs it, or has ended.
 func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] }) // other nodes see the same list
 	runs, can, err := w.r.takeMany(ctx, ids)
@@ -197,7 +198,7 @@ func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
 		return err
 	}
 	for id, run := range runs {
-		w.start(context.WithoutCancel(ctx), id, run) // there is room, and it must be let go
+		w.start(context.WithoutCancel(ctx), id, run) // a place is reserved for it, and start must release it
 	}
 	before := w.left
 	w.left = map[store.ID]bool{}
@@ -212,7 +213,7 @@ func (w *watch[TX]) take(ctx context.Context, ids []store.ID) error {
 	return nil
 }
 
-// start runs a saga in a goroutine, as soon as there is room.
+// start runs a saga in a goroutine, as soon as a place is free.
 func (w *watch[TX]) start(ctx context.Context, id store.ID, run func(context.Context) error) {
 	w.mu.Lock()
 	busy := w.running[id]
@@ -253,6 +254,7 @@ func (n *node) resume(ctx context.Context, id store.ID, isDue bool) error {
 	var since time.Time
 	var err error
 	if isDue {
+		// Read before the record: forget then leaves a wake alone that comes after this read.
 		if since, err = n.due.since(ctx, id); err != nil || since.IsZero() { // another node has taken it meanwhile
 			return err //nolint:wrapcheck // it is of the store
 		}

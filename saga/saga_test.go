@@ -1,5 +1,7 @@
 package saga_test
 
+// The tests with databases are in integration/saga: "make test-of DIR=saga" runs them after these.
+
 import (
 	"context"
 	"errors"
@@ -15,9 +17,9 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestStart: a saga stands and falls with the caller's transaction. The same start again changes nothing, and another input is refused.
-func TestStart(t *testing.T) {
-	in(t, func(g ground) {
+// TestStartInTheCallersTransaction: a saga stands and falls with the caller's transaction. The same start again changes nothing, and another input is refused.
+func TestStartInTheCallersTransaction(t *testing.T) {
+	in(t, func(g fixture) {
 		a := writes("a")
 		d := saga.New("test", flowOf(a), a)
 		other := saga.New("other", flowOf(a), a)
@@ -86,7 +88,7 @@ func TestAnotherPathIsStuck(t *testing.T) {
 		"the same":       {[]taken{visa, mail}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				wait := failing("wait", func() error { return saga.Again(time.Hour) })
 				before := saga.New("test", flowOf(visa, wait), visa, wait)
 				ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
@@ -116,7 +118,7 @@ func TestAnotherPathIsStuck(t *testing.T) {
 
 // TestUndoNeedsItsStep: a step that may have to be undone, and that the program does not have any more, makes the saga stuck; it is not left out.
 func TestUndoNeedsItsStep(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		a, wait := writes("a"), failing("wait", func() error { return saga.Again(time.Hour) })
 		before := saga.New("test", flowOf(a, wait), a, wait)
 		ctx, cancel := context.WithTimeout(g.Context(), time.Minute)
@@ -135,9 +137,9 @@ func TestUndoNeedsItsStep(t *testing.T) {
 	})
 }
 
-// TestWake: a saga that waits goes on when it is woken, and not before.
-func TestWake(t *testing.T) {
-	in(t, func(g ground) {
+// TestWakeEndsAWait: a saga that waits goes on when it is woken, and not before.
+func TestWakeEndsAWait(t *testing.T) {
+	in(t, func(g fixture) {
 		asked := 0
 		approved := saga.Tx("approved", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) {
 			asked++
@@ -175,9 +177,9 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestDrain: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once. It runs once.
-func TestDrain(t *testing.T) {
-	in(t, func(g ground) {
+// TestDrainReleasesSagas: a runner that ends lets go of its sagas behind the step that is under way, and another one goes on at once. It runs once.
+func TestDrainReleasesSagas(t *testing.T) {
+	in(t, func(g fixture) {
 		begun := make(chan struct{})
 		goOn := make(chan struct{})
 		a, b := writes("a"), writes("b")
@@ -223,7 +225,7 @@ func TestDrain(t *testing.T) {
 
 // TestDrainOfUndos: the same of a saga on its way back: behind the undo that is under way, another node goes on with the next one.
 func TestDrainOfUndos(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		a, b := writes("a"), writes("b").Undo(func(_ context.Context, tx *memstore.Tx, _, _ string) error {
 			close(begun)
@@ -252,7 +254,7 @@ func TestDrainOfUndos(t *testing.T) {
 
 // TestOtherSagasAreLeftAlone: a runner leaves sagas of definitions that it does not know, and a Completer those of all.
 func TestOtherSagasAreLeftAlone(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		a, wait := writes("a"), failing("call", func() error { return saga.Again(time.Minute) })
 		d := saga.New("test", flowOf(a, wait), a, wait)
 		ctx, cancel := context.WithTimeout(g.Context(), time.Second)
@@ -288,7 +290,7 @@ func TestOtherSagasAreLeftAlone(t *testing.T) {
 // TestNoDataBehindTheEnd: of a saga that has ended, the outcome and what its steps have come to are kept, and no input or result.
 func TestNoDataBehindTheEnd(t *testing.T) {
 	for _, no := range []error{nil, &once.Failure{Code: "no"}} {
-		in(t, func(g ground) {
+		in(t, func(g fixture) {
 			a, b := writes("a"), failing("b", func() error { return no })
 			d := saga.New("test", func(ctx saga.Context, in string) (string, error) { _, err := inOrder(ctx, in, a, b); return "", err }, a, b)
 			_, _ = saga.Do(g.Context(), g.runner(d), d, sagaID, "secret")
@@ -302,7 +304,7 @@ func TestNoDataBehindTheEnd(t *testing.T) {
 
 // TestTooMuchToSave: a saga saves 64 KiB. More is refused at the start, and makes it stuck later, before anything is committed.
 func TestTooMuchToSave(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		long := strings.Repeat("x", saga.MaxSaved)
 		a := saga.Tx("a", func(_ context.Context, tx *memstore.Tx, _ string) (string, error) { return long, count(tx, "a") })
 		d := saga.New("test", flowOf(a), a)
@@ -324,7 +326,7 @@ func TestWrongFlows(t *testing.T) {
 		"DoKey":    flowOf(a, a),
 		"saga.New": flowOf(stranger),
 	} {
-		in(t, func(g ground) {
+		in(t, func(g fixture) {
 			_, err := g.do(saga.New("test", flow, a))
 			g.wantStuck(err, word)
 		})
@@ -336,7 +338,7 @@ func TestWrongFlows(t *testing.T) {
 		}
 		return "done", err
 	}
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		if v, err := g.do(saga.New("test", keyed, a)); v != "done" || err != nil || g.counted("a1") != 1 || g.counted("a2") != 1 {
 			g.Errorf("%q, %v", v, err)
 		}
@@ -348,8 +350,8 @@ func TestWrongFlows(t *testing.T) {
 		"no name":             func() { saga.New("", flowOf(a), a) },
 		"a slash":             func() { writes("a/b") },
 		"the last of another": func() { saga.New("test", flowOf(a), last) },
-		"another store":       func() { newGround(t).runner(saga.New("test", flowOf(a), foreign)) },
-		"two definitions":     func() { newGround(t).runner(saga.New("test", flowOf(a), a), saga.New("test", flowOf(a), a)) },
+		"another store":       func() { newFixture(t).runner(saga.New("test", flowOf(a), foreign)) },
+		"two definitions":     func() { newFixture(t).runner(saga.New("test", flowOf(a), a), saga.New("test", flowOf(a), a)) },
 	} {
 		func() {
 			defer func() {

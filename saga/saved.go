@@ -14,34 +14,34 @@ import (
 // MaxSaved is how many bytes a saga may save: its input, and the inputs and results of its steps.
 const MaxSaved = 64 << 10
 
-// saved is what the record of a saga keeps beside the fields of the seam, as JSON.
+// saved is the JSON in the record of a saga: all its state that has no field of its own in [store.Record].
 type saved struct {
 	Definition string          `json:"definition"` // fingerprint of the program that has written this
 	Input      json.RawMessage `json:"input,omitempty"`
 	Steps      []begun         `json:"steps,omitempty"` // in the order in which they have begun
-	Tries      int             `json:"tries,omitempty"` // how often the step or the undo that is next has failed
+	Tries      int             `json:"tries,omitempty"` // failed tries of the next step or undo
 	Turn       *turn           `json:"turn,omitempty"`
 	Stuck      string          `json:"stuck,omitempty"` // why a person must decide
 	Deadline   time.Time       `json:"deadline,omitzero"`
-	Due        time.Time       `json:"due,omitzero"`     // of a saga that waits, by the clock of the process that has written it
-	Sealed     []byte          `json:"sealed,omitempty"` // the secrets, if they are encrypted
+	Due        time.Time       `json:"due,omitzero"`     // of a waiting saga, by the clock of the process that has written it
+	Sealed     []byte          `json:"sealed,omitempty"` // the secrets, if the saga is encrypted
 }
 
 // turn is the decision to compensate.
 type turn struct {
-	Cause once.Failure `json:"cause"` // what the caller is told in the end
+	Cause once.Failure `json:"cause"` // the failure that the caller gets in the end
 }
 
-// state is where a step stands. The words are stored: they never change.
+// state is the state of a step. The words are stored: they never change.
 type state string
 
 const (
-	stateCalling state = "calling" // the intent of a call is stored, and its outcome is not
+	stateCalling state = "calling" // the intent of a call is stored, and its outcome is not known
 	stateDone    state = "done"
 	stateFailed  state = "failed"  // it has said no: it has no effect
 	stateUndone  state = "undone"  // or cancelled
-	stateKept    state = "kept"    // behind the turn: it has no undo
-	stateSkipped state = "skipped" // behind the turn: a person has said that it is not undone by the program
+	stateKept    state = "kept"    // after the turn: it has no undo
+	stateSkipped state = "skipped" // after the turn: a person has decided that the program does not undo it
 )
 
 // begun is a step that has begun.
@@ -55,16 +55,16 @@ type begun struct {
 	Pivot   bool            `json:"pivot,omitempty"`
 	Undo    bool            `json:"undo,omitempty"` // it has an undo, or can be cancelled
 	Call    *contract       `json:"call,omitempty"`
-	Events  []string        `json:"events,omitempty"` // that its transactions have added to an outbox
+	Events  []string        `json:"events,omitempty"` // IDs that its transactions have added to an outbox
 }
 
-// contract is what was said about a call when its intent was stored.
+// contract is the part of a call's definition that applied when its intent was stored.
 type contract struct {
 	Repeat bool      `json:"repeat,omitempty"`
 	Until  time.Time `json:"until,omitzero"` // with Repeat: not later than this
 	Check  bool      `json:"check,omitempty"`
 	Cancel bool      `json:"cancel,omitempty"`
-	NotYet bool      `json:"not_yet,omitempty"` // the service has answered that it has done nothing yet
+	NotYet bool      `json:"not_yet,omitempty"` // the service has answered "not yet"
 	Voided int       `json:"voided,omitempty"`  // keys that the service refuses
 }
 
@@ -87,7 +87,7 @@ func (s saved) find(full string) int {
 	return slices.IndexFunc(s.Steps, func(b begun) bool { return b.full() == full })
 }
 
-// with returns s with a step that has begun or is further.
+// with returns s with a new or changed step.
 func (s saved) with(b begun) saved {
 	s.Steps = slices.Clone(s.Steps)
 	if i := s.find(b.full()); i >= 0 {
@@ -101,13 +101,13 @@ func (s saved) with(b begun) saved {
 	return s
 }
 
-// without returns s without the last step, which has not begun after all.
+// without returns s without its last step, which did not begin.
 func (s saved) without(full string) saved {
 	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(b begun) bool { return b.full() == full })
 	return s
 }
 
-// calling returns the call that is under way, nil if there is none. No other step begins before its end.
+// calling returns the running call, or nil. No other step begins before its end.
 func (s saved) calling() *begun {
 	for i := range s.Steps {
 		if s.Steps[i].State == stateCalling {
@@ -117,7 +117,7 @@ func (s saved) calling() *begun {
 	return nil
 }
 
-// passedPivot returns the step behind which there is no turn, "" if it is not done.
+// passedPivot returns the pivot, if it is done, or "". After it the saga cannot turn.
 func (s saved) passedPivot() string {
 	for _, b := range s.Steps {
 		if b.Pivot && b.State == stateDone {
@@ -127,10 +127,10 @@ func (s saved) passedPivot() string {
 	return ""
 }
 
-// behindPivot begins what lists show of a saga that has passed its pivot and not ended. [Gauges] counts them by it.
+// behindPivot begins the recovery point of a saga that has passed its pivot and not ended. [Gauges] counts such sagas by it.
 const behindPivot = "behind the pivot: "
 
-// point is what lists show.
+// point is the recovery point that lists show.
 func (s saved) point(ended bool) string {
 	last := ""
 	if n := len(s.Steps); n > 0 {
@@ -151,7 +151,7 @@ func (s saved) point(ended bool) string {
 	return last
 }
 
-// ended is what is kept of a saga that has ended: no data of the user.
+// ended is the state that is kept after the end of a saga: without data of the user.
 func (s saved) ended() saved {
 	s.Input, s.Steps = nil, slices.Clone(s.Steps)
 	for i := range s.Steps {
@@ -162,13 +162,13 @@ func (s saved) ended() saved {
 
 func (s saved) encode() []byte {
 	b, err := json.Marshal(s)
-	if err != nil { // all raw messages in it are JSON that was encoded before
+	if err != nil { // cannot fail: all raw messages were encoded before
 		panic(err)
 	}
 	return b
 }
 
-// fits refuses what is too large to be saved.
+// fits returns an error if s is too large to be saved.
 func (s saved) fits() error {
 	n := len(s.Input)
 	for _, b := range s.Steps {
@@ -183,13 +183,13 @@ func (s saved) fits() error {
 	return nil
 }
 
-// decodeSaved reads a record. Its secrets may be sealed.
+// decodeSaved reads a record. Its secrets may still be encrypted.
 func decodeSaved(rec store.Record) (s saved, err error) {
 	if rec.Result.Kind == store.ResultOmitted && len(rec.Data) == 0 {
-		return s, nil // it is forgotten
+		return s, nil // the record is forgotten
 	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
-		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
 	}
 	return s, nil
 }

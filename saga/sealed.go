@@ -11,10 +11,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// What steps are given and return, what failures say beside their codes, and the result of the saga are encrypted if the runner has an
-// Encrypter. The names of steps and where they are, codes of failures and why a saga is stuck are not: people decide without the key.
+// With an Encrypter, the runner encrypts inputs and results of steps, texts of failures, and the result of the saga. Names and states of steps, codes
+// of failures and the reason of a stuck saga stay readable: people decide without the key.
 
-// secrets are what is encrypted in a record, as a whole: what belongs to one step cannot be moved to another one.
+// secrets are the encrypted fields of a record. They are encrypted as a whole, so that a field of one step cannot be moved to another step.
 type secrets struct {
 	Input json.RawMessage   `json:"input,omitempty"`
 	Turn  *once.Failure     `json:"turn,omitempty"`
@@ -27,7 +27,7 @@ type secret struct {
 	Failure *once.Failure   `json:"failure,omitempty"`
 }
 
-// label binds what is encrypted to its saga and to what it is.
+// label binds a ciphertext to its saga and its purpose.
 func label(id store.ID, what string) []byte {
 	return append(seal.Label(id.Scope, id.Key), "\x00"+what...)
 }
@@ -57,7 +57,7 @@ func (s saved) seal(e once.Encrypter, id store.ID) (saved, error) {
 		s.Sealed, err = e.Encrypt(plain, label(id, "secrets"))
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: what is to be stored cannot be encrypted: %w", err)
+		return s, fmt.Errorf("saga: the state cannot be encrypted: %w", err)
 	}
 	return s, nil
 }
@@ -75,10 +75,10 @@ func (s saved) open(e once.Encrypter, id store.ID) (saved, error) {
 		err = json.Unmarshal(plain, &x)
 	}
 	if err != nil {
-		return s, fmt.Errorf("saga: what is stored cannot be read: %w", err)
+		return s, fmt.Errorf("saga: the stored state cannot be read: %w", err)
 	}
 	s.Sealed, s.Input = nil, x.Input
-	if s.Turn != nil && x.Turn != nil { // not one of a person without the key
+	if s.Turn != nil && x.Turn != nil { // not if a person without the key has turned it
 		s.Turn = &turn{*x.Turn}
 	}
 	s.Steps = slices.Clone(s.Steps)
@@ -97,10 +97,10 @@ func decrypt(e once.Encrypter, encrypted, label []byte) ([]byte, error) {
 	if e == nil {
 		return nil, errNoEncrypter
 	}
-	return e.Decrypt(encrypted, label) //nolint:wrapcheck // its callers do
+	return e.Decrypt(encrypted, label) //nolint:wrapcheck // its callers wrap it
 }
 
-// sealResult encrypts what a saga has come to.
+// sealResult encrypts the result of a saga.
 func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, error) {
 	if e == nil {
 		return r, nil
@@ -113,9 +113,9 @@ func sealResult(e once.Encrypter, id store.ID, r store.Result) (store.Result, er
 	return r, nil
 }
 
-// openResult returns the result of a saga that has ended as it was before it was sealed.
+// openResult decrypts the result of a saga that has ended.
 func openResult(e once.Encrypter, id store.ID, rec store.Record) ([]byte, error) {
-	if rec.Data == nil { // of the run that has ended it: it was not stored yet
+	if rec.Data == nil { // from the run that has ended the saga: not encrypted yet
 		return rec.Result.Body, nil
 	}
 	s, err := decodeSaved(rec)

@@ -15,11 +15,11 @@ import (
 )
 
 // sealedRunner is a runner whose records are encrypted under a key of this byte.
-func (g ground) sealedRunner(key byte, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+func (g fixture) sealedRunner(key byte, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return g.runnerWith(encrypterOf(g.T, key), keep, definitions...)
 }
 
-func (g ground) runnerWith(e once.Encrypter, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+func (g fixture) runnerWith(e once.Encrypter, keep bool, definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
 		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Every: time.Second, Retain: once.Forever, Observer: saga.Log(quiet), Encrypter: e, KeepData: keep,
 	}, definitions...)
@@ -34,12 +34,12 @@ func encrypterOf(t *testing.T, key byte) once.Encrypter {
 	return e
 }
 
-// TestSealed: with an Encrypter, nothing that steps are given, return or refuse with is in the record in plain text, at any time. The saga goes
+// TestSealedRecordHasNoPlainText: with an Encrypter, nothing that steps are given, return or refuse with is in the record in plain text, at any time. The saga goes
 // on from it after each step, and is undone from it. At the end its result is read with the key, and the data is there only if it is kept.
-func TestSealed(t *testing.T) {
+func TestSealedRecordHasNoPlainText(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, no := range []error{nil, &once.Failure{Code: "no", Message: "secret refusal"}} {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				plain := func(when string) {
 					rec, err := g.db.Read(g.Context(), recordID)
 					if all := string(rec.Data) + string(rec.Result.Body); err != nil || rec.State == store.StateAbsent || strings.Contains(all, "secret") {
@@ -92,7 +92,7 @@ func TestSealed(t *testing.T) {
 
 // TestSealedElsewhere: a node without the key leaves a saga to the others, and its record as it is. What is encrypted is bound to its saga.
 func TestSealedElsewhere(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		ready := false
 		a := saga.Tx("a", func(_ context.Context, _ *memstore.Tx, in string) (string, error) {
 			if !ready {
@@ -155,7 +155,7 @@ func (b bothKeys) Decrypt(encrypted, label []byte) ([]byte, error) {
 // TestKeyRotation: a saga that was begun under an old key goes on at a node that knows both, which writes all of it under the new one. After that the
 // old key is not needed, neither for the next steps nor for undos, and it opens nothing. What has ended under the old key is read with both.
 func TestKeyRotation(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		old, both, now := encrypterOf(t, 'k'), bothKeys{encrypterOf(t, 'n'), encrypterOf(t, 'k')}, encrypterOf(t, 'n')
 		stage, undone := 0, ""
 		a := saga.Tx("a", func(_ context.Context, _ *memstore.Tx, in string) (string, error) { return in + " result", nil }).
@@ -212,7 +212,7 @@ func TestKeyRotation(t *testing.T) {
 
 // TestSealedDecisions: a person without the key decides all but the value of a call.
 func TestSealedDecisions(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		charge := saga.Call("charge", func(context.Context, string, string) (string, error) { return "", errTimeout })
 		d := saga.New("test", func(ctx saga.Context, in string) (string, error) { return charge.Do(ctx, in) }, charge)
 		stuck := func() {

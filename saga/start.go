@@ -13,9 +13,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Start starts a saga in a transaction of the caller: it stands and falls with tx. From the commit on any node runs it; [Handle.Result] runs it
-// here. If the saga was started before with the same input, Start changes nothing and returns a handle of it, and with another input an error
-// of [once.CodeMismatch]. Another transaction that is starting the same saga is waited for.
+// Start starts a saga in a transaction of the caller: if tx commits, the saga is started, and otherwise not. After the commit any node runs it;
+// [Handle.Result] runs it here. If the saga was already started with the same input, Start changes nothing and returns a handle of it; with another
+// input it returns an error of [once.CodeMismatch]. If another transaction is starting the same saga, Start waits for it.
 func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -45,8 +45,8 @@ func Start[TX, In, Out any](ctx context.Context, r *Runner[TX], tx TX, d *Defini
 	}
 }
 
-// Do starts a saga and runs it here; its start travels with the commit of its first step. If it was started before with the same input, Do returns its
-// outcome. See [Handle.Result] for what Do returns.
+// Do starts a saga and runs it here. Its start travels with the commit of its first step. If it was already started with the same input, Do returns
+// its outcome. See [Handle.Result] for the results of Do.
 func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, Out], id ID, in In) (out Out, err error) {
 	h, err := handleOf[TX](r, d, id, in)
 	if err != nil {
@@ -56,7 +56,7 @@ func Do[TX, In, Out any](ctx context.Context, r *Runner[TX], d *Definition[In, O
 	return h.Result(ctx)
 }
 
-// Handle is a saga that was started. It is not for several goroutines.
+// Handle is a saga that was started. It must not be used by several goroutines at once.
 type Handle[Out any] struct {
 	n    *node
 	def  *definition
@@ -64,8 +64,8 @@ type Handle[Out any] struct {
 	in   json.RawMessage
 	work func(func())
 
-	run   *run      // nothing but the start is stored, and this process may be the first to go on; nil: another one may
-	until time.Time // then another one probably has; zero: nothing is stored
+	run   *run      // only the start is stored, and this process may run the saga first; nil if another process may do so
+	until time.Time // until then this process may run it first; zero if nothing is stored
 }
 
 func handleOf[TX, In, Out any](r *Runner[TX], d *Definition[In, Out], id ID, in In) (*Handle[Out], error) {
@@ -90,7 +90,7 @@ func (h *Handle[Out]) failed(code once.Code, effect once.Effect, err error) erro
 	return &once.Error{Code: code, Effect: effect, Scope: h.id.Scope, Key: h.id.Key, Err: err}
 }
 
-// compare refuses a record of another start.
+// compare refuses the record of a start with another input or definition.
 func (h *Handle[Out]) compare(rec store.Record) error {
 	if len(rec.Fingerprint) > 0 && !bytes.Equal(rec.Fingerprint, h.def.asked(h.in)) {
 		return h.failed(once.CodeMismatch, once.EffectNotApplied, errors.New("a saga was started under this ID with another input, or by another definition"))
@@ -98,14 +98,14 @@ func (h *Handle[Out]) compare(rec store.Record) error {
 	return nil
 }
 
-// Result returns what the saga has come to. It runs the saga here, unless another node does, and goes on with it when it is due: without
-// a [Runner.Run] anywhere, too. When ctx ends, Result returns, and the saga goes on.
+// Result returns the result of the saga. It runs the saga here, unless another node does, and goes on with it when it is due: this works without any
+// [Runner.Run]. When ctx ends, Result returns, and the saga goes on.
 //
 //   - nil: all steps of the flow have taken effect, and the flow has returned the value.
-//   - a [once.Failure]: the saga has turned, and all that had taken effect and has an undo is undone. It is the cause.
+//   - a [once.Failure]: the saga has turned, and all effects that have an undo are undone. The failure is the cause.
 //   - [once.CodeUnknown], with [ErrStuck]: a person decides. The saga goes on then, and Result can be called again.
 //   - [once.CodeInFlight]: ctx has ended before the saga.
-//   - [once.CodeUnavailable] that says not applied: nothing was started.
+//   - [once.CodeUnavailable] with the effect "not applied": nothing was started.
 func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 	rec, err := h.await(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 	return out, nil
 }
 
-// await returns the record of the saga when it has ended, is stuck or is not there.
+// await returns the record of the saga when it has ended, is stuck or does not exist.
 func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 	if first := h.run; first != nil && (h.until.IsZero() || time.Now().Before(h.until)) {
 		h.run = nil
@@ -157,7 +157,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 		case rec.State == store.StateAbsent, rec.State == store.StateDone, rec.State == store.StateUnknown:
 			return rec, nil
 		case rec.Idle() && h.compare(rec) != nil:
-			return rec, nil //nolint:nilerr // Result compares, too
+			return rec, nil //nolint:nilerr // Result compares it again, and returns the error
 		case rec.Idle() && !h.n.isStopping():
 			over, pause := h.n.isOver(ctx, h.id, rec)
 			if !over {
@@ -166,7 +166,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 			}
 			r, err := h.n.takeOver(ctx, h.id, rec)
 			if err == nil {
-				_, _ = h.execute(ctx, r) // what has become of it is read
+				_, _ = h.execute(ctx, r) // the next Read shows the outcome
 				continue
 			}
 		}
@@ -176,7 +176,7 @@ func (h *Handle[Out]) await(ctx context.Context) (store.Record, error) {
 	}
 }
 
-// runFirst runs a saga that the handle itself has started, and reports whether that has ended it.
+// runFirst runs a saga that the handle itself has started, and reports whether the saga has ended.
 func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Record, ended bool, err error) {
 	left, err := h.execute(ctx, first)
 	switch {
@@ -184,15 +184,15 @@ func (h *Handle[Out]) runFirst(ctx context.Context, first *run) (rec store.Recor
 		return rec, false, h.failed(once.CodeInFlight, once.EffectInDoubt, err)
 	case first.final != nil:
 		rec = *first.final
-		rec.Fingerprint = nil // it is its own
+		rec.Fingerprint = nil // a record of its own needs no comparison
 		return rec, true, nil
 	case err != nil && first.own.Fence() == 0 && first.lost == nil && !errors.Is(err, errExists):
 		return rec, false, h.failed(once.CodeUnavailable, once.EffectNotApplied, err)
 	}
-	return rec, false, nil // the record tells
+	return rec, false, nil // the stored record decides
 }
 
-// isOver reports whether a saga that no node works on can go on, and otherwise after which time it will at the latest, unless it is woken.
+// isOver reports whether a saga that no node is running can go on. If not, pause is the longest time until it can.
 func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over bool, pause time.Duration) {
 	s, err := decodeSaved(rec)
 	if err != nil || rec.State != store.StateWaiting {
@@ -201,15 +201,16 @@ func (n *node) isOver(ctx context.Context, id store.ID, rec store.Record) (over 
 	if over, err := n.due.over(ctx, id, s.Due); err == nil && over {
 		return true, 0
 	}
-	if pause = time.Until(s.Due); pause <= 0 { // by the clock of another process
+	if pause = time.Until(s.Due); pause <= 0 { // the other process has another clock
 		pause = n.cfg.Every
 	}
 	return false, pause
 }
 
-// execute runs the saga, and returns when that has ended or ctx has: then left is true. A caller that leaves does not end the work.
+// execute runs the saga. It returns when the saga stops or when ctx ends; then left is true, and the saga goes on.
 func (h *Handle[Out]) execute(ctx context.Context, r *run) (left bool, err error) {
 	ended := make(chan error, 1)
+	// The saga goes on when the caller's time is over: only the wait for it ends.
 	h.work(func() { ended <- r.execute(context.WithoutCancel(ctx)) })
 	select {
 	case err := <-ended:

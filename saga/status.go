@@ -14,10 +14,10 @@ import (
 const (
 	StateRunning     = "running"
 	StateWaiting     = "waiting"
-	StateStuck       = "stuck" // a person decides: see [Decide]
+	StateStuck       = "stuck" // a person must decide: see [Decide]
 	StateCompleted   = "completed"
 	StateCompensated = "compensated"
-	StateForgotten   = "forgotten" // it has ended, and nothing else is stored any more
+	StateForgotten   = "forgotten" // it has ended, and only that is still stored
 )
 
 // StateOf returns the state of a saga with such a record.
@@ -35,16 +35,16 @@ func StateOf(state store.State, result store.ResultKind) string {
 	return state.String()
 }
 
-// Status is how far a saga has come, for people and scripts.
+// Status is the progress of a saga, for people and scripts.
 type Status struct {
 	State  string          `json:"state"`
 	Turned string          `json:"turned,omitempty"`    // the code of the failure that has turned it
 	Stuck  string          `json:"stuck,omitempty"`     // why a person must decide
-	Pivot  string          `json:"pivot,omitempty"`     // the step that is done and behind which there is no turn
-	Tries  int             `json:"tries,omitempty"`     // how often the step or the undo that is next has failed
-	Due    time.Time       `json:"due,omitzero"`        // when it goes on, if it waits; by the clock of the node that has written it
-	Input  json.RawMessage `json:"input,omitempty"`     // until the end
-	Sealed bool            `json:"encrypted,omitempty"` // inputs and results are there, and are not shown because there is no Encrypter
+	Pivot  string          `json:"pivot,omitempty"`     // the finished pivot: after it the saga cannot turn
+	Tries  int             `json:"tries,omitempty"`     // failed tries of the next step or undo
+	Due    time.Time       `json:"due,omitzero"`        // when a waiting saga goes on; by the clock of the node that has written it
+	Input  json.RawMessage `json:"input,omitempty"`     // dropped at the end
+	Sealed bool            `json:"encrypted,omitempty"` // inputs and results exist, and are left out because no Encrypter was given
 	Steps  []StepStatus    `json:"steps"`               // in the order in which they have begun
 }
 
@@ -53,20 +53,20 @@ type StepStatus struct {
 	Step    string          `json:"step"`              // its full name: with its key, if it has one
 	State   string          `json:"state"`             // calling, done, failed, undone, kept or skipped
 	Failure string          `json:"failure,omitempty"` // the code of its "no"
-	Key     string          `json:"key,omitempty"`     // of a call that is under way, at its service
+	Key     string          `json:"key,omitempty"`     // of a running call, at its service
 	Input   json.RawMessage `json:"input,omitempty"`   // if an undo may need it
 	Result  json.RawMessage `json:"result,omitempty"`
 	Events  []string        `json:"events,omitempty"` // IDs of messages that its transactions have added to an outbox, and of webhooks that they have sent
 
-	// What was said about a call that is under way.
+	// The contract of a running call.
 	Repeats bool      `json:"repeats,omitempty"` // it can be made again under its key
-	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero: at any time
-	Checked bool      `json:"checked,omitempty"` // the program can ask the service what became of it
-	Cancels bool      `json:"cancels,omitempty"` // the service can undo it by its key, whatever became of it
+	Until   time.Time `json:"until,omitzero"`    // with Repeats: not later than this; zero means at any time
+	Checked bool      `json:"checked,omitempty"` // the program can ask the service for the outcome
+	Cancels bool      `json:"cancels,omitempty"` // the service can undo it by its key, whatever the outcome
 }
 
-// StatusOf returns how far a saga has come. It needs its store, and not its program, and the Encrypter only for inputs and results: if they
-// cannot be decrypted, the error says so, and the status lacks only those. The error is [ErrNothing] if there is no such saga.
+// StatusOf returns the status of a saga. It needs its store, and not its program. It needs the Encrypter only for inputs and results: if they cannot
+// be decrypted, it returns an error together with a status without them. The error is [ErrNothing] if no such saga exists.
 func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter) (s Status, err error) {
 	rec, err := ops.Read(ctx, id.store())
 	if err != nil {
@@ -107,7 +107,7 @@ func StatusOf(ctx context.Context, ops store.Operations, id ID, e once.Encrypter
 	return s, err
 }
 
-// Status returns how far a saga has come: see [StatusOf].
+// Status returns the status of a saga: see [StatusOf].
 func (r *Runner[TX]) Status(ctx context.Context, id ID) (Status, error) {
 	return StatusOf(ctx, r.ops, id, r.cfg.Encrypter)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// TestPivot: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
-func TestPivot(t *testing.T) {
+// TestPivotAllowsNoUndo: behind the pivot there is no turn: a "no" and the end of the tries make the saga stuck, and a cancel is refused.
+func TestPivotAllowsNoUndo(t *testing.T) {
 	for name, failure := range map[string]error{"no": &once.Failure{Code: "no"}, "exhausted": errors.New("down")} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(g ground) {
+			in(t, func(g fixture) {
 				heals := false
 				a, ship := writes("a"), writes("ship").Pivot()
 				mail := failing("mail", func() error {
@@ -51,7 +51,7 @@ func TestPivot(t *testing.T) {
 // TestEndsOfPatience: a deadline and the end of the tries turn the saga, and tell why.
 func TestEndsOfPatience(t *testing.T) {
 	for code, failure := range map[string]error{saga.CodeDeadline: saga.Again(time.Minute), saga.CodeExhausted: errors.New("down")} {
-		in(t, func(g ground) {
+		in(t, func(g fixture) {
 			a, b := writes("a"), failing("b", func() error { return failure })
 			d := saga.New("test", flowOf(a, b), a, b).Deadline(time.Hour - time.Minute)
 			if _, err := g.do(d); failureOf(err) != code || g.counted("a") != 1 || g.counted("undo a") != 1 {
@@ -67,7 +67,7 @@ func TestEndsOfPatience(t *testing.T) {
 // TestStuckUndo: an undo has tries of its own. Then a person lets it be tried again, or leaves it out.
 func TestStuckUndo(t *testing.T) {
 	for _, skips := range []bool{false, true} {
-		in(t, func(g ground) {
+		in(t, func(g fixture) {
 			down := true
 			a := writes("a")
 			b := writes("b").Undo(func(_ context.Context, tx *memstore.Tx, in, _ string) error {
@@ -104,10 +104,10 @@ func TestStuckUndo(t *testing.T) {
 	}
 }
 
-// TestForce: a person says what became of a call about which nothing else does.
-func TestForce(t *testing.T) {
+// TestForceDecidesAnUnknownCall: a person says what became of a call about which nothing else does.
+func TestForceDecidesAnUnknownCall(t *testing.T) {
 	for _, happened := range []bool{true, false} {
-		in(t, func(g ground) {
+		in(t, func(g fixture) {
 			var keys []string
 			charge := saga.Call("charge", func(_ context.Context, key, _ string) (string, error) {
 				if keys = append(keys, key); len(keys) == 1 {
@@ -141,7 +141,7 @@ func TestForce(t *testing.T) {
 
 // TestAVoidKeyDoesNotResetTries: a service that is down is not called for ever, also if each of its keys is voided.
 func TestAVoidKeyDoesNotResetTries(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		calls := 0
 		charge := saga.Call("charge", func(context.Context, string, string) (string, error) { calls++; return "", errTimeout }).
 			Check(func(context.Context, string) (string, lease.Finding, error) { return "", lease.Voided, nil }).Attempts(5)

@@ -8,33 +8,33 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// SpanKind is what lasts as long as a span.
+// SpanKind is the kind of work that a span covers.
 type SpanKind string
 
-// What a [Tracer] sees.
+// Kinds of spans.
 const (
-	SpanRun    SpanKind = "run"    // a node runs a saga, until that ends, waits or is stuck
+	SpanRun    SpanKind = "run"    // a node runs a saga, until it ends, waits or is stuck
 	SpanStep   SpanKind = "step"   // a step with its commit, or one request of a call
-	SpanUndo   SpanKind = "undo"   // the undo of a step that is done
-	SpanCheck  SpanKind = "check"  // what became of a call is asked
-	SpanCancel SpanKind = "cancel" // a call under way is cancelled at its service
+	SpanUndo   SpanKind = "undo"   // the undo of a finished step
+	SpanCheck  SpanKind = "check"  // a check for the outcome of a call
+	SpanCancel SpanKind = "cancel" // a running call is cancelled at its service
 )
 
-// Span is what a [Tracer] is told of a span.
+// Span describes a span for a [Tracer].
 type Span struct {
 	Kind SpanKind
 	Saga string // the name of its definition
 	ID   ID
 
-	Step, StepKey string // of all but SpanRun; StepKey is that of DoKey
+	Step, StepKey string // except SpanRun; StepKey is the key of DoKey
 
-	Start      string // of SpanRun: what [Tracer.SagaTrace] has returned at the start of the saga
+	Start      string // of SpanRun: the result of [Tracer.SagaTrace] at the start of the saga
 	Background bool   // of SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
-// How a span ends, beside the states of a saga ([StateOf]) in which a run ends.
+// Ends of a span. A run can also end with a state of its saga ([StateOf]).
 const (
-	EndDone        = "done"        // the step, undo or check has come to its end
+	EndDone        = "done"        // the step, undo or check has succeeded
 	EndNo          = "no"          // the step has returned a [once.Failure]
 	EndNotYet      = "not_yet"     // the step has returned [Again]
 	EndFailed      = "failed"      // it is tried again later, or the saga turns or is stuck
@@ -44,11 +44,11 @@ const (
 
 // Tracer starts a span for each run of a saga, and in it for each step, undo and check that runs.
 type Tracer interface {
-	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. It is stored with the saga. "": none.
+	// SagaTrace returns the W3C traceparent of the span in ctx, in which a saga is started. It is stored with the saga. "" means no trace.
 	SagaTrace(ctx context.Context) string
 
-	// SagaSpan is called when the span begins, which goes on with the context that it returns. It is not called for a step that has its
-	// result already. end is called once, with how it ends and the error of an end that is not in order.
+	// SagaSpan is called when the span begins. The work continues with the returned context. It is not called for a step that has its result already.
+	// end is called once, with an end, and with an error if the end is a failure.
 	SagaSpan(ctx context.Context, s Span) (_ context.Context, end func(how string, err error))
 }
 
@@ -60,7 +60,7 @@ func (n *node) traceOf(ctx context.Context) string {
 	return n.cfg.Tracer.SagaTrace(ctx)
 }
 
-// traced runs fn, which is a part of the saga, and shows it to Config.Tracer. A panic in fn is an error: see protect.
+// traced runs fn, a part of the saga, in a span of Config.Tracer. A panic in fn becomes an error: see protect.
 func (r *run) traced(ctx context.Context, kind SpanKind, b begun, fn func(context.Context) error) error {
 	if r.n.cfg.Tracer == nil {
 		return fn(ctx)
@@ -82,7 +82,7 @@ func (r *run) traced(ctx context.Context, kind SpanKind, b begun, fn func(contex
 	return err
 }
 
-// saysNo reports whether err is an answer, and does not say that nothing is known.
+// saysNo reports whether err is an answer of the service, so that the outcome is known.
 func saysNo(err error) bool {
 	f := failureIn(err)
 	return f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) && store.KindOf(err) == store.KindOther

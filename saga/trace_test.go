@@ -58,7 +58,7 @@ func (d *diary) in(ctx context.Context, want string) {
 	}
 }
 
-func (d *diary) want(g ground, lines ...string) {
+func (d *diary) want(g fixture, lines ...string) {
 	g.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *diary) sagaOf() *saga.Definition[string, string] {
 // TestTracerSeesEachRun: each run of a saga, with the trace of its start, and in it each step, undo and check that runs, with the context of
 // the tracer. A step that has its result does not run.
 func TestTracerSeesEachRun(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		d := new(diary)
 		g.tracer = d
 		ctx, cancel := context.WithTimeout(context.WithValue(g.Context(), spanKey{}, "the caller"), time.Hour)
@@ -114,7 +114,7 @@ func TestTracerSeesEachRun(t *testing.T) {
 
 // TestTracerSeesNodes: a saga that a node has found has no caller, and the trace of its start.
 func TestTracerSeesNodes(t *testing.T) {
-	in(t, func(g ground) {
+	in(t, func(g fixture) {
 		d := new(diary)
 		g.tracer = d
 		var ready atomic.Bool

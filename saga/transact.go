@@ -21,7 +21,7 @@ type transaction[TX any] struct {
 	store store.Store[TX]
 	full  string // of the step
 	fn    func(ctx context.Context, tx any) (end, error)
-	told  bool // the store was told what is to be stored if fn ends the transaction itself
+	told  bool // the store has the change to write if fn ends the transaction itself
 }
 
 // untilCommitted runs the transaction until it is committed or has failed. After a lost answer the whole transaction runs again under the same
@@ -32,14 +32,14 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 	for runs := 1; ; runs++ {
 		err, ofCommit := t.once(ctx, runs == 1)
 		if err == nil {
-			t.lost = nil // under this fence nothing else can be applied any more
+			t.lost = nil // under this fence no other attempt can be applied any more
 			return nil
 		}
 		kind := kinds.In(t.store, err)
 		if kind == store.KindEnded {
 			return t.ended()
 		}
-		ofCommit = ofCommit || kind == store.KindTaken && t.told // what is written before a procedure was refused
+		ofCommit = ofCommit || kind == store.KindTaken && t.told // the change that is written before a procedure was refused
 		if kind == store.KindLost {
 			lost, t.lost = err, err
 		}
@@ -54,7 +54,7 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 				t.lost = nil
 				return t.adopt(ctx, rec)
 			case kind == store.KindTaken && !started:
-				t.lost = nil // what is on its way meets the record of another start
+				t.lost = nil // a write that is still on its way will meet the record of another start
 				return errExists
 			case kind == store.KindTaken:
 				t.lost = nil
@@ -69,7 +69,7 @@ func (t *transaction[TX]) untilCommitted(ctx context.Context) error {
 	}
 }
 
-// once runs fn in a transaction and commits. ofCommit says that the error is not one of fn.
+// once runs fn in a transaction and commits. ofCommit says that the error does not come from fn.
 func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCommit bool) {
 	claim, _, err := t.store.Begin(ctx, store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: t.n.cfg.Timeouts, IfEnded: t.ifEnded, First: first})
 	if err != nil {
@@ -85,7 +85,7 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 	defer cancel()
 	if err != nil {
 		if undo := claim.Rollback(uncancelled); undo != nil {
-			switch store.KindOf(undo) { //nolint:exhaustive // the others say that it was rolled back
+			switch store.KindOf(undo) { //nolint:exhaustive // other errors say that it was rolled back
 			case store.KindEnded, store.KindLost, store.KindRetry:
 				return errors.Join(undo, err), false
 			}
@@ -101,7 +101,7 @@ func (t *transaction[TX]) once(ctx context.Context, first bool) (err error, ofCo
 	return nil, true
 }
 
-// adopt goes on from a record that this owner has written without an answer.
+// adopt goes on from a record that this owner has written, and whose answer was lost.
 func (t *transaction[TX]) adopt(ctx context.Context, rec store.Record) error {
 	if rec.State == store.StateUnknown {
 		t.own.Adopt(rec)
@@ -116,17 +116,17 @@ func (t *transaction[TX]) adopt(ctx context.Context, rec store.Record) error {
 	return nil
 }
 
-// ended is for a step that has ended its transaction itself: what it has written may be committed without the step.
+// ended returns the error for a step that has ended its transaction itself: its writes may be committed without the record of the step.
 func (t *transaction[TX]) ended() error {
 	return stuckf("step %q has ended its transaction itself, or has written to tables that cannot be rolled back: what it has written may be committed", t.full)
 }
 
-// ifEnded is what is stored if fn ends its transaction where the store cannot see it.
+// ifEnded is the change to store if fn ends its transaction where the store cannot see it.
 func (t *transaction[TX]) ifEnded() store.Change {
 	t.own.Lock(true)
 	t.told = true
 	s := t.saved
 	s.Stuck = t.ended().Error()
-	c, _ := t.change(end{saved: s, state: store.StateUnknown}) // that it is stuck is stored also if the rest cannot be encrypted
+	c, _ := t.change(end{saved: s, state: store.StateUnknown}) // the stuck state is stored even if the rest cannot be encrypted
 	return c
 }

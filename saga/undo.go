@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// compensate undoes what has taken effect, the last step first. It never runs the flow: each step is found by its name, and gets
-// what is stored.
+// compensate undoes the effects of the saga, last step first. It never runs the flow: each step is found by its name, and gets its stored input and
+// result.
 func (r *run) compensate(ctx context.Context) error {
 	for i := range slices.Backward(r.saved.Steps) {
 		b := r.saved.Steps[i]
@@ -40,7 +40,7 @@ func (r *run) compensate(ctx context.Context) error {
 	return r.write(ctx, end{saved: r.saved, state: store.StateDone, result: result})
 }
 
-// undoFailed says what becomes of the saga when a step is not undone.
+// undoFailed decides how the saga goes on after a failed undo.
 func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	var again *againError
 	var stuck *stuckError
@@ -54,6 +54,7 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	case errors.As(err, &again):
 		return r.park(ctx, again.after)
 	case failureIn(err) != nil && store.KindOf(err) == store.KindOther:
+		// A "no" of an undo is final: to try again does not help.
 		return r.stick(ctx, fmt.Sprintf("the undo of step %q says no: %v", b.full(), err))
 	}
 	if r.saved.Tries++; r.saved.Tries >= r.n.cfg.UndoAttempts {
@@ -63,13 +64,13 @@ func (r *run) undoFailed(ctx context.Context, b begun, err error) error {
 	return r.park(ctx, r.n.backoff(r.saved.Tries))
 }
 
-// undoStep brings a step to its end behind the turn.
+// undoStep undoes a step, or resolves a running call, after the turn.
 func (r *run) undoStep(ctx context.Context, i int) error {
 	b := r.saved.Steps[i]
 	st := r.def.steps[b.Name]
 	switch {
 	case !b.Undo && (!b.Pivot || b.State != stateCalling):
-		return r.setState(b, stateKept) // there is nothing to undo, whatever became of it
+		return r.setState(b, stateKept) // it has no undo, whatever its outcome
 	case st == nil:
 		return stuckf("step %q may have to be undone, and this program does not have it. Try: a program that has it", b.full())
 	}
@@ -82,14 +83,14 @@ func (r *run) undoStep(ctx context.Context, i int) error {
 	switch {
 	case b.State != stateDone:
 		return nil
-	case b.Pivot: // it was under way when the saga turned: there is no turn behind it
+	case b.Pivot: // it was running when the saga turned: if it succeeds, the saga goes forward again
 		r.saved.Turn, r.saved.Tries = nil, 0
 		return errDirection
 	}
 	return r.traced(ctx, SpanUndo, b, func(ctx context.Context) error { return r.undo(ctx, st, b) })
 }
 
-// setState notes where a step is. That travels with the next commit.
+// setState notes the state of a step, which travels with the next commit.
 func (r *run) setState(b begun, s state) error {
 	b.State = s
 	r.saved = r.saved.with(b)
@@ -104,7 +105,7 @@ func (r *run) durable(ctx context.Context) error {
 	return r.write(ctx, end{saved: r.saved, state: store.StateRunning})
 }
 
-// undo undoes a step that is done.
+// undo undoes a finished step.
 func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
@@ -151,15 +152,15 @@ func (r *run) undo(ctx context.Context, st *step, b begun) error {
 	return r.setState(b, stateUndone)
 }
 
-// resolve finds out what became of a call that is under way. It is never dropped.
+// resolve finds out the outcome of a running call. A call is never dropped.
 func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	if err := r.durable(ctx); err != nil {
 		return err
 	}
 	switch {
 	case b.Call == nil || st.kind != kindCall:
-		return stuckf("step %q was begun as a call, and is none in this program", b.full())
-	case st.cancel != nil && !b.Pivot: // right in every case
+		return stuckf("step %q was begun as a call, but is not a call in this program", b.full())
+	case st.cancel != nil && !b.Pivot: // a cancel is right for every outcome
 		ctx, cancel := r.bounded(ctx, st)
 		defer cancel()
 		err := r.traced(ctx, SpanCancel, b, func(ctx context.Context) error {
@@ -172,7 +173,7 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	case b.Call.repeats(time.Now()):
 		return r.redo(ctx, st, b)
 	case st.check == nil || !b.Call.Check:
-		return stuckf("the outcome of call %q is not known, so that it is not undone: %v", b.full(), errNoAnswer)
+		return stuckf("the outcome of call %q is not known, so it is not undone: %v", b.full(), errNoAnswer)
 	}
 	switch found, err := r.ask(ctx, st, &b); {
 	case err != nil, found:
@@ -181,14 +182,14 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 	return r.setState(b, stateFailed) // it never will happen
 }
 
-// redo makes a call again under its key, to know it.
+// redo repeats a call under its key, to learn its outcome.
 func (r *run) redo(ctx context.Context, st *step, b begun) error {
 	ctx, cancel := r.bounded(ctx, st)
 	defer cancel()
 	if !st.repeats {
 		ctx = atmostonce.Mark(ctx)
 	}
-	if b.Call.NotYet && !b.Call.Repeat { // after this attempt it may not be made again
+	if b.Call.NotYet && !b.Call.Repeat { // after this attempt it must not be repeated
 		c := *b.Call
 		c.NotYet = false
 		if err := r.intend(ctx, &b, &c); err != nil {

@@ -14,15 +14,15 @@ type (
 
 	// Joiner works inside a transaction that the caller has opened and will end.
 	// With a zero BeginOptions.ID it claims nothing. The Transaction's Commit writes its Change but does not commit. Its Rollback undoes
-	// what was done since Join and leaves the caller's transaction usable; Commit
+	// the statements since Join and leaves the caller's transaction usable; Commit
 	// may follow it and then writes the record alone. No error of either is [KindLost].
 	Joiner[TX any] interface {
 		Join(ctx context.Context, tx TX, opts BeginOptions) (Transaction[TX], Record, error)
 	}
 
 	// CommitClaimer is a [Transaction] whose operation may be claimed by its Commit only, because the
-	// database knows conditions, such as a primary key, and no lock that others can try.
-	// DynamoDB is one, and a server that accepts advisory locks and keeps none.
+	// database has conditions, such as a primary key, and no lock that others can try.
+	// Examples are DynamoDB, and a server that accepts advisory locks and keeps none.
 	//
 	// Where ClaimsByCommit returns true, Begin looks the record up and excludes no other transaction: several
 	// of one operation may be open at a time, in one process or in many, and each runs the user's
@@ -31,11 +31,11 @@ type (
 	//
 	// "Absent, and Begin grants it" proves nothing about a Commit that was [KindLost]: it may still
 	// be on its way. So an engine runs the operation again, and the condition of that Commit decides. If the second
-	// run fails as well, the caller is told that the operation is in doubt. An engine gives such a Commit the
-	// Change.StaleAfter of its Begin: until then another transaction may have been done, and its record swept.
+	// run fails as well, the error says that the operation is in doubt. An engine gives such a Commit the
+	// Change.StaleAfter of its Begin: until then another transaction may have finished the operation, and its record may have been swept.
 	//
-	// A transaction for BeginOptions.Batch that claims by its Commit need not have looked anything up, and its Tx
-	// need not be there. Its Commit returns [KindStale] after BeginOptions.StaleAfter.
+	// A transaction for BeginOptions.Batch that claims by its Commit need not have looked up anything, and its Tx
+	// may be the zero value. Its Commit returns [KindStale] after BeginOptions.StaleAfter.
 	CommitClaimer interface {
 		ClaimsByCommit() bool
 	}
@@ -48,14 +48,14 @@ type (
 
 	// Renewer extends leases without writing anything else: no data, no request, no index.
 	Renewer interface {
-		// Renew lets the leases of holds lapse at the store's clock + lease, also those that are
-		// over and were not taken over, and returns those that it has renewed. The others are no
+		// Renew sets the leases of holds to the store's clock + lease, also leases that have
+		// ended but whose operations were not taken over, and returns the holds that it has renewed. The others are no
 		// longer held. An error means that any of them may have been renewed. A lease of 0 never lapses.
 		Renew(ctx context.Context, holds []Hold, lease time.Duration) (renewed []Hold, err error)
 	}
 )
 
-// As finds ability A in s or in what s wraps: decorators hide the optional
+// As finds ability A in s or in a store that s wraps: decorators hide the optional
 // interfaces of the store below them unless they have an Unwrap() any method.
 func As[A any](s any) (a A, ok bool) {
 	for s != nil {

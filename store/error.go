@@ -10,16 +10,16 @@ type Kind uint8
 
 const (
 	KindOther       Kind = iota // a statement failed; nothing was applied
-	KindTaken                   // the record is not what was expected; nothing was applied
+	KindTaken                   // the record is not the expected one; nothing was applied
 	KindRetry                   // serialization failure or deadlock: nothing was applied, another run may succeed
-	KindAborted                 // a statement had failed and its error was swallowed; nothing was applied
+	KindAborted                 // a statement had failed and the handler has dropped its error; nothing was applied
 	KindMisused                 // rows or savepoints were left open; nothing was applied
 	KindUnavailable             // the store was not reached in time, or only a standby of it; nothing was applied
 	KindLost                    // the answer to COMMIT was lost: applied or not, reading tells
-	KindEnded                   // the user ended the transaction: its writes may stand without a record
+	KindEnded                   // the user ended the transaction: its writes may be committed without a record
 	KindBusy                    // a bound on waiting was reached, see Timeouts; nothing was applied
-	KindStale                   // the operation is absent, and BeginOptions.StaleAfter is over; nothing is held
-	KindPartial                 // of an Irrevocable store: earlier steps stand, and nothing is under way
+	KindStale                   // no record exists, and it is later than BeginOptions.StaleAfter; no claim is held
+	KindPartial                 // of an Irrevocable store: earlier steps are committed, and no call is under way
 	KindUncertain               // of an Irrevocable store: an external call was begun, and its outcome is not known
 )
 
@@ -54,7 +54,7 @@ var ErrRows = errors.New("a write has affected another number of rows than it mu
 // does not mend that.
 var ErrNotMigrated = errors.New("the tables of once do not exist")
 
-// KindOf returns the kind of the first *Error in err's chain, [KindOther] if there is none.
+// KindOf returns the kind of the first *Error in err's chain, [KindOther] if the chain has no *Error.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {

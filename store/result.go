@@ -1,6 +1,6 @@
 package store
 
-// Result is what a replay returns.
+// Result is the answer that a replay returns.
 type Result struct {
 	Kind   ResultKind
 	Status int     // HTTP status; 0 for functions
@@ -14,7 +14,7 @@ type Result struct {
 	Events []string
 }
 
-// ResultKind says how Body is to be read. The numbers are stored: they never change.
+// ResultKind says how to read Body. The numbers are stored: they never change.
 type ResultKind uint8
 
 const (

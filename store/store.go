@@ -27,15 +27,15 @@ type ID struct{ Scope, Key string }
 // IsZero reports whether id names no operation.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// State is where an operation stands. The numbers are stored: they never change.
+// State is the stage of an operation. The numbers are stored: they never change.
 type State uint8
 
 const (
 	StateAbsent  State = iota // never seen, released, or expired
 	StateRunning              // a holder works on it, under a lease
-	StateDone                 // finished: Result is what a replay returns
+	StateDone                 // finished: a replay returns Result
 	StateUnknown              // an external effect may have happened and its holder is gone
-	StateWaiting              // begun, and not held: its next owner goes on with it
+	StateWaiting              // begun, and held by no owner: its next owner goes on with it
 )
 
 // String returns the word that logs, tables and the CLI use.
@@ -60,10 +60,10 @@ type Record struct {
 	State       State
 	Fingerprint []byte // version byte and hash; empty if nothing was fingerprinted
 	Result      Result // of an operation that is done
-	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they tell the writer's own record from another one
-	Request     []byte // what was asked, encrypted; empty unless capture is on
-	Trace       string // W3C traceparent of the call that has written it; "" is none
-	Name        string // what kind of work it is, such as "POST /refunds"; "" is none
+	Nonce       []byte // 16 random bytes of the writer: after a lost COMMIT they show whether a record is the writer's own
+	Request     []byte // the request, encrypted; empty unless capture is on
+	Trace       string // W3C traceparent of the call that has written it; "" means no trace
+	Name        string // the kind of work, such as "POST /refunds"; "" means no name
 	Since       time.Time
 
 	// Leased work only.
@@ -72,7 +72,7 @@ type Record struct {
 	RecoveryPoint string // last committed recovery point
 	CallStarted   bool   // an external call was begun after RecoveryPoint
 	Checkable     bool   // the state is unknown, and the called service can be asked; it is not stored
-	Data          []byte // what the recovery points saved
+	Data          []byte // the values that the recovery points have saved
 }
 
 // Idle reports whether the operation was begun and no owner works on it: it waits, or the lease of its owner is over.
@@ -84,7 +84,7 @@ func (r Record) Idle() bool {
 type Expect struct {
 	Fence        int64  // the record's fence; 0: the operation must be absent
 	Nonce        []byte // and the record's nonce; empty: not compared
-	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; an operation that waits has none
+	LeaseExpired bool   // and it must be running under a lease that is over by the store's clock; a waiting operation has no lease
 }
 
 // Hold is a claim on a running operation, as its holder knows it. The fence alone does not name
@@ -115,8 +115,8 @@ type Change struct {
 
 	// Held are other operations that must be running under these claims when c commits, whether
 	// their leases are over or not. Otherwise nothing is applied and the error is [KindTaken].
-	// They stay so until it has committed. A store whose changes reach one operation each
-	// refuses them: [KindMisused].
+	// Their claims cannot change until c has committed. A store whose changes reach one operation each
+	// refuses Held: [KindMisused].
 	Held []Hold
 
 	// StaleAfter, if it is set and the operation must be absent, is when it is too late for c by the
@@ -132,7 +132,7 @@ type Statement struct {
 
 	// Locks names the rows that s locks until the commit, such as "outbox/refunds/42". Statements
 	// that travel with a commit are sent in the order of their Locks, so that two
-	// transactions which lock the same rows do not deadlock. "": s is sent before those that have.
+	// transactions which lock the same rows do not deadlock. "": s is sent before the statements with Locks.
 	Locks string
 }
 
@@ -143,21 +143,21 @@ type Statement struct {
 // commit was applied, also if the clock has jumped since. All times are judged by the store's own
 // clock.
 type Operations interface {
-	// Read returns the record of id; its State is [StateAbsent] if there is none. A server that
+	// Read returns the record of id; its State is [StateAbsent] if no record exists. A server that
 	// cannot know that, such as a standby that is behind its primary, is [KindUnavailable].
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in one transaction of its own, if c.Expect holds and the
 	// operation is neither Done nor claimed by an open transaction. Otherwise
-	// it writes nothing and returns a [KindTaken] error with the record that is in
-	// the way, which is empty if it is one of c.Held.
+	// it writes nothing and returns a [KindTaken] error with the conflicting
+	// record, which is empty if it is one of c.Held.
 	//
-	// A store takes the fence that it is given and keeps none of what was released or
-	// has expired: a holder is known by its fence and its nonce together.
+	// A store takes the fence that it is given and remembers no fence of a released or
+	// expired operation: a holder is known by its fence and its nonce together.
 	Swap(ctx context.Context, c Change) (Record, error)
 }
 
-// BeginOptions is what a transaction is opened for.
+// BeginOptions describe the transaction to open.
 type BeginOptions struct {
 	ID        ID        // zero: a plain transaction that claims nothing
 	Isolation Isolation // of the transaction
@@ -165,41 +165,41 @@ type BeginOptions struct {
 	Durable   bool      // a record that is found must be as durable as a commit before it is returned, or, in a Join, before the caller's commit is answered
 	First     bool      // the caller has never sent this operation before: see below
 
-	// First lets a store skip the look-up, and put off the claim until the first statement.
+	// First lets a store skip the look-up, and delay the claim until the first statement.
 	// Then that statement fails if the operation is claimed by another transaction, and
-	// whatever the user does, Commit and Rollback are [KindTaken]. Without an ID it lets a store send what
-	// begins the transaction together with the first statement.
+	// whatever the user does, Commit and Rollback are [KindTaken]. Without an ID it lets a store send the
+	// beginning of the transaction together with the first statement.
 
-	// Fingerprint, Request, Trace, Name and Retain are those of the operation, for a store whose claim is a record.
+	// Fingerprint, Request, Trace, Name and Retain describe the operation, for a store whose claim is a record.
 	Fingerprint []byte
 	Request     []byte // encrypted
 	Trace       string
 	Name        string
 	Retain      time.Duration // of the result; [Forever]: it does not end
 
-	// Encrypter, if it is set, is the engine's, for a store that keeps what the handler computes on the way. A label binds the bytes to
+	// Encrypter, if it is set, is the engine's, for a store that keeps intermediate results of the handler. A label binds the bytes to
 	// their operation.
 	Encrypter interface {
 		Encrypt(plain, label []byte) ([]byte, error)
 		Decrypt(encrypted, label []byte) ([]byte, error)
 	}
 
-	// Waits, if it is set, is where stores of this repository add what Begin has waited for.
+	// Waits, if it is set, is where stores of this repository add the waiting times of Begin.
 	Waits *waits.Waits
 
-	// IfEnded, if it is set, returns a change that is to stand if the user ends the transaction by a statement which the store cannot
-	// read, and commits with it. It is called before such a statement, and applied in the transaction. The Change of Commit then
-	// takes its place, whatever that expects. The options have no ID. A store whose database has no such statement, as a procedure of MariaDB
-	// and MySQL is one, ignores it.
+	// IfEnded, if it is set, returns a change that is committed if the user ends the transaction by a statement which the store cannot
+	// read. It is called before such a statement, and applied in the transaction. The Change of Commit then
+	// replaces it, whatever that expects. The options have no ID. A procedure of MariaDB
+	// and MySQL is such a statement; a store whose database has no such statement ignores it.
 	IfEnded func() Change
 
-	// Optimistic, if it is set, lets a store put off claim and look-up, and send them together with the user's first statement. The statement runs
+	// Optimistic, if it is set, lets a store delay claim and look-up, and send them together with the user's first statement. The statement runs
 	// only if the operation is free and absent: then Optimistic is called. Otherwise it fails, and whatever the user does, Commit and Rollback
 	// are [KindTaken]. A store may ignore it.
 	Optimistic func()
 
-	// Batch says that no statement is run on the transaction: all there is to write will
-	// be in Change.Writes. A store may then put everything off until Commit and do it
+	// Batch says that no statement is run on the transaction: all writes will
+	// be in Change.Writes. A store may then delay everything until Commit and do it
 	// in one round trip.
 	Batch bool
 
@@ -238,26 +238,26 @@ type Transaction[TX any] interface {
 	// case.
 	Commit(ctx context.Context, c Change) error
 
-	// Rollback undoes everything. An error of kind [KindEnded] means that the user had
-	// committed before; [KindRetry], that the transaction has read what was not committed
-	// after all; [KindBusy], that its time was over before; and [KindTaken], that a claim which was
-	// put off was not to be had. [KindLost] means that the user may have committed before, and
-	// that reading tells. Any other only means that the connection was given up.
+	// Rollback undoes everything. [KindEnded] means that the user had
+	// committed before; [KindRetry], that the transaction has read data that was then not
+	// committed; [KindBusy], that its time was over before; and [KindTaken], that a delayed
+	// claim was refused because another transaction holds it. [KindLost] means that the user may have committed before:
+	// reading the record finds out. Any other error only means that the connection was given up.
 	Rollback(ctx context.Context) error
 }
 
-// Timeouts bound what a transaction may wait for, so that one that is stuck or whose
-// process has been stopped does not hold up the others for ever. Beyond: nothing is
-// applied, and the store's error is [KindBusy] or [KindUnavailable]. Zero is what the database is
-// configured for; so is a bound that is stricter there. A store whose database does not
+// Timeouts bound the waits of a transaction, so that one that is stuck or whose
+// process has been stopped does not hold up the others for ever. After a timeout nothing is
+// applied, and the store's error is [KindBusy] or [KindUnavailable]. Zero means the bound that the database is
+// configured with, and a stricter bound there always applies. A store whose database does not
 // know a bound ignores it, and says so in its documentation.
 //
-// Servers enforce Lock, Statement and Idle. Of a server that falls silent while its connection
-// stays open the client's own clock ends the wait: for what begins a transaction after Acquire
+// Servers enforce Lock, Statement and Idle. If a server falls silent while its connection
+// stays open, the client's own clock ends the wait: at the beginning of a transaction after Acquire
 // and Lock together, and for a statement of the handler, if Statement is set, after Statement
 // and Acquire.
 type Timeouts struct {
-	Acquire   time.Duration // for a connection of the pool, and then for the answer to what begins the transaction on it
+	Acquire   time.Duration // for a connection of the pool, and then for the answer to the statement that begins the transaction on it
 	Lock      time.Duration // for a lock that another transaction holds
 	Statement time.Duration // for the end of one statement
 	Idle      time.Duration // for the next statement, while the handler computes or is stopped
@@ -267,7 +267,7 @@ type Timeouts struct {
 type Isolation uint8
 
 const (
-	DefaultIsolation Isolation = iota // what the database is configured for
+	DefaultIsolation Isolation = iota // the level that the database is configured with
 	ReadCommitted
 	RepeatableRead
 	Serializable

@@ -1,5 +1,7 @@
 package telemetry_test
 
+// The tests with databases are in integration/telemetry: "make test-of DIR=telemetry" runs them after these.
+
 import (
 	"log/slog"
 	"testing"

@@ -15,14 +15,14 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Metrics counts what the engine and the others do. An onceprom.Metrics and an onceotel.Telemetry are such.
+// Metrics counts the work of the engine and the other parts. An onceprom.Metrics is one, and so is an onceotel.Telemetry.
 type Metrics interface {
 	once.Observer
 	instrument.Recorder
 }
 
-// Tracer makes the spans of everything. An onceotel.Telemetry is one. What it counts itself is counted beside Telemetry.Metrics, and
-// once if it is both.
+// Tracer makes the spans of all parts. An onceotel.Telemetry is one. It counts in addition to Telemetry.Metrics; if both are the same value,
+// it counts once.
 type Tracer interface {
 	Metrics
 	once.Tracer
@@ -34,16 +34,16 @@ type Tracer interface {
 	retryhttp.Tracer
 }
 
-// Telemetry is where a process tells what it does. Its methods take the configuration of a part and return it with what tells of
-// that part filled in; what is set already stays, and an observer that is set is told first. The zero value
+// Telemetry is where the parts of a process report their events. Its methods take the configuration of a part and fill in the fields
+// that report. Fields that are set stay, and an observer that is set is called first. The zero value
 // logs warnings and errors to [slog.Default], as parts without any telemetry do.
 type Telemetry struct {
 	Logger  *slog.Logger // default: warnings and errors go to slog.Default()
-	Metrics Metrics      // default: none
-	Tracer  Tracer       // default: none
+	Metrics Metrics      // default: no metrics
+	Tracer  Tracer       // default: no spans
 }
 
-// recorders are Metrics and what the tracer counts by itself, each once.
+// recorders are Metrics and the tracer's own counters, each once.
 func (t Telemetry) recorders() (list []Metrics) {
 	if t.Metrics != nil {
 		list = append(list, t.Metrics)
@@ -54,7 +54,7 @@ func (t Telemetry) recorders() (list []Metrics) {
 	return list
 }
 
-// traceOf returns what tells the trace of a context.
+// traceOf returns the function that reads the trace of a context.
 func (t Telemetry) traceOf(set func(context.Context) string) func(context.Context) string {
 	if set == nil && t.Tracer != nil {
 		return t.Tracer.SagaTrace
@@ -106,7 +106,7 @@ func (t Telemetry) Relay(cfg outbox.RelayConfig) outbox.RelayConfig {
 	return cfg
 }
 
-// Inbox is for [inbox.New], whose engine tells of the transactions. Consumers of brokers have a Log of their own, which is Telemetry.Logger.
+// Inbox is for [inbox.New]. The engine of the inbox reports the transactions. Consumers of brokers have a Log of their own, which is Telemetry.Logger.
 func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	cfg.Observer = inbox.Observers(observers(t, cfg.Observer, inbox.Metrics, inbox.Log(t.Logger))...)
 	if cfg.Tracer == nil && t.Tracer != nil {
@@ -115,7 +115,7 @@ func (t Telemetry) Inbox(cfg inbox.Config) inbox.Config {
 	return cfg
 }
 
-// Lease is for [lease.New], whose engine counts the operations.
+// Lease is for [lease.New]. The engine counts the operations.
 func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	if cfg.Log == nil {
 		cfg.Log = t.Logger
@@ -126,7 +126,7 @@ func (t Telemetry) Lease(cfg lease.Config) lease.Config {
 	return cfg
 }
 
-// Completer returns one that logs. What it resumes is counted and traced by its engine and its store.
+// Completer returns a Completer that logs. Its engine and its store count and trace the resumed operations.
 func (t Telemetry) Completer(c lease.Completer) lease.Completer {
 	if c.Log == nil {
 		c.Log = t.Logger

@@ -10,8 +10,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Update stores what a person has set of e: URL, Types, Description, Headers, Ordered, Rate and Concurrency. Version is that which was read. The error is
-// [ErrChanged] if another change came first, [ErrNotFound], [ErrInvalid] or [ErrURL], or one of the database.
+// Update stores the settings of e that a person can change: URL, Types, Description, Headers, Ordered, Rate and Concurrency. e.Version must be the
+// version that was read. The error is [ErrChanged] if another change came first, [ErrNotFound], [ErrInvalid] or [ErrURL], or an error of the
+// database.
 func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	e, err := es.cfg.checkedEndpoint(ctx, e)
 	if err != nil {
@@ -26,20 +27,21 @@ func (es *Endpoints) Update(ctx context.Context, e Endpoint) (Endpoint, error) {
 	})
 }
 
-// Disable keeps an endpoint from getting anything, for a person: nothing is sent to it, what waits for its delivery stays, and events that are sent meanwhile are
-// not for it: see [Endpoints.Replay]. Requests that are on their way by then end.
+// Disable stops all deliveries to an endpoint. Waiting deliveries stay. Events that are sent while it is disabled get no delivery to it: see
+// [Endpoints.Replay]. Requests that have already begun end normally.
 func (es *Endpoints) Disable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	return es.set(ctx, "disable", tenant, id, "disabled_at = coalesce(disabled_at, NOW), disabled_by = 'person'")
 }
 
-// Enable has an endpoint get what is sent from now on, and what waits for its delivery. That it has failed before is forgotten.
+// Enable lets an endpoint get new events and its waiting deliveries. Its earlier failures are forgotten.
 func (es *Endpoints) Enable(ctx context.Context, tenant, id string) (Endpoint, error) {
 	defer es.note()
 	return es.set(ctx, "enable", tenant, id, "disabled_at = null, disabled_by = ''")
 }
 
-// Rotate replaces the secret of an endpoint, and returns the new one, which is not shown again. While the secret before the present one still signs, it is
-// [ErrRotating], unless there is no overlap: receivers would get nothing that they can verify. To rotate again to the same secret changes nothing.
+// Rotate replaces the secret of an endpoint, and returns the new secret, which is not shown again. While the previous secret still signs, the error
+// is [ErrRotating], unless the overlap is zero: otherwise a receiver that has only the oldest secret could verify nothing. A second rotation to the
+// same secret changes nothing.
 func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation) (Endpoint, string, error) {
 	if to.Secret == "" {
 		to.Secret = NewSecret()
@@ -71,8 +73,8 @@ func (es *Endpoints) Rotate(ctx context.Context, tenant, id string, to Rotation)
 	return e, to.Secret, nil
 }
 
-// Delete deletes an endpoint, with what waits for its delivery: nothing is sent to it any more, but for requests that are on their way. Its secrets and headers are
-// erased. Its rows are deleted by [Hooks.Sweep].
+// Delete deletes an endpoint and its waiting deliveries: only requests that have already begun still reach it. Its secrets and headers are erased at
+// once. Its rows are deleted by [Hooks.Sweep].
 func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
 		n, err := r.Exec(ctx, es.text(`update once_webhook_endpoint set `+erased+` where uid = ? and tenant = ? and deleted_at is null`, []byte{}, []byte{}, id, tenant))
@@ -86,7 +88,8 @@ func (es *Endpoints) Delete(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// erased is how the row of an endpoint is left, so that no Send which has read it before leaves a delivery that belongs to nothing. It has two arguments, both empty.
+// erased sets the columns of a deleted endpoint. The row stays, so that a concurrent Send that has already read it does not store a delivery without
+// an endpoint. It has two arguments, both empty.
 const erased = "deleted_at = NOW, disabled_at = NOW, disabled_by = 'person', url = '', types = '', description = '', headers = ?, secret = ?, secret_old = null, secret_old_until = null," +
 	" public_key = '', encrypted = false, version = version + 1"
 

@@ -12,31 +12,31 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// DeliveryState is what has become of a delivery.
+// DeliveryState is the state of a delivery.
 type DeliveryState string
 
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // for its time, or until its endpoint is enabled
-	DeliveryStopped   DeliveryState = "stopped"   // it was tried often enough, and waits for a person: see [Endpoints.Resend] and [Endpoints.Recover]
+	DeliveryWaiting   DeliveryState = "waiting"   // for its next attempt, or until its endpoint is enabled
+	DeliveryStopped   DeliveryState = "stopped"   // all attempts have failed: it waits for [Endpoints.Resend] or [Endpoints.Recover]
 	DeliveryDelivered DeliveryState = "delivered" // the endpoint has answered 2xx
 )
 
-// Delivery is an event on its way to an endpoint, or there.
+// Delivery is one event for one endpoint.
 type Delivery struct {
 	Event     string // its ID
 	Type      string
 	CreatedAt time.Time // of the event
 	State     DeliveryState
 	DueAt     time.Time // of a waiting one
-	Failures  int       // attempts that have failed since the schedule has begun
-	Last      Attempt   // without its answer; zero: there was none
+	Failures  int       // failed attempts since the schedule began
+	Last      Attempt   // without the body of its answer; zero before the first attempt
 }
 
 // DeliveryFilter chooses deliveries.
 type DeliveryFilter struct {
-	State  DeliveryState // "": all
-	Before string        // an event: those that were sent before it
-	From   string        // an event: those that were sent before it are not read. Default: all are, until the list is full
+	State  DeliveryState // "" means all
+	Before string        // an event ID: only events sent before it are listed
+	From   string        // an event ID: older events are not read. Default: events of any age, up to Limit
 	Limit  int           // at most 200. Default: 50
 }
 
@@ -46,8 +46,8 @@ const (
 	mostAttempts = 100 // of a delivery, the last ones
 )
 
-// Deliveries returns what was sent to an endpoint, the latest event first, and whether there are more: ask again with the last event as Before. The error is
-// [ErrNotFound], or one of the database.
+// Deliveries returns the deliveries of an endpoint, latest event first. more reports that older ones exist: call it again with the last event as
+// Before. The error is [ErrNotFound], or one of the database.
 func (es *Endpoints) Deliveries(ctx context.Context, tenant, id string, f DeliveryFilter) (list []Delivery, more bool, err error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -85,13 +85,13 @@ func (f *DeliveryFilter) page(endpoint, from, before int64) (query string, args 
 	case DeliveryStopped:
 		return waiting + " and due_at is null" + last, args
 	case DeliveryDelivered:
-		// The bounds are there twice: PostgreSQL may read all that waits otherwise, to leave it out.
+		// The bounds are given twice: with them only in the outer query, PostgreSQL may read all waiting deliveries and then drop them.
 		return tried + " and not exists (select 1 from once_webhook_delivery d where d.endpoint = a.endpoint and d.event = a.event and d.event >= ? and d.event < ?)" + last, append(args, from, before)
 	}
 	return "select event from (select event from (" + waiting + last + ") w union select event from (" + tried + last + ") t) u" + last, append(args, args...)
 }
 
-// deliveries reads the deliveries of events, whose numbers query returns. Events that are gone are left out: they are the oldest.
+// deliveries reads the deliveries of the events whose numbers query returns. Deleted events, the oldest ones, are left out.
 func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int64, args []any) (list []Delivery, err error) {
 	text := `select v.uid, v.type, v.created_at, d.event, d.due_at, d.attempts, a.at, a.micros, a.status, a.error, a.size, a.cause from (` + query + `) x
  left join once_webhook_event v on v.id = x.event
@@ -107,6 +107,7 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 			return err
 		}
 		if uid == nil {
+			// Its event is swept: see deliveries.
 			return nil
 		}
 		d.Event, d.Type, d.State = *uid, *typ, DeliveryDelivered
@@ -126,8 +127,8 @@ func (es *Endpoints) deliveries(ctx context.Context, query string, endpoint int6
 	return list, err
 }
 
-// Delivery returns what has become of an event at an endpoint, and its attempts with their answers, the last one first and at most 100. Answers that
-// are encrypted are left out if there is no Encrypter. The error is [ErrNotFound], that of the Encrypter, or one of the database.
+// Delivery returns the delivery of an event to an endpoint, and its last 100 attempts with their answers, latest first. Without an Encrypter,
+// encrypted answers are left out. The error is [ErrNotFound], that of the Encrypter, or one of the database.
 func (es *Endpoints) Delivery(ctx context.Context, tenant, id, event string) (d Delivery, attempts []Attempt, err error) {
 	endpoint, err := es.idOf(ctx, tenant, id)
 	var number int64
@@ -202,12 +203,12 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 	return n, err
 }
 
-// Resend delivers an event to an endpoint again, now, also one that it has got or does not want. One that waits is not doubled. If an attempt is on its way, the
-// next one follows it, whatever comes of it. The error is [ErrNotFound], [ErrDisabled], or one of the database.
+// Resend delivers an event to an endpoint again, now. The endpoint may have got it before, or not want its type. A waiting delivery is not doubled.
+// If an attempt is running, another one follows it, even after a success. The error is [ErrNotFound], [ErrDisabled], or one of the database.
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// The cause changes, and so what comes of an attempt that is on its way does not change this row.
+		// The cause changes, so the outcome of an attempt that is already running no longer matches this row and does not change it.
 		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
  select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
@@ -225,7 +226,7 @@ func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error
 	})
 }
 
-// why says why a statement has found no endpoint that is not disabled, or no event.
+// why returns the reason for which a statement found no enabled endpoint, or no event.
 func (es *Endpoints) why(ctx context.Context, r sqlplane.Runner, tenant, id string) error {
 	e, err := es.find(ctx, r, tenant, id)
 	switch {

@@ -1,4 +1,4 @@
-// Package webhook verifies and receives webhooks, each event applied once, and sends those of a service to the endpoints of its tenants.
+// Package webhook verifies and receives webhooks, each event applied once. It also sends a service's own webhooks to the endpoints of its tenants.
 //
 // # Receive
 //
@@ -22,11 +22,12 @@
 //
 //	m, err := webhook.Standard(secrets...).Verify(r.Header, body)
 //
-// [Standard] verifies Standard Webhooks; [Stripe], [GitHub], [Shopify] and [Slack] their senders; a [Scheme] all others that sign with an HMAC. The scheme is named and
-// never guessed: a secret with "whsec_" is decoded by Standard, and is the key as it stands with Stripe. All secrets are computed for each request, and
-// signatures are compared in constant time. The signature is that of the raw bytes: nothing is parsed before it was checked.
+// [Standard] verifies Standard Webhooks; [Stripe], [GitHub], [Shopify] and [Slack] verify webhooks of these senders; a [Scheme] verifies any other
+// HMAC signature. You name the scheme, because the form of a secret does not tell: Standard decodes a secret with "whsec_", and Stripe uses the same
+// text as the key. All secrets are computed for each request, and signatures are compared in constant time. The signature covers the raw bytes:
+// nothing is parsed before it is verified.
 //
-// Secrets that are in a database, one for each tenant, go with httpbroker.ReceiverConfig.Verify: make the verifier there.
+// If each tenant has its own secret in a database, use httpbroker.ReceiverConfig.Verify and make the verifier there.
 //
 // # Send
 //

@@ -16,41 +16,43 @@ type Endpoint struct {
 	Tenant string
 	URL    string
 
-	// Types are the types of events that it wants: "refund.succeeded", "refund.*" for all that begin with "refund.", or "*" for all, also those that do not exist yet.
+	// Types are the types of events that the endpoint wants: "refund.succeeded", "refund.*" for each type that begins with "refund.", or "*" for
+	// every type, future ones included.
 	Types []string
 
 	Description string
-	Headers     map[string]string // that are added to each request; webhook-* are not among them
+	Headers     map[string]string // added to each request; names with webhook- are refused
 
-	Ordered     bool    // one delivery at a time, in the order of events; one that fails keeps the later ones waiting
-	Rate        float64 // deliveries per second; 0: no limit
-	Concurrency int     // deliveries at a time, at most 128; 0: that of the relay
+	Ordered     bool    // one delivery at a time, in the order of events; a failing delivery blocks the later ones
+	Rate        float64 // deliveries per second; 0 means no limit
+	Concurrency int     // deliveries at a time, at most 128; 0 means the relay's default
 
-	// Secret is the one to sign with, for an endpoint that is created: "whsec_" and base64 for signatures v1, or "whsk_" for v1a. Default: a new one, as that of
+	// Secret is the secret of an endpoint that is created: "whsec_" and base64 for signatures v1, or "whsk_" for v1a. Default: a new secret from
 	// [NewSecret]. It is never read from the database.
 	Secret string
 
-	// PublicKey verifies signatures v1a, where the secret is a private key: "whpk_" and base64, for the receivers. It is read, and never set.
+	// PublicKey is "whpk_" and base64. Receivers verify v1a signatures with it. It is set only if the secret is a private key. It is read, and never
+	// set.
 	PublicKey string
 
-	DisabledAt time.Time // zero: it gets what is sent
+	DisabledAt time.Time // zero while the endpoint is enabled
 	DisabledBy Disabled
 
-	OldSecretUntil time.Time // until then requests are signed with the secret before as well; zero: there is none
+	OldSecretUntil time.Time // until then requests carry a second signature, with the previous secret; zero means no overlap
 	CreatedAt      time.Time
 	Version        int64 // grows with each change
 }
 
-// Disabled says who has disabled an endpoint.
+// Disabled says which person or failure has disabled an endpoint.
 type Disabled string
 
 const (
 	DisabledByPerson  Disabled = "person"
 	DisabledByGone    Disabled = "gone"    // it has answered 410
-	DisabledByFailing Disabled = "failing" // for too long
+	DisabledByFailing Disabled = "failing" // it has failed for too long
 )
 
-// Event is what has happened, for the endpoints of a tenant that want its type.
+// Event is an event of a tenant. Each endpoint of the tenant that wants its type gets it.
 type Event struct {
 	ID     string // the header webhook-id of all deliveries. Default: a new one, which begins with msg_
 	Tenant string
@@ -62,10 +64,10 @@ type Event struct {
 type Cause string
 
 const (
-	CauseSchedule Cause = ""        // its time had come
-	CauseResend   Cause = "resend"  // a person has sent it again
-	CauseRecover  Cause = "recover" // a person has sent again what ran out
-	CauseReplay   Cause = "replay"  // a person has sent what was missed
+	CauseSchedule Cause = ""        // its time has come
+	CauseResend   Cause = "resend"  // a person called Resend
+	CauseRecover  Cause = "recover" // a person called Recover
+	CauseReplay   Cause = "replay"  // a person called Replay
 	CauseTest     Cause = "test"
 )
 
@@ -73,8 +75,8 @@ const (
 type Attempt struct {
 	At       time.Time
 	Duration time.Duration
-	Status   int    // of the answer; 0: there was none
-	Error    string // a class, such as "timeout"; "": none
+	Status   int    // of the answer; 0 means no answer
+	Error    string // a class, such as "timeout"; "" means no error
 	Size     int64  // of the answer's body, as far as it was read
 	Answer   []byte // its beginning
 	Host     string // of the URL, if there was an answer

@@ -16,7 +16,7 @@ const (
 	maxConcurrency = fastPlaces / 8
 )
 
-// checked returns e as it is stored, or what is wrong with it: [ErrInvalid] or [ErrURL]. It asks the resolver.
+// checkedEndpoint returns e in the form in which it is stored. An error, [ErrInvalid] or [ErrURL], says which setting is wrong. It asks the resolver.
 func (c *Config) checkedEndpoint(ctx context.Context, e Endpoint) (Endpoint, error) {
 	var err error
 	switch {

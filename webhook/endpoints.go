@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Endpoints are the endpoints of tenants, and what was delivered to them. Its methods can be called concurrently. An error that is none of this package's and no
-// [store.Error] is that of the Encrypter. After a [store.Error] of [store.KindLost], a change may have been made.
+// Endpoints manages the endpoints of tenants and their deliveries. Its methods can be called concurrently. An error that is neither one of this
+// package nor a [store.Error] comes from the Encrypter. After a [store.Error] of [store.KindLost], a change may have been made.
 type Endpoints struct {
 	db          sqlplane.Database
 	cfg         *Config
@@ -53,7 +53,7 @@ func (es *Endpoints) Create(ctx context.Context, e Endpoint) (created Endpoint, 
 	e.ID, e.Secret = newID("ep_"), ""
 	var row endpointRow
 	err = es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// Its row of the tenant is locked, so that those who create one at the same time count each other's.
+		// This locks the row of the tenant: concurrent Creates wait for each other, so each counts the endpoints of all others.
 		if _, err := r.Exec(ctx, es.text("insert into once_webhook_tenant (tenant, changed) values (?, 1) UPSERT(tenant) changed = once_webhook_tenant.changed + 1", e.Tenant)); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (es *Endpoints) read(ctx context.Context, r sqlplane.Runner, tenant, id str
 	return e, err
 }
 
-// find is read without the headers: operators find endpoints without the key of the service.
+// find does not decrypt the headers: operators find endpoints without the key of the service.
 func (es *Endpoints) find(ctx context.Context, r sqlplane.Runner, tenant, id string) (endpointRow, error) {
 	rows, err := es.query(ctx, r, "e.uid = ? and e.tenant = ? and e.deleted_at is null", id, tenant)
 	if err == nil && len(rows) == 0 {
@@ -150,7 +150,7 @@ func (es *Endpoints) within(ctx context.Context, fn func(ctx context.Context, r 
 	return letter.Within(ctx, es.db, fn)
 }
 
-// audit writes to the audit, if there is one.
+// audit writes to the audit, if By has named a person.
 func (es *Endpoints) audit(ctx context.Context, r sqlplane.Runner, action, tenant, detail string) error {
 	if es.who == "" {
 		return nil
@@ -183,10 +183,10 @@ func (s *sealed) seal(c *Config) (headers, secret, old []byte, err error) {
 
 // Rotation is how a secret is replaced.
 type Rotation struct {
-	// Secret is the new one. Default: a new one, as that of [NewSecret]. Whoever gives one can rotate again after an answer that was lost.
+	// Secret is the new secret. Default: a new one from [NewSecret]. A caller who sets it can repeat a rotation whose answer was lost.
 	Secret string
 
-	// Overlap is how long requests are signed with the secret before as well. 0: not at all, for a secret that others have.
+	// Overlap is how long requests are also signed with the previous secret. Zero ends the previous secret at once: use it if the secret has leaked.
 	Overlap time.Duration
 }
 

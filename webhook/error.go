@@ -2,12 +2,12 @@ package webhook
 
 import "errors"
 
-// What methods of [Endpoints] return, besides errors of the database. Their texts say more.
+// Errors that methods of [Endpoints] return, besides errors of the database. Their texts say more.
 var (
-	// ErrNotFound says that the tenant has no such endpoint, or the endpoint no such event. That of another tenant is not found either.
+	// ErrNotFound says that the tenant has no such endpoint, or the endpoint no such event. An endpoint of another tenant is not found either.
 	ErrNotFound = errors.New("webhook: there is no such endpoint or event of this tenant")
 
-	// ErrInvalid says what is wrong with an endpoint.
+	// ErrInvalid says that a setting of an endpoint is wrong. The text says which.
 	ErrInvalid = errors.New("webhook: the endpoint is not valid")
 
 	// ErrURL says that the URL of an endpoint is not allowed, or that its name cannot be resolved. The text shows addresses of your resolver: it is not for a tenant.
@@ -19,7 +19,7 @@ var (
 	// ErrChanged says that the endpoint has another version than the one that was to be changed.
 	ErrChanged = errors.New("webhook: the endpoint was changed by another one. Try: read it, and change it again")
 
-	// ErrRotating says that the secret before the present one still signs.
+	// ErrRotating says that the previous secret still signs.
 	ErrRotating = errors.New("webhook: the secret before this one still signs")
 
 	// ErrDisabled says that the endpoint is disabled.

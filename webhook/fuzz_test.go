@@ -1,5 +1,7 @@
 package webhook
 
+// The tests with databases are in integration/hooks, integration/hookrelay and integration/webhook: "make test-of DIR=webhook" runs them after these.
+
 import (
 	"bytes"
 	"encoding/json"
@@ -126,8 +128,8 @@ func twice(body []byte) bool {
 	}
 }
 
-// TestTimestamps: what is no time of one of the two forms is none.
-func TestTimestamps(t *testing.T) {
+// TestTimestampsOfTwoForms: what is no time of one of the two forms is none.
+func TestTimestampsOfTwoForms(t *testing.T) {
 	for stamp, want := range map[string]int64{"0": 0, "1614265330": 1614265330, "2021-02-25T15:02:10Z": 1614265330, "2021-02-25T16:02:10.000+01:00": 1614265330} {
 		if at, ok := timeOf(stamp); !ok || at.Unix() != want {
 			t.Errorf("%s: %v %v", stamp, at, ok)

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Gauges returns a source of how the webhooks in db stand, of all tenants: deliveries that wait, endpoints whose deliveries are due, whose circuit is open and that are disabled, and
-// how many relays run. It needs no relay, so that it also tells when none runs.
+// Gauges returns a source of gauges for all tenants in db: waiting deliveries, endpoints with due deliveries, endpoints with an open circuit,
+// disabled endpoints, and running relays. It reads the database alone, so it also works while no relay runs.
 func Gauges(db sqlplane.Database) gauge.Func {
 	return func(ctx context.Context) (values []gauge.Value, err error) {
 		g := &gauges{ctx: ctx, db: db}

@@ -17,15 +17,16 @@ import (
 
 const maxRequest = 64 << 10
 
-// Handler returns an API with which tenants manage their own endpoints: it stands behind your authentication, and tenantOf says which tenant a request is of.
-// "" is answered 401. What other tenants have is 404. Bodies are JSON; a POST that would be a form of another site's page is refused, by its Content-Type.
+// Handler returns an API with which tenants manage their own endpoints. Put it behind your authentication. tenantOf returns the tenant of a request.
+// For "" the answer is 401, and for endpoints of other tenants 404. Bodies are JSON. A POST with the Content-Type of an HTML form is refused, because
+// another site could send it.
 //
 //	mux.Handle("/webhooks/", authenticate(hooks.Handler("/webhooks", tenantOf)))
 //
 //	GET    /webhooks/endpoints
 //	POST   /webhooks/endpoints                 {"url", "types", "description", "headers", "ordered", "rate", "concurrency", "disabled", "secret"}: the answer has the secret
 //	GET    /webhooks/endpoints/{id}
-//	PATCH  /webhooks/endpoints/{id}            what is to be changed, and "version" if that matters
+//	PATCH  /webhooks/endpoints/{id}            the fields to change, and "version" to detect a concurrent change
 //	DELETE /webhooks/endpoints/{id}
 //	POST   /webhooks/endpoints/{id}/disable
 //	POST   /webhooks/endpoints/{id}/enable
@@ -82,19 +83,21 @@ type call struct {
 
 func (a *api) serve(serve func(*call) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Some answers have a secret.
 		w.Header().Set("Cache-Control", "no-store")
 		c := &call{r: r, tenant: a.tenantOf(r), id: r.PathValue("id"), event: r.PathValue("event"), status: http.StatusOK}
 		if c.tenant == "" {
 			writeProblem(w, problem{Status: http.StatusUnauthorized, Code: "unauthenticated", Detail: "It is not known whose endpoints are meant."})
 			return
 		}
+		// A form of another site's page can send no JSON, and this check keeps it out.
 		if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" && (r.Method == http.MethodPost || r.Method == http.MethodPatch) {
 			writeProblem(w, problem{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "The Content-Type is not application/json."})
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		var answer any
-		err := ErrNotFound // an ID that is none is not asked for: not every database takes every text
+		err := ErrNotFound // a malformed ID never reaches the database: not every database accepts every text
 		if isIDOrNone(c.id) && isIDOrNone(c.event) && isIDOrNone(r.URL.Query().Get("before")) {
 			answer, err = serve(c)
 		}
@@ -166,7 +169,7 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// endpointInput is what a tenant sets. What is nil stays as it is.
+// endpointInput has the settings that a tenant sends. A nil field is not changed.
 type endpointInput struct {
 	URL         *string           `json:"url"`
 	Types       []string          `json:"types"`
@@ -374,7 +377,7 @@ func (a *api) delivery(c *call) (any, error) {
 	return j, nil
 }
 
-// shows reports whether a tenant may read what a host has answered. It is that of the attempt: the endpoint may have another one now.
+// shows reports whether a tenant may read the answer of a host. It is the host of that attempt: the endpoint may have another host now.
 func (a *api) shows(host string) bool {
 	return host != "" && slices.ContainsFunc(a.show, func(shown string) bool { return strings.EqualFold(shown, host) })
 }

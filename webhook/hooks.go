@@ -22,7 +22,7 @@ type Config struct {
 	// operators need the same one.
 	Encrypter once.Encrypter
 
-	// PlainSecrets allows to have no Encrypter: whoever reads the database can sign webhooks.
+	// PlainSecrets allows to run without an Encrypter. Then each reader of the database can sign webhooks.
 	PlainSecrets bool
 
 	// Guard says where endpoints may be. Default: https on port 443 of public addresses.
@@ -34,15 +34,17 @@ type Config struct {
 	// MaxData is the longest data of an event in bytes. Default: 256 kB.
 	MaxData int
 
-	// Retain is how long an event is kept, with its deliveries, also those that wait for a person, and its attempts. Default: 30 days. It must be longer
-	// than the time in which a delivery is tried.
+	// Retain is how long an event is kept, with its deliveries and attempts. Stopped deliveries are deleted with it. Default: 30 days. It must be
+	// longer than the time in which a delivery is tried.
 	Retain time.Duration
 
-	// Archive gets the events and attempts that [Hooks.Sweep] or a relay is about to delete because of their age, such as (*archive.Writer).Write, as they are stored:
-	// encrypted if they are. They are deleted only if it returns nil, and so may come again. Default: they are not archived.
+	// Archive gets the events and attempts that [Hooks.Sweep] or a relay is about to delete because of their age: (*archive.Writer).Write is one. It
+	// gets them as they are stored, encrypted columns still encrypted. Rows are deleted only after it has returned nil, so it may get a row twice.
+	// Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
-	// ShowAnswersOf are the hosts whose answers a tenant may read: others could be asked for what only your network can read.
+	// ShowAnswersOf are the hosts whose answers a tenant may read. A tenant could choose any other host to read answers that only your network can
+	// reach.
 	// Default: none; a tenant sees the status and the size.
 	ShowAnswersOf []string
 
@@ -63,7 +65,7 @@ type Hooks[TX any] struct {
 	cfg    Config
 	who    string // for the audit: see By
 	reason string
-	sent   *atomic.Bool // there may be new deliveries since relays have last looked
+	sent   *atomic.Bool // new deliveries may exist since the relays last looked
 }
 
 // New returns the webhooks in the database of s, which needs [Migrations]. It panics if cfg is invalid, and without an Encrypter unless cfg.PlainSecrets says so.
@@ -83,7 +85,7 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Hooks[TX] {
 func (c *Config) check() error {
 	switch {
 	case c.Encrypter == nil && !c.PlainSecrets:
-		return errors.New("there is no Encrypter: whoever reads the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
+		return errors.New("Config.Encrypter is not set, so that each reader of the database could sign webhooks. Try: once.NewEncrypter, or PlainSecrets")
 	case c.Encrypter != nil && c.PlainSecrets:
 		return errors.New("there is an Encrypter, and PlainSecrets. Try: one of them")
 	case c.MaxEndpoints < 0 || c.MaxEndpoints > mostEndpoints:
@@ -118,7 +120,7 @@ func (c *Config) open(stored []byte, encrypted bool, label string) ([]byte, erro
 	return c.Encrypter.Decrypt(stored, []byte(label))
 }
 
-// Labels of what is encrypted.
+// Labels of the encrypted columns.
 func secretLabel(endpoint string) string  { return "webhook/secret/" + endpoint }
 func headersLabel(endpoint string) string { return "webhook/headers/" + endpoint }
 func dataLabel(event string) string       { return "webhook/data/" + event }

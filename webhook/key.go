@@ -13,10 +13,10 @@ import (
 // strictly refuses bits that no byte needs: a signature can be written in one way only.
 var strictly = base64.StdEncoding.Strict()
 
-// key is a secret of an HMAC. Its states are pooled: the two hashes that a new one begins with cost more than those of a short body.
+// key is the secret of an HMAC. Its states are pooled, because a new state computes two hashes, which costs more than a short body.
 type key struct{ pool sync.Pool }
 
-// mac is a state of an HMAC, with room for what is compared.
+// mac is the state of an HMAC, with buffers for the signatures to compare.
 type mac struct {
 	hash      hash.Hash
 	text      []byte
@@ -56,7 +56,7 @@ func (k *key) matches(f *form, s *signed) bool {
 	return equal == 1
 }
 
-// decode reads a signature into m.sent. One of another length is none of ours, and is not read.
+// decode reads a signature into m.sent. It refuses a text of any other length than ours, without decoding it.
 func (m *mac) decode(e Encoding, text string) bool {
 	length := hex.EncodedLen(len(m.sum))
 	if e == Base64 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// member returns the text of a string or number in a JSON object, by its path such as "event.type". It is "" if there is none. Of members with the same
-// name it takes the first one, and it does not read what follows: a body is read to its end by the code that applies it.
+// member returns the text of a string or number in a JSON object, by its path such as "event.type", or "" if the object has no such member. Of
+// members with the same name it takes the first one. It does not read the rest of the body: the code that applies the event parses all of it.
 func member(body []byte, path string) string {
 	for path != "" {
 		var name string
@@ -34,7 +34,7 @@ func member(body []byte, path string) string {
 	return ""
 }
 
-// valueOf returns the bytes of the value of a member of object, nil if there is none.
+// valueOf returns the bytes of the value of a member of object, or nil if the object has no such member.
 func valueOf(object []byte, name string) []byte {
 	rest, ok := after(object, '{')
 	for ok {
@@ -83,7 +83,7 @@ func space(b []byte) []byte {
 	return b
 }
 
-// endOfValue returns the length of the value at the beginning of b; less than 1 if there is none.
+// endOfValue returns the length of the value at the beginning of b. A number below 1 means that b does not begin with a value.
 func endOfValue(b []byte) int {
 	if len(b) == 0 {
 		return -1
@@ -118,7 +118,7 @@ func endOfNested(b []byte) int {
 	return -1
 }
 
-// endOfString returns the length of the string at the beginning of b, with its quotation marks; -1 if there is none.
+// endOfString returns the length of the string at the beginning of b, with its quotation marks, or -1 if b does not begin with a string.
 func endOfString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1

@@ -14,7 +14,7 @@ func RelayMetrics(to instrument.Recorder) RelayObserver { return relayMetrics{to
 
 type relayMetrics struct{ to instrument.Recorder }
 
-// counters are those of a relay, with the values of their label.
+// counters are the counters of a relay, with the values of their label.
 var counters = map[instrument.ID][]string{
 	instrument.WebhookAttempts:    {string(EventDelivered), string(EventFailed), string(EventRanOut)},
 	instrument.WebhookDisabled:    {string(DisabledByFailing), string(DisabledByGone)},

@@ -12,21 +12,23 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Period is which events are sent again, and how fast. Events are sent in the order of their numbers, so it is from the first one that is not older than Since to the last one that is
-// older than Until: where the clock of the database has jumped meanwhile, others between them are in it as well, and none is missing.
+// Period says which events are sent again, and how fast. It holds all events by number, from the first one that is not older than Since to the last
+// one that is older than Until. If the clock of the database has jumped in between, the period also holds some events from outside of these times,
+// and misses none.
 type Period struct {
 	Since time.Time // by the clock of the database
-	Until time.Time // zero: no end
+	Until time.Time // zero means no end
 
-	// Rate is how many deliveries become due in a second. Default: all at once; what is sent at a time is bounded by the endpoint's own rate and concurrency.
+	// Rate is how many deliveries become due in a second. Default: all become due at once. The endpoint's own rate and concurrency still bound the
+	// requests.
 	Rate float64
 }
 
 const batch = 100 // rows of one transaction
 
-// Recover sends what was sent in a period and ran out of attempts, from the start of its schedule, and returns how many deliveries become due. It works in small
-// transactions: after an error some have been made, and to call it again makes the others. Each of them is audited. The error is [ErrNotFound], [ErrDisabled],
-// or one of the database.
+// Recover makes the stopped deliveries of a period due again, from the start of their schedule, and returns how many. It works in small transactions:
+// after an error some deliveries are due, and another call makes the others due. Each transaction is audited. The error is [ErrNotFound],
+// [ErrDisabled], or one of the database.
 func (es *Endpoints) Recover(ctx context.Context, tenant, id string, p Period) (recovered int64, err error) {
 	defer es.note()
 	endpoint, after, last, err := es.begin(ctx, tenant, id, &p)
@@ -102,7 +104,7 @@ func (es *Endpoints) Preview(ctx context.Context, tenant, id string, p Period, m
 	if missed {
 		return es.previewMissed(ctx, &e, p)
 	}
-	// It is ordered as its index is: PostgreSQL would sort all that has stopped otherwise.
+	// It is ordered as its index is: otherwise PostgreSQL would sort all stopped deliveries.
 	query := "select created_at from once_webhook_delivery where endpoint = ? and due_at is null order by due_at desc, event desc limit ?"
 	read := 0
 	err = es.db.Pool().Query(ctx, es.text(query, e.id, int64(mostPreviewedStopped)), func(row sqlplane.Row) error {
@@ -144,7 +146,8 @@ func (p *Period) has(at time.Time) bool {
 	return !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
 }
 
-// replayedInVain removes deliveries that an insert has replayed while the relay wrote down their outcome: the insert has waited for that, and has not seen the attempt.
+// replayedInVain removes deliveries that the insert of Replay stored although the endpoint had an attempt: the insert waited for a relay that wrote
+// down an outcome, and its snapshot did not show the new attempt.
 const replayedInVain = `delete from once_webhook_delivery where cause = 'replay' and attempts = 0 and endpoint in (select id from once_webhook_endpoint where uid = ? and tenant = ?)
  and exists (select 1 from once_webhook_attempt a where a.endpoint = once_webhook_delivery.endpoint and a.event = once_webhook_delivery.event) and event in `
 
@@ -159,6 +162,7 @@ func (es *Endpoints) replay(ctx context.Context, tenant, id string, events []any
  and not exists (select 1 from once_webhook_attempt a where a.endpoint = e.id and a.event = v.id) KEEP(endpoint)`, append(times, args...)...))
 		if err == nil && n > 0 {
 			var got int64
+			// The insert has waited for the relay's row, and has not seen the attempt that came with its end.
 			got, err = r.Exec(ctx, es.text(replayedInVain+fullBatch, args...))
 			n -= got
 		}
@@ -200,7 +204,7 @@ func (es *Endpoints) begin(ctx context.Context, tenant, id string, p *Period) (e
 	return e, first - 1, last, err
 }
 
-// checkPeriod returns the endpoint, if it can get what is of the period.
+// checkPeriod checks p and returns the endpoint, or [ErrDisabled].
 func (es *Endpoints) checkPeriod(ctx context.Context, tenant, id string, p *Period) (e endpointRow, err error) {
 	if err := checkRate(p.Rate); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -211,7 +215,7 @@ func (es *Endpoints) checkPeriod(ctx context.Context, tenant, id string, p *Peri
 	return e, err
 }
 
-// due is when each of the deliveries of events becomes due, after others have.
+// due returns the time at which each delivery becomes due, spread by the rate.
 func (p *Period) due(event string, events []any, others int64) (text string, args []any) {
 	if p.Rate == 0 {
 		return "NOW", nil

@@ -31,26 +31,28 @@ type RelayConfig struct {
 	// with one, halves with each failure, and grows by one with each success. Default: 4, at most 128.
 	Concurrency int
 
-	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. Less than 0: for ever. Default: 5 days.
+	// DisableAfter is how long an endpoint can fail, without one success, before it is disabled. A negative value means never. Default: 5 days.
 	DisableAfter time.Duration
 
-	// MaxBytes bounds the data of the deliveries on their way: half of it those that take longer than a second, half the others. Default: 128 MB.
+	// MaxBytes bounds the data of running deliveries. Deliveries that take longer than a second may use half of it, and the others the other half.
+	// Default: 128 MB.
 	MaxBytes int64
 
-	// TTL is how long after the death of this process others take its endpoints over. Processes may have different ones. Default: 10 s.
+	// TTL is how long after the death of this process other processes take its endpoints over. Processes may have different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
 	Node string
 
-	// Observer is told what the relay does, for logs and metrics: see [LogRelay] and [RelayMetrics]. Default: it logs with slog.
+	// Observer receives the events of the relay, for logs and metrics: see [LogRelay] and [RelayMetrics]. Default: it logs with slog.
 	Observer RelayObserver
 
 	// Tracer makes a span of each request. An onceotel.Telemetry is one.
 	Tracer Tracer
 }
 
-// Relay delivers webhooks to endpoints, each for itself. Its Wake is made for [once.Config].AfterCommit: a commit that has sent something wakes it.
+// Relay delivers webhooks to endpoints, each endpoint independently. Its Wake is made for [once.Config].AfterCommit: a commit that has sent an event
+// wakes it.
 type Relay struct {
 	db     sqlplane.Database
 	hooks  *Config
@@ -113,8 +115,8 @@ func (h *Hooks[TX]) Relay(cfg RelayConfig) *Relay {
 	return r
 }
 
-// Run delivers webhooks until ctx ends. Then it gives those on their way the TTL to end, lets its endpoints go and returns nil. While the database cannot be reached it waits, and tells
-// the observer. An error says that it cannot work at all.
+// Run delivers webhooks until ctx ends. Then running deliveries have the TTL to end, Run releases its endpoints and returns nil. While the database
+// cannot be reached it waits, and tells the observer. An error says that it cannot work at all.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("webhook: this relay is running. Try: call Run once, or make another Relay")
@@ -154,6 +156,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.keepHouse(ctx) })
 	working.Wait()
+	// In this order: deliveries end, then they are settled, and only then the parts are released.
 	r.sending.Wait()
 	for _, s := range r.settlers {
 		s.end()
@@ -192,7 +195,7 @@ func notMigrated(err error) error {
 	return fmt.Errorf("webhook: the relay cannot work: %w. Try: Migrate of the store with webhook.Migrations, or once migrate up --only webhook", err)
 }
 
-// Wake has the relay look for deliveries now, if this process has sent something since it was called last. It is made for once.Config.AfterCommit.
+// Wake lets the relay look for deliveries now, if this process has sent an event since the last call. It is made for once.Config.AfterCommit.
 func (r *Relay) Wake() {
 	if r.sent.Load() {
 		r.sent.Store(false)
@@ -220,7 +223,7 @@ func (r *Relay) exec(ctx context.Context, s store.Statement) error {
 	return err
 }
 
-// write calls fn until it succeeds: what it writes has the same effect when it is written again. When Run ends, it is given the TTL to succeed.
+// write calls fn until it succeeds. fn may be written twice with the same effect. After the end of Run it has the TTL to succeed.
 func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	var until time.Time
 	for failures := 1; ; failures++ {

@@ -25,7 +25,7 @@ const (
 	contentType = "application/json"
 )
 
-// request is what is sent in each attempt of a delivery.
+// request holds the parts of a delivery that are the same in each attempt.
 type request struct {
 	url     string
 	headers map[string]string
@@ -34,12 +34,12 @@ type request struct {
 	data    []byte
 }
 
-// answer is what has come of one attempt.
+// answer is the result of one attempt.
 type answer struct {
 	Attempt
 
 	retryAfter time.Duration
-	err        error // why there was no answer
+	err        error // why no answer came
 	fresh      bool  // on a new connection
 }
 
@@ -80,7 +80,7 @@ func (q *request) send(ctx context.Context, client *http.Client) (a answer) {
 	}
 	a.Host = r.URL.Hostname()
 	a.Status, a.retryAfter = resp.StatusCode, retryAfter(resp.Header, time.Now())
-	// What follows the status changes nothing: an endpoint that has said yes has the event.
+	// An error after the status changes nothing: an endpoint that has answered 2xx has the event.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, readAnswer))
 	a.Size, a.Answer = int64(len(body)), body[:min(len(body), keptAnswer)]
 	return a
@@ -107,7 +107,7 @@ func mayAdd(name string) bool {
 	return !strings.HasPrefix(name, "Webhook-")
 }
 
-// errorClass says in one word why there was no answer. The text of the error may show addresses of this network.
+// errorClass names the reason of a missing answer in one word. The text of the error may show addresses of this network.
 func errorClass(err error) string {
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError

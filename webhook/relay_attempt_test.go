@@ -45,8 +45,8 @@ func TestErrorsShowTheHost(t *testing.T) {
 	}
 }
 
-// TestSchedule: pauses are those of the list, shorter by a tenth at most, and then it has run out.
-func TestSchedule(t *testing.T) {
+// TestScheduleOfRetries: pauses are those of the list, shorter by a tenth at most, and then it has run out.
+func TestScheduleOfRetries(t *testing.T) {
 	different := map[time.Duration]bool{}
 	for range 1000 {
 		for i, p := range defaultSchedule {

@@ -8,57 +8,57 @@ import (
 )
 
 const (
-	slowAfter  = time.Second // then a request gives its place back
+	slowAfter  = time.Second // then a request counts as slow and frees its place
 	fastPlaces = 1024        // requests at once that are not slow
 	slowPlaces = 4096        // slow ones
-	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet
+	unsettled  = 64          // deliveries of one endpoint whose outcome is not written down yet, at most
 	askMost    = 256         // endpoints in one claim
-	askEvery   = time.Second // an endpoint for which nothing was found
-	lateness   = time.Minute // of what becomes due before an endpoint for which nothing is due; the finder finds what is later
+	askEvery   = time.Second // pause before an endpoint without a found delivery is asked again
+	lateness   = time.Minute // claims look this far back for an endpoint without due deliveries; the finder finds later arrivals
 )
 
-// board knows whose turn it is. Nothing in it reads the database or waits.
+// board decides which endpoint is next. None of its methods reads the database or waits.
 type board struct {
 	mu      sync.Mutex
 	most    int64 // bytes of requests on their way that are not slow, and as many of slow ones
 	targets map[int64]*target
 	tenants map[string]map[*target]struct{}
 	queues  [standings]queue
-	parked  map[*target]struct{} // that have a request on their way, and wait for room among the slow ones
-	stuck   []*delivery          // slow ones for which there is no room among those: they keep their places
+	parked  map[*target]struct{} // targets with a running request that wait for room among the slow requests
+	stuck   []*delivery          // slow requests without room among the slow ones: they keep their places
 	woken   chan struct{}
 
 	fast, slow           int // requests on their way
 	fastBytes, slowBytes int64
 
-	latest int64 // when the last event was sent that was seen, in microseconds since 1970
-	old    int64 // no event that commits now has a number as low, unless its transaction takes very long
+	latest int64 // time of the latest event seen, in microseconds since 1970
+	old    int64 // an event that commits now has a higher number, unless its transaction took very long
 
-	reached time.Time // when the last request began that was answered on a new connection
+	reached time.Time // start of the last request that was answered on a new connection
 }
 
 func newBoard(most int64) *board {
 	return &board{most: most, targets: map[int64]*target{}, tenants: map[string]map[*target]struct{}{}, parked: map[*target]struct{}{}, woken: make(chan struct{}, 1)}
 }
 
-// ask is what a claim asks the database for.
+// ask is the part of a claim for one endpoint.
 type ask struct {
 	target  *target
 	ordered bool
 	want    int // deliveries that may begin
-	limit   int // rows: also those that are on their way are found
-	wakes   int // before
+	limit   int // rows to read: the statement also finds deliveries that are already running
+	wakes   int // target.wakes when the claim began
 	from    bound
 	read    bool   // the statement has succeeded
-	first   *bound // what it has found first; nil: nothing
+	first   *bound // the first row found; nil means no row
 }
 
-// due returns the endpoints to be asked for, and when to look again if there are none; zero: when it is woken.
+// due returns the endpoints to ask for. If none is due, again is the time of the next look; zero means that it waits for a wake.
 func (b *board) due() (asks []ask, again time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	taken := 0 // places for what is likely to be found
+	taken := 0 // places for the deliveries that these asks will probably find
 	for len(asks) < askMost {
 		t, key := b.first(taken)
 		if t == nil || key.After(now) {
@@ -82,7 +82,7 @@ func (b *board) due() (asks []ask, again time.Time) {
 	return asks, now
 }
 
-// first returns the target that is looked at next, of those that could have a place if so many were taken besides.
+// first returns the next target to look at, among the targets that would still have a place after taken more requests.
 func (b *board) first(taken int) (t *target, key time.Time) {
 	for of := range b.queues {
 		if q := b.queues[of]; len(q) > 0 && b.hasPlace(of, taken) && (t == nil || q[0].key.Before(key)) {
@@ -126,7 +126,7 @@ func (b *board) isHalfSlow() bool {
 	return b.slow >= slowPlaces/2 || b.slowBytes >= max(1, b.most/2)
 }
 
-// isNew reports whether a row that a claim has found is not on its way.
+// isNew reports whether a row that a claim has found has no running delivery.
 func (b *board) isNew(t *target, event int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *board) isNew(t *target, event int64) bool {
 	return !known
 }
 
-// start takes a place for a delivery, or returns false if it must not begin: there is no place, or something has changed since it was claimed.
+// start takes a place for a delivery. It returns false if the delivery must not begin: no place is free, or the endpoint has changed since the claim.
 func (b *board) start(d *delivery) (s settings, started bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +153,7 @@ func (b *board) start(d *delivery) (s settings, started bool) {
 	return t.settings, true
 }
 
-// claimed ends a claim. The target is looked at again at a time.
+// claimed ends a claim. at is when the target is looked at again.
 func (b *board) claimed(a ask, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *board) claimed(a ask, at time.Time) {
 		}
 	}
 	now := time.Now()
-	if t.at = at; t.wakes != a.wakes { // one of them may be of a row that the claim has not seen
+	if t.at = at; t.wakes != a.wakes { // a wake during the claim may be for a row that the claim has not seen
 		t.at = now
 	} else if a.read {
 		t.from = b.past(&a)
@@ -174,7 +174,7 @@ func (b *board) claimed(a ask, at time.Time) {
 	b.list(t, now)
 }
 
-// isSlow gives the place of a delivery back, which goes on among the slow ones, as soon as there is room.
+// isSlow counts a running delivery as slow as soon as room among the slow ones is free, which frees its place.
 func (b *board) isSlow(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +203,7 @@ func (b *board) move(d *delivery) bool {
 	return true
 }
 
-// ended notes the end of a request and what it says of the endpoint. It is not written down yet.
+// ended notes the end of a request and its effect on the endpoint. The outcome is not written down yet.
 func (b *board) ended(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,7 +230,7 @@ func (b *board) ended(d *delivery) {
 	notify(b.woken) // while all places are taken the claimer looks at no endpoint
 }
 
-// settled notes that the outcome of a delivery is written down. A claim that has begun before may still see its row.
+// settled notes that the outcome of a delivery is written down. A claim that began before that may still see its row.
 func (b *board) settled(d *delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +244,7 @@ func (b *board) settled(d *delivery) {
 	b.list(t, time.Now())
 }
 
-// unpark lists a target one of whose requests has ended, and all that are parked when there is room among the slow ones.
+// unpark lists the target of a request that has ended, and all parked targets if room among the slow ones is free.
 func (b *board) unpark(t *target) {
 	t.waiting = false
 	delete(b.parked, t)
@@ -280,7 +280,7 @@ func (b *board) list(t *target, now time.Time) {
 	}
 }
 
-// wake has all endpoints of a tenant looked at now, from a delivery on.
+// wake makes all endpoints of a tenant due for a look now, from a delivery on.
 func (b *board) wake(tenant string, from bound) (known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +292,7 @@ func (b *board) wake(tenant string, from bound) (known bool) {
 	return len(b.tenants[tenant]) > 0
 }
 
-// disable leaves a target alone until a person has enabled it. It is read again: that may have been already.
+// disable stops a target until a person enables it. The target is read again, because a person may already have enabled it.
 func (b *board) disable(t *target) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,7 +300,7 @@ func (b *board) disable(t *target) {
 	b.list(t, time.Now())
 }
 
-// told notes what the owner of a target was told.
+// told notes of how much of the time until it is disabled, in percent, the owner of a target has been warned.
 func (b *board) told(t *target, percent int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +314,7 @@ func (b *board) healthOf(t *target) health {
 	return t.health
 }
 
-// keep notes which endpoints there are in the parts that this process holds, with their versions. It returns those that must be read.
+// keep notes which endpoints exist in the parts that this process holds, with their versions. It returns the endpoints to read again.
 func (b *board) keep(versions map[int64]int64) (read []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +331,7 @@ func (b *board) keep(versions map[int64]int64) (read []int64) {
 	return read
 }
 
-// drop forgets a target, as soon as nothing is on its way to it.
+// drop forgets a target as soon as it has no running delivery.
 func (b *board) drop(t *target) {
 	t.gone, t.waiting = true, false
 	delete(b.parked, t)
@@ -345,7 +345,7 @@ func (b *board) drop(t *target) {
 	}
 }
 
-// put notes what was read of an endpoint.
+// put stores an endpoint that was read from the database.
 func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

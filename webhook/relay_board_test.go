@@ -138,8 +138,8 @@ func TestPlaceGivenBack(t *testing.T) {
 	only(t, b)
 }
 
-// TestUnsettled: an endpoint many of whose outcomes are not written down yet waits for that, and then goes on.
-func TestUnsettled(t *testing.T) {
+// TestUnsettledEndpointWaits: an endpoint many of whose outcomes are not written down yet waits for that, and then goes on.
+func TestUnsettledEndpointWaits(t *testing.T) {
 	b := boardOf(1, nil)
 	var list []*delivery
 	for event := int64(0); ; {
@@ -166,8 +166,8 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// TestPlaces: slow requests give their places back, endpoints in trouble get half of the places, and a place that is given back is used.
-func TestPlaces(t *testing.T) {
+// TestPlacesAreSharedWithSlowEndpoints: slow requests give their places back, endpoints in trouble get half of the places, and a place that is given back is used.
+func TestPlacesAreSharedWithSlowEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const endpoints = fastPlaces / 2
 		b := boardOf(endpoints, func(_ int64, s *settings) { s.concurrency = 2 })
@@ -231,8 +231,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestWindow: an endpoint that fails gets fewer deliveries at once, after five failures in a row one now and then, and after a success more again.
-func TestWindow(t *testing.T) {
+// TestWindowShrinksOnFailure: an endpoint that fails gets fewer deliveries at once, after five failures in a row one now and then, and after a success more again.
+func TestWindowShrinksOnFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardOf(1, func(_ int64, s *settings) { s.concurrency = 8 })
 		event := int64(0)
@@ -318,8 +318,8 @@ func TestOrderedIsAlone(t *testing.T) {
 	only(t, b)
 }
 
-// TestRate: an endpoint gets no more deliveries than its rate.
-func TestRate(t *testing.T) {
+// TestRateBoundsDeliveries: an endpoint gets no more deliveries than its rate.
+func TestRateBoundsDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardOf(1, func(_ int64, s *settings) { s.rate = 10 })
 		began, got := time.Now(), 0

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestBounds: a claim begins where the last one has found the first delivery, and before that if something may wait there.
-func TestBounds(t *testing.T) {
+// TestClaimBeginsAtTheLastBound: a claim begins where the last one has found the first delivery, and before that if something may wait there.
+func TestClaimBeginsAtTheLastBound(t *testing.T) {
 	t.Parallel()
 	b := newBoard(1 << 20)
 	b.put(1, 1, 1, &settings{uid: "ep_1", tenant: "t1", concurrency: 4}, &health{})

@@ -18,7 +18,7 @@ const (
 	sealedPause = time.Minute
 )
 
-// claimer finds deliveries that are due, and begins them. A claim writes nothing: this process holds the parts, and the board knows what is on its way.
+// claimer finds due deliveries, and begins them. A claim writes nothing: this process holds the parts, and the board knows the running deliveries.
 type claimer struct {
 	relay   *Relay
 	largest int // event that was read lately
@@ -54,7 +54,7 @@ func (c *claimer) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// claim reads what is due for some endpoints, and begins it.
+// claim reads the due deliveries of some endpoints, and begins them.
 func (c *claimer) claim(ctx context.Context, asks []ask) error {
 	b := c.relay.board
 	byID := make(map[int64]*ask, len(asks))
@@ -144,7 +144,8 @@ func (c *claimer) begin(ctx context.Context, list []*delivery, more map[*target]
 	return nil
 }
 
-// beginOne begins a delivery of an event; nil: that is not kept any more. One whose event does not open waits, which is no failure of the endpoint.
+// beginOne begins a delivery of an event. A nil event is not kept any more. If the event cannot be decrypted, the delivery waits, and the endpoint
+// has no failure.
 func (c *claimer) beginOne(ctx context.Context, d *delivery, e *storedEvent, more map[*target]bool) (opens bool, err error) {
 	r := c.relay
 	if e == nil {
@@ -185,6 +186,7 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 		}
 	}
 	clear(events)
+	// One large event keeps the reads small for a while only.
 	c.largest -= c.largest / 8
 	listed, args := c.relay.listed("id", ids)
 	err = c.relay.query(ctx, c.relay.text("select id, uid, tenant, type, trace, data, encrypted from once_webhook_event where "+listed, args...), func(row sqlplane.Row) error {
@@ -198,12 +200,12 @@ func (c *claimer) events(ctx context.Context, list []*delivery) (events map[int6
 	return events, err
 }
 
-// begin begins a delivery whose part is held and for which there is a place. The row stays as it is if not.
+// begin begins a delivery if its part is held and a place is free. Otherwise its row stays as it is.
 func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []byte) bool {
 	held, done := r.holder.Use([]int{d.target.part})
 	if len(held) == 0 {
 		done()
-		return true // another process does
+		return true // another process delivers it
 	}
 	d.part, d.done = held[0], done
 	d.uid, d.tenant, d.kind, d.trace, d.bytes = e.uid, e.tenant, e.kind, e.trace, int64(len(data))
@@ -220,7 +222,7 @@ func (r *Relay) begin(ctx context.Context, d *delivery, e *storedEvent, data []b
 func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), r.cfg.Timeout)
 	defer cancel()
-	drained := context.AfterFunc(ended, func() { // what is on its way may end
+	drained := context.AfterFunc(ended, func() { // running deliveries have the TTL to end
 		if sleep.For(ctx, r.cfg.TTL) {
 			cancel()
 		}
@@ -233,6 +235,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	slow.Stop()
 	drained()
 	r.board.ended(d)
+	// Neither says anything about the endpoint: the row stays as it is, and the delivery is due again.
 	if d.cut || d.ours {
 		if d.ours {
 			r.tell(ctx, RelayEvent{Type: EventOurs, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Duration: d.answer.Duration, Err: d.answer.err})
@@ -244,7 +247,7 @@ func (r *Relay) deliver(ended context.Context, d *delivery, s *settings, data []
 	r.settlers[d.lane()].add(d)
 }
 
-// amend changes the row of a delivery that is not begun, as long as this process holds its part.
+// amend changes the row of a delivery that has not begun, as long as this process holds its part.
 func (r *Relay) amend(ctx context.Context, d *delivery, change string, values ...any) error {
 	held, done := r.holder.Use([]int{d.target.part})
 	defer done()

@@ -9,8 +9,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// due is the statement that reads what is due for asks: endpoint, event, attempts, cause, the time at which it is due, and 1 if that has come. A limit is a literal: with one that is
-// a value the planner expects a tenth of all rows, and reads and sorts them. Without bounds it reads from the first row of each endpoint on.
+// due is the statement that reads the due deliveries for asks: endpoint, event, attempts, cause, the time at which it is due, and 1 if that time has
+// come. The limit is a literal: if it were an argument, the planner would expect a tenth of all rows, and read and sort them. Without bounds the
+// statement reads from the first row of each endpoint on.
 func (r *Relay) due(asks []ask, bounds bool) store.Statement {
 	if r.db.Dialect() == sqlplane.PostgreSQL {
 		return r.dueArrays(asks, bounds)
@@ -32,7 +33,7 @@ func (r *Relay) due(asks []ask, bounds bool) store.Statement {
 	return r.text(text.String())
 }
 
-// dueOf selects what is due for one endpoint. An ordered one has at most its first delivery, whether that is due or not.
+// dueOf selects the due deliveries of one endpoint. For an ordered endpoint it selects the first delivery, due or not.
 func dueOf(endpoint string, limit int, ordered bool, from string) string {
 	const columns = "select endpoint, event, attempts, cause, due_at, case when due_at <= NOW then 1 else 0 end from once_webhook_delivery where endpoint = "
 	if ordered {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// RelayObserver is told what a relay does. Observe must be quick. Its ctx has the values of that of [Relay.Run], and does not end.
+// RelayObserver receives the events of a relay. Observe must be quick. Its ctx has the values of the ctx of [Relay.Run], and is never cancelled.
 type RelayObserver interface {
 	Observe(ctx context.Context, e RelayEvent)
 }
 
-// RelayEventType is what has happened. The set may grow.
+// RelayEventType is the type of a [RelayEvent]. The set may grow.
 type RelayEventType string
 
 const (
 	EventDelivered RelayEventType = "delivered" // an endpoint has confirmed a delivery
 	EventFailed    RelayEventType = "failed"    // an attempt has failed; NextAt says when the next one is
 	EventRanOut    RelayEventType = "ran_out"   // the last attempt has failed: the delivery waits for a person
-	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row, and is tried with one delivery now and then
+	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; now only a single delivery is tried from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
-	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network, which is no attempt; it is made again soon
-	EventSealed    RelayEventType = "sealed"    // what is encrypted does not open, and Endpoint, or its delivery of EventID, waits; or an answer cannot be encrypted, and is not kept
+	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; it is not counted as an attempt, and is made again soon
+	EventSealed    RelayEventType = "sealed"    // the endpoint's secrets or the event's data cannot be decrypted, so Endpoint, or its delivery of EventID, waits; or an answer cannot be encrypted, and is not kept
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process holds more or fewer parts than before
 )
@@ -34,14 +34,14 @@ type RelayEvent struct {
 	EventID   string // webhook-id
 	EventType string
 	Attempt   int           // from 1
-	Status    int           // of the answer; 0: there was none
+	Status    int           // of the answer; 0 means no answer
 	Duration  time.Duration // of the attempt
-	NextAt    time.Time     // of the next one
+	NextAt    time.Time     // of the next attempt
 	Err       error
 	Parts     int // EventTaken: how many of the 64 parts this process holds
 }
 
-// RelayObservers returns an observer that tells each of list, in order.
+// RelayObservers returns an observer that passes each event to each of list, in order.
 func RelayObservers(list ...RelayObserver) RelayObserver { return relayObservers(list) }
 
 type relayObservers []RelayObserver
@@ -53,8 +53,8 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 	}
 }
 
-// LogRelay returns an observer that writes failures to l: what needs a person at Error, the rest at Warn. nil is slog.Default(), as it is at the moment of the event. A single attempt that
-// has failed is at Debug: endpoints are those of others.
+// LogRelay returns an observer that writes failures to l: at Error if a person must act, else at Warn. nil is slog.Default(), as it is at the moment
+// of the event. A single failed attempt is at Debug, because the endpoints belong to others.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l} }
 
 type logObserver struct{ l *slog.Logger }

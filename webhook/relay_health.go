@@ -13,15 +13,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Types of events that the relay sends to the owner of an endpoint, to those endpoints of the tenant that want them.
+// Types of events that the relay sends to the owner of a failing endpoint, through those endpoints of the tenant that want them.
 const (
 	EventEndpointFailing  = "webhook.endpoint.failing"  // half of the time until it is disabled is over, or three quarters
-	EventEndpointDisabled = "webhook.endpoint.disabled" // it is disabled; what waits for it stays
+	EventEndpointDisabled = "webhook.endpoint.disabled" // it is disabled; its waiting deliveries stay
 )
 
-// noticeOf returns of what the owner of an endpoint is to hear after a failure: how much of the time until it is disabled is over, in percent; 0: of nothing.
+// noticeOf returns the warning that the owner of an endpoint gets after a failure: how much of the time until it is disabled is over, in percent. 0
+// means no warning.
 func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	if d.answer.Status == http.StatusGone {
+		// Gone: the endpoint itself says that it wants no more events.
 		return 100
 	}
 	if d.state == nil || r.cfg.DisableAfter < 0 {
@@ -36,13 +38,14 @@ func (r *Relay) noticeOf(d *delivery, now time.Time) int {
 	return 0
 }
 
-// stater writes down how endpoints are doing, one by one, and tells owners. No outcome waits for it: an endpoint whose row another transaction has locked, or whose
-// notice cannot be stored, keeps nothing waiting but itself. A statement that the database does not answer keeps the states of others waiting, for 30 s at most.
+// stater writes the states of endpoints, one by one, and warns owners. Outcomes do not wait for it: if another transaction has locked the row of an
+// endpoint, or if a warning cannot be stored, only this endpoint waits. A statement that the database does not answer delays the states of other
+// endpoints too, for 30 s at most.
 type stater struct {
 	relay *Relay
 	mu    sync.Mutex
-	last  map[*target]*delivery // what is to be written down
-	ended bool                  // nothing else comes
+	last  map[*target]*delivery // the latest delivery of each target whose state must be written
+	ended bool                  // no other delivery comes
 	woken chan struct{}
 }
 
@@ -50,7 +53,7 @@ func newStater(r *Relay) *stater {
 	return &stater{relay: r, last: map[*target]*delivery{}, woken: make(chan struct{}, 1)}
 }
 
-// add has what deliveries say of their endpoints written down.
+// add queues the states of the endpoints of deliveries.
 func (s *stater) add(list []*delivery) {
 	s.mu.Lock()
 	for _, d := range list {
@@ -62,7 +65,7 @@ func (s *stater) add(list []*delivery) {
 	notify(s.woken)
 }
 
-// end has run return when all is written down, or the TTL is over.
+// end lets run return when all states are written, or the TTL is over.
 func (s *stater) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -70,7 +73,7 @@ func (s *stater) end() {
 	notify(s.woken)
 }
 
-// take returns all that is to be written down now.
+// take returns all states to write now.
 func (s *stater) take() (last map[*target]*delivery, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +116,10 @@ func (s *stater) run(ctx context.Context) {
 	}
 }
 
-// errLocked is that another transaction changes an endpoint, or has sent to it: on MySQL at REPEATABLE READ that locks it.
+// errLocked says that another transaction changes an endpoint, or sends to it: on MySQL at REPEATABLE READ a Send locks it.
 var errLocked = &store.Error{Kind: store.KindRetry, Err: errors.New("the endpoint is locked")}
 
-// writeState writes down how an endpoint is doing now, and tells its owner.
+// writeState writes the state of an endpoint, and warns its owner.
 func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
@@ -144,7 +147,7 @@ func (r *Relay) writeState(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// state is the statement that writes down how an endpoint is doing.
+// state is the statement that writes the state of an endpoint.
 func (r *Relay) state(d *delivery) store.Statement {
 	h := r.board.healthOf(d.target)
 	if h.failures == 0 {
@@ -161,7 +164,7 @@ func (r *Relay) state(d *delivery) store.Statement {
 		d.target.id, h.failures, time.Since(h.since).Microseconds(), until, holdWork, d.part.Number, d.part.Fence)
 }
 
-// lock locks the row of an endpoint, if there is one, or returns errLocked.
+// lock locks the row of an endpoint, or returns errLocked. The endpoint may have no row.
 func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) error {
 	exists, free := false, false
 	err := tx.Query(ctx, r.text("select 1 from once_webhook_endpoint where id = ?", endpoint), func(sqlplane.Row) error { exists = true; return nil })
@@ -174,8 +177,8 @@ func (r *Relay) lock(ctx context.Context, tx sqlplane.Runner, endpoint int64) er
 	return err
 }
 
-// hasSucceeded reports whether an endpoint that has not answered 410 has had a delivery since the time at which it failed first, as far as its state says: a relay that was killed
-// between the outcome of a delivery and the state of its endpoint has left that as it was.
+// hasSucceeded reports whether the endpoint has had a successful attempt since the first failure of its state. This happens if a relay was killed
+// after it wrote an outcome and before it wrote the state. An endpoint that has answered 410 counts as failed in any case.
 func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *delivery) (yes bool, err error) {
 	if d.answer.Status == http.StatusGone {
 		return false, nil
@@ -188,7 +191,8 @@ func (r *Relay) hasSucceeded(ctx context.Context, tx sqlplane.Runner, d *deliver
 	return yes, err
 }
 
-// notice tells the owner of an endpoint how long it fails, once, and disables the endpoint when its time is over. If it returns by without a change, the endpoint is read again.
+// notice warns the owner of an endpoint, once for each percentage, and disables the endpoint when its time is over. If it returns by without a
+// change, the endpoint is read again.
 func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by Disabled, changed bool, err error) {
 	if yes, err := r.hasSucceeded(ctx, tx, d); err != nil || yes {
 		return DisabledByFailing, false, err
@@ -211,7 +215,7 @@ func (r *Relay) notice(ctx context.Context, tx sqlplane.Runner, d *delivery) (by
 	if err != nil || rows == 0 {
 		return by, false, err
 	}
-	if by != "" { // a person who enables it begins anew
+	if by != "" { // enabled by a person, it starts without failures
 		if _, err := tx.Exec(ctx, r.text("delete from once_webhook_state where endpoint = ?", d.target.id)); err != nil {
 			return by, false, err
 		}

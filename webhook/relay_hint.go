@@ -17,18 +17,18 @@ const (
 	hintMost  = 1000                   // events of one read
 	slowness  = 5 * time.Minute        // of a transaction that draws its number before others and is later than they are
 	findEvery = time.Second
-	findShare = 4 // of the time of one connection, a finder whose reads take long takes one part in so many
+	findShare = 4 // of the time of one connection: after a slow read the finder pauses, so that it uses at most one part in so many
 )
 
 // hinter reads the ids of new events often, so that a relay in another process than Send is quick. It may miss one: the claims of each second miss none.
 type hinter struct {
 	relay  *Relay
 	mark   int64 // the highest id that was read
-	low    int64 // what it was a moment ago
+	low    int64 // the highest id that was read a moment ago
 	next   int64 // will be low
 	backAt time.Time
 	seen   map[int64]struct{} // above low
-	older  int64              // what mark was some time ago
+	older  int64              // mark as it was some time ago
 	oldAt  time.Time
 }
 
@@ -62,7 +62,7 @@ func (h *hinter) run(ctx context.Context, changed chan struct{}) {
 	}
 }
 
-// start begins above what there is.
+// start begins above the highest id that exists.
 func (h *hinter) start(ctx context.Context) error {
 	var latest, now time.Time
 	last := h.relay.text("select id, created_at, NOW from once_webhook_event order by id desc limit 1")
@@ -78,7 +78,7 @@ func (h *hinter) start(ctx context.Context) error {
 	return err
 }
 
-// read wakes the endpoints of the tenants that have new events. more is that there are others.
+// read wakes the endpoints of the tenants that have new events. more reports that others exist.
 func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, err error) {
 	rows, low := 0, h.low
 	tenants := map[string]bound{} // the first of its new events
@@ -130,8 +130,8 @@ func (h *hinter) read(ctx context.Context, changed chan struct{}) (more bool, er
 	return more, nil
 }
 
-// finder finds what waits before the bounds of endpoints: what was sent in a transaction that has committed late, or became due again. It reads from the first row of each endpoint on, however long that
-// takes, and no claim waits for it.
+// finder finds deliveries before the bounds of endpoints: their transaction has committed late, or they became due again. It reads from the first row
+// of each endpoint on, which may take long. No claim waits for it.
 type finder struct{ relay *Relay }
 
 func (f *finder) run(ctx context.Context) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fault is whose failure it is that a request has had no answer.
+// fault says whose failure left a request without an answer.
 type fault uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	ownName      = "name"
 )
 
-// ownReason says in one word what is missing.
+// ownReason names the missing resource in one word.
 func ownReason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError

@@ -103,8 +103,8 @@ func TestAllAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestBytes: deliveries with much data wait for each other, and not for slow ones. A slow one for which there is no room moves when there is.
-func TestBytes(t *testing.T) {
+// TestBytesUnderWayAreBounded: deliveries with much data wait for each other, and not for slow ones. A slow one for which there is no room moves when there is.
+func TestBytesUnderWayAreBounded(t *testing.T) {
 	b := boardOf(3, nil)
 	asks, _ := b.due()
 	big := &delivery{target: asks[0].target, event: 1, bytes: 1 << 20}
@@ -215,8 +215,8 @@ func TestNoEndpointTakesAll(t *testing.T) {
 	}
 }
 
-// TestReadable: events are read many at once, but never more than a quarter of MaxBytes could hold.
-func TestReadable(t *testing.T) {
+// TestReadAheadIsBounded: events are read many at once, but never more than a quarter of MaxBytes could hold.
+func TestReadAheadIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		maxBytes      int64
 		maxData, last int

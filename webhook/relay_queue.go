@@ -2,11 +2,11 @@ package webhook
 
 import "time"
 
-// Standings of targets, the best one first. A good one may take all places, a new one leaves a quarter of them to those, and one in trouble half: so those that hang leave places to
-// others, also those that were not known to hang.
+// Standings of targets, best first. Good targets may take all places, targets in trouble at most half of them, and new ones at most three quarters.
+// So endpoints that hang leave places to others, even endpoints that are not yet known to hang.
 const (
 	standingGood    = iota // the last request was answered
-	standingNew            // none was answered yet since this process knows it
+	standingNew            // no request was answered yet since this process knows it
 	standingTrouble        // requests fail or are slow
 	standings
 )

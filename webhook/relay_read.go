@@ -16,11 +16,11 @@ import (
 const (
 	sweepEvery = 10 * time.Minute
 	listEvery  = time.Second // endpoints that were created, changed or disabled by other processes
-	listShare  = 20          // of the time of this process, a list that takes long takes one part in so many
+	listShare  = 20          // of the time of this process: after a slow list it pauses, so that lists use at most one part in so many
 	listMost   = 200         // endpoints that are read at once
 )
 
-// lister keeps the board's endpoints as those of the database are.
+// lister updates the board's endpoints from the database.
 type lister struct{ relay *Relay }
 
 func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
@@ -49,7 +49,7 @@ func (l *lister) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// list reads the versions of all endpoints of the parts held, and then those that are new or have changed.
+// list reads the versions of all endpoints of the held parts, and then the endpoints that are new or have changed.
 func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	versions := map[int64]int64{}
 	if len(held) > 0 {
@@ -78,7 +78,7 @@ func (l *lister) list(ctx context.Context, held []hold.Part) error {
 	return nil
 }
 
-// read reads endpoints, and how they are doing.
+// read reads endpoints and their states.
 func (l *lister) read(ctx context.Context, ids []int64) error {
 	r := l.relay
 	healths := map[int64]*health{}
@@ -89,7 +89,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		var since, until, now time.Time
 		err := row.Scan(&id, &h.failures, (*dialect.Time)(&since), (*dialect.Time)(&until), &h.told, (*dialect.Time)(&now))
 		ours := time.Now()
-		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may be another one
+		if h.since = ours.Add(since.Sub(now)); !until.IsZero() { // the clock of the database may differ from ours
 			h.until = ours.Add(min(until.Sub(now), circuitMost))
 		}
 		healths[id] = h
@@ -113,7 +113,7 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		if h == nil {
 			h = &health{}
 		}
-		if s.disabled { // when a person enables it, it begins anew
+		if s.disabled { // enabled by a person later, it starts without failures
 			h = &health{stored: h.stored}
 		}
 		r.board.put(e.id, e.part, e.version, s, h)
@@ -137,7 +137,7 @@ func (e *storedEndpoint) scan(row sqlplane.Row) error {
 		&e.concurrency, &e.isDisabled, (*dialect.Time)(&e.storedTime))
 }
 
-// open decrypts the endpoint. After an error it cannot be used until it has changed.
+// open decrypts the endpoint. After an error it is unusable until it changes.
 func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	s := e.settings
 	s.disabled = e.isDisabled == 1
@@ -168,7 +168,7 @@ func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	return &s, s.broken
 }
 
-// keepHouse deletes what is older than Config.Retain, in the process that holds part 0.
+// keepHouse deletes events and attempts that are older than Config.Retain, in the process that holds part 0.
 func (r *Relay) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

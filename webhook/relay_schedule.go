@@ -13,14 +13,14 @@ var defaultSchedule = []time.Duration{
 }
 
 const (
-	circuitFailures = 5 // in a row, after which an endpoint is tried with one delivery now and then
+	circuitFailures = 5 // in a row; after them only a single delivery is tried from time to time
 	circuitFirst    = time.Second
 	circuitMost     = 5 * time.Minute
-	mostRetryAfter  = 24 * time.Hour // that one delivery is kept for, however long the endpoint asks
+	mostRetryAfter  = 24 * time.Hour // the longest Retry-After that is respected
 )
 
 // pauseAfter returns the pause after so many failures of a delivery, and false if it has run out. Pauses are shorter by up to a tenth, so that
-// what has failed at one moment does not come back at one moment, and never longer: receivers keep ids for as long as the schedule says.
+// deliveries that failed together are not tried again together. They are never longer: receivers keep ids for as long as the schedule says.
 func pauseAfter(failures int, schedule []time.Duration) (time.Duration, bool) {
 	if failures > len(schedule) {
 		return 0, false
@@ -29,7 +29,7 @@ func pauseAfter(failures int, schedule []time.Duration) (time.Duration, bool) {
 	return p - time.Duration(rand.Float64()*float64(p)/10), true
 }
 
-// circuitPause is how long an endpoint is left alone after so many failures in a row. 0: it is not.
+// circuitPause returns the pause of an endpoint after so many failures in a row. 0 means no pause.
 func circuitPause(failures int) time.Duration {
 	n := failures - circuitFailures
 	switch {
@@ -41,14 +41,14 @@ func circuitPause(failures int) time.Duration {
 	return min(circuitFirst<<n, circuitMost)
 }
 
-// retryAfter returns for how long an answer asks to be left alone.
+// retryAfter returns the pause that an answer asks for.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
 		return time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // their clock may be another one
+		if theirs, err := http.ParseTime(h.Get("Date")); err == nil { // their clock may differ from ours
 			now = theirs
 		}
 		return max(0, min(at.Sub(now), mostRetryAfter))

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Lanes of settlers: what has failed never waits in one statement with what was delivered.
+// Lanes of settlers: failures and successes are never written by the same statement, so that neither waits for the other.
 const (
 	laneDelivered = iota
 	laneFailed
@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	settlersOfLane = 2   // statements of a lane under way at once: one is written down while another waits for its commit
+	settlersOfLane = 2   // concurrent statements of a lane: one is written while another waits for its commit
 	settleMost     = 256 // deliveries in a statement
 )
 
@@ -36,12 +36,12 @@ func (d *delivery) lane() int {
 	return laneFailed
 }
 
-// settler writes down what has become of deliveries, many in one statement, behind the fence of their parts.
+// settler writes the outcomes of deliveries, many in one statement, behind the fence of their parts.
 type settler struct {
 	relay *Relay
 	mu    sync.Mutex
 	list  []*delivery
-	ended bool // no others come
+	ended bool // no other delivery comes
 	woken chan struct{}
 }
 
@@ -52,7 +52,7 @@ func (s *settler) add(d *delivery) {
 	notify(s.woken)
 }
 
-// end has run return when all are settled.
+// end lets run return when all outcomes are written.
 func (s *settler) end() {
 	s.mu.Lock()
 	s.ended = true
@@ -60,7 +60,7 @@ func (s *settler) end() {
 	notify(s.woken)
 }
 
-// take returns what one statement writes down. ok is that there may be more.
+// take returns the deliveries for one statement. ok reports that more may follow.
 func (s *settler) take() (list []*delivery, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *settler) run(ctx context.Context) {
 	}
 }
 
-// settle writes outcomes down, and tells them. If that fails, which it does only when Run ends, what was delivered may be delivered again.
+// settle writes outcomes, and then tells the observer. It fails only when Run ends; then an event that was delivered may be delivered again.
 func (r *Relay) settle(ctx context.Context, list []*delivery) {
 	now := time.Now()
 	for _, d := range list {
@@ -104,7 +104,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 		}
 		d.notice = r.noticeOf(d, now)
 	}
-	// Rows are locked in one order.
+	// All processes lock rows in the same order, against deadlocks.
 	slices.SortFunc(list, func(a, b *delivery) int {
 		return cmp.Or(cmp.Compare(a.target.id, b.target.id), cmp.Compare(a.event, b.event))
 	})
@@ -116,6 +116,7 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 			failed = append(failed, d)
 		}
 	}
+	// Apart: settleRows deletes the delivered rows, and changes the failed ones.
 	for _, some := range [][]*delivery{delivered, failed} {
 		if len(some) == 0 {
 			continue
@@ -132,11 +133,12 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) {
 	}
 }
 
-// settleAll is settleRows. If the database refuses the rows, each is written by itself: one of them must not keep the outcomes of others, and one that is refused for what the
-// endpoint has answered is written without that.
+// settleAll is settleRows. If the database refuses the rows, it writes each one by itself, so that one bad row does not block the outcomes of others.
+// A row that the database refuses because of the endpoint's answer is written without the answer.
 func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) error {
 	err := r.settleRows(ctx, list, rows)
 	if !isRefused(ctx, err) {
+		// Any other error may pass: write tries all of them again.
 		return err
 	}
 	for i := range list {
@@ -153,12 +155,12 @@ func (r *Relay) settleAll(ctx context.Context, list []*delivery, rows [][]any) e
 	return nil
 }
 
-// isRefused reports whether a statement has failed for what it says, so that it fails again.
+// isRefused reports whether a statement has failed because of its content, so that it would fail again.
 func isRefused(ctx context.Context, err error) bool {
 	return err != nil && store.KindOf(err) == store.KindOther && ctx.Err() == nil
 }
 
-// bare is a delivery of whose answer only that it was delivered is known, or that it was not.
+// bare returns a copy of a delivery without its answer: only whether it was delivered is left.
 func (d *delivery) bare() *delivery {
 	plain := *d
 	plain.answer.Attempt = Attempt{At: d.answer.At, Duration: d.answer.Duration, Cause: d.answer.Cause, Error: "closed"}
@@ -168,7 +170,7 @@ func (d *delivery) bare() *delivery {
 	return &plain
 }
 
-// tellOutcome tells the observer what has become of a delivery.
+// tellOutcome tells the observer the outcome of a delivery.
 func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 	e := RelayEvent{Type: EventDelivered, Tenant: d.tenant, Endpoint: d.target.uid, EventID: d.uid, EventType: d.kind, Attempt: d.attempts + 1, Status: d.answer.Status, Duration: d.answer.Duration}
 	if !d.answer.delivered() {
@@ -187,8 +189,8 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 	}
 }
 
-// rows are deliveries with their attempts, as settleRows writes them down: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, host, part. An answer that cannot be encrypted is not kept: the outcome does not wait for the key.
+// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
+// encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
@@ -211,8 +213,8 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 
 const attemptColumns = "endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host"
 
-// settleRows writes down what has become of deliveries, all of which were delivered, or none. A row that has changed meanwhile,
-// as by Resend, or whose part another process has taken, stays as it is, and has no attempt: so it can run again after an answer was lost.
+// settleRows writes the outcomes of deliveries; either all of them were delivered, or none. It skips a row that has changed meanwhile, for example by
+// Resend, or whose part another process has taken, and stores no attempt for it. So it can be repeated after a lost answer.
 func (r *Relay) settleRows(ctx context.Context, list []*delivery, rows [][]any) error {
 	held := heldBy(list)
 	if r.db.Dialect() == sqlplane.PostgreSQL {
@@ -239,7 +241,7 @@ func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) s
  insert into once_webhook_attempt (`+attemptColumns+`) select endpoint, event, NOW - age * interval '1 microsecond', micros, status, error, size, answer, encrypted, cause, host from changed`, append(dialect.Arrays(rows), more...)...)
 }
 
-// settleIn is settleRows in a transaction: it locks the rows, and writes only of those that have not changed.
+// settleIn is settleRows in a transaction: it locks the rows, and writes only the rows that have not changed.
 func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delivery, rows [][]any, held []hold.Part) error {
 	query, args := hold.Locked(holdTable, holdWork, held)
 	still := map[int]bool{} // by part
@@ -249,6 +251,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		still[part] = true
 		return err
 	})
+	// Another process has taken the parts, and delivers the rest of them.
 	if err != nil || len(still) == 0 {
 		return err
 	}
@@ -291,7 +294,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 	return err
 }
 
-// change removes what was delivered, or sets the times of the next attempts.
+// change removes delivered rows, or sets the times of the next attempts.
 func (r *Relay) change(list []*delivery) string {
 	const set = " set attempts = d.attempts + 1, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
 	mysql, delivered := r.db.Dialect() == sqlplane.MySQL, list[0].answer.delivered()
@@ -328,7 +331,7 @@ func (r *Relay) joined(list []*delivery) string {
 	return r.table(list) + " straight_join once_webhook_delivery d force index (primary) on d.endpoint = x.endpoint and d.event = x.event"
 }
 
-// micros is the pause until the next attempt in microseconds; -1: there is none.
+// micros is the pause until the next attempt in microseconds; -1 means no further attempt.
 func (d *delivery) micros() int64 {
 	if d.wait < 0 {
 		return -1

@@ -6,8 +6,7 @@ import (
 	"github.com/oncelib/once/internal/sql/hold"
 )
 
-// target is what this process knows of an endpoint whose part it holds: what a person has set, how it is doing, and what is on its way to it. The board's lock
-// guards it.
+// target is an endpoint whose part this process holds: its settings, its health and its running deliveries. The board's lock guards it.
 type target struct {
 	id      int64  // this one, uid and part never change, and are read without the lock of the board
 	uid     string // in the API
@@ -19,27 +18,27 @@ type target struct {
 
 	window  int            // how many deliveries may be on their way at once now
 	running int            // requests on their way
-	slow    int            // of them, those that take long
-	known   bool           // one was answered
-	flight  map[int64]bool // by event: true until its outcome is written down, and false until the claim that is under way ends, which may see the row as it was before
+	slow    int            // the running requests that are slow
+	known   bool           // one request was answered
+	flight  map[int64]bool // by event: true until its outcome is written; then false until the running claim ends, because that claim may still see the old row
 	tokens  float64        // deliveries that Rate allows now
 	counted time.Time
 
 	own   int       // requests in a row that have failed because of this process or its network
 	doubt time.Time // the first failure that could be of this network as well
 
-	at      time.Time // when it is looked at again
-	from    bound     // nothing before it waits, as far as this process knows
-	wakes   int       // that have come: one that comes during a claim is not lost
+	at      time.Time // when it is looked at next
+	from    bound     // as far as this process knows, no earlier delivery waits
+	wakes   int       // count of wakes: a wake during a claim is not lost
 	claimed bool      // a claim is under way
-	likely  bool      // there is something due
+	likely  bool      // a delivery is probably due
 	waiting bool      // for room among the slow ones
 	gone    bool      // its part is not held any more, or it was deleted
 	queued  int       // the queue that it is in
 	index   int       // there; -1: it is in none
 }
 
-// settings are those of a person.
+// settings are the settings that a person can change.
 type settings struct {
 	uid, tenant, url string
 	headers          map[string]string
@@ -50,16 +49,16 @@ type settings struct {
 	rate             float64
 	concurrency      int
 	disabled         bool
-	broken           error // why it cannot be used: what is encrypted does not open
+	broken           error // why it is unusable: its secrets or headers cannot be decrypted
 }
 
 // health is how an endpoint is doing. It is kept in the database.
 type health struct {
 	failures int       // in a row
 	since    time.Time // the first of them
-	until    time.Time // nothing is tried before
-	told     int       // percent of the time until it is disabled, of which the owner has heard
-	stored   bool      // the database has more than nothing of it
+	until    time.Time // no attempt before it
+	told     int       // percent of the time until it is disabled of which the owner was warned
+	stored   bool      // the database has a row of it
 }
 
 // signerAt returns the signer of an attempt.
@@ -70,7 +69,7 @@ func (s *settings) signerAt(now time.Time) *Signer {
 	return s.signer
 }
 
-// allowed is how many requests may be on their way at once.
+// allowed is how many requests may run at once.
 func (t *target) allowed() int {
 	if t.ordered || t.failures >= circuitFailures {
 		return 1
@@ -78,12 +77,12 @@ func (t *target) allowed() int {
 	return t.window
 }
 
-// idle reports whether the target is in no list because it can do nothing.
+// idle reports whether the target needs no place in a queue because no delivery can begin.
 func (t *target) idle() bool {
 	return t.gone || t.disabled || t.broken != nil || t.claimed || t.waiting || t.running >= t.allowed() || t.ordered && t.pending() || len(t.flight) >= t.allowed()+unsettled
 }
 
-// pending reports whether a delivery is on its way, or its outcome is not written down.
+// pending reports whether a delivery is running, or its outcome is not written yet.
 func (t *target) pending() bool {
 	for _, underWay := range t.flight {
 		if underWay {
@@ -93,7 +92,7 @@ func (t *target) pending() bool {
 	return false
 }
 
-// ready is when the target can be looked at.
+// ready returns the time from which a delivery can begin.
 func (t *target) ready(now time.Time) time.Time {
 	at := t.at
 	if t.until.After(at) {
@@ -110,7 +109,7 @@ func (t *target) ready(now time.Time) time.Time {
 	return at
 }
 
-// count adds the tokens of the time that has passed: those of a second at most.
+// count adds the tokens of the passed time, at most the tokens of one second.
 func (t *target) count(now time.Time) {
 	if t.counted.IsZero() {
 		t.tokens = 1
@@ -120,7 +119,7 @@ func (t *target) count(now time.Time) {
 	t.counted = now
 }
 
-// wake has the target looked at now, from a delivery on. The board is locked, and lists it.
+// wake makes the target due for a look now, from a delivery on. The board is locked, and puts it into a queue.
 func (t *target) wake(from bound, now time.Time) {
 	t.wakes++
 	t.at, t.likely = now, true
@@ -138,15 +137,16 @@ func (t *target) wants() int {
 	return n
 }
 
-// succeeded notes a success, and reports whether there is something to write down.
+// succeeded notes a success, and reports whether the state in the database must change.
 func (t *target) succeeded() (changed bool) {
 	t.window, t.known = min(t.window+1, t.concurrency), true
 	changed = t.health != health{}
 	t.health = health{}
-	return changed // what is stored is removed
+	return changed // a stored state is removed
 }
 
-// failed notes a failure of a request that began at a time. Those that were on their way when the circuit opened say nothing new.
+// failed notes a failure of a request that began at a time. A request that was already running when the circuit opened is not counted: its failure
+// says nothing new.
 func (t *target) failed(began, now time.Time, asked time.Duration) {
 	t.window = max(1, t.window/2)
 	if t.since.IsZero() {
@@ -162,11 +162,11 @@ func (t *target) failed(began, now time.Time, asked time.Duration) {
 	}
 }
 
-// delivery is one on its way.
+// delivery is a delivery that has begun, or is about to.
 type delivery struct {
 	target   *target
 	part     hold.Part
-	done     func() // lets the part go
+	done     func() // releases the part
 	event    int64
 	version  int64 // of the endpoint
 	attempts int   // that have failed before
@@ -174,16 +174,16 @@ type delivery struct {
 
 	uid, tenant, kind, trace string // of the event
 	bytes                    int64
-	slow, moved, over        bool // it takes long, it has given its place back, it has ended
-	cut                      bool // by the end of Run: it is no attempt
-	ours                     bool // this process or its network has failed: it is no attempt either
+	slow, moved, over        bool // it is slow; it has freed its place; it has ended
+	cut                      bool // ended by the end of Run: not counted as an attempt
+	ours                     bool // this process or its network has failed: not counted as an attempt either
 	answer                   answer
 	wait                     time.Duration // until the next attempt; less than 0: it has run out
 	state                    *health       // of the target, to be written down
-	notice                   int           // of which the owner is to hear: percent of the time until the endpoint is disabled
+	notice                   int           // percent of the time until the endpoint is disabled of which the owner must be warned now
 }
 
-// note notes what a delivery says of its endpoint. The board is locked. reached is as of [target.isOurs].
+// note notes the effect of a delivery on its endpoint. The board is locked. reached is as of [target.isOurs].
 func (d *delivery) note(reached, now time.Time) {
 	t, a := d.target, &d.answer
 	switch {

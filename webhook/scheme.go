@@ -19,7 +19,7 @@ const (
 	Base64                 // the standard alphabet, with padding
 )
 
-// Scheme describes how a sender signs with an HMAC: for senders without a function here.
+// Scheme describes how a sender signs with an HMAC, for senders that have no function in this package.
 //
 //	linear := webhook.Scheme{Source: "linear", Header: "Linear-Signature", ID: "Linear-Delivery", Type: ".type"}.Verifier(secret)
 //
@@ -31,7 +31,7 @@ type Scheme struct {
 	// Header has the signature, or several that commas, semicolons or blanks separate, or several lines. Required.
 	Header string
 
-	// Prefix is in front of each signature, such as "sha256=". What begins otherwise is ignored.
+	// Prefix comes before each signature, such as "sha256=". Texts without it are ignored.
 	Prefix string
 
 	// Encoding of a signature. Default: [Hex].
@@ -40,7 +40,8 @@ type Scheme struct {
 	// Hash of the HMAC. Default: [sha256.New].
 	Hash func() hash.Hash
 
-	// Signed is what is signed, with {body} for the raw bytes and {timestamp} and {id} for these headers, such as "v0:{timestamp}:{body}".
+	// Signed is the text that the sender signs, with {body} for the raw bytes and {timestamp} and {id} for these headers, such as
+	// "v0:{timestamp}:{body}".
 	// Default: "{body}".
 	Signed string
 
@@ -114,7 +115,8 @@ func placeOf(s string) place {
 
 func (p place) isZero() bool { return p == place{} }
 
-// read returns what is at p. A header that is there twice says nothing: which of them was signed, and which would be read?
+// read returns the value at p. A header that is sent twice counts as missing: it is not known which one was signed, and which one the handler would
+// read.
 func (p place) read(header http.Header, body []byte) string {
 	if p.path != "" {
 		return member(body, p.path)
@@ -125,7 +127,7 @@ func (p place) read(header http.Header, body []byte) string {
 	return ""
 }
 
-// part is a piece of what is signed.
+// part is a piece of the signed text.
 type part struct {
 	kind partKind
 	text string // of a literal

@@ -15,17 +15,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Send stores events in tx, that of a handler, or one that the user has opened, and a delivery for each endpoint of the tenant that is not disabled and wants the type.
-// They are delivered if tx commits, and only then. Data is copied.
+// Send stores events in tx, with a delivery for each endpoint of the tenant that is enabled and wants the type. tx is the transaction of a handler,
+// or one that the user has opened. The events are delivered if tx commits, and only then. Data is copied.
 //
-// All events are checked before the first one is stored: an error that is no [store.Error] says what is wrong with one of them. Then nothing has been stored, and tx
-// can still be used. After a [store.Error], tx fails. On pgxstore events travel with COMMIT, without a round trip of their own, and so does the error of the
-// database. An ID that an event has had before is such an error, with [sqlplane.ErrDuplicate].
+// All events are checked before the first one is stored. An error that is no [store.Error] names an event that is not valid; then no event has been
+// stored, and tx can still be used. After a [store.Error], tx fails. On pgxstore events travel with COMMIT, without a round trip of their own, and so
+// does the error of the database. If an ID is already in use, the error is a [store.Error] with [sqlplane.ErrDuplicate].
 //
 // In a handler, ctx is its context: the record of its operation then has the IDs of the events, and the events name the operation.
 //
-// Which endpoints there are is read by the statement, at the isolation of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the event.
-// No row of an endpoint is locked, but on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
+// The statement reads the endpoints at the isolation level of tx: at REPEATABLE READ, an endpoint that was created after tx began does not get the
+// event. Send locks no row of an endpoint, except on MySQL at REPEATABLE READ or SERIALIZABLE: there, changes of endpoints wait for tx.
 func (h *Hooks[TX]) Send(ctx context.Context, tx TX, events ...Event) error {
 	statements, err := h.cfg.statements(ctx, h.db.Dialect(), current.Of(ctx), events)
 	if err != nil {
@@ -54,20 +54,21 @@ func (h *Hooks[TX]) Declare(ctx context.Context, batch *once.Batch, events ...Ev
 	return nil
 }
 
-// note notes for the relays of this process that the next commit may have deliveries for them.
+// note tells the relays of this process that the next commit may have deliveries for them.
 func (h *Hooks[TX]) note() {
-	if !h.sent.Load() { // most often it is set: writers do not share the cache line for nothing
+	if !h.sent.Load() { // it is usually set already: a read keeps the cache line shared between writers
 		h.sent.Store(true)
 	}
 }
 
-// statements are those that store events. op is the operation that sends them, nil if there is none: its record names them, and they name it.
+// statements returns the statements that store events. op is the operation that sends them: its record names the events, and the events name it. op
+// is nil outside of a handler.
 func (c *Config) statements(ctx context.Context, d sqlplane.Dialect, op *current.Operation, events []Event) (list []store.Statement, err error) {
 	trace := ""
 	if c.Trace != nil {
 		trace = c.Trace(ctx)
 	}
-	if message.CheckText("trace", trace, message.MaxText) != nil { // an event is not refused for what a tracer says
+	if message.CheckText("trace", trace, message.MaxText) != nil { // a bad trace is dropped: an event is not refused because of a tracer
 		trace = ""
 	}
 	var by store.ID
@@ -141,7 +142,7 @@ const (
 	insertDeliveries = "insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) select e.id, v.id, e.part, v.created_at, 0, '', v.created_at"
 )
 
-// isWanted is the condition of an endpoint e that is to get an event.
+// isWanted is the condition for an endpoint e to get an event.
 func isWanted(one string, n int) string {
 	return "e.disabled_at is null and (" + one + strings.Repeat(" or "+one, n-1) + ")"
 }
@@ -164,7 +165,7 @@ func numbered(text string, first int) string {
 	return text
 }
 
-// checked returns e as it is stored, or what is wrong with it.
+// checked returns e as it is stored, or an error that names the wrong field.
 func (c *Config) checked(e Event) (Event, error) {
 	if e.ID == "" {
 		e.ID = newID("msg_")
@@ -182,10 +183,10 @@ func (c *Config) checked(e Event) (Event, error) {
 
 const maxID = 64
 
-// isID reports whether s can be an ID: it is signed, and stands in URLs.
+// isID reports whether s can be an ID: IDs are signed, and are parts of URLs.
 func isID(s string) bool { return len(s) <= maxID && isSegment(s) }
 
-// newID returns an ID. Those of one process grow.
+// newID returns an ID. IDs of one process are ascending.
 func newID(prefix string) string { return prefix + strings.ReplaceAll(once.NewKey(), "-", "") }
 
 func checkTenant(tenant string) error {

@@ -81,8 +81,8 @@ func TestSendFreezes(t *testing.T) {
 	}
 }
 
-// TestOffset: at a rate, deliveries become due one after the other, however many there are.
-func TestOffset(t *testing.T) {
+// TestOffsetSpreadsDeliveries: at a rate, deliveries become due one after the other, however many there are.
+func TestOffsetSpreadsDeliveries(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		n    int64

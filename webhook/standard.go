@@ -95,7 +95,7 @@ func NewSecret() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(b[:])
 }
 
-// publicKeyOf returns the public key of a private one, or "" if the secret is none.
+// publicKeyOf returns the public key of a private one, or "" if the secret is not a private key.
 func publicKeyOf(secret string) string {
 	text, private := strings.CutPrefix(secret, privatePrefix)
 	bytes, err := base64.StdEncoding.DecodeString(text)
@@ -114,8 +114,8 @@ func NewKeyPair() (private, public string) {
 	return privatePrefix + base64.StdEncoding.EncodeToString(priv), publicKeyName + base64.StdEncoding.EncodeToString(pub)
 }
 
-// Signer signs requests by the Standard scheme, with one or more secrets: while a secret is replaced, with the new one and the old one. Its methods can be called
-// concurrently.
+// Signer signs requests by the Standard scheme, with one or more secrets: during a rotation, with the new secret and the old one. Its methods can be
+// called concurrently.
 type Signer struct {
 	form     form
 	privates []func(text []byte) []byte // closures, so that no key is printed
@@ -156,8 +156,8 @@ func (s *Signer) add(secret string) error {
 	return nil
 }
 
-// Sign sets the three headers of a request that delivers body at this time. id is the same in every delivery of the event to this endpoint; at is the time of this
-// one. The bytes of body must be those that are sent.
+// Sign sets the three headers of a request that delivers body at the time at. id is the same in every delivery of the event to this endpoint. at is
+// the time of this delivery. The request must send exactly the bytes of body.
 func (s *Signer) Sign(header http.Header, id string, at time.Time, body []byte) error {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == '.' || r > '~' }) {
 		return fmt.Errorf("webhook: Sign: the id %q is empty, or has a dot, a blank or a character that is not ASCII. Try: a UUID", id)

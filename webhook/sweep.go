@@ -17,19 +17,19 @@ import (
 
 const (
 	sweepBatch = 1000      // rows of one transaction
-	graveFor   = time.Hour // a deleted endpoint keeps its row, for a Send that has read it before
+	graveFor   = time.Hour // a deleted endpoint keeps its row this long, for a Send that has already read it
 )
 
 // Swept is how many rows [Hooks.Sweep] has deleted.
 type Swept struct {
 	Events      int64
-	Undelivered int64 // deliveries that were older than Config.Retain, and waited for a person or for their endpoint
+	Undelivered int64 // deliveries that were older than Config.Retain, and still waited or had stopped
 	Attempts    int64
 	Endpoints   int64 // that a person had deleted
 }
 
-// Sweep deletes what is older than Config.Retain, and what is left of deleted endpoints, in small transactions with pauses. A relay does it from time to time. To do it
-// twice at the same time does no harm.
+// Sweep deletes rows that are older than Config.Retain, and the rows of deleted endpoints, in small transactions with pauses. A relay calls it from
+// time to time. Two concurrent calls do no harm.
 func (h *Hooks[TX]) Sweep(ctx context.Context) (Swept, error) {
 	return sweep(ctx, h.db, h.cfg.Retain, h.cfg.Archive)
 }
@@ -41,7 +41,7 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration, arch
 	}
 	now, err := w.now(ctx)
 	from := now.Add(-retain)
-	since := dialect.StoredTime(db.Dialect(), from) // also where the clock of the database has jumped, nothing goes that is later
+	since := dialect.StoredTime(db.Dialect(), from) // even if the clock of the database has jumped, no later row is deleted
 	var event, attempt int64
 	if err == nil {
 		event, err = firstSince(ctx, db, "created_at from once_webhook_event where ", from)
@@ -49,7 +49,7 @@ func sweep(ctx context.Context, db sqlplane.Database, retain time.Duration, arch
 	if err == nil {
 		attempt, err = firstSince(ctx, db, "at from once_webhook_attempt where ", from)
 	}
-	// Deliveries go before their events. Each endpoint has its own, also one that is not there any more.
+	// Deliveries go before their events. Each endpoint is swept by itself, deleted ones too.
 	for endpoint := int64(-1); err == nil; {
 		endpoint, err = w.number(ctx, "select coalesce(min(endpoint), 0) from once_webhook_delivery where endpoint > ?", endpoint)
 		if err != nil || endpoint == 0 {
@@ -75,13 +75,13 @@ func (w sweeper) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(w.db.Dialect(), query), Args: args}
 }
 
-// remove deletes the rows of a table for which a condition holds, in the order of a column, and returns how many. Between two transactions it pauses for as long as
-// the last one took, so that others have the database, too.
+// remove deletes the rows of a table for which a condition holds, in the order of a column, and returns how many. Between two transactions it pauses
+// for as long as the last one took, so that the database has time for others.
 func (w sweeper) remove(ctx context.Context, table, column, where string, args ...any) (removed int64, err error) {
 	return w.removeOld(ctx, table, column, "", nil, where, args...)
 }
 
-// removeOld is remove of those rows alone whose time, in a column, is before since; all if that column is "".
+// removeOld is remove, limited to the rows whose time, in a column, is before since. It removes all rows if the column is "".
 func (w sweeper) removeOld(ctx context.Context, table, column, at string, since any, where string, args ...any) (removed int64, err error) {
 	args = args[:len(args):len(args)]
 	after := int64(-1)
@@ -112,7 +112,7 @@ func (w sweeper) removeOld(ctx context.Context, table, column, at string, since 
 	}
 }
 
-// graves removes what is left of deleted endpoints.
+// graves removes the rows of deleted endpoints.
 func (w sweeper) graves(ctx context.Context, s *Swept) error {
 	var all, old []int64
 	err := w.db.Pool().Query(ctx, w.text("select id, case when deleted_at < AGO(?) then 1 else 0 end from once_webhook_endpoint where deleted_at is not null order by id", graveFor.Microseconds()), func(row sqlplane.Row) error {
@@ -160,8 +160,8 @@ func (w sweeper) now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// firstSince returns a number below which no row of a table is as late as t, by what, which is such as "created_at from once_webhook_event where ". Rows are numbered
-// in the order of their time, but for those of slow transactions.
+// firstSince returns a number below which each row of a table is older than t. what is a column and its table, such as "created_at from
+// once_webhook_event where ". Rows are numbered in the order of their time, except rows of slow transactions.
 func firstSince(ctx context.Context, db sqlplane.Database, what string, t time.Time) (int64, error) {
 	var from, to int64
 	w := sweeper{db}

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// age deletes rows below a number whose time is before since, after the archive has them if there is one, and returns how many.
+// age deletes rows below a number whose time is before since, and returns how many. If an archive is set, it gets them first.
 func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.Time, retain time.Duration, archive aged.Archive) (removed int64, err error) {
 	old := dialect.StoredTime(w.db.Dialect(), since)
 	if archive == nil {
@@ -21,7 +21,7 @@ func (w sweeper) age(ctx context.Context, t aged.Table, below int64, since time.
 	s := aged.Selection{Order: "id", Since: since, Keep: retain, Old: aged.Condition{Text: t.At + " < ?", Args: []any{old}}}
 	for after := any(int64(-1)); ; {
 		began := time.Now()
-		// The time is no condition of what is read: PostgreSQL would expect few rows, and read all of the table.
+		// The time is not a condition of this read: with it PostgreSQL would expect few rows, and read all of the table.
 		s.Where = aged.Condition{Text: "id > ? and id < ?", Args: []any{after, below}}
 		n, last, more, err := aged.Some(ctx, w.db, t, s, archive)
 		removed += n

@@ -6,19 +6,20 @@ import (
 	"strconv"
 )
 
-// Span is what a [Tracer] is told of a request to an endpoint.
+// Span describes a request to an endpoint for a [Tracer].
 type Span struct {
 	EventType string
 	EventID   string // webhook-id
 	Endpoint  string // its ID
 	Attempt   int    // from 1
-	Trace     string // W3C traceparent of the Send; "": none
+	Trace     string // W3C traceparent of the Send; "" if it had none
 }
 
 // Tracer starts a span for each request to an endpoint.
 type Tracer interface {
-	// WebhookSpan is called when the request begins, which goes on with the context that it returns. end is called once: with the status of the answer, which is 0 if there was none, and
-	// with why the attempt has failed, in a word, without a text of the network. "" means that it was delivered.
+	// WebhookSpan is called when the request begins. The request continues with the returned context. end is called once, with the status of the
+	// answer, or 0 without an answer, and with the reason of a failure in one word, without a text of the network. "" means that the event was
+	// delivered.
 	WebhookSpan(ctx context.Context, s Span) (_ context.Context, end func(status int, failure string))
 }
 

@@ -14,14 +14,15 @@ const (
 	maxSegments = 8   // of a type, between dots
 	maxTypes    = 100 // of an endpoint
 	maxPatterns = 4096
-	ofPackage   = "webhook." // begins the types of events that this package sends
+	ofPackage   = "webhook." // types of events that this package sends begin with it
 	everything  = "*"
 )
 
-// checkType says what is wrong with the type of an event. What is right has no character that means something in a pattern, or in the column of patterns.
+// checkType returns an error if the type of an event is not valid. A valid type has no character with a meaning in a pattern, or in the column of
+// patterns.
 func checkType(t string) error {
 	if t == "" {
-		return errors.New(`the type is empty. Try: what has happened, such as "refund.succeeded"`)
+		return errors.New(`the type is empty. Try: the name of the event, such as "refund.succeeded"`)
 	}
 	segments := strings.Split(t, ".")
 	if len(t) > maxType || len(segments) > maxSegments || slices.ContainsFunc(segments, func(s string) bool { return !isSegment(s) }) {
@@ -37,7 +38,7 @@ func isSegment(s string) bool {
 	})
 }
 
-// checkPatterns returns the patterns of an endpoint, each once, or what is wrong with one of them.
+// checkPatterns returns the patterns of an endpoint, each once, or an error that names a wrong pattern.
 func checkPatterns(list []string) (patterns []string, err error) {
 	bytes := 0
 	for _, p := range list {
@@ -60,10 +61,11 @@ func checkPatterns(list []string) (patterns []string, err error) {
 	return patterns, nil
 }
 
-// column is how the table of endpoints keeps patterns: each of them is between two blanks, which no pattern has.
+// column is how the table of endpoints stores patterns: each one between two blanks, because no pattern contains a blank.
 func column(patterns []string) string { return " " + strings.Join(patterns, " ") + " " }
 
-// wanting returns what a column of patterns has if the endpoint wants a type: one of these texts. Of "a.b.c" they are " * ", " a.* ", " a.b.* " and " a.b.c ".
+// wanting returns texts for a type. An endpoint wants the type if its column of patterns contains one of them. For "a.b.c" they are " * ", " a.* ", "
+// a.b.* " and " a.b.c ".
 func wanting(t string) []string {
 	list := []string{" " + everything + " "}
 	for i := range len(t) {

@@ -66,8 +66,8 @@ func (c *vector) verifier() *Verifier {
 	return v
 }
 
-// TestVectors: of the good and bad requests in testdata/vectors.json, those that are good are verified, and no others.
-func TestVectors(t *testing.T) {
+// TestVectorsAreVerified: of the good and bad requests in testdata/vectors.json, those that are good are verified, and no others.
+func TestVectorsAreVerified(t *testing.T) {
 	list := vectors(t)
 	good := 0
 	for _, c := range list {

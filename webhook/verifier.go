@@ -9,13 +9,13 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// What [Verifier.Verify] returns of a request that it refuses. Neither says more than that, nor what a right signature would be.
+// Errors with which [Verifier.Verify] refuses a request. They say no more, and never show the right signature.
 var (
 	// ErrSignature says that the request was not signed with one of the secrets.
 	ErrSignature = errors.New("webhook: the signature is missing or wrong. " +
 		"Try: the secret of this endpoint, and the raw bytes of the body, before a middleware has parsed or decompressed them")
 
-	// ErrStale says that the signature is right and too old, or made in the future: a copy of an old request, or a clock that is wrong.
+	// ErrStale says that the signature is right, but too old or in the future: it is a copy of an old request, or a clock is wrong.
 	ErrStale = errors.New("webhook: the timestamp is too old, or in the future. Try: the clock of this host, or Verifier.Tolerance")
 )
 
@@ -27,27 +27,28 @@ const (
 // Verifier checks who has signed a request: [Standard], [Stripe], [GitHub], [Shopify], [Slack], or [Scheme.Verifier]. Its methods can be called
 // concurrently. Set its fields before.
 type Verifier struct {
-	// Source becomes the source and the topic of messages. An inbox knows an ID within a source: two senders need different ones.
+	// Source becomes the source and the topic of messages. An inbox distinguishes IDs by source: two senders need different ones.
 	Source string
 
-	// Tolerance is how far the timestamp of a request may be from now, before and after. Default, also of less than zero: 5 minutes.
+	// Tolerance is how far the timestamp of a request may be from now, before and after. Default, also for a negative value: 5 minutes.
 	Tolerance time.Duration
 
 	// Now returns the time. Default: [time.Now].
 	Now func() time.Time
 
-	// Refused is called for each request that [Receive] refuses, with [ErrSignature] or [ErrStale], which the sender does not learn: for a log or a counter.
-	// Default: none.
+	// Refused is called for each request that [Receive] refuses, with [ErrSignature] or [ErrStale], for a log or a counter. The sender does not learn
+	// which error it was. Default: not called.
 	Refused func(r *http.Request, err error)
 
 	form form
 }
 
-// Verify checks the signature of body, which is the bytes that have arrived, and not those of a parsed and rewritten one. It returns the message in it: ID,
+// Verify checks the signature of body. body must have the bytes as they arrived, not a parsed and rewritten copy. It returns the message in it: ID,
 // source, topic, type and payload. ID and Type are empty if the request does not have them. The error is [ErrSignature] or [ErrStale], and then the
-// message is empty. A request with more than 20 signatures is refused. Names in header are in canonical form, as those of [http.Request] are.
+// message is empty. A request with more than 20 signatures is refused. Names in header are in canonical form, as in [http.Request].
 //
-// The ID is the same when the sender sends an event again. The inbox of [Receive] knows it; without one, keep it where the effect commits.
+// The ID is the same when the sender sends an event again. The inbox of [Receive] detects the repetition. Without an inbox, store the ID in the
+// transaction of the effect.
 func (v *Verifier) Verify(header http.Header, body []byte) (message.Message, error) {
 	if err := v.authenticate(header, body); err != nil {
 		return message.Message{}, err
@@ -65,7 +66,7 @@ func (v *Verifier) authenticate(header http.Header, body []byte) error {
 	}
 	s.body = body
 	valid := false
-	for _, k := range f.keys { // all of them, so that the time does not tell which one it was
+	for _, k := range f.keys { // all of them, so that the time does not show which one matched
 		matches := k.matches(f, &s)
 		valid = valid || matches
 	}
@@ -100,7 +101,7 @@ func (v *Verifier) isFresh(stamp string) bool {
 
 // timeOf reads seconds since 1970, or RFC 3339. No text is both.
 func timeOf(stamp string) (time.Time, bool) {
-	const digits = 11 // until the year 5138; milliseconds have more
+	const digits = 11 // enough until the year 5138; a time in milliseconds has more
 	var seconds int64
 	for i := range len(stamp) {
 		c := stamp[i]
@@ -113,7 +114,7 @@ func timeOf(stamp string) (time.Time, bool) {
 	return time.Unix(seconds, 0), stamp != ""
 }
 
-// signed is what a request says of its signatures, and what they are of.
+// signed holds the signatures of a request, and the parts of the signed text.
 type signed struct {
 	id, stamp string
 	body      []byte
@@ -184,7 +185,7 @@ func (s *signed) add(f *form, item string) bool {
 	return true
 }
 
-// appendHead appends what is signed, up to the body; and appendTail, what follows it.
+// appendHead appends the signed text before the body, and appendTail the text after it.
 func (s *signed) appendHead(b []byte, f *form) []byte { return s.appendParts(b, f.parts, false) }
 func (s *signed) appendTail(b []byte, f *form) []byte { return s.appendParts(b, f.parts, true) }
 

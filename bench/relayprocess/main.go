@@ -1,5 +1,5 @@
-// Command relayprocess is what the benchmark measures of an outbox in a process of its own. It uses only names that every
-// release has, so that the benchmark can build it in an earlier commit as well.
+// Command relayprocess is the measured process of the outbox benchmark. It uses only names that every release has, so that the benchmark can build it
+// in an earlier commit as well.
 //
 //	relayprocess migrate DSN
 //	relayprocess fill DSN MESSAGES TOPICS    many messages with keys, in few transactions
@@ -7,7 +7,7 @@
 //	relayprocess drain DSN MESSAGES          a relay with a publisher that does nothing
 //	relayprocess delay DSN SECONDS           a relay, while 1,000 messages a second are added
 //
-// It prints "begin" and "end JSON" around what is measured, and ends with its standard input.
+// It prints "begin" and "end JSON" around the measured work, and ends with its standard input.
 package main
 
 import (
@@ -89,7 +89,7 @@ type process struct {
 	box  *outbox.Box[pgx.Tx]
 }
 
-// measured is what a process has seen.
+// measured has the results of a process.
 type measured struct {
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu"`
@@ -97,7 +97,7 @@ type measured struct {
 	P99  time.Duration `json:"p99"`
 }
 
-// measure prints begin, and returns what prints the end, and waits until the benchmark has read the clocks of the server.
+// measure prints begin, waits until the benchmark has read the clocks of the server, and returns a function that prints the end.
 func measure() (end func(m measured)) {
 	fmt.Println("begin")
 	began, cpu := time.Now(), used()
@@ -125,7 +125,7 @@ func (p process) message(topic, key, number int) message.Message {
 	return message.Message{Topic: "refunds" + strconv.Itoa(topic), Key: "k" + strconv.Itoa(key), Type: "refund.succeeded", Payload: payload}
 }
 
-// parallel runs fn of 0 to n-1, of which writers run at once.
+// parallel runs fn for 0 to n-1, in writers goroutines.
 func parallel(n int, fn func(i int) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, writers)
@@ -198,9 +198,9 @@ type observer func(outbox.Event)
 
 func (f observer) Observe(_ context.Context, e outbox.Event) { f(e) }
 
-// drain measures from the first message that is published to the last one that is done.
+// drain measures from the first published message to the last finished one.
 func (p process) drain(ctx context.Context, messages int) error {
-	if _, err := p.pool.Exec(ctx, "select count(payload) from once_outbox"); err != nil { // what is read from the disk is read now
+	if _, err := p.pool.Exec(ctx, "select count(payload) from once_outbox"); err != nil { // later reads do not come from the disk
 		return err
 	}
 	var end func(measured)

@@ -20,12 +20,12 @@ const (
 	defaultHeartbeat = 10 * time.Second
 )
 
-// Conn is a connection to a server, which is made when it is needed, and again when it is lost. Publishers and consumers share it.
+// Conn is a connection to a server. It connects when it is needed, and again after a lost connection. Publishers and consumers share it.
 type Conn struct {
 	url    string
 	server string // for people: the address without a password
 	config amqp.Config
-	turn   chan struct{} // who holds it may dial
+	turn   chan struct{} // its holder may dial
 
 	mu      sync.Mutex
 	current *amqp.Connection
@@ -38,8 +38,8 @@ var errSilent = fmt.Errorf("the server has not answered within %v. Try: look whe
 
 var errClosed = errors.New("the connection was closed. Try: close it after Run or Consume has returned")
 
-// Dial returns a connection to the server that url names, such as amqp://user:password@host:5672/vhost. It does not wait for the
-// server. An error says that url cannot be read. config may be empty; its Recovery is not used.
+// Dial returns a connection to the server at url, such as amqp://user:password@host:5672/vhost. It does not wait for the server. It returns an error
+// if url cannot be read. config may be empty; its Recovery is not used.
 func Dial(url string, config amqp.Config) (*Conn, error) {
 	parsed, err := amqp.ParseURI(url)
 	if err != nil {
@@ -54,7 +54,7 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the connection for good. What is not confirmed or acknowledged then comes again.
+// Close closes the connection for good. Messages that are not confirmed or acknowledged by then come again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	current := c.current
@@ -76,7 +76,7 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
-// open returns the connection, if there is one.
+// open returns the open connection, or nil.
 func (c *Conn) open() (*amqp.Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,10 +86,10 @@ func (c *Conn) open() (*amqp.Connection, error) {
 	if c.current != nil && !c.current.IsClosed() {
 		return c.current, nil
 	}
-	return nil, nil //nolint:nilnil // there is none yet
+	return nil, nil //nolint:nilnil // not connected yet
 }
 
-// connect returns a connection that is open, as far as is known.
+// connect returns a connection that is probably open.
 func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -117,7 +117,7 @@ func (c *Conn) connect(ctx context.Context) (*amqp.Connection, error) {
 	return made, nil
 }
 
-// dial connects and logs in. The client library knows no context: when it ends, its connection is closed.
+// dial connects and logs in. The client library has no contexts: when ctx ends, its connection is closed.
 func (c *Conn) dial(ctx context.Context) (*amqp.Connection, error) {
 	config := c.config
 	config.Dial = func(network, address string) (net.Conn, error) {
@@ -154,8 +154,8 @@ func (c *Conn) channel(ctx context.Context) (*amqp.Channel, error) {
 	return ch, nil
 }
 
-// bounded calls the server. The library waits for an answer without end, and a queue that has no leader yet may give none: then the connection
-// is closed, so that the caller can try again.
+// bounded calls the server. The library waits for an answer without a timeout, and a queue without a leader may not answer: then the connection is
+// closed, so that the caller can try again.
 func (c *Conn) bounded(ctx context.Context, call func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
 	defer cancel()
@@ -169,7 +169,7 @@ func (c *Conn) bounded(ctx context.Context, call func() error) error {
 	return nil
 }
 
-// drop closes a connection over which no answer comes. The next caller makes another one.
+// drop closes a connection that gives no answer. The next caller connects again.
 func (c *Conn) drop() {
 	c.mu.Lock()
 	current := c.current
@@ -180,11 +180,11 @@ func (c *Conn) drop() {
 	}
 }
 
-// isGone reports whether err says that the server has no queue or exchange of a name.
+// isGone reports whether err says that the server has no queue or exchange with a name.
 func isGone(err error) bool {
 	var refusal *amqp.Error
 	return errors.As(err, &refusal) && refusal.Code == amqp.NotFound
 }
 
-// permanent returns err as one of a message that no repetition delivers.
+// permanent returns err as the error of a message that no further attempt can deliver.
 func permanent(format string, args ...any) error { return retry.Permanent(fmt.Errorf(format, args...)) }

@@ -19,41 +19,41 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says what [Consume] reads. Queue is required.
+// ConsumerConfig says which messages [Consume] reads, and how. Queue is required.
 type ConsumerConfig struct {
 	Queue string
 
-	Concurrency int // transactions at once, at most. Default 8
+	Concurrency int // concurrent transactions, at most. Default 8
 	Batch       int // messages in one transaction, at most. Default 64
 
-	// Prefetch is how many messages are worked on in this process, at most. As many may have failed or wait for their key: the server is asked
-	// for twice as many, 65,535 at most, and they are in memory, whatever their size. Default 512.
+	// Prefetch is how many messages this process works on, at most. As many again may have failed or wait for their key: the consumer asks the server
+	// for twice as many, 65,535 at most, and they are all in memory, whatever their size. Default 512.
 	Prefetch int
 
-	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
+	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
-	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
+	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
 	SlowAcquire time.Duration
 
 	Decode func(d amqp.Delivery) (message.Message, error) // default: [Decode]
 	Log    *slog.Logger                                   // default: slog.Default()
 }
 
-// longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that
-// has not acknowledged a message for 30 minutes (consumer_timeout).
+// longestHeld is how long a message waits in this process for its next attempt, at most. The server closes the channel of a consumer that has not
+// acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
-// Consume applies the messages of a queue to in, by fn, until ctx ends. Any number of processes share the queue. Each message is
-// acknowledged after the commit that applies it. A message that fails is tried again by the same process, after the pause that the policy
-// of the inbox says. It runs in.Run beside.
+// Consume applies the messages of a queue to in, by fn, until ctx ends. Any number of processes can share the queue. Each message is acknowledged
+// after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's policy. Consume also runs
+// in.Run.
 //
-// It makes a connection as conn says, and makes another one when that is lost: the server delivers again what was not acknowledged, and Consume
-// forgets what it had.
+// It connects with the settings of conn, and connects again after a lost connection: then the server delivers the unacknowledged messages again, and
+// Consume drops its copies.
 //
-// When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
-// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if conn is closed, or if in.Run ends with one.
+// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
+// cancels the contexts of handlers. It returns an error if conn is closed, or if in.Run ends with one.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {
@@ -64,11 +64,11 @@ func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn in
 
 type consumer struct {
 	given *Conn
-	conn  *Conn // its own: a queue that gives no answer costs no publisher its connection, and publishers that are blocked block no acknowledgement
+	conn  *Conn // its own connection: a queue without an answer does not close the publishers' connection, and blocked publishers do not block acknowledgements
 	cfg   ConsumerConfig
 	pool  *consume.Pool
 	log   *slog.Logger
-	last  *amqp.Channel // nil if there was none
+	last  *amqp.Channel // nil if no channel was opened
 }
 
 func newConsumer(conn *Conn, sink consume.Sink, cfg ConsumerConfig) (*consumer, error) {
@@ -97,7 +97,7 @@ func (c *consumer) run(ctx context.Context) error {
 	defer context.AfterFunc(c.given.over, func() { _ = c.conn.Close() })()
 	err := c.pool.Run(ctx, c.takeAll)
 	if c.last != nil {
-		_ = c.last.Close() // the server takes back what is still not acknowledged
+		_ = c.last.Close() // the server takes back the unacknowledged messages
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (c *consumer) takeAll(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		began, err := c.take(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was asked to end
+			return nil //nolint:nilerr // Consume was ended
 		}
 		if c.conn.isClosed() {
 			return fmt.Errorf("amqpbroker: %s: %w", c.conn.server, errClosed)
@@ -126,7 +126,7 @@ func (c *consumer) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// take puts into the pool what comes over a channel, until that or ctx ends. began says that the server has begun to deliver.
+// take puts the messages of a channel into the pool, until the channel or ctx ends. began says that the server has begun to deliver.
 func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	ch, err := c.conn.channel(ctx)
 	if err != nil {
@@ -148,9 +148,9 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 		return false, fmt.Errorf("amqpbroker: consume queue %s: %w", c.cfg.Queue, err)
 	}
 	for {
-		// Without room nothing is read: it waits in the library, which has at most what Qos says.
+		// Without room nothing is read: messages wait in the library, which has no more than Qos allows.
 		if _, err := c.pool.Room(ctx, 1); err != nil {
-			_ = ch.Cancel(tag, false) // so that what is given back goes to other processes
+			_ = ch.Cancel(tag, false) // so that the messages that are given back go to other processes
 			return true, nil          //nolint:nilerr // ctx has ended
 		}
 		select {
@@ -159,7 +159,7 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 				c.pool.Add(c.delivery(ch, d))
 				continue
 			}
-			_ = ch.Close() // after the queue was deleted, it is open
+			_ = ch.Close() // it is still open if the queue was deleted
 			c.forget(ch)
 			select {
 			case why := <-closed:
@@ -176,10 +176,10 @@ func (c *consumer) take(ctx context.Context) (began bool, err error) {
 	}
 }
 
-// forget takes messages of a channel that is dead out of the pool: the server delivers them again.
+// forget removes the messages of a dead channel from the pool: the server delivers them again.
 func (c *consumer) forget(ch *amqp.Channel) {
 	dropping, cancel := context.WithCancel(context.Background())
-	cancel() // there is nothing to wait for
+	cancel() // no wait is needed
 	_ = c.pool.Drop(dropping, func(d *consume.Delivery) bool {
 		r, ok := d.Receipt.(receipt)
 		return ok && r.channel == ch
@@ -191,7 +191,7 @@ func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Deliv
 	d := &consume.Delivery{Receipt: receipt{ch, from.DeliveryTag, time.Now()}}
 	d.Decode(message.Message{Topic: from.RoutingKey, Payload: from.Body}, func() (message.Message, error) { return c.cfg.Decode(from) })
 	d.Message.Delivery = deliveryOf(from)
-	if d.Malformed != nil && d.Message.ID == "" { // queues have no places: its content names it
+	if d.Malformed != nil && d.Message.ID == "" { // queues have no positions: its content names it
 		d.Message.ID, d.Message.Source = c.cfg.Queue+"/"+digest(from), "amqp"
 		if len(d.Message.ID) > message.MaxText {
 			d.Message.ID = digest(from)
@@ -200,7 +200,7 @@ func (c *consumer) delivery(ch *amqp.Channel, from amqp.Delivery) *consume.Deliv
 	return d
 }
 
-// digest is a name for what a message has in every delivery.
+// digest is an ID derived from the parts of a message that are the same in every delivery.
 func digest(d amqp.Delivery) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q ", d.Exchange, d.RoutingKey, d.MessageId, d.ContentType)
@@ -213,8 +213,8 @@ func digest(d amqp.Delivery) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// receipt answers the server, over the channel that has delivered the message: numbers of deliveries belong to a channel. An
-// answer that is lost costs another delivery, which the inbox knows.
+// receipt answers the server over the channel that has delivered the message, because delivery numbers belong to a channel. A lost answer costs
+// another delivery, which the inbox detects.
 type receipt struct {
 	channel *amqp.Channel
 	tag     uint64
@@ -224,7 +224,7 @@ type receipt struct {
 // Ack implements [consume.Receipt].
 func (r receipt) Ack() { _ = r.channel.Ack(r.tag, false) }
 
-// Again implements [consume.Receipt]. A queue knows no pause, so the pool keeps the message, unless that would take too long.
+// Again implements [consume.Receipt]. A queue has no delayed delivery, so the pool keeps the message, unless the pause is too long.
 func (r receipt) Again(after time.Duration) bool {
 	if after > 0 && time.Since(r.since) < longestHeld {
 		return false
@@ -233,8 +233,8 @@ func (r receipt) Again(after time.Duration) bool {
 	return true
 }
 
-// Apart implements [consume.Receipt]: Qos bounds how many there are.
+// Apart implements [consume.Receipt]: Qos bounds their number.
 func (r receipt) Apart(int) {}
 
-// Extend implements [consume.Receipt]: the server asks for no sign of life of a message.
+// Extend implements [consume.Receipt]: the server requires no sign of life for a message.
 func (r receipt) Extend() {}

@@ -19,19 +19,19 @@ const (
 	deadLetters   = "x-dead-letter-exchange"
 )
 
-// Queue is a queue that keeps what it has confirmed.
+// Queue is a queue that keeps confirmed messages.
 type Queue struct {
 	Name     string
-	Exchange string   // from which messages come; "": the default exchange, which has all queues by their names
-	Topics   []string // routing keys that are bound, such as refunds.*; with Exchange only. Default: the name of the queue
+	Exchange string   // that routes the messages; "" means the default exchange, which has all queues by their names
+	Topics   []string // bound routing keys, such as refunds.*; with Exchange only. Default: the name of the queue
 	Classic  bool     // one copy, on one server
 }
 
-// Declare makes a durable queue, a quorum queue if it is not to be Classic, and binds it to a durable topic exchange if one is named. What is
-// there already stays. It returns an error if a queue or an exchange of the name has other settings.
+// Declare makes a durable queue, a quorum queue unless Classic is set, and binds it to a durable topic exchange if Exchange is set. Existing ones are
+// not changed. It returns an error if a queue or an exchange with the name has other settings.
 //
-// Call it when a service is deployed, and not with the first message: RabbitMQ confirms a declaration before it is on its disk. A crash of the server
-// within about a second of the declaration loses the queue, or what the queue has confirmed.
+// Call it when a service is deployed, well before the first message: RabbitMQ confirms a declaration before it is on its disk. A crash of the server
+// within about a second of the declaration loses the queue, or its confirmed messages.
 func Declare(ctx context.Context, conn *Conn, q Queue) error {
 	if q.Name == "" || q.Exchange == "" && len(q.Topics) > 0 {
 		return errors.New("amqpbroker: a queue needs a Name, and Topics need an Exchange. Try: Queue{Name: \"refunds\"}")

@@ -20,12 +20,12 @@ const (
 )
 
 const (
-	messageID  = "idempotency-key" // what a message that is no CloudEvent has as its ID
+	messageID  = "idempotency-key" // the ID of a message that is not a CloudEvent
 	deliveries = "x-delivery-count"
 )
 
-// Decode returns the CloudEvent in d. Its routing key is the topic. A message that is no CloudEvent needs the property message-id, or a
-// header Idempotency-Key.
+// Decode returns the CloudEvent in d. Its routing key is the topic. A message that is not a CloudEvent needs the property message-id, or a header
+// Idempotency-Key.
 func Decode(d amqp.Delivery) (message.Message, error) {
 	decoded, err := cloudevent.Decode(headers(d), cloudevent.AMQP, d.Body)
 	decoded.Topic = d.RoutingKey
@@ -35,7 +35,7 @@ func Decode(d amqp.Delivery) (message.Message, error) {
 	return decoded, nil
 }
 
-// headers are those of a delivery, and those of its properties that say the same.
+// headers are the headers of a delivery, and its properties with the same meaning.
 func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
 	return func(yield func(name, value string) bool) {
 		if d.ContentType != "" && !yield(mediaType, d.ContentType) {
@@ -62,13 +62,13 @@ func headers(d amqp.Delivery) func(yield func(name, value string) bool) {
 	}
 }
 
-// isOfServer reports whether a header, whose name is in lower case, says what became of a message on its way through queues.
+// isOfServer reports whether a header, whose name is in lower case, was added by queues on the way of a message.
 func isOfServer(name string) bool {
 	return strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death") || strings.HasPrefix(name, "x-last-death") || name == deliveries ||
 		name == "x-acquired-count"
 }
 
-// text returns the value of a header as text. Tables and lists have none.
+// text returns the value of a header as text. ok is false for tables and lists.
 func text(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -83,7 +83,7 @@ func text(value any) (string, bool) {
 	return "", false
 }
 
-// deliveryOf returns how often the server has delivered a message, as far as it tells: quorum queues count.
+// deliveryOf returns how often the server has delivered a message, if it counts deliveries: quorum queues do.
 func deliveryOf(d amqp.Delivery) int {
 	switch n := d.Headers[deliveries].(type) {
 	case int64:

@@ -1,4 +1,4 @@
-// Package amqpbroker delivers messages of an outbox to RabbitMQ, and applies what a queue delivers by an inbox.
+// Package amqpbroker delivers messages of an outbox to RabbitMQ, and applies the messages of a queue through an inbox.
 //
 //	conn, err := amqpbroker.Dial("amqp://localhost", amqp.Config{})
 //	err = amqpbroker.Declare(ctx, conn, amqpbroker.Queue{Name: "refunds"})
@@ -9,21 +9,21 @@
 // cloudEvents_sequence (its number within topic and key) describe it, and traceparent carries the trace. The property message-id is the ID, and
 // delivery-mode is 2 (persistent). The property correlation-id is a number that the publisher needs itself.
 //
-// A message is delivered when a queue has taken it and the server has confirmed that. What no queue takes is returned by the server, which confirms it
-// as well: Publisher waits for both, such a message is not delivered and waits in the outbox until a queue is there. One message of a topic and
-// key is on its way at a time, and up to 512 of different keys: a queue has the messages of a key in their order, also when one of
-// them fails. [Conn] connects again when the connection is lost.
+// A message counts as delivered when a queue has taken it and the server has confirmed that. If no queue takes it, the server returns it and confirms
+// it as well: the publisher waits for both, and such a message waits in the outbox until a queue exists. One message of a topic and key is on its way
+// at a time, and up to 512 of different keys: a queue has the messages of a key in their order, even if one of them fails. [Conn] connects again
+// after a lost connection.
 //
 // # What the promise needs
 //
 //   - A durable queue for each topic, without auto-delete, long before the first message. [Declare] makes quorum queues, which have
 //     copies on several servers, and which call fsync before they confirm.
 //   - No limit that deletes messages: no x-message-ttl, no x-max-length without x-overflow: reject-publish.
-//   - A queue for each service that is to see all messages, bound to an exchange: processes that consume one queue share it.
+//   - A queue for each service that must get all messages, bound to an exchange: processes that consume one queue share it.
 //   - A consumer that drops messages whose cloudEvents_id it knows, or whose cloudEvents_sequence is not greater than the last one of the key:
 //     RabbitMQ does not know that a message which a relay sends again is the same.
 //
-// [Check] tells which of these are missing. It does not see policies.
+// [Check] reports which of these are missing. It does not see policies.
 //
 // # Consumers
 //
@@ -36,12 +36,12 @@
 // Idempotency-Key, which is its ID.
 //
 // It acknowledges a message after the commit that applies it, over the channel that has delivered it. If the process dies before that, or the
-// connection is lost, the message comes again and the inbox knows it. A message that fails is tried again by the same process, after the pause
-// that the inbox says, and the server is not told; one that has waited for ten minutes goes back to the queue, because the server closes the channel
-// of a consumer that says nothing for 30 minutes. Messages of a key are in one transaction at a time in a process; several processes may have
-// messages of one key, and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time, with pauses.
+// connection is lost, the message comes again and the inbox detects it. A failed message is tried again by the same process, after the pause of the
+// inbox's policy, without an answer to the server. After ten minutes it goes back to the queue, because the server closes the channel of a consumer
+// that gives no answer for 30 minutes. A process has one transaction at a time with messages of a key; several processes may have messages of one
+// key, and the inbox keeps their order. While the database refuses work, the consumer takes one message at a time, with pauses.
 //
-// The promise of an inbox needs, beside the settings above:
+// The promise of an inbox needs, in addition to the settings above:
 //
 //   - No x-delivery-limit, or one with an x-dead-letter-exchange: the inbox says when a message is given up, and keeps it as a dead letter
 //     in its table. RabbitMQ 4 has a limit of 20 for quorum queues that have no other: set a policy with delivery-limit: -1 there.

@@ -20,7 +20,7 @@ const (
 	maxName   = 255 // bytes of a topic or of the name of a header, which AMQP allows
 	mediaType = "content-type"
 
-	silence = 6 // heartbeats for which a message may be without a confirmation
+	silence = 6 // heartbeats after which a missing confirmation is an error
 )
 
 // Publisher returns a publisher that sends messages to an exchange, with the topic as routing key. exchange "" is the default
@@ -33,24 +33,24 @@ type publisher struct {
 	conn     *Conn
 	exchange string
 	sender   *keyed.Sender
-	turn     chan struct{} // who holds it may open a link
+	turn     chan struct{} // its holder may open a link
 
 	link *link
 }
 
-// link is a channel whose messages are confirmed. What the server returns, because no queue takes it, is told before its confirmation.
+// link is a channel with confirmations. A message that no queue takes is returned before its confirmation.
 type link struct {
 	*amqp.Channel
 
-	returns chan amqp.Return // has room for all that are on their way: the library drops what waits for room too long
+	returns chan amqp.Return // has room for all messages on their way: the library drops returns that wait too long
 	closed  chan *amqp.Error
 
 	mu       sync.Mutex
-	users    int   // messages that wait for what the server says
-	retired  bool  // no other message is sent over it
+	users    int   // messages that wait for the server's answer
+	retired  bool  // no further message is sent over it
 	cause    error // why the server has closed it
 	sent     uint64
-	returned map[string]string // why, by number
+	returned map[string]string // reasons, by number
 }
 
 // Publish implements [outbox.Publisher].
@@ -80,8 +80,8 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if err != nil {
 		return p.lost(l, m, err)
 	}
-	// What was sent cannot be taken back, and it holds its place until the server has said what became of it, the connection is lost, or the link
-	// has been given up: a return always finds room.
+	// A sent message cannot be taken back. It keeps its place until it is confirmed, the connection is lost, or the link is given up, so that a
+	// return always finds room.
 	confirmed, err := p.wait(confirmation)
 	switch {
 	case err != nil:
@@ -99,8 +99,8 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return outbox.Unavailable(fmt.Errorf("amqpbroker: a queue of %s refuses messages now: it is full, or has lost its leader. Try: consumers for the queue, or a larger x-max-length", p.place(m)))
 }
 
-// wait waits for what the server says, but not for ever: a quorum queue without a leader says nothing. The context of the caller is not asked,
-// because the message is on its way.
+// wait waits for the confirmation, with a bound: a quorum queue without a leader never answers. It ignores the context of the caller, because the
+// message is on its way.
 func (p *publisher) wait(confirmation *amqp.DeferredConfirmation) (confirmed bool, err error) {
 	longest := silence * p.conn.config.Heartbeat
 	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, fmt.Errorf("the server has said nothing for %v", longest))
@@ -126,7 +126,7 @@ func (p *publisher) advice() string {
 	return "bind a durable queue to the exchange, by amqpbroker.Declare for example"
 }
 
-// open returns the link, and makes one if there is none that is open.
+// open returns the open link, or opens one.
 func (p *publisher) open(ctx context.Context) (*link, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -152,21 +152,21 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// retire lets no other message use a link. Messages of other queues that are on their way over it are still confirmed.
+// retire keeps further messages from using a link. Messages of other queues that are on their way over it are still confirmed.
 func (l *link) retire() {
 	l.mu.Lock()
 	l.retired = true
 	l.mu.Unlock()
 }
 
-// leave says that a message does not need the link any more. The last one closes a link that is retired.
+// leave says that a message no longer needs the link. The last one closes a retired link.
 func (l *link) leave() {
 	l.mu.Lock()
 	l.users--
 	unused := l.retired && l.users == 0
 	l.mu.Unlock()
 	if unused {
-		go func() { _ = l.Close() }() // the server may wait for the queue that says nothing; it ends with the connection at the latest
+		go func() { _ = l.Close() }() // the server may wait for the queue that does not answer; it ends with the connection at the latest
 	}
 }
 
@@ -180,7 +180,7 @@ func (l *link) enter() bool {
 	return !l.retired
 }
 
-// number returns a number that no other message of the link has. The server returns it with the message.
+// number returns a number that no other message of the link has. A returned message has it.
 func (l *link) number() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ func (l *link) number() string {
 	return strconv.FormatUint(l.sent, 10)
 }
 
-// isReturned reports whether a message that is confirmed was returned before that.
+// isReturned reports whether a confirmed message was returned before.
 func (l *link) isReturned(number string) (why string, returned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,17 +207,17 @@ func (l *link) isReturned(number string) (why string, returned bool) {
 	return why, returned
 }
 
-// why returns what the server has said when it closed the channel; nil if it has said nothing.
+// why returns the reason for which the server has closed the channel, or nil.
 func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if told, ok := <-l.closed; ok { // the library closes it after that
+	if told, ok := <-l.closed; ok { // after that the library closes it
 		l.cause = told
 	}
 	return l.cause
 }
 
-// lost says why a message that was sent has no confirmation.
+// lost returns the error for a sent message without a confirmation.
 func (p *publisher) lost(l *link, m *message.Message, err error) error {
 	if l.IsClosed() {
 		if why := l.why(); why != nil {
@@ -235,7 +235,7 @@ func (p *publisher) lost(l *link, m *message.Message, err error) error {
 	return outbox.Unavailable(told)
 }
 
-// isOfSize reports whether the server says that a message of this size is too large. It says so of the channel, which others use, too.
+// isOfSize reports whether the server says that a message of this size is too large. It closes the channel with this error, which others use too.
 func isOfSize(reason string, size int) bool {
 	var said int
 	const words = "PRECONDITION_FAILED - message size %d"
@@ -243,7 +243,7 @@ func isOfSize(reason string, size int) bool {
 	return err == nil && said == size
 }
 
-// newPublishing returns a CloudEvent in binary mode that the server keeps on the disk.
+// newPublishing returns a CloudEvent in binary mode that the server stores on disk.
 func newPublishing(m *message.Message) (amqp.Publishing, error) {
 	if m.Topic == "" || len(m.Topic) > maxName {
 		return amqp.Publishing{}, permanent("amqpbroker: the topic %.40q cannot be a routing key. Try: 1 to %d bytes", m.Topic, maxName)

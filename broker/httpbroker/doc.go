@@ -8,24 +8,23 @@
 // message, the same in every delivery: a receiver with package oncehttp applies each message once. (The marker of a message
 // that was skipped is another request: its key ends with ".skipped".)
 //
-// Requests of one topic and key follow each other, each after the answer to the one before. Those of other keys are on
-// their way at the same time.
+// Requests of one topic and key follow each other, each after the answer to the one before. Requests of different keys are on their way at the same
+// time.
 //
 //	answer                                      the message
 //	2xx                                         is delivered
 //	400, 413, 415, 422, 431                     is refused for good: [retry.Permanent]
-//	502, 503, 504, and 429 with Retry-After     waits, as all others of its topic do: [outbox.Unavailable]
-//	no connection, a reset one, bad certificate waits, as all others of its topic do: [outbox.Unavailable]
+//	502, 503, 504, and 429 with Retry-After     waits, and so do all others of its topic: [outbox.Unavailable]
+//	no connection, a reset one, bad certificate waits, and so do all others of its topic: [outbox.Unavailable]
 //	all others, also redirects; no answer       is tried again by the policy of the relay
 //
-// 401, 403, 404 and 410 are tried again, because they are errors of the setup, and no message is lost by
-// the time that a person needs to mend it.
+// 401, 403, 404 and 410 are tried again, because they are errors of the setup. No message is lost while a person corrects it.
 //
 // # What the promise needs
 //
-// [Receiver] does what follows. Any other receiver answers 2xx only after it has stored the message durably. It may receive a
-// message more than once and, where the answer was lost, after later ones of the key: it drops those with an Idempotency-Key that
-// it knows, or with a ce-sequence that is not greater than the last one of the topic and key.
+// [Receiver] does all of this. Any other receiver must answer 2xx only after it has stored the message durably. It may receive a message more than
+// once and, after a lost answer, after later messages of the key: it must drop a message with a known Idempotency-Key, or with a ce-sequence that is
+// not greater than the last one of the topic and key.
 //
 // # Receiver
 //
@@ -37,9 +36,9 @@
 //
 //	answer                    the message
 //	200 {"outcome":"..."}     is applied, now or before (duplicate, stale), or kept: parked or a dead letter; several: {"outcomes":["...", ...]}
-//	204                       is none: the decoder finds nothing to apply in the body
+//	204                       is empty: the decoder finds nothing to apply in the body
 //	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is kept
-//	400                       is no event; a dead letter of class "malformed" if it has an ID
+//	400                       is not an event; a dead letter of class "malformed" if it has an ID
 //	405                       was not sent with POST
 //	408                       was cut on its way: send it again
 //	413                       is larger than inbox.Config.MaxPayload; a dead letter of class "too_large" if it has an ID and
@@ -47,20 +46,19 @@
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or it is not known because the database was not reached: send it again
 //
-// Answers other than 200 are problems of RFC 9457. They do not tell what the handler said: the observer of the inbox does.
+// Answers other than 200 are problems of RFC 9457. They do not have the error of the handler: the observer of the inbox gets it.
 //
-// Package webhook receives those of Stripe, GitHub, Shopify, Slack and Standard Webhooks. Other webhooks are received with [ReceiverConfig.Verify], which checks the signature of the raw bytes, and
-// [ReceiverConfig.Decode], which makes messages of them. A secret that is asked of a database may be missing for a moment: return
-// [retry.After] then, and the sender comes again.
+// Package webhook receives webhooks of Stripe, GitHub, Shopify, Slack and Standard Webhooks. For other webhooks set [ReceiverConfig.Verify], which
+// checks the signature of the raw bytes, and [ReceiverConfig.Decode], which makes messages of them. If a secret cannot be read from a database for a
+// moment, return [retry.After], and the sender comes again.
 //
-// Without Verify, put authentication around a receiver. It believes what a sender says of source, ID and key, and who can send to it can
-// have letters stored. If several tenants send to it, [ReceiverConfig.Source] keeps their messages apart. To bound how many requests wait for the database at once, put the middleware of package limit around
-// it: it answers 429 or 503 with Retry-After, which [Publisher] and other senders obey.
-// [http.Server.Shutdown] drains a receiver: it waits for the requests that are being served.
+// Without Verify, put authentication around a receiver. It trusts the sender's source, ID and key, and each sender can fill the table of dead
+// letters. If several tenants send to it, [ReceiverConfig.Source] separates their messages. To bound how many requests wait for the database at once,
+// put the middleware of package limit around it: it answers 429 or 503 with Retry-After, which [Publisher] and other senders obey.
+// [http.Server.Shutdown] drains a receiver: it waits for the running requests.
 //
-// A sender should wait longer for an answer than the handler may take: when it gives up, the transaction is rolled
-// back. A relay should try more often than the inbox: then the inbox decides when a message is given up, and
-// the key goes on.
+// A sender should wait longer for an answer than the handler may take: when it gives up, the transaction is rolled back. A relay should try more
+// often than the inbox: then the inbox decides when a message is given up, and the key goes on.
 //
 // Authorization, signatures, API keys, cookies and headers of proxies are not headers of the message.
 package httpbroker

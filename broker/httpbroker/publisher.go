@@ -29,18 +29,17 @@ type Config struct {
 	// connecting and on idle connections.
 	Client *http.Client
 
-	// Concurrency is how many requests are on their way at once. Default: 16.
+	// Concurrency is how many requests run at once. Default: 16.
 	Concurrency int
 
 	// Timeout of one request, until the answer is read. Default: 10 s.
 	Timeout time.Duration
 
-	// Prepare changes a request before it is sent: it adds a token or a signature. An error of it is one of
-	// the message. Default: none.
+	// Prepare changes a request before it is sent, for example to add a token or a signature. Its error counts as an error of the message. Default:
+	// not called.
 	Prepare func(*http.Request) error
 
-	// Quoted sends the idempotency key as the Internet draft has it, "k" and not k, for receivers that
-	// accept nothing else.
+	// Quoted sends the idempotency key in the form of the Internet draft, "k" and not k, for receivers that accept nothing else.
 	Quoted bool
 }
 
@@ -49,12 +48,11 @@ const (
 	defaultTimeout     = 10 * time.Second
 
 	topicMark   = "{topic}"
-	longestRead = 64 << 10 // of an answer; a longer one costs its connection
+	longestRead = 64 << 10 // of an answer; a longer one closes its connection
 	longestText = 200      // of an answer, in an error
 )
 
-// Publisher returns a publisher that sends each message in a POST to target. The text {topic} in it stands for the
-// topic of the message.
+// Publisher returns a publisher that sends each message in a POST to target. It replaces the text {topic} in target by the topic of the message.
 func Publisher(target string, cfg Config) outbox.Publisher {
 	p := &publisher{target: target, cfg: cfg}
 	if cfg.Concurrency <= 0 {
@@ -111,7 +109,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, longestRead))
 	if confirmed(resp.StatusCode) {
-		return nil // the status says it, also if the rest of the answer is lost
+		return nil // the status decides, even if the rest of the answer is lost
 	}
 	if err != nil {
 		text = nil
@@ -151,8 +149,8 @@ func (p *publisher) request(ctx context.Context, m *message.Message) (*http.Requ
 	return req, nil
 }
 
-// unanswered returns the error of a request that got no answer. A receiver that was connected and then said
-// nothing may have a problem with this one message. One that could not be connected, or has reset the connection, has none.
+// unanswered returns the error of a request without an answer. If a receiver was connected and did not answer, this one message may be the cause. If
+// no connection was made, or it was reset, the message is not the cause.
 func unanswered(ctx context.Context, err error) error {
 	var ofConnection *net.OpError
 	switch {
@@ -170,12 +168,12 @@ func unanswered(ctx context.Context, err error) error {
 
 func confirmed(status int) bool { return status >= 200 && status < 300 }
 
-// refused returns the error of an answer that is no confirmation.
+// refused returns the error for an answer that is not a confirmation.
 func refused(resp *http.Response, text []byte) error {
 	err := fmt.Errorf("httpbroker: the receiver answered %s: %.*q", resp.Status, longestText, text)
 	after, said := retryAfter(resp.Header.Get("Retry-After"))
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // it speaks for all messages
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // it concerns all messages
 		if said {
 			return outbox.Unavailable(retry.After(err, after))
 		}

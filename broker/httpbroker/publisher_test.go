@@ -89,7 +89,7 @@ func (r *receiver) received(t *testing.T) []message.Message {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure != nil && t.Name() != "TestPublisher/ContextEnds" { // requests that are cut have half of a body
+	if r.failure != nil && t.Name() != "TestPublisherKeepsTheContract/ContextEnds" { // requests that are cut have half of a body
 		t.Error(r.failure)
 	}
 	arrived := r.arrived
@@ -97,7 +97,7 @@ func (r *receiver) received(t *testing.T) []message.Message {
 	return arrived
 }
 
-func TestPublisher(t *testing.T) {
+func TestPublisherKeepsTheContract(t *testing.T) {
 	r := newReceiver(t)
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: httpbroker.Publisher("http://"+r.address+"/events/{topic}", httpbroker.Config{}),
@@ -112,8 +112,8 @@ func TestPublisher(t *testing.T) {
 	})
 }
 
-// TestAnswers: what each answer says about the message and the destination.
-func TestAnswers(t *testing.T) {
+// TestAnswersAreClassified: what each answer says about the message and the destination.
+func TestAnswersAreClassified(t *testing.T) {
 	const own, permanent, unavailable = "of the message", "permanent", "unavailable"
 	for _, c := range []struct {
 		status int
@@ -229,7 +229,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestSetup(t *testing.T) {
+func TestWrongTargetsAreUnavailable(t *testing.T) {
 	for target, m := range map[string]message.Message{
 		"://":                    {Topic: "t"},
 		"ftp://127.0.0.1/":       {Topic: "t"},

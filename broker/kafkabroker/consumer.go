@@ -18,31 +18,31 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says what [Consume] reads. Client and Topics are required.
+// ConsumerConfig says which records [Consume] reads, and how. Client and Topics are required.
 type ConsumerConfig struct {
-	Client []kgo.Opt // how brokers are reached, such as kgo.SeedBrokers("kafka:9092")
+	Client []kgo.Opt // options to reach the brokers, such as kgo.SeedBrokers("kafka:9092")
 	Topics []string
 	Group  string // the consumer group. Default: Consumer of the inbox
 
-	// Window is how many records of a partition may be fetched beyond the first one that is not done. When a message waits
-	// for its next attempt, those of other keys go on until then, and other partitions go on in any case. A process that takes the
-	// partition over reads as many again. Default 10,000.
+	// Window is how many records of a partition may be fetched after the first one that is not done. While a message waits for its next attempt,
+	// messages of other keys go on up to this bound, and other partitions go on in any case. A process that takes the partition over reads up to so
+	// many records again. Default 10,000.
 	Window int
 
-	Concurrency int // transactions at once, at most. Default 8
+	Concurrency int // concurrent transactions, at most. Default 8
 	Batch       int // messages in one transaction, at most. Default 64
-	Prefetch    int // messages in memory, at most, beside the buffer of the client and those that wait (see PrefetchBytes). Default 512
+	Prefetch    int // messages in memory, at most, in addition to the buffer of the client and to waiting ones (see PrefetchBytes). Default 512
 
-	// PrefetchBytes is how many bytes these messages may have, and those in the buffer of the client. Messages that have failed, or wait for
-	// another one of their key, may have as many again. Each partition has an equal share of that; it is not fetched while its share is
-	// used. Default 64 MiB.
+	// PrefetchBytes bounds the bytes of these messages, including the buffer of the client. Messages that have failed, or wait for another one of
+	// their key, may have as many bytes again. Each partition has an equal share of them; it is not fetched while its share is used up. Default 64
+	// MiB.
 	PrefetchBytes int
 
-	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
+	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
-	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
+	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
 	SlowAcquire time.Duration
 
 	Decode func(r *kgo.Record) (message.Message, error) // default: [Decode]
@@ -55,13 +55,13 @@ const (
 	leaveTimeout   = 10 * time.Second
 )
 
-// Consume applies the records of topics to in, by fn, until ctx ends. Any number of processes share the consumer group.
-// The offset of a partition is committed after the commits that apply all records before it. A message that fails
-// is tried again by the same process, after the pause that the policy of the inbox says. It runs in.Run beside.
+// Consume applies the records of topics to in, by fn, until ctx ends. Any number of processes can share the consumer group. The offset of a partition
+// is committed after the commits that apply all records before it. A failed message is tried again by the same process, after the pause of the
+// inbox's policy. Consume also runs in.Run.
 //
-// When a partition goes to another process, it takes no more of it, waits for handlers that run, and commits the offset. When ctx
-// ends, it does the same with all partitions, leaves the group, and returns nil. After Drain it cancels the
-// contexts of handlers. It returns an error if the client cannot be made, or if in.Run ends with one.
+// When a partition goes to another process, Consume takes no more of it, waits for running handlers, and commits the offset. When ctx ends, it does
+// the same with all partitions, leaves the group, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the client
+// cannot be made, or if in.Run ends with one.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer
@@ -131,7 +131,7 @@ func (c *consumer) run(ctx context.Context) error {
 	defer cancel()
 	c.client.AllowRebalance()
 	c.commit(leaving, c.client)
-	_ = c.client.LeaveGroupContext(leaving) // a member that does not say so is missed later
+	_ = c.client.LeaveGroupContext(leaving) // otherwise the group notices its end only after a timeout
 	c.client.Close()
 	return err
 }
@@ -174,7 +174,7 @@ func (c *consumer) add(fetches kgo.Fetches) {
 		for _, r := range f.Records {
 			d := &consume.Delivery{Receipt: p.add(r)}
 			d.Decode(message.Message{Topic: r.Topic, Payload: r.Value}, func() (message.Message, error) { return c.cfg.Decode(r) })
-			if d.Malformed != nil && d.Message.ID == "" { // its place names it
+			if d.Malformed != nil && d.Message.ID == "" { // its position names it
 				d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset), "kafka"
 			}
 			list = append(list, d)
@@ -195,12 +195,12 @@ func (c *consumer) partition(at place) *partition {
 	return p
 }
 
-// share is how many bytes of records that wait for long a partition may have: all of them together may have as many as those that do not.
+// share bounds the bytes of long-waiting records of a partition: in all partitions together they may have as many bytes as the other records.
 func (c *consumer) share() int {
 	return max(1, c.pool.Config().PrefetchBytes/int(max(1, c.assigned.Load())))
 }
 
-// paused returns how many partitions are not fetched because of what waits in them for long, and the first of these.
+// paused returns how many partitions are not fetched because of their long-waiting records, and the first of these records.
 func (c *consumer) paused() (n int, oldest inbox.Waiting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,8 +220,8 @@ func (c *consumer) gained(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 }
 
-// revoked is called before partitions go to another process. What is in hand is ended and committed, so that the other
-// process does not begin with it as well.
+// revoked is called before partitions go to another process. It ends the work on them and commits, so that the other process does not begin with the
+// same records.
 func (c *consumer) revoked(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
 	timeout, _ := client.OptValue(kgo.RebalanceTimeout).(time.Duration)
 	waiting, cancel := context.WithTimeout(ctx, timeout*3/4)
@@ -244,11 +244,11 @@ func (c *consumer) lost(ctx context.Context, _ *kgo.Client, partitions map[strin
 		p.end()
 	}
 	dropping, cancel := context.WithCancel(ctx)
-	cancel() // there is nothing to wait for
+	cancel() // no wait is needed
 	_ = c.drop(dropping, ended)
 }
 
-// forget removes partitions from those that this process has.
+// forget removes partitions from the ones of this process.
 func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +266,7 @@ func (c *consumer) forget(partitions map[string][]int32) map[*partition]bool {
 	return ended
 }
 
-// drop takes messages of partitions out of the pool.
+// drop removes the messages of partitions from the pool.
 func (c *consumer) drop(ctx context.Context, ended map[*partition]bool) error {
 	return c.pool.Drop(ctx, func(d *consume.Delivery) bool {
 		r, ok := d.Receipt.(*receipt)
@@ -274,14 +274,14 @@ func (c *consumer) drop(ctx context.Context, ended map[*partition]bool) error {
 	})
 }
 
-// commit commits what is done.
+// commit commits the offsets of finished records.
 func (c *consumer) commit(ctx context.Context, client *kgo.Client) {
 	if err := client.CommitMarkedOffsets(ctx); err != nil {
 		c.tellCommit(err)
 	}
 }
 
-// committed is called after each commit that the client makes by itself.
+// committed is called after each automatic commit of the client.
 func (c *consumer) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		c.tellCommit(err)

@@ -1,14 +1,14 @@
-// Package kafkabroker delivers messages of an outbox to Kafka, and applies what a topic has by an inbox.
+// Package kafkabroker delivers messages of an outbox to Kafka, and applies the records of topics through an inbox.
 //
 //	client, err := kgo.NewClient(kgo.SeedBrokers("kafka:9092"))
 //	relay := box.Relay(kafkabroker.Publisher(client), outbox.RelayConfig{})
 //
-// The topic is that of Kafka, and the key is the key of the record, so that a key stays in one partition. Each message is
-// a CloudEvent 1.0 in binary mode: the headers ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the key) and
-// ce_sequence (its number within topic and key) describe it, and traceparent carries the trace.
+// The topic is the topic of Kafka, and the key is the key of the record, so that a key stays in one partition. Each message is a CloudEvent 1.0 in
+// binary mode: the headers ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the key) and ce_sequence (its number within topic and key) describe
+// it, and traceparent carries the trace.
 //
-// A message is delivered when all replicas in sync have it. One message of a topic and key is on its way at a time, and up
-// to 512 of different keys: a partition has the messages of a key in their order, also when one of them fails.
+// A message counts as delivered when all replicas in sync have it. One message of a topic and key is on its way at a time, and up to 512 of different
+// keys: a partition has the messages of a key in their order, even if one of them fails.
 //
 // # What the promise needs
 //
@@ -21,7 +21,7 @@
 //   - A consumer that drops records whose ce_id it knows, or whose ce_sequence is not greater than the last one of the key: Kafka
 //     does not know that a record which a relay sends again is the same.
 //
-// [Check] tells which of these are missing.
+// [Check] reports which of these are missing.
 //
 // # Consumers
 //
@@ -32,18 +32,18 @@
 //		Client: []kgo.Opt{kgo.SeedBrokers("kafka:9092")}, Topics: []string{"refunds"},
 //	})
 //
-// It commits the offset of a partition each second, up to the first record that is not done. If the process dies, those behind it
-// come again and the inbox knows them. Kafka delivers a record once to a process: a message that fails is tried
-// again by the same process, after the pause that the inbox says. Other partitions go on meanwhile. Other keys of the partition do, too, at
-// most ConsumerConfig.Window records ahead, and while what waits in the partition has not used its share of ConsumerConfig.PrefetchBytes; then
-// the partition is not fetched until messages are applied or dead letters. Later messages of the key go to the inbox if they have a number
-// (inbox.InOrder parks them in its table), and wait if they have none.
+// It commits the offset of a partition each second, up to the first record that is not done. If the process dies, the records after it come again and
+// the inbox detects them. Kafka delivers a record once to a process: a failed message is tried again by the same process, after the pause of the
+// inbox's policy. Meanwhile other partitions go on. So do other keys of the partition, at most ConsumerConfig.Window records ahead, and until the
+// waiting records of the partition have used its share of ConsumerConfig.PrefetchBytes; then the partition is not fetched until messages are applied
+// or dead letters. Later messages of the key go to the inbox if they have a number (inbox.InOrder parks them in its table), and wait if they have no
+// number.
 //
-// A partition that goes to another process is given away when the handlers that run have returned and the offset is committed, within
-// three quarters of kgo.RebalanceTimeout. Where that is not long enough, or the broker has lost the process, two processes may have a
-// record at the same time; the inbox applies it once.
+// A partition goes to another process when the running handlers have returned and the offset is committed, within three quarters of
+// kgo.RebalanceTimeout. If that is not long enough, or if the broker has lost contact with the process, two processes may have a record at the same
+// time; the inbox applies it once.
 //
-// The promise of an inbox needs, beside the settings above:
+// The promise of an inbox needs, in addition to the settings above:
 //
 //   - A group that begins at the start of a topic where no offset is committed (the default of the client), and an
 //     offsets.retention.minutes of the brokers that is longer than a consumer may be away.
@@ -51,6 +51,5 @@
 //     waits for: use inbox.LatestVersion.
 //   - A retention of IDs in the inbox (inbox.Config.Retain) that is longer than the retention of the topic, if offsets may be reset.
 //
-// The tests of this package speak with a model of Kafka (package kfake) and cut its connections. No crash of a
-// Kafka broker has been tested.
+// The tests of this package use a model of Kafka (package kfake) and cut its connections. No crash of a Kafka broker has been tested.
 package kafkabroker

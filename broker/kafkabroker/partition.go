@@ -8,27 +8,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partition knows which records of a partition are done.
+// partition tracks the finished records of a partition.
 type partition struct {
 	client *kgo.Client
 	topic  string
 	number int32
-	most   int        // records at work, until no more are fetched
-	window int        // records behind the first one that is not done, until no more are fetched
-	share  func() int // bytes of records that wait for long, until no more are fetched
+	most   int        // records at work, above which no more are fetched
+	window int        // records after the first one that is not done, above which no more are fetched
+	share  func() int // bytes of long-waiting records, above which no more are fetched
 	log    *slog.Logger
 
 	mu      sync.Mutex
 	records []*receipt // from the first one that is not done on, by offset
-	open    int        // those of them that are not done
-	apart   int        // those of open that wait for long: they do not count against most
+	open    int        // records that are not done
+	apart   int        // open records that wait for long: they do not count against most
 	bytes   int        // of these
 	paused  bool
-	stuck   time.Time // since when it is paused because of what waits for long; zero: it is not
+	stuck   time.Time // when it was paused because of its waiting records; zero if it was not
 	lost    bool      // another process has the partition
 }
 
-// receipt is what is kept of a record until all before it are done.
+// receipt tracks a record until all records before it are done.
 type receipt struct {
 	partition *partition
 	epoch     int32
@@ -48,13 +48,13 @@ func (p *partition) add(r *kgo.Record) *receipt {
 	return noted
 }
 
-// Ack implements [consume.Receipt]. The offset that is committed is that of the first record that is not done: a
-// later one is never committed before it.
+// Ack implements [consume.Receipt]. The committed offset is the offset of the first record that is not done: a later one is never committed before
+// it.
 func (r *receipt) Ack() {
 	p := r.partition
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.done || p.lost { // what another process commits is not to be changed
+	if r.done || p.lost { // the commits of another process must not be changed
 		return
 	}
 	r.done = true
@@ -75,7 +75,7 @@ func (r *receipt) Ack() {
 	p.pause()
 }
 
-// Again implements [consume.Receipt]: Kafka delivers nothing again to a process that has it.
+// Again implements [consume.Receipt]: Kafka never delivers a record to the same process again.
 func (r *receipt) Again(time.Duration) bool { return false }
 
 // Apart implements [consume.Receipt].
@@ -92,10 +92,10 @@ func (r *receipt) Apart(bytes int) {
 	p.pause()
 }
 
-// Extend implements [consume.Receipt]: the client tells the group that it lives.
+// Extend implements [consume.Receipt]: the client sends the group's heartbeats.
 func (r *receipt) Extend() {}
 
-// pause stops the fetching of the partition while too much of it waits, and lets other partitions go on.
+// pause stops the fetching of the partition while too many of its records wait. Other partitions go on.
 func (p *partition) pause() {
 	of := map[string][]int32{p.topic: {p.number}}
 	work, share := p.open-p.apart, p.share()
@@ -127,7 +127,7 @@ func (p *partition) stuckSince() time.Time {
 	return p.stuck
 }
 
-// end lets no record of the partition be committed any more.
+// end prevents further commits for the partition.
 func (p *partition) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,7 @@
 package kafkabroker
 
+// The tests with servers are in integration/broker and integration/consumer: "make test-of DIR=broker/kafkabroker" runs them after these.
+
 import (
 	"log/slog"
 	"testing"
@@ -54,8 +56,8 @@ func TestLostPartition(t *testing.T) {
 	}
 }
 
-// TestPause: a partition is not fetched while too many of its records are at work, or wait behind one that is.
-func TestPause(t *testing.T) {
+// TestPauseOfABusyPartition: a partition is not fetched while too many of its records are at work, or wait behind one that is.
+func TestPauseOfABusyPartition(t *testing.T) {
 	p, _ := newTestPartition(t, 4, 100)
 	var receipts []*receipt
 	add := func(n int, want bool) {

@@ -17,29 +17,29 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says what [Consume] reads. Subjects or Stream is required.
+// ConsumerConfig says which messages [Consume] reads, and how. Subjects or Stream is required.
 type ConsumerConfig struct {
 	Stream   string   // default: the stream that has the first of Subjects
 	Subjects []string // default: all of the stream
 	Durable  string   // the consumer of the stream. Default: Consumer of the inbox
 
-	// AckWait is how long the server waits for a process that does not tell that it still works on a message, because it is
-	// dead or stopped, until it delivers the message again. Default 30 s.
+	// AckWait is how long the server waits for a sign of life about a message. A process that is dead or stopped gives none, and the server delivers
+	// the message again. Default 30 s.
 	AckWait time.Duration
 
-	// MaxAckPending is how many messages may be on their way to all processes of the consumer, or wait for another delivery.
-	// When so many are, the server delivers no other one. Default 10,000.
+	// MaxAckPending is how many messages may be on their way to all processes of the consumer, or wait for another delivery. When this number is
+	// reached, the server delivers no other message. Default 10,000.
 	MaxAckPending int
 
-	Concurrency   int              // transactions at once, at most. Default 8
+	Concurrency   int              // concurrent transactions, at most. Default 8
 	Batch         int              // messages in one transaction, at most. Default 64
-	Prefetch      int              // messages in memory, at most, and as many that have failed or wait for their key. Default 512
-	PrefetchBytes int              // the bytes of these, at most, and of those. Default 64 MiB
-	Capacity      consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain         time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+	Prefetch      int              // messages in memory, at most, and as many again that have failed or wait for their key. Default 512
+	PrefetchBytes int              // bytes of the first group, at most, and of the second group. Default 64 MiB
+	Capacity      consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
+	Drain         time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
-	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
+	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
 	SlowAcquire time.Duration
 
 	Decode func(m jetstream.Msg) (message.Message, error) // default: [Decode]
@@ -50,16 +50,16 @@ const (
 	defaultAckWait = 30 * time.Second
 	maxAckPending  = 10000
 	leastPause     = 250 * time.Millisecond
-	fetchWait      = 5 * time.Second // how long a request for messages waits for them at the server
+	fetchWait      = 5 * time.Second // how long the server holds a request for messages while none exists
 )
 
-// Consume applies the messages of a stream to in, by fn, until ctx ends. It creates or updates a durable pull consumer; any
-// number of processes share it. Each message is acknowledged after the commit that applies it, and delivered again
-// after the pause that the policy of the inbox says. It runs in.Run beside.
+// Consume applies the messages of a stream to in, by fn, until ctx ends. It creates or updates a durable pull consumer; any number of processes can
+// share it. Each message is acknowledged after the commit that applies it, and a failed one is delivered again after the pause of the inbox's policy.
+// Consume also runs in.Run.
 //
-// When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not
-// begun, and returns nil. After Drain it cancels the contexts of handlers. It returns an error if the server refuses the consumer, if the
-// client has closed the connection for good, or if in.Run ends with one.
+// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
+// cancels the contexts of handlers. It returns an error if the server refuses the consumer, if the client has closed the connection for good, or if
+// in.Run ends with one.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
 		cfg.Durable = in.Config().Consumer
@@ -112,12 +112,12 @@ func (c *consumer) run(ctx context.Context) error {
 	// The last acknowledgements are in a buffer of the client.
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = c.js.Conn().FlushWithContext(flushing) // one that is lost costs another delivery
+	_ = c.js.Conn().FlushWithContext(flushing) // a lost one costs another delivery
 	return err
 }
 
-// fetchAll fills the pool until ctx ends. While the server cannot be reached it tries again. It returns an error if
-// the server refuses the consumer, or if the connection is closed for good.
+// fetchAll fills the pool until ctx ends. While the server cannot be reached it tries again. It returns an error if the server refuses the consumer,
+// or if the connection is closed for good.
 func (c *consumer) fetchAll(ctx context.Context) error {
 	var consumer jetstream.Consumer
 	created := false // by this process, once
@@ -148,10 +148,10 @@ func (c *consumer) fetchAll(ctx context.Context) error {
 	return nil //nolint:nilerr // ctx has ended
 }
 
-// mustChange reports whether a consumer cannot be created before its configuration is changed.
+// mustChange reports whether a consumer cannot be created unless its configuration is changed.
 func mustChange(err error) bool {
 	var refusal *jetstream.APIError
-	if errors.As(err, &refusal) { // what is wrong with a configuration has the code 400 or 500
+	if errors.As(err, &refusal) { // errors of a configuration have the code 400 or 500
 		return refusal.Code != http.StatusServiceUnavailable && refusal.Code != http.StatusNotFound
 	}
 	return !isPassing(err) && !errors.Is(err, errNoStream)
@@ -174,7 +174,7 @@ func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 		Durable: c.cfg.Durable, FilterSubjects: c.cfg.Subjects,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.cfg.AckWait, MaxDeliver: -1, MaxAckPending: c.cfg.MaxAckPending,
 	}
-	if len(c.cfg.Subjects) == 1 { // servers before 2.10 know no list
+	if len(c.cfg.Subjects) == 1 { // servers before 2.10 do not accept a list
 		settings.FilterSubject, settings.FilterSubjects = c.cfg.Subjects[0], nil
 	}
 	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, settings)
@@ -189,17 +189,17 @@ func (c *consumer) create(ctx context.Context) (jetstream.Consumer, error) {
 
 var errNoStream = errors.New("no stream for the subject")
 
-// fetch asks for as many messages as there is room for, and puts into the pool what comes.
+// fetch asks for as many messages as the pool has room for, and puts the messages that come into the pool.
 func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error {
 	nc := c.js.Conn()
-	// A message is at most as large as the server takes, so that what is asked for fits.
+	// The server bounds the size of a message, so that all requested messages fit.
 	n, err := c.pool.Room(ctx, int(nc.MaxPayload()))
 	if err != nil {
 		return nil
 	}
 	fetching, cancel := context.WithTimeoutCause(ctx, fetchWait, nil)
 	defer cancel()
-	// What the server sends to a connection that is lost does not come, and the answer that nothing comes does not either.
+	// After a lost connection neither the messages nor the end of the request arrive.
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(lost)
 	if status := nc.Status(); status != nats.CONNECTED {
@@ -222,7 +222,7 @@ func (c *consumer) fetch(ctx context.Context, consumer jetstream.Consumer) error
 			c.pool.Add(c.delivery(m))
 		case status := <-lost:
 			cancel()
-			for m := range messages { // what has come before
+			for m := range messages { // messages that came before
 				c.pool.Add(c.delivery(m))
 			}
 			return notConnected(status)
@@ -241,13 +241,13 @@ func (c *consumer) delivery(m jetstream.Msg) *consume.Delivery {
 		place = fmt.Sprintf("%s/%d", at.Stream, at.Sequence.Stream)
 	}
 	d.Message.Delivery = delivery
-	if d.Malformed != nil && d.Message.ID == "" { // its place in the stream names it
+	if d.Malformed != nil && d.Message.ID == "" { // its position in the stream names it
 		d.Message.ID, d.Message.Source = place, "nats"
 	}
 	return d
 }
 
-// receipt answers the server. An answer that is lost costs another delivery, which the inbox knows.
+// receipt answers the server. A lost answer costs another delivery, which the inbox detects.
 type receipt struct{ m jetstream.Msg }
 
 // Ack implements [consume.Receipt].
@@ -255,12 +255,12 @@ func (r receipt) Ack() { _ = r.m.Ack() }
 
 // Again implements [consume.Receipt].
 func (r receipt) Again(after time.Duration) bool {
-	// A shorter pause would send it to this process, whose request for messages may not be withdrawn yet at the end.
+	// After a shorter pause the server would send it to this process, whose request for messages may still be open at the end.
 	_ = r.m.NakWithDelay(max(after, leastPause))
 	return true
 }
 
-// Apart implements [consume.Receipt]: the server delivers again what is given back.
+// Apart implements [consume.Receipt]: the server delivers messages that are given back again.
 func (r receipt) Apart(int) {}
 
 // Extend implements [consume.Receipt].

@@ -9,13 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// EnsureStream creates a stream, if there is none with its name:
+// EnsureStream creates a stream, if no stream with its name exists:
 //
 //	err := natsbroker.EnsureStream(ctx, js, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"refunds"}, Replicas: 3})
 //
-// It sets what the promise of an outbox needs and settings leaves out: a duplicate window of ten minutes, and that a full stream refuses new messages. Three replicas
-// are the choice of the caller, because a server alone cannot have them. A stream that exists is not changed. It is an error if settings, or those of the stream that exists, endanger the
-// promise, if it has fewer replicas than settings, or if subjects are missing. Programs that start together can all call it.
+// It sets defaults that the promise of an outbox needs: a duplicate window of ten minutes, and that a full stream refuses new messages. The caller
+// chooses three replicas, because a single server cannot have them. An existing stream is not changed. EnsureStream returns an error if the settings,
+// or the settings of the existing stream, endanger the promise, if the stream has fewer replicas than settings, or if subjects are missing. Programs
+// that start at the same time can all call it.
 func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstream.StreamConfig) error {
 	if settings.Duplicates == 0 {
 		settings.Duplicates = redelivery
@@ -28,7 +29,7 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = js.CreateStream(ctx, settings)
 	}
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program has been faster
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program was faster
 		stream, err = js.Stream(ctx, settings.Name)
 	}
 	if err != nil {
@@ -49,7 +50,8 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstrea
 	return nil
 }
 
-// refuse returns what in the settings of a stream endangers the promise, as one error. The number of replicas is the choice of the caller, and consumers may follow.
+// refuse returns the settings of a stream that endanger the promise, as one error. It does not judge the number of replicas, which the caller
+// chooses.
 func refuse(c jetstream.StreamConfig, replicas int) error {
 	if name := c.Name; name == "" || strings.ContainsAny(name, " \t\r\n.*>/\\") {
 		return fmt.Errorf("natsbroker: %q cannot be the name of a stream. Try: letters, digits and hyphens", name)

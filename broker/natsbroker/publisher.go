@@ -41,8 +41,7 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 		return all(messages, outbox.Closed(closed(nc)))
 	}
 
-	// No confirmation comes over a connection that is lost. While there is none, the client would keep
-	// messages in memory and send them long after this call.
+	// No confirmation comes over a lost connection. Without a connection the client would keep messages in memory and send them long after this call.
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(lost)
 	if status := nc.Status(); status != nats.CONNECTED {
@@ -58,8 +57,8 @@ func (p *publisher) Publish(ctx context.Context, messages []message.Message) []e
 	return p.sender.Publish(ctx, messages, func(m *message.Message) error { return p.send(ctx, m) })
 }
 
-// closed says that the client connects no more, and why: the server has refused its user twice in a row, or the program has
-// closed the connection, for example.
+// closed returns an error if the client will not connect again, with the reason: for example the server has refused its user twice in a row, or the
+// program has closed the connection.
 func closed(nc *nats.Conn) error {
 	hosts := strings.Join(nc.Servers(), ", ") // without users
 	if err := nc.LastError(); err != nil {
@@ -91,14 +90,14 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 		}
 		message.Header[name] = []string{value}
 	}
-	// The relay says when a message is sent again.
+	// The relay decides when a message is sent again.
 	_, err := p.js.PublishMsg(ctx, message, jetstream.WithMsgID(msgID(m)), jetstream.WithRetryAttempts(0))
 	return classify(m, err)
 }
 
-// msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops what has the Nats-Msg-Id of a message that it
-// has, and confirms it. The hash is the same in every delivery, so that a stream drops a second delivery of m, and not
-// another message to which an application has given the same ID, such as the one for another subject of the stream.
+// msgID returns the Nats-Msg-Id of m: its ID and a hash of the rest. A stream drops a message with a known Nats-Msg-Id, and confirms it. The hash is
+// the same in every delivery, so that a stream drops a second delivery of m, but not another message to which an application has given the same ID,
+// such as a message for another subject of the stream.
 func msgID(m *message.Message) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %d %q %q %q ", m.Topic, m.Key, m.Seq, m.Type, m.Source, m.Headers) // a map is printed in order
@@ -142,7 +141,7 @@ func classify(m *message.Message, err error) error {
 	return told
 }
 
-// isPassing reports whether an error is of the server or the connection, and not of what was asked for.
+// isPassing reports whether an error comes from the server or the connection, and not from the message.
 func isPassing(err error) bool {
 	var refusal *jetstream.APIError
 	if errors.As(err, &refusal) && refusal.Code >= http.StatusInternalServerError { // a full stream or disk, a cluster without a leader

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// oldest is the first version of Redis that tells which messages were trimmed before they were acknowledged.
+// oldest is the first version of Redis that reports which messages were trimmed before they were acknowledged.
 const oldest = 7
 
-// Check returns what in the settings of the client, of the server and of the streams for topics endangers the promises of an outbox, one sentence for each finding. An
-// error says that they cannot be asked. It asks by INFO, and by CONFIG where the server allows it.
+// Check returns the settings of the client, of the server and of the streams for topics that endanger the promises of an outbox, one sentence for
+// each finding. It returns an error if they cannot be read. It uses INFO, and CONFIG if the server allows it.
 func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if rdb.Options().MaxRetries > 0 {
@@ -29,7 +29,7 @@ func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, 
 		maps.Copy(info, section)
 	}
 	findings = append(findings, checkServer(info)...)
-	// Managed services refuse CONFIG. Nothing is said of a setting that cannot be read.
+	// Managed services refuse CONFIG. A setting that cannot be read is not reported.
 	if sync := rdb.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]; info["aof_enabled"] == "1" && sync != "" && sync != "always" {
 		findings = append(findings, fmt.Sprintf("The server answers before a message is on the disk (appendfsync %s): a power failure loses the last second or two. Try: appendfsync always", sync))
 	}
@@ -70,8 +70,8 @@ func checkServer(info map[string]string) (findings []string) {
 	return findings
 }
 
-// CheckConsumer returns what a group of stream has missed, one sentence for each finding. [Consume] creates groups that get all that the stream has. An
-// error says that the group is missing, or cannot be asked.
+// CheckConsumer returns the messages that a group of stream has missed, one sentence for each finding. [Consume] creates groups that get all messages
+// of the stream. It returns an error if the group is missing, or cannot be read.
 func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
 	groups, err := rdb.XInfoGroups(ctx, stream).Result()
 	if err != nil {
@@ -90,7 +90,8 @@ func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string)
 	return nil, fmt.Errorf("redisbroker: stream %s has no group %s. Try: run its consumer, which creates it", stream, group)
 }
 
-// checkGroup tells what was trimmed before the group read it. The server counts what was added and what the group has read; what is between is there, or is lost.
+// checkGroup reports messages that were trimmed before the group read them. The server counts the added messages and the messages that the group has
+// read: the difference must still be in the stream.
 func checkGroup(name string, s *redis.XInfoStream, g redis.XInfoGroup) (findings []string) {
 	var unread int64
 	switch {

@@ -18,31 +18,33 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// ConsumerConfig says what [Consume] reads. Streams is required.
+// ConsumerConfig says which messages [Consume] reads, and how. Streams is required.
 type ConsumerConfig struct {
 	Streams []string
 	Group   string // the group of the streams. Default: Consumer of the inbox
 
-	// MinIdle is how long a message stays with a process that does not tell that it still works on it, because it is dead or stopped, until another process
-	// claims it. Default 30 s.
+	// MinIdle is how long a message stays with a process without a sign of life. A process that is dead or stopped gives none, and another process
+	// claims the message. Default 30 s.
 	MinIdle time.Duration
 
-	// Keep is how long a message stays in its stream after it was added, when every group of the stream has acknowledged it and all before it. Consume deletes such
-	// messages, about a hundred at a time. A group that is created later does not get them. Default: for ever, until the memory is full.
+	// Keep is how long a message stays in its stream after it was added, if every group of the stream has acknowledged it and all messages before it.
+	// Then Consume deletes it, about a hundred messages at a time. A group that is created later does not get deleted messages. Default: for ever,
+	// until the memory is full.
 	Keep time.Duration
 
-	Concurrency int // transactions at once, at most. Default 8
+	Concurrency int // concurrent transactions, at most. Default 8
 	Batch       int // messages in one transaction, at most. Default 64
-	Prefetch    int // messages in memory, at most, and as many that have failed or wait for their key. Default 512
+	Prefetch    int // messages in memory, at most, and as many again that have failed or wait for their key. Default 512
 
-	// PrefetchBytes is the bytes of these, at most, and of those. A message counts as the largest that an outbox sends before it is read. Default 64 MiB.
+	// PrefetchBytes bounds the bytes of the first group, and of the second group. Before it is read, a message counts with the largest size that an
+	// outbox sends. Default 64 MiB.
 	PrefetchBytes int
 
-	Capacity consume.Capacity // one more bound of transactions at once, such as that of package limit/adaptive
-	Drain    time.Duration    // how long handlers may go on when ctx has ended. Default 30 s
+	Capacity consume.Capacity // a further bound of concurrent transactions, such as the one of package limit/adaptive
+	Drain    time.Duration    // how long handlers may still run after the end of ctx. Default 30 s
 
-	// SlowAcquire is how long a transaction may wait for a connection of the pool. When one has waited longer, Concurrency becomes
-	// smaller by a quarter, down to 1, and grows again when they do not. Default 100 ms; negative: Concurrency stays.
+	// SlowAcquire is how long a transaction may wait for a connection of the pool. After a longer wait Concurrency is reduced by a quarter, down to
+	// 1; it grows again when waits are short. Default 100 ms. A negative SlowAcquire keeps Concurrency constant.
 	SlowAcquire time.Duration
 
 	Decode func(stream string, m redis.XMessage) (message.Message, error) // default: [Decode]
@@ -51,16 +53,17 @@ type ConsumerConfig struct {
 
 const (
 	defaultMinIdle = 30 * time.Second
-	readWait       = time.Second // how long a request for messages waits for them at the server; the end of Consume waits as long
+	readWait       = time.Second // how long the server holds a request for messages while none exists; the end of Consume waits as long
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
-// Consume applies the messages of streams to in, by fn, until ctx ends. It creates the group where it is missing; any
-// number of processes share it. Each message is acknowledged after the commit that applies it. One that fails is tried again by the same
-// process, after the pause that the policy of the inbox says. It runs in.Run beside.
+// Consume applies the messages of streams to in, by fn, until ctx ends. It creates the group if it is missing; any number of processes can share it.
+// Each message is acknowledged after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's
+// policy. Consume also runs in.Run.
 //
-// When ctx ends, it takes no more messages, waits for handlers that run, gives back what they have not begun, and returns nil. After Drain it cancels the
-// contexts of handlers. It returns an error if the server refuses the user at the start, if the program has closed the client, or if in.Run ends with one.
+// When ctx ends, it takes no more messages, waits for running handlers, gives back the messages that have not begun, and returns nil. After Drain it
+// cancels the contexts of handlers. It returns an error if the server refuses the user at the start, if the program has closed the client, or if
+// in.Run ends with one.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer
@@ -80,7 +83,7 @@ type consumer struct {
 	log     *slog.Logger
 	streams []*stream
 
-	fetching sync.Mutex // held by the stream that fetches what there is room for
+	fetching sync.Mutex // held by the stream that is fetching
 
 	mu    sync.Mutex
 	apart int // messages that have failed or wait for their key
@@ -112,7 +115,7 @@ func newConsumer(rdb *redis.Client, sink consume.Sink, cfg ConsumerConfig) (*con
 	if err != nil {
 		return nil, fmt.Errorf("redisbroker: %w", err)
 	}
-	host, _ := os.Hostname() // it only helps people
+	host, _ := os.Hostname() // only for people
 	c := &consumer{rdb: rdb, cfg: cfg, name: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), once.NewKey()[24:]), pool: pool, log: pool.Config().Log}
 	for _, name := range cfg.Streams {
 		c.streams = append(c.streams, &stream{consumer: c, stream: name, held: map[string]*receipt{}, wake: make(chan struct{}, 1)})
@@ -133,7 +136,7 @@ func (c *consumer) run(ctx context.Context) error {
 	return err
 }
 
-// readAll fills the pool until ctx ends, or one of the streams says that no one of them can be read any more.
+// readAll fills the pool until ctx ends, or until one of the streams reports that none of them can be read any more.
 func (c *consumer) readAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -150,7 +153,7 @@ func (c *consumer) readAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// setApart counts a message that waits for long; a negative number of bytes takes it back.
+// setApart counts a long-waiting message; a negative number of bytes removes it.
 func (c *consumer) setApart(messages, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +161,7 @@ func (c *consumer) setApart(messages, bytes int) {
 	c.bytes += bytes
 }
 
-// isFull reports whether so many messages wait for long that this process keeps no more of them.
+// isFull reports whether the process has reached its bound of long-waiting messages.
 func (c *consumer) isFull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	onTheWay    = 64 // messages at once, at most: more connections make nothing faster
+	onTheWay    = 64 // messages at once, at most: further connections make it no faster
 	replicaWait = time.Second
 )
 
 // PublisherConfig says how a [Publisher] adds messages. The zero value is fine.
 type PublisherConfig struct {
-	// MaxLen is how many messages a stream keeps, approximately. With each new message Redis deletes older ones, also those that no consumer has read:
-	// a consumer that is away for long loses them. Default: the stream keeps all; see [ConsumerConfig].Keep.
+	// MaxLen is how many messages a stream keeps, approximately. With each new message Redis deletes older ones, even messages that no consumer has
+	// read: a consumer that is away for long loses them. Default: the stream keeps all; see [ConsumerConfig].Keep.
 	MaxLen int64
 
-	// Replicas is how many replicas must have a message before it counts as delivered. A call waits for them for a second, which must be shorter than the
-	// ReadTimeout of the client. Default 0: a message counts as soon as the primary has answered.
+	// Replicas is how many replicas must have a message before it counts as delivered. A call waits for them for a second, which must be shorter than
+	// the ReadTimeout of the client. Default 0: a message counts as soon as the primary has answered.
 	Replicas int
 }
 
-// Publisher returns a publisher that adds messages to streams by rdb. It panics if the client reads for a shorter time than replicas are waited for.
+// Publisher returns a publisher that adds messages to streams by rdb. It panics if the ReadTimeout of rdb is shorter than the wait for replicas.
 func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
 	options := rdb.Options()
 	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {
@@ -58,10 +58,10 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	if p.cfg.Replicas <= 0 {
 		return p.rdb.XAdd(ctx, args).Err()
 	}
-	pipe := p.rdb.Pipeline() // WAIT is about the writes of its connection
+	pipe := p.rdb.Pipeline() // WAIT concerns the writes of its connection
 	added := pipe.XAdd(ctx, args)
 	wait := pipe.Do(ctx, "wait", p.cfg.Replicas, replicaWait.Milliseconds())
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	if err := added.Err(); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p *publisher) send(ctx context.Context, m *message.Message) error {
 	return nil
 }
 
-// remedies are the answers of a server that say nothing about a message, by how they begin, and what to try. All of them may be others later.
+// remedies are beginnings of server errors that say nothing about a message, each with advice. All of these errors may be temporary.
 var remedies = []struct{ answer, try string }{
 	{"OOM", "a larger maxmemory, or ConsumerConfig.Keep, which deletes what is acknowledged"},
 	{"READONLY", "the address of the primary"},
@@ -86,13 +86,13 @@ var remedies = []struct{ answer, try string }{
 	{"LOADING", ""},
 	{"MASTERDOWN", ""},
 	{"CLUSTERDOWN", ""},
-	{"BUSY", ""}, // a script or a function runs
+	{"BUSY", ""}, // a script or a function is running
 	{"TRYAGAIN", ""},
 	{"UNBLOCKED", ""},
 	{"max number of clients", "a larger maxclients"},
 }
 
-// classify says what an error means for the messages of a stream.
+// classify returns the meaning of an error for the messages of a stream.
 func classify(stream string, err error) error {
 	if err == nil {
 		return nil

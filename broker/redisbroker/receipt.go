@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/consume"
 )
 
-// receipt answers the server for one message. An answer that is lost costs another delivery, which the inbox knows.
+// receipt answers the server for one message. A lost answer costs another delivery, which the inbox detects.
 type receipt struct {
 	stream *stream
 	id     string
@@ -19,14 +19,14 @@ type receipt struct {
 
 var _ consume.Receipt = (*receipt)(nil)
 
-// answers are for the server. Those of many messages go in one round trip.
+// answers are queued answers to the server. The answers for many messages are sent in one round trip.
 type answers struct{ acks, extends, gives []string }
 
 // Ack implements [consume.Receipt].
 func (r *receipt) Ack() { r.end(func(a *answers) { a.acks = append(a.acks, r.id) }) }
 
-// Again implements [consume.Receipt]. Redis has no delivery after a pause: the pool keeps the message, while there is room for what waits for long. A message
-// that is left to the group comes again when it has been idle for MinIdle; at the end of the consumer it is made so at once.
+// Again implements [consume.Receipt]. Redis has no delayed delivery: the pool keeps the message, while it has room for long-waiting messages.
+// Otherwise the message stays with the group and comes again when it has been idle for MinIdle; at the end of the consumer it is made idle at once.
 func (r *receipt) Again(after time.Duration) bool {
 	switch {
 	case after <= 0:
@@ -61,7 +61,7 @@ func (r *receipt) Apart(bytes int) {
 	}
 }
 
-// end says that the pool does not hold the message any more, and what the server is told.
+// end removes the message from the held ones, and queues an answer to the server.
 func (r *receipt) end(answer func(a *answers)) {
 	s := r.stream
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *stream) notify() {
 	}
 }
 
-// lastAnswers is how long the server has for the last answers.
+// lastAnswers is the timeout of the last answers.
 const lastAnswers = 5 * time.Second
 
 // answerAll sends answers until ctx ends, and then the last ones. Then it deletes the consumer of this process.
@@ -99,13 +99,13 @@ func (s *stream) answerAll(ctx context.Context) {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	s.answer(ending)
-	_ = s.tidy(ending, s.name) // one that stays is deleted by another process
+	_ = s.tidy(ending, s.name) // if it fails, another process deletes the consumer later
 }
 
-// atOnce is how many messages a command names.
+// atOnce is how many messages one command names.
 const atOnce = 500
 
-// answer sends what was not yet sent, in one round trip.
+// answer sends the queued answers, in one round trip.
 func (s *stream) answer(ctx context.Context) {
 	s.mu.Lock()
 	a := s.answers
@@ -120,7 +120,7 @@ func (s *stream) answer(ctx context.Context) {
 		for _, id := range ids {
 			claim = append(claim, id)
 		}
-		pipe.Do(ctx, append(claim, "idle", s.cfg.MinIdle.Milliseconds(), "justid")...) // it is as if nothing had been heard of it for so long
+		pipe.Do(ctx, append(claim, "idle", s.cfg.MinIdle.Milliseconds(), "justid")...) // it gets the idle time of a message without a sign of life, so that another process claims it
 	}
 	for ids := range slices.Chunk(a.acks, atOnce) {
 		pipe.XAck(ctx, s.stream, s.cfg.Group, ids...)

@@ -1,5 +1,7 @@
 package redisbroker
 
+// The tests with servers are in integration/broker and integration/consumer: "make test-of DIR=broker/redisbroker" runs them after these.
+
 import (
 	"testing"
 	"time"
@@ -48,8 +50,8 @@ func TestMessagesInTrouble(t *testing.T) {
 	}
 }
 
-// TestAnswers: the server is told of each message once, and not of one that was left to the group.
-func TestAnswers(t *testing.T) {
+// TestAnswersAreSentOncePerMessage: the server is told of each message once, and not of one that was left to the group.
+func TestAnswersAreSentOncePerMessage(t *testing.T) {
 	s := newStream(t)
 	applied, failed, early := s.hold("1-0"), s.hold("2-0"), s.hold("3-0")
 	for _, r := range []*receipt{applied, failed, early} {

@@ -19,23 +19,23 @@ const (
 	longestClaim  = 5 * time.Second
 )
 
-// stream is one that is read.
+// stream is a stream that is read.
 type stream struct {
 	*consumer
 
 	stream  string
-	created bool      // the group is there, as far as this process knows
-	claimAt time.Time // when it looks next for messages that others have left
+	created bool      // the group exists, as far as this process knows
+	claimAt time.Time // when it next looks for messages that other processes have abandoned
 
 	mu      sync.Mutex
 	held    map[string]*receipt // messages in the pool, by ID
-	answers answers             // that were not yet sent
-	wake    chan struct{}       // there are some
+	answers answers             // not yet sent
+	wake    chan struct{}       // answers are queued
 }
 
 // readAll fills the pool until ctx ends. While the server cannot be reached, or refuses the stream, it tries again.
 func (s *stream) readAll(ctx context.Context) error {
-	known := false // the server has once let this process have the group
+	known := false // the server has accepted this process in the group before
 	for failures := 0; ctx.Err() == nil; {
 		err := s.read(ctx)
 		known = known || s.created
@@ -60,10 +60,10 @@ func refusesUser(err error) bool {
 	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
-// read reads once: what others have left, from time to time, and what is new.
+// read reads once: abandoned messages, from time to time, and new messages.
 func (s *stream) read(ctx context.Context) error {
 	if !s.created {
-		// From the start: a group that is missing may have been there, and lost.
+		// From the start: a missing group may have existed before, and be lost.
 		err := s.rdb.XGroupCreateMkStream(ctx, s.stream, s.cfg.Group, "0").Err()
 		if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 			return err
@@ -86,7 +86,7 @@ func (s *stream) read(ctx context.Context) error {
 	return err
 }
 
-// readNew fetches as many new messages as there is room for. If there are none, it waits for one.
+// readNew fetches as many new messages as the pool has room for. If none exists, it waits for one.
 func (s *stream) readNew(ctx context.Context) error {
 	fetch := func() (int, error) {
 		s.fetching.Lock()
@@ -105,7 +105,7 @@ func (s *stream) readNew(ctx context.Context) error {
 	return err
 }
 
-// fetch puts at most n new messages into the pool, and returns how many have come. It waits for one; if wait is negative, it does not.
+// fetch puts at most n new messages into the pool, and returns how many came. It waits for the first one, unless wait is negative.
 func (s *stream) fetch(ctx context.Context, n int, wait time.Duration) (int, error) {
 	read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: s.cfg.Group, Consumer: s.name, Streams: []string{s.stream, ">"}, Count: int64(n), Block: wait,
@@ -121,7 +121,7 @@ func (s *stream) fetch(ctx context.Context, n int, wait time.Duration) (int, err
 	return count, nil
 }
 
-// claimAll takes over messages that their processes have left.
+// claimAll takes over messages that their processes have abandoned.
 func (s *stream) claimAll(ctx context.Context) error {
 	for start := "0-0"; ; {
 		next, err := s.claim(ctx, start)
@@ -152,7 +152,7 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 	if len(claimed) == 0 {
 		return next, nil
 	}
-	// The answer does not tell how often they were delivered.
+	// The answer does not have their numbers of deliveries.
 	counts := make(map[string]int, len(claimed))
 	pipe := s.rdb.Pipeline()
 	for _, m := range claimed {
@@ -166,11 +166,11 @@ func (s *stream) claim(ctx context.Context, start string) (next string, err erro
 			}
 		}
 	}
-	s.add(claimed, func(id string) int { return max(2, counts[id]) }) // also if err: this process has them now
+	s.add(claimed, func(id string) int { return max(2, counts[id]) }) // also after an error: this process has them now
 	return next, err
 }
 
-// add puts messages into the pool. Those that are there stay as they are: the claim was a sign of life.
+// add puts messages into the pool. Messages that are already in it are not changed: the claim was only a sign of life.
 func (s *stream) add(messages []redis.XMessage, delivery func(id string) int) {
 	var list []*consume.Delivery
 	for _, m := range messages {
@@ -181,7 +181,7 @@ func (s *stream) add(messages []redis.XMessage, delivery func(id string) int) {
 	s.pool.Add(list...)
 }
 
-// hold notes that the pool gets a message; nil: it has it.
+// hold notes that the pool gets a message. It returns nil if the pool already has it.
 func (s *stream) hold(id string) *receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,11 +202,11 @@ func (s *stream) delivery(r *receipt, m redis.XMessage, delivery int) *consume.D
 	if d.Malformed == nil {
 		return d
 	}
-	if d.Message.ID == "" { // its place names it
+	if d.Message.ID == "" { // its position names it
 		d.Message.ID, d.Message.Source = fmt.Sprintf("%s/%s", s.stream, m.ID), "redis"
 	}
 	if !has && len(d.Message.Payload) == 0 {
-		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // strings: so that a person sees what has come
+		d.Message.Payload, _ = json.Marshal(m.Values) //nolint:errchkjson // all fields, for the person who looks at it
 	}
 	return d
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// deadAfter is how many times MinIdle a consumer may be silent until it is taken for dead.
+// deadAfter is how many times MinIdle a consumer may be silent before it counts as dead.
 const deadAfter = 10
 
-// tidyText deletes consumers of a group that have nothing pending: the one with a name, and those that have been silent for long. What is pending with a consumer
-// that is deleted is lost to the group, so that a look and a deletion are one step.
+// tidyText deletes consumers of a group that have no pending messages: the one with a name, and those that have been silent for long. Pending
+// messages of a deleted consumer are lost to the group, so the look and the deletion are one step.
 const tidyText = `
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
 	local of = {}
@@ -23,8 +23,8 @@ for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
 end
 return 0`
 
-// trimText deletes messages that every group has acknowledged, and all before them, and that are older than a time. The last one that a group has got stays. A stream without
-// groups keeps all.
+// trimText deletes messages that are older than a time, if every group has acknowledged them and all messages before them. The last message that a
+// group has got stays. A stream without groups keeps all.
 const trimText = `
 local function number(id)
 	local ms, seq = string.match(id, '(%d+)-(%d+)')
@@ -48,7 +48,7 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '~', first)`
 
 var tidyScript, trimScript = redis.NewScript(tidyText), redis.NewScript(trimText)
 
-// tidy deletes consumers without pending messages, this one and those of dead processes, and messages that were kept for long enough.
+// tidy deletes consumers without pending messages, its own and those of dead processes, and messages that are older than Keep.
 func (s *stream) tidy(ctx context.Context, name string) error {
 	silent := s.cfg.MinIdle * deadAfter
 	err := tidyScript.Run(ctx, s.rdb, []string{s.stream}, s.cfg.Group, name, silent.Milliseconds()).Err()

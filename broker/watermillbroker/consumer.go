@@ -13,13 +13,12 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// longestWait bounds how long a failed message is held before it is given back: a broker gives one that is held for
-// too long to another consumer.
+// longestWait bounds how long a failed message is held before it is given back: a broker gives a message that is held for too long to another
+// consumer.
 const longestWait = 10 * time.Second
 
-// Handler returns a handler for a router that applies each message once: fn and the note that the message was applied
-// are one commit, and the message is acknowledged after it. A message that fails is given back after a pause: see the
-// package documentation.
+// Handler returns a handler for a router that applies each message once: the writes of fn and the fact that the message was applied are one commit,
+// and the message is acknowledged after it. A failed message is given back after a pause: see the package documentation.
 //
 //	router.AddConsumerHandler("billing", "refunds", subscriber, watermillbroker.Handler(in, book))
 //	go in.Run(ctx, book)
@@ -31,9 +30,8 @@ func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublis
 	}).consume
 }
 
-// Middleware returns a middleware with which a handler of Watermill applies each message once. The handler finds its transaction
-// with [Tx]. It returns no messages: they would be lost if the process ended after the commit. It
-// adds them to an outbox, in the same transaction.
+// Middleware returns a middleware with which a handler of Watermill applies each message once. The handler gets its transaction from [Tx]. It must
+// return no messages, because they would be lost if the process ended after the commit. It adds them to an outbox, in the same transaction.
 //
 // The message that the handler gets is made from the event: its UUID is the ID.
 func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
@@ -43,7 +41,7 @@ func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
 	}
 }
 
-// Apply returns h as a handler of an inbox, which [Middleware] calls, and which [inbox.Inbox.Run] is given beside it.
+// Apply returns h as a handler of an inbox. [Middleware] calls it; pass it to [inbox.Inbox.Run] as well.
 func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m oncemessage.Message) error {
 		event := oncemessage.Message{
@@ -60,8 +58,7 @@ func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 
 type txKey[TX any] struct{}
 
-// Tx returns the transaction in which the handler of a [Middleware] runs. ctx is the context of the message. It
-// panics if there is none.
+// Tx returns the transaction in which the handler of a [Middleware] runs. ctx is the context of the message. It panics if ctx has no transaction.
 func Tx[TX any](ctx context.Context) TX {
 	tx, ok := ctx.Value(txKey[TX]{}).(TX)
 	if !ok {
@@ -76,7 +73,7 @@ type consumer struct {
 	refuse func(ctx context.Context, m oncemessage.Message, class string, reason error) error
 }
 
-// consume applies a message. The router acknowledges it if there is no error, and gives it back otherwise.
+// consume applies a message. Without an error the router acknowledges it, and otherwise gives it back.
 func (c *consumer) consume(arrived *message.Message) error {
 	ctx := arrived.Context()
 	m, err := decode(arrived)
@@ -93,7 +90,7 @@ func (c *consumer) consume(arrived *message.Message) error {
 	return fmt.Errorf("watermillbroker: message %s: %w", arrived.UUID, err)
 }
 
-// shortestWait is for errors that name no time, such as those of a database that cannot be reached.
+// shortestWait is the pause after errors without a time, such as those of a database that cannot be reached.
 const shortestWait = 200 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) {
@@ -105,10 +102,10 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// natsID is the header of a message that is no CloudEvent and has an ID.
+// natsID is the header with the ID of a message that is not a CloudEvent.
 const natsID = "nats-msg-id"
 
-// decode returns the message of the inbox that has arrived. One that is no event has the UUID as its ID.
+// decode returns the message for the inbox. If it is not an event, its UUID is its ID.
 func decode(arrived *message.Message) (oncemessage.Message, error) {
 	m, err := cloudevent.Decode(func(yield func(name, value string) bool) {
 		for name, value := range arrived.Metadata {

@@ -1,5 +1,7 @@
 package watermillbroker
 
+// The tests with servers are in integration/push: "make test-of DIR=broker/watermillbroker" runs them after these.
+
 import (
 	"context"
 	"errors"
@@ -49,8 +51,8 @@ func (c *calls) consumer() *consumer {
 	}
 }
 
-// TestConsumer: a message is acknowledged when it is applied or kept, and given back after the pause that its failure asks for.
-func TestConsumer(t *testing.T) {
+// TestConsumerAcknowledgesAppliedMessages: a message is acknowledged when it is applied or kept, and given back after the pause that its failure asks for.
+func TestConsumerAcknowledgesAppliedMessages(t *testing.T) {
 	event := func(changes ...string) *message.Message {
 		m := message.NewMessage("uuid", []byte("x"))
 		for name, value := range map[string]string{"ce_specversion": "1.0", "ce_id": "1", "ce_source": "s", "ce_type": "t"} {
@@ -138,8 +140,8 @@ func TestWaitEnds(t *testing.T) {
 	wait(t.Context(), 1)
 }
 
-// TestApply: a handler of Watermill gets the event and its transaction, and what it returns is not lost silently.
-func TestApply(t *testing.T) {
+// TestApplyGivesEventAndTransaction: a handler of Watermill gets the event and its transaction, and what it returns is not lost silently.
+func TestApplyGivesEventAndTransaction(t *testing.T) {
 	m := oncemessage.Message{ID: "1", Source: "s", Topic: "refunds", Key: "k", Seq: 7, Type: "t", Payload: []byte("x"), Headers: map[string]string{"tenant": "7"}}
 	var fails error
 	var produced []*message.Message

@@ -71,7 +71,7 @@ func (i *arrivals) received(*testing.T) []oncemessage.Message {
 	return arrived
 }
 
-func TestPublisher(t *testing.T) {
+func TestPublisherKeepsTheContract(t *testing.T) {
 	channel := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, nil)
 	defer func() { _ = channel.Close() }()
 	var in arrivals

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// TestArchive: what was swept can be verified, shown and looked at in a file of its own.
-func TestArchive(t *testing.T) {
+// TestArchiveIsVerifiedAndShown: what was swept can be verified, shown and looked at in a file of its own.
+func TestArchiveIsVerifiedAndShown(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {

@@ -52,9 +52,9 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestSettings: a flag on the command line wins over the environment, that over the file, and the file over the default. An unknown
+// TestSettingsByPrecedence: a flag on the command line wins over the environment, that over the file, and the file over the default. An unknown
 // name in the file is refused.
-func TestSettings(t *testing.T) {
+func TestSettingsByPrecedence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"flag", "once_db", "database_url", "file"} {
@@ -113,8 +113,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestCompletion: a shell completes nouns, verbs, flags and the values of -o.
-func TestCompletion(t *testing.T) {
+// TestCompletionInEachShell: a shell completes nouns, verbs, flags and the values of -o.
+func TestCompletionInEachShell(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"ke": "keys", "keys sh": "show", "keys show --sco": "--scope", "keys list -o ": "jsonl", "demo ": "serve"} {
 		words := strings.Split(line, " ")

@@ -71,9 +71,9 @@ var (
 	rowLinks   = regexp.MustCompile(`href="((?:operation|saga|delivery)\?[^"]*)"`)
 )
 
-// TestConsole: once console shows what is in a database, and acts only for who has the printed address. Each of its actions has a command, with
+// TestConsoleShowsAndActs: once console shows what is in a database, and acts only for who has the printed address. Each of its actions has a command, with
 // the flags that its page shows.
-func TestConsole(t *testing.T) {
+func TestConsoleShowsAndActs(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqliteURL(t))
 	outputData(t, db)

@@ -42,8 +42,8 @@ func result(tb testing.TB, o output) (n map[string]int, ok bool) {
 	return n, members["ok"] == true
 }
 
-// TestDemo: with once, the storm leaves every refund once.
-func TestDemo(t *testing.T) {
+// TestDemoRefundsEachOrderOnce: with once, the storm leaves every refund once.
+func TestDemoRefundsEachOrderOnce(t *testing.T) {
 	testenv.Core(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {

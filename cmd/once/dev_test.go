@@ -39,9 +39,9 @@ func folders(t *testing.T, temp string) []string {
 	return list
 }
 
-// TestDev: once dev serves a service and a console whose pages fill by themselves: operations, events that an inbox has applied, dead letters, and keys that
+// TestDevServesUntilOneSignal: once dev serves a service and a console whose pages fill by themselves: operations, events that an inbox has applied, dead letters, and keys that
 // wait behind them. One signal ends all of it and removes its files; what a process leaves that was killed, the next one removes.
-func TestDev(t *testing.T) {
+func TestDevServesUntilOneSignal(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	killed, said := developing(t, temp, io.Discard)

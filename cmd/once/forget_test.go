@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestForget is a session of an operator.
-func TestForget(t *testing.T) {
+// TestForgetErasesAResult is a session of an operator.
+func TestForgetErasesAResult(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {

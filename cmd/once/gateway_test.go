@@ -155,12 +155,18 @@ var isolated = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // sendKeyed sends a request with a key from the tenant ada.
 func sendKeyed(t *testing.T, client *http.Client, to, key string) answer {
 	t.Helper()
+	return sendAs(t, client, "ada", to, key)
+}
+
+// sendAs sends a request with a key from a tenant.
+func sendAs(t *testing.T, client *http.Client, tenant, to, key string) answer {
+	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, to, strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Idempotency-Key", key)
-	req.Header.Set("X-Tenant", "ada")
+	req.Header.Set("X-Tenant", tenant)
 	resp, err := client.Do(req)
 	if err != nil {
 		return answer{err: err}

@@ -44,9 +44,9 @@ func leftOpen(t *testing.T, url string, keys ...string) (path string) {
 	return path
 }
 
-// TestJournal: an operator lists what a dead client has left, sends it again, and says
+// TestJournalIsListedAndSentAgain: an operator lists what a dead client has left, sends it again, and says
 // what became of the rest.
-func TestJournal(t *testing.T) {
+func TestJournalIsListedAndSentAgain(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	seen := map[string]int{}

@@ -178,8 +178,8 @@ globex%  old  -     expired  value   5      2026-01-31T12:00:00Z  2026-01-31T12:
 	})
 }
 
-// TestTimeline: attempts stand under their operation, and where there is none, alone.
-func TestTimeline(t *testing.T) {
+// TestTimelineOfAttempts: attempts stand under their operation, and where there is none, alone.
+func TestTimelineOfAttempts(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, url string) {

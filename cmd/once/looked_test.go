@@ -13,9 +13,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestLooked: who has looked at what is in the audit. Who may not write to it, or cannot
+// TestLooksAreAudited: who has looked at what is in the audit. Who may not write to it, or cannot
 // because another process has the file, is told so, and looks all the same.
-func TestLooked(t *testing.T) {
+func TestLooksAreAudited(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onAll(t, func(t *testing.T, at string) {

@@ -127,8 +127,8 @@ func unready(url string) int {
 	return cli.ExitFailed
 }
 
-// TestUsage: a command line that is wrong is answered with 2, and with what to try.
-func TestUsage(t *testing.T) {
+// TestUsageErrorsSayWhatToTry: a command line that is wrong is answered with 2, and with what to try.
+func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says, try string }{
 		{"dance", `no command "dance"`, "once --help"},
@@ -187,8 +187,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestHelp: every command tells what it does and what its flags are.
-func TestHelp(t *testing.T) {
+// TestHelpOfEveryCommand: every command tells what it does and what its flags are.
+func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	if o := run(t, "keys", "show", "", "--db", "sqlite:x").want(t, 2); !strings.Contains(o.stderr, "KEY is empty") {
 		t.Errorf("%s", o.stderr)

@@ -35,8 +35,8 @@ func listed(tb testing.TB, word string, sets ...migration.Set) string {
 	return b.String()
 }
 
-// TestMigrate: up makes what status misses, and only once.
-func TestMigrate(t *testing.T) {
+// TestMigrateUpAppliesWhatIsMissing: up makes what status misses, and only once.
+func TestMigrateUpAppliesWhatIsMissing(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, db string) {

@@ -217,8 +217,8 @@ func TestOutboxEncrypted(t *testing.T) {
 	}
 }
 
-// TestRelay: the command delivers what services have added, in order, and drains when it is interrupted.
-func TestRelay(t *testing.T) {
+// TestRelayDeliversAndDrains: the command delivers what services have added, in order, and drains when it is interrupted.
+func TestRelayDeliversAndDrains(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {

@@ -18,10 +18,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestOutputs: on the same data, what operators and their scripts read is the same on every
+// TestOutputsAreEqualOnEveryDatabase: on the same data, what operators and their scripts read is the same on every
 // database and by every driver, to the byte, and what it was before there was a SQL plane:
 // the part about keys in testdata/outputs.txt was written by the program of that time.
-func TestOutputs(t *testing.T) {
+func TestOutputsAreEqualOnEveryDatabase(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "outputs.txt"))

@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "record docs/demo.svg")
 
 const recording = "../../docs/demo.svg"
 
-// TestRecording: docs/demo.svg, which the README shows, has the lines that the demo prints on a terminal, but for numbers. -update records it.
-func TestRecording(t *testing.T) {
+// TestRecordingMatchesTheDemo: docs/demo.svg, which the README shows, has the lines that the demo prints on a terminal, but for numbers. -update records it.
+func TestRecordingMatchesTheDemo(t *testing.T) {
 	testenv.Prove(t)
 	if *update {
 		if err := os.WriteFile(recording, record(t).svg("go run ./cmd/once demo"), 0o644); err != nil {
@@ -47,7 +47,7 @@ func TestRecording(t *testing.T) {
 		}
 	}
 	if len(printed) < 15 || !slices.Equal(shown, printed) {
-		t.Errorf("the recording shows\n%s\nand the demo prints\n%s\nTry: go test -run TestRecording . -update", strings.Join(shown, "\n"), strings.Join(printed, "\n"))
+		t.Errorf("the recording shows\n%s\nand the demo prints\n%s\nTry: go test -run TestRecordingMatchesTheDemo . -update", strings.Join(shown, "\n"), strings.Join(printed, "\n"))
 	}
 	bars := regexp.MustCompile(`(?m)^<text class="bar"[^>]*>(.*)</text>$`).FindAllSubmatch(picture, -1)
 	if len(bars) < 10 || shape(string(bars[len(bars)-1][1])) != shape(now.frames[len(now.frames)-1].bar) {

@@ -56,8 +56,8 @@ func linesUntil(t *testing.T, out io.Reader, last string) (said map[string]strin
 	return said
 }
 
-// TestServe: it says where it is, answers, and stops when it is told to.
-func TestServe(t *testing.T) {
+// TestServeAnswersUntilStopped: it says where it is, answers, and stops when it is told to.
+func TestServeAnswersUntilStopped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"--unsafe"}, {"--dialect", "stripe-v1"}} {
 		cmd, said := serving(t, args...)

@@ -13,7 +13,7 @@ import (
 )
 
 // One seed is one storm: two processes write the same bytes.
-func TestStorm(t *testing.T) {
+func TestStormIsDecidedByItsSeed(t *testing.T) {
 	testenv.Prove(t)
 	var pages, answers []string
 	for range 2 {

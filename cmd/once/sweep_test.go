@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestSweep: what has expired goes, and is told; the rest stays.
-func TestSweep(t *testing.T) {
+// TestSweepDeletesExpiredKeys: what has expired goes, and is told; the rest stays.
+func TestSweepDeletesExpiredKeys(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {

@@ -24,8 +24,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// leash is a pipe that all processes inherit which cmd starts, and theirs. It has ended when none of them is left.
-func leash(t *testing.T, cmd *exec.Cmd) *os.File {
+// lifetime is a pipe that all processes inherit which cmd starts, and theirs. It has ended when none of them is left.
+func lifetime(t *testing.T, cmd *exec.Cmd) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -58,7 +58,7 @@ func tortured(t *testing.T, args ...string) (output, crash.Report) {
 	cmd := program(t, append([]string{"torture", "-o", "json", "--request", requestFile(t)}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	left := leash(t, cmd)
+	left := lifetime(t, cmd)
 	_ = cmd.Wait() // the exit code tells
 	free(t, left)
 	o := output{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
@@ -250,7 +250,7 @@ func TestTortureEnds(t *testing.T) {
 			t.Run(signal.String()+" "+name, func(t *testing.T) {
 				t.Parallel()
 				cmd := program(t, "torture", "--request", requestFile(t), "--effects", c.effects, "--", "sh", "-c", c.before+" exec "+self+" "+asService+" one file:"+filepath.Join(t.TempDir(), "x.db")+" {port}")
-				left := leash(t, cmd)
+				left := lifetime(t, cmd)
 				if _, err := io.ReadFull(left, make([]byte, len("ready\n"))); err != nil {
 					t.Fatal(err)
 				}

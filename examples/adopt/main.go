@@ -2,7 +2,7 @@
 // both kinds may run at the same time, and a retry of what an old one has executed gets that answer.
 //
 //	DATABASE_URL=postgres://... go run . &
-//	curl -i 127.0.0.1:8080/refunds -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
+//	curl -i 127.0.0.1:8080/refunds -H 'X-Tenant: acme' -H 'Idempotency-Key: k1' -d '{"charge":"ch_1","amount":1000}'
 package main
 
 import (
@@ -58,8 +58,9 @@ func newServer(engine *once.Engine[pgx.Tx]) http.Handler {
 	return mux
 }
 
-// account is who asks. A real one comes from authentication, outside of the middleware.
-func account(r *http.Request) string { return r.Header.Get("Authorization") + "anybody" }
+// account returns who asks, from a header that your authentication sets. Without it the answer is 401. A token is not an
+// account: after a refresh it would be another one, with keys of its own.
+func account(r *http.Request) string { return r.Header.Get("X-Tenant") }
 
 // createRefund keeps the key in the old table as well, in the same transaction. When no old process runs any more, and the last of their keys
 // is as old as keys are kept, oldClaim and oldComplete are left out and the table is dropped.

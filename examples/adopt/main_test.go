@@ -44,7 +44,9 @@ func TestOneRefund(t *testing.T) {
 			return newServer(once.New(oncetest.Store(p, store.Store[pgx.Tx](pgxstore.New(pool, pgxstore.Config{}))), once.Config{Observer: once.Discard}))
 		},
 		Request: func() *http.Request {
-			return httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(body))
+			r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(body))
+			r.Header.Set("X-Tenant", "acme")
+			return r
 		},
 	})
 }
@@ -135,6 +137,7 @@ func TestOtherHeader(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refunds", strings.NewReader(body))
 		r.Header.Set("X-Idempotency-Key", key)
+		r.Header.Set("X-Tenant", "acme")
 		w := httptest.NewRecorder()
 		if service.ServeHTTP(w, r); w.Code != http.StatusCreated {
 			t.Errorf("%s: %d %s", key, w.Code, w.Body)
@@ -155,6 +158,7 @@ func send(t *testing.T, url, key, body string) string {
 		return ""
 	}
 	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("X-Tenant", "acme")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// oldServer is the service before: it keeps its keys by hand.
+// oldServer is the service before the change: it keeps its keys itself.
 func oldServer(pool *pgxpool.Pool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /refunds", func(w http.ResponseWriter, r *http.Request) {
@@ -55,10 +55,10 @@ type oldAnswer struct {
 func (a oldAnswer) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body) // a client that is gone asks again
+	_, _ = w.Write(a.Body) // after a lost connection the client asks again
 }
 
-// oldClaim takes a key, or finds what was answered. A key that another transaction has taken is waited for.
+// oldClaim claims a key, or returns its stored answer. It waits for another transaction that has claimed the key.
 func oldClaim(ctx context.Context, tx pgx.Tx, account, key string, body []byte) (a oldAnswer, found bool, err error) {
 	request := sha256.Sum256(body)
 	tag, err := tx.Exec(ctx, "insert into idempotency_key (account, key, request) values ($1, $2, $3) on conflict do nothing", account, key, request[:])
@@ -82,7 +82,7 @@ func oldComplete(ctx context.Context, tx pgx.Tx, account, key string, a oldAnswe
 	return err
 }
 
-// refund is what the service does, before and after.
+// refund is the work of the service, before and after the change.
 func refund(ctx context.Context, tx pgx.Tx, body []byte) (a oldAnswer, err error) {
 	var f struct {
 		ID     int64  `json:"id"`

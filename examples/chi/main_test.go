@@ -24,7 +24,9 @@ func TestOneRefund(t *testing.T) {
 			return newServer(once.New(oncetest.Store(p, s), once.Config{Observer: once.Discard}))
 		},
 		Request: func() *http.Request {
-			return httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+			r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+			r.Header.Set("X-Tenant", "acme")
+			return r
 		},
 	})
 }

@@ -52,6 +52,7 @@ func TestErrorsRollBack(t *testing.T) {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodPost, "/refunds", http.NoBody)
 			r.Header.Set("Idempotency-Key", "k")
+			r.Header.Set("X-Tenant", "acme")
 			router.ServeHTTP(w, r)
 			var rows int
 			if err := db.QueryRowContext(context.Background(), "select count(*) from refund").Scan(&rows); err != nil {

@@ -26,6 +26,7 @@ func TestOneRefund(t *testing.T) {
 		},
 		Request: func() *http.Request {
 			r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(`{"charge":"ch_1","amount":1000}`))
+			r.Header.Set("X-Tenant", "acme")
 			r.Header.Set("Content-Type", "application/json")
 			return r
 		},

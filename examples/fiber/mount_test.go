@@ -39,6 +39,7 @@ func TestTwoMountsAreTwoRoutes(t *testing.T) {
 	post := func(target string) (body, replayed string) {
 		r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(`{"charge":"ch_1","amount":1000}`))
 		r.Header.Set("Idempotency-Key", "k")
+		r.Header.Set("X-Tenant", "acme")
 		resp, err := app.Test(r)
 		if err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ func TestTrapOfHTTPMiddleware(t *testing.T) {
 	})
 	r := httptest.NewRequest(http.MethodPost, "/refunds", http.NoBody)
 	r.Header.Set("Idempotency-Key", "k")
+	r.Header.Set("X-Tenant", "acme")
 	resp, err := app.Test(r)
 	if err != nil {
 		t.Fatal(err)

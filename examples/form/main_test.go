@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 var hidden = regexp.MustCompile(`name="once" value="([^"]+)"`)
 
 // Five impatient clicks on one form are one order, and every click leads to it.
-func TestImpatience(t *testing.T) {
+func TestFiveClicksAreOneOrder(t *testing.T) {
 	file := "file:" + filepath.Join(t.TempDir(), "orders.db")
 	s, err := open(context.Background(), file)
 	if err != nil {
@@ -28,7 +29,11 @@ func TestImpatience(t *testing.T) {
 	}
 	server := httptest.NewServer(newServer(once.New(s, once.Config{})))
 	defer server.Close()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for form, want := range []string{"/?ordered=1", "/?ordered=2"} {
 		resp, err := client.Get(server.URL)
 		if err != nil {
@@ -81,6 +86,7 @@ func TestOneOrder(t *testing.T) {
 		Request: func() *http.Request {
 			r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("book=Emma"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.AddCookie(&http.Cookie{Name: "session", Value: "s1"})
 			return r
 		},
 	})

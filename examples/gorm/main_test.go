@@ -40,7 +40,9 @@ func TestOneRefund(t *testing.T) {
 		},
 		Request: func() *http.Request {
 			charge++ // it is unique
-			return httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(fmt.Sprintf(`{"charge":"ch_%d","amount":1000}`, charge)))
+			r := httptest.NewRequest(http.MethodPost, "/refunds", strings.NewReader(fmt.Sprintf(`{"charge":"ch_%d","amount":1000}`, charge)))
+			r.Header.Set("X-Tenant", "acme")
+			return r
 		},
 	})
 }

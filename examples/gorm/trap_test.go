@@ -18,7 +18,7 @@ import (
 )
 
 // What GORM does with a transaction that is not its own.
-func TestTraps(t *testing.T) {
+func TestGORMInATransactionOfOnce(t *testing.T) {
 	ctx := context.Background()
 	db, err := sqlstore.Open("pgx", testenv.NewDatabase(t))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command jobs books jobs of a table, with nothing but database/sql around it. A job whose worker was killed
-// before it could delete the job is given to another worker, and is booked once.
+// Command jobs books jobs of a table, with nothing but database/sql around it. If a worker was killed before it could delete its job, another worker
+// gets the job, and it is still booked once.
 //
 //	DATABASE_URL=postgres://... go run .
 package main
@@ -47,7 +47,7 @@ func run(ctx context.Context, dsn string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	go func() { _ = in.Run(ctx, book) }() // applies dead letters that are redriven, and forgets old IDs
+	go func() { _ = in.Run(ctx, book) }() // applies redriven dead letters, and forgets old IDs
 	for {
 		worked, err := work(ctx, db, in)
 		switch {
@@ -65,9 +65,9 @@ func run(ctx context.Context, dsn string) error {
 	}
 }
 
-// work takes one job that no other worker has, applies it and deletes it. false: there is none.
+// work takes one job that no other worker has, applies it and deletes it. It returns false if no job is free.
 func work(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) (worked bool, err error) {
-	tx, err := db.BeginTx(ctx, nil) // it holds the job. What the job does has a transaction of its own
+	tx, err := db.BeginTx(ctx, nil) // it locks the job. The job's work has a transaction of its own
 	if err != nil {
 		return false, err
 	}
@@ -95,7 +95,7 @@ func work(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) (worked boo
 func book(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	amount, err := strconv.ParseInt(string(m.Payload), 10, 64)
 	if err != nil {
-		return retry.Permanent(err) // no other attempt can change it
+		return retry.Permanent(err) // another attempt cannot change it
 	}
 	_, err = tx.ExecContext(ctx, "insert into booking (amount) values ($1)", amount)
 	return err

@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestJobs: jobs whose end is lost, as when a worker is killed, are booked once, by several workers. One that can never be
+// TestJobsAreBookedOnce: jobs whose end is lost, as when a worker is killed, are booked once, by several workers. One that can never be
 // booked becomes a dead letter.
-func TestJobs(t *testing.T) {
+func TestJobsAreBookedOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	db, in, err := open(ctx, testenv.NewDatabase(t))

@@ -29,11 +29,11 @@ var setPrice = statement{
 
 var selectPrice = statement{
 	postgres: `select sku, amount, version from price where sku = $1`,
-	mysql:    `select sku, amount, version from price where sku = ? for update`, // reads the newest state, also late in a transaction
+	mysql:    `select sku, amount, version from price where sku = ? for update`, // reads the newest state, even late in a transaction
 }
 
-// SetPrice stores p, unless the version that is stored is the same or newer. It returns what is stored
-// afterwards: p, also if the call is repeated, or a newer version.
+// SetPrice stores p, unless the stored version is the same or newer. It returns the row that is stored afterwards: p, also if the call is repeated,
+// or a newer version.
 func SetPrice(ctx context.Context, db DB, d sqlplane.Dialect, p Price) (Price, error) {
 	if _, err := db.ExecContext(ctx, setPrice.on(d), p.SKU, p.Amount, p.Version); err != nil {
 		return Price{}, err
@@ -41,7 +41,7 @@ func SetPrice(ctx context.Context, db DB, d sqlplane.Dialect, p Price) (Price, e
 	return ReadPrice(ctx, db, d, p.SKU)
 }
 
-// ReadPrice returns what is stored. It fails with [sql.ErrNoRows] if nothing is.
+// ReadPrice returns the stored price. It fails with [sql.ErrNoRows] if the price does not exist.
 func ReadPrice(ctx context.Context, db DB, d sqlplane.Dialect, sku string) (p Price, err error) {
 	err = db.QueryRowContext(ctx, selectPrice.on(d), sku).Scan(&p.SKU, &p.Amount, &p.Version)
 	return p, err

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Booking is a job that is known by its ID, and by nothing that it means.
+// Booking is a job that is identified by its ID, not by its content.
 type Booking struct {
 	Amount int64 `json:"amount"`
 }
@@ -21,8 +21,8 @@ type Booking struct {
 // Kind implements [river.JobArgs].
 func (Booking) Kind() string { return "booking" }
 
-// booker applies each job once. The inbox counts attempts, and keeps a job that is given up as a dead letter; a
-// process that calls in.Run(ctx, book) applies those that are redriven.
+// booker applies each job once. The inbox counts attempts, and keeps a job that is given up as a dead letter; a process that calls in.Run(ctx, book)
+// applies redriven dead letters.
 type booker struct {
 	river.WorkerDefaults[Booking]
 
@@ -41,7 +41,7 @@ func (b *booker) Work(ctx context.Context, job *river.Job[Booking]) error {
 func book(ctx context.Context, tx pgx.Tx, m message.Message) error {
 	var b Booking
 	if err := json.Unmarshal(m.Payload, &b); err != nil {
-		return retry.Permanent(err) // no other attempt can change it
+		return retry.Permanent(err) // another attempt cannot change it
 	}
 	_, err := tx.Exec(ctx, "insert into booking (amount) values ($1)", b.Amount)
 	return err

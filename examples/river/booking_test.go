@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestBookings: a job that River runs again, after its end was lost, is booked once.
-func TestBookings(t *testing.T) {
+// TestRepeatedJobIsBookedOnce: a job that River runs again, after its end was lost, is booked once.
+func TestRepeatedJobIsBookedOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	pool, client, err := newClient(ctx, testenv.NewDatabase(t), workersOf)

@@ -21,15 +21,15 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// storm is the kill script: clients order, both services are killed again and again, and then it counts what the two databases hold. The services run
-// already, and their supervisor starts them again.
+// storm is the kill script: clients order while both services are killed again and again. Then it counts the rows of the two databases. The services
+// are already running, and their supervisor restarts them.
 type storm struct {
 	*config
 
 	orders, kills int
 
-	buyers string // what the names of its customers begin with
-	killed []int  // of each service
+	buyers string // prefix of the names of its customers
+	killed []int  // kills of each service
 	dead   map[string]bool
 }
 
@@ -60,7 +60,7 @@ func (s *storm) run(ctx context.Context, w io.Writer) error {
 	return s.report(w, c)
 }
 
-// rage places the orders, and kills a service whenever some more of them are answered.
+// rage places the orders, and kills a service each time when some more of them are answered.
 func (s *storm) rage(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -94,7 +94,7 @@ func (s *storm) rage(ctx context.Context) error {
 	return nil
 }
 
-// order places one order until it is answered: each try has the same key, so that it is one order.
+// order places one order until it is answered: each try has the same key, so that it stays one order.
 func (s *storm) order(ctx context.Context, client *http.Client, n int) error {
 	ctx = retryhttp.WithKey(ctx, retryhttp.Key{Value: once.NewKey()})
 	body := fmt.Sprintf(`{"customer":"%s%d","item":"tea"}`, s.buyers, n%customers)
@@ -120,7 +120,7 @@ func (s *storm) order(ctx context.Context, client *http.Client, n int) error {
 	}
 }
 
-// kill sends SIGKILL to a service. If it is not back yet from the kill before, it waits for that.
+// kill sends SIGKILL to a service. If the service has not restarted since the last kill, kill waits for it.
 func (s *storm) kill(ctx context.Context, service int) error {
 	for began := time.Now(); time.Since(began) < patience; {
 		pid, err := s.pid(ctx, service)
@@ -144,7 +144,7 @@ func (s *storm) kill(ctx context.Context, service int) error {
 	return fmt.Errorf("%s does not come back", services[service].name)
 }
 
-// pid asks a service for its number, so that no other process is killed.
+// pid asks a service for its process ID, so that no other process is killed.
 func (s *storm) pid(ctx context.Context, service int) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics(service)+"/pid", nil)
 	if err != nil {
@@ -159,14 +159,14 @@ func (s *storm) pid(ctx context.Context, service int) (string, error) {
 	return string(text), err
 }
 
-// count is what the databases hold of this storm.
+// count is the numbers of this storm in the databases.
 type count struct {
-	placed, told    int // orders, and those that know that they are shipped
-	shipped, lost   int // orders with a shipment, and without
-	twice, phantoms int // shipments of an order that has one, and of none
+	placed, told    int // orders, and orders that are marked as shipped
+	shipped, lost   int // orders with a shipment, and orders without one
+	twice, phantoms int // second shipments of an order, and shipments without an order
 }
 
-// await counts until nothing is on its way.
+// await counts until no work is left.
 func (s *storm) await(ctx context.Context) (c count, err error) {
 	databases := map[string]*sql.DB{}
 	for _, service := range services {
@@ -230,7 +230,7 @@ func (s *storm) count(ctx context.Context, databases map[string]*sql.DB) (c coun
 	return c, nil
 }
 
-// acknowledged reports whether each service has applied all that the broker has for it. What a killed process has taken comes again.
+// acknowledged reports whether each service has applied all its messages of the broker. Messages that a killed process has taken come again.
 func acknowledged(ctx context.Context, js jetstream.JetStream) bool {
 	for _, s := range services {
 		c, err := js.Consumer(ctx, stream, s.name)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// orders takes orders, and knows which of them are shipped.
+// orders accepts orders, and marks the ones that are shipped.
 var orders = service{
 	name: "orders",
 	tables: []string{
@@ -24,20 +24,20 @@ var orders = service{
 	reads: shipmentsTopic,
 	apply: func(*outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx] { return markShipped },
 	routes: func(mux *http.ServeMux, db *sql.DB, engine *once.Engine[*sql.Tx], box *outbox.Box[*sql.Tx]) {
-		// Put authentication in front, and have Principal return who asks.
+		// Add authentication before this, and let Principal return the authenticated customer.
 		mux.Handle("POST /orders", oncehttp.Handler(engine, oncehttp.Config{Principal: oncehttp.SharedPrincipal()}, placeOrder(box)))
 		mux.Handle("GET /orders", list(db, "select id, customer, item, state from purchase order by id"))
 	},
 }
 
-// order is what the events of both services say.
+// order is the payload of the events of both services.
 type order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`
 	Item     string `json:"item"`
 }
 
-// placeOrder writes an order and the event of it: both commit, or neither does. A retry with the same Idempotency-Key gets the same answer.
+// placeOrder writes an order and its event: both commit, or neither does. A retry with the same Idempotency-Key gets the same answer.
 func placeOrder(box *outbox.Box[*sql.Tx]) func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 	return func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 		var o order
@@ -64,13 +64,13 @@ func placeOrder(box *outbox.Box[*sql.Tx]) func(w http.ResponseWriter, r *http.Re
 func markShipped(ctx context.Context, tx *sql.Tx, m message.Message) error {
 	var o order
 	if err := json.Unmarshal(m.Payload, &o); err != nil {
-		return retry.Permanent(err) // a dead letter now: no other attempt can change it
+		return retry.Permanent(err) // a dead letter now: another attempt cannot change it
 	}
 	_, err := tx.ExecContext(ctx, "update purchase set state = 'shipped' where id = $1", o.ID)
 	return err
 }
 
-// tell adds an event to the outbox. Those of a customer arrive in their order.
+// tell adds an event to the outbox. The events of one customer arrive in order.
 func tell(ctx context.Context, box *outbox.Box[*sql.Tx], tx *sql.Tx, topic, what string, o order) error {
 	payload, err := json.Marshal(o)
 	if err != nil {

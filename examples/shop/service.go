@@ -28,13 +28,13 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// service is what orders and shipping do differently.
+// service has the differences between orders and shipping.
 type service struct {
 	name   string
 	tables []string // its own
 	reads  string   // the topic that its inbox reads
 
-	// apply handles a message of that topic, in the transaction that notes that it was handled.
+	// apply handles a message of that topic, in the transaction that stores that it was handled.
 	apply func(box *outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx]
 
 	routes func(mux *http.ServeMux, db *sql.DB, engine *once.Engine[*sql.Tx], box *outbox.Box[*sql.Tx])
@@ -47,14 +47,14 @@ var services = []service{orders, shipping}
 func (s service) run(ctx context.Context, cfg *config, number int) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("service", s.name)
 
-	// One database: the tables of the service, and those of once beside them.
+	// One database has the tables of the service and the tables of once.
 	db, store, err := open(ctx, *cfg.database[s.name], s.tables)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 
-	// What it tells others: the outbox commits with the write, and its relay delivers to the broker.
+	// Events for others: the outbox commits with the write, and its relay delivers to the broker.
 	js, err := connect(ctx, cfg.broker())
 	if err != nil {
 		return err
@@ -65,11 +65,11 @@ func (s service) run(ctx context.Context, cfg *config, number int) error {
 	watch := gauge.NewWatch(gauge.Config{Every: time.Second}, box, letters, gauge.Operations(store), gauge.Pool(store))
 	metrics := onceprom.New(onceprom.Config{Gauges: watch})
 	relay := box.Relay(natsbroker.Publisher(js), outbox.RelayConfig{
-		TTL:         2 * time.Second, // after a SIGKILL the next process goes on so soon
+		TTL:         2 * time.Second, // the next process takes over this long after a SIGKILL
 		DeadLetters: true, Observer: outbox.Observers(outbox.Metrics(metrics), outbox.Log(log)),
 	})
 
-	// What it does once: requests by the engine, and messages of others by the inbox. A commit wakes the relay.
+	// Work that happens once: requests by the engine, and messages of others by the inbox. A commit wakes the relay.
 	engine := once.New(store, once.Config{AfterCommit: relay.Wake, Observer: once.Observers(metrics, once.Log(log))})
 	in := inbox.New(engine, inbox.Config{
 		Consumer: s.name, Order: inbox.InOrder, Observer: inbox.Observers(inbox.Metrics(metrics), inbox.Log(log)),
@@ -78,7 +78,7 @@ func (s service) run(ctx context.Context, cfg *config, number int) error {
 	api := http.NewServeMux()
 	s.routes(api, db, engine, box)
 
-	// Metrics are not for those who use the service: they have a listener of their own.
+	// Metrics have a listener of their own, which users of the service cannot reach.
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	own := http.NewServeMux()
@@ -92,7 +92,7 @@ func (s service) run(ctx context.Context, cfg *config, number int) error {
 		func(ctx context.Context) error {
 			return natsbroker.Consume(ctx, js, in, s.apply(box), natsbroker.ConsumerConfig{
 				Subjects: []string{s.reads}, Log: log,
-				AckWait: 2 * time.Second, // after a SIGKILL the broker delivers again so soon
+				AckWait: 2 * time.Second, // the broker delivers again this long after a SIGKILL
 			})
 		},
 		watch.Run,
@@ -128,7 +128,7 @@ func open(ctx context.Context, url string, tables []string) (*sql.DB, *sqlstore.
 	return db, store, nil
 }
 
-// serve serves HTTP until ctx ends, and lets requests that run come to their end.
+// serve serves HTTP until ctx ends, and lets running requests finish.
 func serve(ctx context.Context, address string, handler http.Handler) error {
 	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
@@ -143,7 +143,7 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	return server.Shutdown(ending)
 }
 
-// supervised returns when the process that has started this one is gone: its end of the pipe is closed then.
+// supervised returns when the parent process has ended: then its end of the pipe is closed.
 func supervised(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// shipping ships orders. No constraint of its tables would stop a second shipment of an order: the inbox does.
+// shipping ships orders. No constraint of its tables prevents a second shipment of an order: the inbox does.
 var shipping = service{
 	name: "shipping",
 	tables: []string{
@@ -33,7 +33,7 @@ var shipping = service{
 	},
 }
 
-// ship applies the event of an order: a shipment, and an event that tells of it, commit with the note that the order was handled.
+// ship applies the event of an order: the shipment, its event, and the fact that the order was handled commit together.
 func ship(box *outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx] {
 	return func(ctx context.Context, tx *sql.Tx, m message.Message) error {
 		var o order
@@ -42,7 +42,7 @@ func ship(box *outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx] {
 		}
 		var shelf string
 		err := tx.QueryRowContext(ctx, "select name from shelf where item = $1", o.Item).Scan(&shelf)
-		if errors.Is(err, sql.ErrNoRows) { // a dead letter: a person has to look. Later orders of the customer wait behind it, and those of others go on
+		if errors.Is(err, sql.ErrNoRows) { // a dead letter: a person must look at it. Later orders of the customer wait for it, orders of other customers go on
 			return retry.Permanent(fmt.Errorf("no shelf has the item %q", o.Item))
 		}
 		if err == nil {
@@ -56,7 +56,7 @@ func ship(box *outbox.Box[*sql.Tx]) inbox.Handler[*sql.Tx] {
 	}
 }
 
-// putShelf needs no key: to do it twice is to do it once.
+// putShelf needs no key: a repetition has no further effect.
 func putShelf(db *sql.DB) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, err := db.ExecContext(r.Context(), "insert into shelf (item, name) values ($1, $2) on conflict (item) do update set name = excluded.name",

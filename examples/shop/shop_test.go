@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// TestShop: while both services are killed by the kill script, each order is placed once and shipped once. An order that cannot be shipped is a dead
+// TestShopSurvivesTheKillScript: while both services are killed by the kill script, each order is placed once and shipped once. An order that cannot be shipped is a dead
 // letter: those of its customer wait for it, those of others do not, and a redrive ships all of them in their order.
-func TestShop(t *testing.T) {
+func TestShopSurvivesTheKillScript(t *testing.T) {
 	testenv.Both(t)
 	t.Run("SQLite", func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
@@ -164,8 +164,8 @@ func (s shop) request(t *testing.T, method, url, body string, want int) (text st
 	return text
 }
 
-// TestCount: the kill script sees what is lost, too many or made up.
-func TestCount(t *testing.T) {
+// TestCountSeesLostAndRepeatedOrders: the kill script sees what is lost, too many or made up.
+func TestCountSeesLostAndRepeatedOrders(t *testing.T) {
 	cfg := newConfig()
 	cfg.dir = t.TempDir()
 	cfg.useFiles()

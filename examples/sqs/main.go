@@ -1,5 +1,5 @@
-// Command sqs delivers the events of an outbox to queues of Amazon SQS, and books refunds that arrive in one, each of them once. It uses the adapter of Watermill. Its
-// credentials and its region are those of the environment.
+// Command sqs delivers the events of an outbox to queues of Amazon SQS, and books refunds that arrive in one, each of them once. It uses the adapter
+// of Watermill. It reads its credentials and its region from the environment.
 //
 //	aws sqs create-queue --queue-name refunds.fifo --attributes FifoQueue=true
 //	go run .
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// queue is the topic, too. Its name ends with .fifo: a queue of another kind does not keep an order, and has no groups.
+// queue is also the topic. Its name ends with .fifo: a queue of another kind does not keep an order, and has no groups.
 const queue = "refunds.fifo"
 
 func run(ctx context.Context, dsn string) error {
@@ -73,7 +73,7 @@ func run(ctx context.Context, dsn string) error {
 	go func() { ended <- deliver(ctx, account, s) }()
 	go func() { ended <- consume(ctx, account, s) }()
 	err = <-ended
-	stop() // one of them cannot work alone
+	stop() // neither of them can work alone
 	return errors.Join(err, <-ended)
 }
 
@@ -81,7 +81,7 @@ func run(ctx context.Context, dsn string) error {
 func deliver(ctx context.Context, account aws.Config, s *sqlstore.Store) error {
 	publisher, err := watermillsqs.NewPublisher(watermillsqs.PublisherConfig{
 		AWSConfig: account, Marshaler: envelope{}, GenerateSendMessageInput: inGroups,
-		DoNotCreateQueueIfNotExists: true, // the publisher would make it with settings that nobody has chosen
+		DoNotCreateQueueIfNotExists: true, // the publisher would create it with default settings
 	}, watermill.NopLogger{})
 	if err != nil {
 		return err
@@ -112,13 +112,13 @@ func consume(ctx context.Context, account aws.Config, s *sqlstore.Store) error {
 	return router.Run(ctx)
 }
 
-// book applies an event. What it writes commits with the note that the event was applied.
+// book applies an event. Its writes commit with the fact that the event was applied.
 func book(ctx context.Context, tx *sql.Tx, m oncemessage.Message) error {
 	_, err := tx.ExecContext(ctx, "insert into booking (account, refund) values (?, ?)", m.Key, m.Payload)
 	return err
 }
 
-// envelope has a message with its metadata in the body. SQS takes ten attributes at most, and an event with a trace has more; its bodies are text.
+// envelope puts a message with its metadata into the body. SQS allows ten attributes at most, and an event with a trace has more; bodies are text.
 type envelope struct{}
 
 type enveloped struct {
@@ -137,7 +137,7 @@ func (envelope) Marshal(m *message.Message) (*types.Message, error) {
 func (envelope) Unmarshal(m *types.Message) (*message.Message, error) {
 	var e enveloped
 	if err := json.Unmarshal([]byte(aws.ToString(m.Body)), &e); err != nil {
-		// Of another sender. An error would leave it in the queue; the handler decides what becomes of it.
+		// From another sender. An error would leave it in the queue; the handler decides about it.
 		return message.NewMessage(aws.ToString(m.MessageId), []byte(aws.ToString(m.Body))), nil //nolint:nilerr // as above
 	}
 	got := message.NewMessage(e.UUID, e.Payload)
@@ -147,7 +147,7 @@ func (envelope) Unmarshal(m *types.Message) (*message.Message, error) {
 	return got, nil
 }
 
-// inGroups makes a group of each key, whose order the queue keeps, and lets the queue drop what a relay sends again within five minutes.
+// inGroups makes a group of each key, whose order the queue keeps. The queue drops a message that a relay sends again within five minutes.
 func inGroups(_ context.Context, url watermillsqs.QueueURL, m *types.Message) (*sqs.SendMessageInput, error) {
 	var e enveloped
 	if err := json.Unmarshal([]byte(aws.ToString(m.Body)), &e); err != nil {
@@ -159,7 +159,7 @@ func inGroups(_ context.Context, url watermillsqs.QueueURL, m *types.Message) (*
 	}
 	return &sqs.SendMessageInput{
 		QueueUrl: aws.String(string(url)), MessageBody: m.Body,
-		MessageGroupId:         aws.String(hash(group)), // a key may have characters that SQS does not take
+		MessageGroupId:         aws.String(hash(group)), // a key may have characters that SQS does not allow
 		MessageDeduplicationId: aws.String(hash(aws.ToString(m.Body))),
 	}, nil
 }

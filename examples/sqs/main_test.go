@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// TestEnvelope: a message with more metadata than SQS has attributes arrives as it was, and its key decides on its group.
-func TestEnvelope(t *testing.T) {
+// TestEnvelopeKeepsAllMetadata: a message with more metadata than SQS has attributes arrives as it was, and its key decides on its group.
+func TestEnvelopeKeepsAllMetadata(t *testing.T) {
 	sent := func(uuid, key string) *types.Message {
 		m := message.NewMessage(uuid, []byte{0, 255})
 		for _, name := range []string{"ce_id", "ce_type", "ce_source", "ce_time", "ce_sequence", "ce_specversion", "traceparent", "ce_traceparent", "content-type", "tenant"} {

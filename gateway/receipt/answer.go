@@ -10,14 +10,14 @@ import (
 	"github.com/oncelib/once/gateway"
 )
 
-// What an endpoint says of an operation.
+// States of an operation at an endpoint.
 const (
-	stateCommitted = "committed" // the receipt is there
-	stateTombstone = "tombstone" // it never will be
-	stateNone      = "none"      // neither; proves nothing
+	stateCommitted = "committed" // the receipt exists
+	stateTombstone = "tombstone" // the operation can never commit
+	stateNone      = "none"      // neither exists, which proves nothing
 )
 
-// answer is what an endpoint sends, as JSON. Body is base64.
+// answer is the answer of an endpoint, as JSON. Body is base64.
 type answer struct {
 	Operation   string          `json:"operation"`
 	State       string          `json:"state"`
@@ -27,7 +27,7 @@ type answer struct {
 	Body        []byte          `json:"body,omitempty"`
 }
 
-// answerOf is what is sent of a receipt.
+// answerOf is the answer for a receipt.
 func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err error) {
 	a = answer{Operation: operation, State: stateNone}
 	switch {
@@ -42,8 +42,8 @@ func answerOf(operation string, r gateway.Receipt, found bool) (a answer, err er
 	return a, err
 }
 
-// parseAnswer reads the answer of an endpoint about an operation. It accepts nothing but an exact answer: if it took something else for a
-// tombstone, the request would be forwarded again, and could take effect twice.
+// parseAnswer reads the answer of an endpoint about an operation. It accepts nothing but an exact answer: if it took anything else for a tombstone,
+// the request would be forwarded again, and could take effect twice.
 func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, err error) {
 	a, err := decodeAnswer(text)
 	if err != nil {
@@ -75,7 +75,7 @@ func parseAnswer(text []byte, operation string) (r gateway.Receipt, found bool, 
 	return r, true, nil
 }
 
-// decodeAnswer reads one object. Package json takes names in any case, and the last one of two.
+// decodeAnswer reads one object strictly. Package json accepts names in any letter case, and takes the last of two members with one name.
 func decodeAnswer(text []byte) (a answer, err error) {
 	fields := map[string]any{"operation": &a.Operation, "state": &a.State, "fingerprint": &a.Fingerprint, "status": &a.Status, "header": &a.Header, "body": &a.Body}
 	dec := json.NewDecoder(bytes.NewReader(text))

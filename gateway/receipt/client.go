@@ -17,10 +17,10 @@ import (
 
 // ClientConfig of a [Client]. The zero value is ready to use.
 type ClientConfig struct {
-	// Header is sent with each request, such as an Authorization that the endpoint asks for. Default: none.
+	// Header is sent with each request, such as an Authorization that the endpoint requires. Default: no header.
 	Header http.Header
 
-	// Timeout bounds each request. It should be longer than the time that the endpoint waits for a transaction. Default 10 s.
+	// Timeout bounds each request. It should be longer than the endpoint's wait for a transaction. Default 10 s.
 	Timeout time.Duration
 
 	// MaxAnswer is the longest answer that is read, in bytes; a body is a third longer in it. Default 24 MiB.
@@ -60,7 +60,7 @@ func NewClient(endpoint string, cfg ClientConfig) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second} // below the keep-alive of most servers
 	}
-	// A redirect leads to another place, which may know another service.
+	// A redirect leads to another endpoint, which may belong to another service.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{u, cfg, &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, nil
 }
@@ -106,7 +106,7 @@ func (c *Client) ask(ctx context.Context, method, operation string) (r gateway.R
 func (c *Client) send(req *http.Request) ([]byte, error) {
 	answer, err := c.http.Do(req) //nolint:gosec // G704: see ask
 	if err != nil {
-		return nil, errors.Unwrap(err) // the URL is told by the caller, without the operation
+		return nil, errors.Unwrap(err) // the caller reports the URL, without the operation
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {

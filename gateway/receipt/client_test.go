@@ -1,5 +1,7 @@
 package receipt_test
 
+// The tests with databases are in integration/receipt: "make test-of DIR=gateway/receipt" runs them after these.
+
 import (
 	"context"
 	"encoding/json"

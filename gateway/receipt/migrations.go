@@ -11,7 +11,7 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Migrations are those of the table once_receipt. It stands in the database of the service, which need not keep operations:
+// Migrations are the migrations of the table once_receipt. It belongs into the database of the service, which need not have the tables of operations:
 //
 //	err := sqlstore.MigrateOnly(ctx, db, receipt.Migrations)
 var Migrations = migration.Set{Capability: "receipt", Files: migrations}

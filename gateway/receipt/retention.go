@@ -13,17 +13,17 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MinRetain is the shortest time for which receipts and tombstones are kept: a request that was sent before may still be on its way.
+// MinRetain is the shortest retention of receipts and tombstones: an older request may still be on its way.
 const MinRetain = time.Hour
 
 const (
 	sweepBatch = 500 // rows of one transaction
-	tooShort   = "receipt: what is kept for less than an hour is gone while its request may still be under way. Try: at least the retention of the keys"
+	tooShort   = "receipt: the retention is less than an hour, and the request of a receipt may be on its way for that long. Try: at least the retention of the keys"
 )
 
-// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small transactions with pauses, and
-// returns how many that were. retain must be at least the retention of the keys of the gateway: an operation whose receipt is gone runs
-// again if its key comes again. Any number of sweepers may run at once. With Config.Archive a row is deleted after it was archived.
+// Sweep deletes the receipts and tombstones that are older than retain by the clock of the database, in small transactions with pauses, and returns
+// their number. retain must be at least the retention of the keys of the gateway: an operation whose receipt was deleted runs again if its key comes
+// again. Any number of sweepers may run at once. With Config.Archive a row is deleted only after it was archived.
 func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	if err := checkRetain(retain); err != nil {
 		return 0, err
@@ -37,13 +37,13 @@ func (t *Table) Sweep(ctx context.Context, retain time.Duration) (rows int64, er
 		if rows += n; err == nil && !more {
 			return rows, nil
 		}
-		if !sleep.For(ctx, time.Since(began)) { // others have half of the time
+		if !sleep.For(ctx, time.Since(began)) { // half of the time is left to others
 			return rows, ctx.Err()
 		}
 	}
 }
 
-// sweep deletes a few rows that are too old. more says that there may be others.
+// sweep deletes a few rows that are too old. more reports that others may exist.
 func (t *Table) sweep(ctx context.Context, retain time.Duration) (rows int64, more bool, err error) {
 	if t.archive != nil {
 		return aged.Sweep(ctx, t.db, archived, retain, t.archive)
@@ -76,7 +76,7 @@ type archivedRow struct {
 	CreatedAt   time.Time `json:"created_at"`
 }
 
-// sweepings delete a few rows that are too old. A row that a sweeper beside has locked is left to it.
+// sweepings delete a few rows that are too old. They skip rows that another sweeper has locked.
 var sweepings = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ? FOR UPDATE SKIP LOCKED)",
 	sqlplane.SQLite:     "delete from once_receipt where operation in (select operation from once_receipt where created_at < AGO(?) order by created_at limit ?)",
@@ -101,8 +101,8 @@ func checkRetain(retain time.Duration) error {
 	return nil
 }
 
-// Forget erases header and body of a receipt, and reports whether it was there. That the operation was executed stays, so that it does not
-// run again; its fingerprint and status stay as well.
+// Forget erases header and body of a receipt, and reports whether it existed. The receipt itself, its fingerprint and its status stay, so that the
+// operation does not run again.
 func (t *Table) Forget(ctx context.Context, operation string) (found bool, err error) {
 	if err := checkOperation(operation); err != nil {
 		return false, err

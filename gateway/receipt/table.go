@@ -24,11 +24,11 @@ type Config struct {
 	// MariaDB it is rounded up to seconds. Default 5 s.
 	Wait time.Duration
 
-	// MaxBody is the largest body, in bytes, that is read. A receipt with a larger one is an error. Default 16 MiB.
+	// MaxBody is the largest body, in bytes, that is read. For a receipt with a larger one Table returns an error. Default 16 MiB.
 	MaxBody int
 
-	// Archive gets the rows that [Table.Sweep] is about to delete, such as (*archive.Writer).Write. They are deleted only if it
-	// returns nil, and so may come again. Default: nothing is kept.
+	// Archive gets the rows that [Table.Sweep] is about to delete: (*archive.Writer).Write is one. They are deleted only after it has returned nil,
+	// so it may get a row twice. Default: no archive.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 }
 
@@ -38,7 +38,7 @@ const MaxOperation = 255
 const (
 	defaultWait = 5 * time.Second
 	defaultBody = 16 << 20
-	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are nobody's answer
+	runs        = 3 // of a tombstone's transaction: deadlocks and failed serializations are not an answer
 )
 
 // Table is the table once_receipt in the database of a service. It implements [gateway.Receipts]. Its methods can be called
@@ -48,15 +48,15 @@ type Table struct {
 	maxBody int
 	archive aged.Archive
 
-	// bury inserts a tombstone unless there is a row, and commits if commit is set. It returns how many rows were inserted.
+	// bury inserts a tombstone unless a row exists, and commits if commit is set. It returns the number of inserted rows.
 	bury func(ctx context.Context, operation string, commit bool) (rows int64, err error)
 }
 
 var _ gateway.Receipts = (*Table)(nil)
 
-// New returns the receipts in the database of s, which must be the primary: on a replica, that there is no receipt proves nothing, and a
-// tombstone keeps nothing from committing. The tables of operations need not exist there: see
-// sqlstore.Config.NoOperations. It panics if cfg is invalid, or if s has no SQL.
+// New returns the receipts in the database of s, which must be the primary: on a replica a missing receipt proves nothing, and a tombstone does not
+// keep the service from committing. The database need not have the tables of operations: see sqlstore.Config.NoOperations. It panics if cfg is
+// invalid, or if s has no SQL.
 func New[TX any](s store.Store[TX], cfg Config) *Table {
 	db, ok := store.As[sqlplane.SQL[TX]](s)
 	if !ok {
@@ -68,7 +68,7 @@ func New[TX any](s store.Store[TX], cfg Config) *Table {
 	wait := cmp.Or(cfg.Wait, defaultWait)
 	// At a higher level, an insert that has waited for a receipt fails.
 	opts := store.BeginOptions{Isolation: store.ReadCommitted, Timeouts: store.Timeouts{Acquire: wait, Lock: wait, Statement: 2 * wait, Idle: wait}}
-	if db.Dialect() == sqlplane.SQLite { // it has one level
+	if db.Dialect() == sqlplane.SQLite { // SQLite has only one level
 		opts.Isolation = store.DefaultIsolation
 	}
 	insert := insertTombstone(db.Dialect())
@@ -85,9 +85,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Table {
 	}}
 }
 
-// insertTombstone is the statement that makes a receipt impossible. It waits for a transaction that has inserted one. On MySQL it keeps
-// the row that exists by an update that changes nothing: "insert ignore" would hide other errors as well. A replica, in which a user with
-// such a right can write, gets no tombstone.
+// insertTombstone is the statement that makes a receipt impossible. It waits for a transaction that has inserted a receipt. On MySQL it keeps an
+// existing row by an update that changes nothing: "insert ignore" would hide other errors as well. It inserts nothing into a replica, where a user
+// with enough privileges could write.
 func insertTombstone(d sqlplane.Dialect) string {
 	const into = "insert into once_receipt (operation, status, tombstone) "
 	if d == sqlplane.MySQL {
@@ -96,8 +96,8 @@ func insertTombstone(d sqlplane.Dialect) string {
 	return dialect.Text(d, into+"values (?, 0, true) KEEP(operation)")
 }
 
-// Check returns an error if a tombstone could not be written: the table is missing, this user must not write it, or the server is a replica.
-// It writes nothing.
+// Check returns an error if a tombstone could not be written: the table is missing, the user lacks the privilege, or the server is a replica. It
+// writes nothing.
 func (t *Table) Check(ctx context.Context) error {
 	rows, err := t.bury(ctx, "once-check", false)
 	if err == nil && rows == 0 {
@@ -151,7 +151,7 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 			break
 		}
 	}
-	// A statement after the commit: what it finds has committed and is final, also if the answer of the tombstone was lost.
+	// A separate statement after the commit: the row that it finds is committed and final, also if the answer to the tombstone's COMMIT was lost.
 	r, found, err := t.Look(ctx, operation)
 	switch {
 	case err != nil:
@@ -164,7 +164,7 @@ func (t *Table) Settle(ctx context.Context, operation string) (gateway.Receipt, 
 	return gateway.Receipt{}, fmt.Errorf("receipt: settle: neither a receipt nor a tombstone is there: %w", errReplica)
 }
 
-// selectReceipt has as many bytes of the body as are allowed, or none.
+// selectReceipt reads the body if it is not longer than allowed.
 const selectReceipt = "select operation, fingerprint, status, header, case when octet_length(body) <= ? then body end, coalesce(octet_length(body), 0), tombstone, created_at from once_receipt where operation = ?"
 
 func (t *Table) read(row sqlplane.Row) (r Row, err error) {
@@ -211,7 +211,7 @@ func parseHeader(text []byte) (http.Header, error) {
 	return h, nil
 }
 
-// checkOperation: no database may read it as another one's, and no URL as a path.
+// checkOperation accepts only IDs that no database can confuse with another, and that are a single segment of a URL.
 func checkOperation(operation string) error {
 	if operation == "" || len(operation) > MaxOperation || operation == "." || operation == ".." || strings.ContainsFunc(operation, isUnsafe) {
 		return fmt.Errorf("receipt: %q is no operation. Try: a UUID, or at most %d letters, digits, '-', '_', '.' and ':'", operation, MaxOperation)

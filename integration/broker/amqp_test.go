@@ -124,8 +124,8 @@ func parseAMQP(d amqp.Delivery) (message.Message, error) {
 	}, d.Body)
 }
 
-// TestAMQP: the contract of a publisher, with a server that is killed and started again.
-func TestAMQP(t *testing.T) {
+// TestPublisherOnRabbitMQ: the contract of a publisher, with a server that is killed and started again.
+func TestPublisherOnRabbitMQ(t *testing.T) {
 	r, conn := realRabbitMQ(t)
 	received := queues(t, r, conn, amqpbroker.Queue{Name: "refunds"}, amqpbroker.Queue{Name: "payouts", Classic: true})
 	outboxtest.Run(t, outboxtest.Destination{

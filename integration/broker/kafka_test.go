@@ -108,7 +108,7 @@ func (k *kafka) behind(ends kadm.ListedOffsets) bool {
 	return behind
 }
 
-func TestKafka(t *testing.T) {
+func TestPublisherOnKafka(t *testing.T) {
 	k := newKafka(t, "refunds", "payouts")
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: kafkabroker.Publisher(k.client(t)), Topics: []string{"refunds", "payouts"}, Received: k.received,

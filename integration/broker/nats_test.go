@@ -128,7 +128,7 @@ func parse(m jetstream.Msg) (message.Message, error) {
 
 func tooLarge(m *message.Message) { m.Payload = make([]byte, 65<<10) }
 
-func TestNATS(t *testing.T) {
+func TestPublisherOnNATS(t *testing.T) {
 	js, received := stream(t, embedded(t), "refunds", "payouts.>")
 	outboxtest.Run(t, outboxtest.Destination{
 		Publisher: natsbroker.Publisher(js), Topics: []string{"refunds", "payouts.eu.now"}, Received: received, Reject: tooLarge,

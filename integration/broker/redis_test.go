@@ -95,8 +95,8 @@ func entries(rdb *redis.Client, streams ...string) func(t *testing.T) []message.
 	}
 }
 
-// TestRedis: a server that is killed and started again.
-func TestRedis(t *testing.T) {
+// TestPublisherOnRedis: a server that is killed and started again.
+func TestPublisherOnRedis(t *testing.T) {
 	t.Run("Redis", func(t *testing.T) { testRedis(t, false) })
 	t.Run("Valkey", func(t *testing.T) { testRedis(t, true) })
 }

@@ -35,11 +35,11 @@ var amqpbrokerMutants = []Mutant{
 	{
 		Name:  "a consumer of RabbitMQ acknowledges a message before it is applied",
 		Edits: []Edit{{In: "amqpbroker.(*consumer).delivery", Old: "d.Message.Delivery = deliveryOf(from)", New: "d.Message.Delivery = deliveryOf(from)\n_ = ch.Ack(from.DeliveryTag, false)"}},
-		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestAMQP"}},
+		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},
 	},
 	{
 		Name:  "a consumer of RabbitMQ ends when its server is killed",
 		Edits: []Edit{{In: "amqpbroker.(*consumer).takeAll", Old: "if c.conn.isClosed() {", New: "if err != nil {\nreturn err\n}\nif c.conn.isClosed() {"}},
-		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestAMQP"}},
+		Tests: []Killer{{Module: "integration", Package: "consumer", Test: "TestRabbitMQMessagesAreAppliedOnce"}},
 	},
 }

@@ -10,7 +10,7 @@ var archiveMutants = []Mutant{
 	{
 		Name:  "a segment with rows of other tables is marked for earlier releases",
 		Edits: []Edit{{In: "archive.versionOf", Old: "return 2", New: "return 1"}},
-		Tests: in("retention/archive", "TestVersion2"),
+		Tests: in("retention/archive", "TestVersion2HasRowsOfOtherTables"),
 	},
 	{
 		Name:  "the name of a segment is not flushed",

@@ -5,7 +5,7 @@ var breakerMutants = []Mutant{
 	{
 		Name:  "a breaker that lets one call through looks closed",
 		Edits: []Edit{{In: "breaker.(*Hosts).Gauges", Old: "b.State() != gobreaker.StateClosed", New: "b.State() == gobreaker.StateOpen"}},
-		Tests: []Killer{{Module: "retry/breaker", Test: "TestGauges"}},
+		Tests: []Killer{{Module: "retry/breaker", Test: "TestGaugesNameOpenBreakers"}},
 	},
 	{
 		Name:  "a breaker has another name than its budget",

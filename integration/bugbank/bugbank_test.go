@@ -3,6 +3,7 @@ package bugbank
 import (
 	"cmp"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/testenv"
+	"github.com/oncelib/once/internal/testenv/tier"
 )
 
 // How many mutants make prove takes, so that it keeps its time when much has changed. "make mutants" takes all.
@@ -49,6 +51,25 @@ func TestEveryMutantApplies(t *testing.T) {
 		names[m.Name] = true
 	}
 	testenv.Reportf(t, "%d mutants, %d of them in shared builds", len(all), len(bank.ids))
+}
+
+// TestEveryMutantNamesATest: a killer that was renamed is found in seconds, and not when the bank is run.
+func TestEveryMutantNamesATest(t *testing.T) {
+	list, err := tier.Read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, test := range list {
+		known[test.Dir+" "+test.Name] = true
+	}
+	for _, m := range All() {
+		for _, k := range m.Tests {
+			if dir := path.Join(k.Module, k.Package); !known[dir+" "+k.top()] {
+				t.Errorf("%q: %s has no test %s.\nTry: the name that it has now", m.Name, dir, k.top())
+			}
+		}
+	}
 }
 
 // TestEveryMutantIsKilled fails if a seeded bug survives. With ONCE_MUTANTS=changed it takes
@@ -181,12 +202,12 @@ func wantRefusal(t *testing.T, reason string, killer Killer) {
 	}
 }
 
-var ill = Killer{Module: "integration", Package: "bugbank", Test: "TestMachine"}
+var ill = Killer{Module: "integration", Package: "bugbank", Test: "TestMachineLacksNothing"}
 
 const illness = "ONCE_BUGBANK_ILL"
 
-// TestMachine fails where the environment says so, as one that lacks a server does.
-func TestMachine(t *testing.T) {
+// TestMachineLacksNothing fails where the environment says so, as one that lacks a server does.
+func TestMachineLacksNothing(t *testing.T) {
 	if os.Getenv(illness) != "" {
 		t.Error("something is missing")
 	}

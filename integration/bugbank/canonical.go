@@ -15,7 +15,7 @@ var canonicalMutants = []Mutant{
 	c.out = append(c.out, c.in[:end]...)
 }
 c.in = c.in[end:]`}},
-		Tests: in("oncehttp/canonical", "TestJSON"),
+		Tests: in("oncehttp/canonical", "TestJSONThatIsEqual"),
 	},
 	{
 		Name: "canonical JSON takes the last of two members",
@@ -24,26 +24,26 @@ return false
 }`, New: `if bytes.Equal(name(members[i]), name(members[i+1])) {
 	members[i].end, inOrder = members[i].begin, false
 }`}},
-		Tests: in("oncehttp/canonical", "TestJSON"),
+		Tests: in("oncehttp/canonical", "TestJSONThatIsEqual"),
 	},
 	{
 		Name:  "the members of a list in a form change places",
 		Edits: []Edit{{In: "formParameters", Old: `p.list = p.name[:i+len("[]")]`, New: "p.list = p.name[:max(i, len(p.name))]"}},
-		Tests: in("oncehttp/canonical", "TestForm"),
+		Tests: in("oncehttp/canonical", "TestFormsThatAreEqual"),
 	},
 	{
 		Name:  "a form in which one name means two things is sorted",
 		Edits: []Edit{{In: "markUses", Old: "return before == 0 || before == use", New: "return before == 0 || use > 0"}},
-		Tests: in("oncehttp/canonical", "TestForm"),
+		Tests: in("oncehttp/canonical", "TestFormsThatAreEqual"),
 	},
 	{
 		Name:  "the order of values of one name in a form does not count",
 		Edits: []Edit{{In: "canonical.Form", Old: "return strings.Compare(a.list, b.list)", New: "return strings.Compare(a.list+a.value, b.list+b.value)"}},
-		Tests: in("oncehttp/canonical", "TestForm"),
+		Tests: in("oncehttp/canonical", "TestFormsThatAreEqual"),
 	},
 	{
 		Name:  "a name deep inside of others costs the square of its length",
 		Edits: []Edit{{In: "formParameters", Old: `strings.Count(p.name, "[") > maxParameterDepth`, New: `strings.Count(p.name, "[") > 40*maxParameterDepth`}},
-		Tests: in("oncehttp/canonical", "TestForm"),
+		Tests: in("oncehttp/canonical", "TestFormsThatAreEqual"),
 	},
 }

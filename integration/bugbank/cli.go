@@ -5,22 +5,22 @@ var cliMutants = []Mutant{
 	{
 		Name:  "the file of settings wins over the environment",
 		Edits: []Edit{{In: "(*Env).configure", Old: `v := m.getenv(variable); v != ""`, New: `v := m.getenv(variable); v != "" && value == ""`}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettingsByPrecedence"}},
 	},
 	{
 		Name:  "the environment wins over the command line",
 		Edits: []Edit{{In: "(*Env).configure", Old: "isNever || f.Changed", New: "isNever"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettingsByPrecedence"}},
 	},
 	{
 		Name:  "a demo finds the database of a service",
 		Edits: []Edit{{In: "OnCommandLine", Old: "annotate(fs, flag, never, nil)", New: "FromEnv(fs, flag, `ONCE_DB`)"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettingsByPrecedence"}},
 	},
 	{
 		Name:  "a mistake in the file of settings is taken for a default",
 		Edits: []Edit{{In: "(*Env).settings", Old: "bytes.NewReader(text), yaml.Strict()", New: "bytes.NewReader(text)"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestSettings"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestSettingsByPrecedence"}},
 	},
 	{
 		Name:  "nothing found is a failure like any other",

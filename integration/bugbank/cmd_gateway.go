@@ -56,4 +56,9 @@ var cmdGatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.(*proxy).begin", Old: "len(handlers) > 0", New: "false"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayAsksByItself", Hangs: true}},
 	},
+	{
+		Name:  "the quota of the file is not counted",
+		Edits: []Edit{{In: "gateway.(*proxy).count", Old: "p.back.quota == nil", New: "p.back.quota != nil"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestGatewayQuota"}},
+	},
 }

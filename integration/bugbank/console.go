@@ -15,17 +15,17 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "the console acts without a reason",
 		Edits: []Edit{{In: "console.(*request).do", Old: `by.Reason == ""`, New: `by.Who == ""`}, {In: "operate.(By).check", Old: `strings.TrimSpace(by.Reason) == ""`, New: `by.Who == ""`}},
-		Tests: console("TestActions"),
+		Tests: console("TestActionsDoWhatTheirCommandsDo"),
 	},
 	{
 		Name:  "the console shows payloads to a viewer",
 		Edits: []Edit{{In: "console.(*request).show", Old: "err := q.operator(); err != nil", New: "err := q.operator(); err != nil && q.seen"}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "the console shows what it does not audit",
 		Edits: []Edit{{In: "console.(*request).looking", Old: "err != nil", New: "err != nil && q.seen == false"}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "the console has keys in its links",
@@ -35,17 +35,17 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "the console shows the cookie of a stored answer",
 		Edits: []Edit{{In: "console.(answer).Fields", Old: "recorded.IsSecret(f.Name)", New: `recorded.IsSecret(f.Name) && f.Name == ""`}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "a link of the console leads to an operation of another tenant",
 		Edits: []Edit{{In: "console.(*request).operation", Old: "!ok || !q.sees(id.Scope)", New: "!ok"}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "a tenant acts on what has none",
 		Edits: []Edit{{In: "console.everything", Old: "q.user.Tenants != nil", New: "q.user.Tenants != nil && len(q.user.Tenants) == 0"}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "a console without users answers under any name",
@@ -65,7 +65,7 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "a field of a form has an escape of a terminal",
 		Edits: []Edit{{In: "console.harmless", Old: "return '\\uFFFD'", New: "return r"}},
-		Tests: console("TestPages"),
+		Tests: console("TestPagesAreReachableAndEscaped"),
 	},
 	{
 		Name:  "a form of the console counts all dead letters",
@@ -85,22 +85,22 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "a user with tenants sees keys of inboxes",
 		Edits: []Edit{{In: "console.Handler", Old: `everything((*request).place)`, New: `(*request).place`}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "a user with tenants skips a message of an inbox",
 		Edits: []Edit{{In: "console.(*request).number", Old: "(q); err != nil", New: `(q); err != nil && q.user.Name == ""`}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "a page of an inbox has a key",
 		Edits: []Edit{{In: "console.(*request).place", Old: "Hash: keyname.Hash(m.Key)", New: "Hash: m.Key"}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "the key of an inbox is shown without an audit",
 		Edits: []Edit{{In: "console.(*request).showPlace", Old: `", on the console"}); err != nil`, New: `", on the console"}); err != nil && !q.seen`}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "more parked messages are dropped than the form has said",
@@ -110,17 +110,17 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "a user with tenants sees the endpoints of others",
 		Edits: []Edit{{In: "console.(*request).theEndpoint", Old: "!q.seesTenant(e.Tenant)", New: `e.Tenant == ""`}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "a user with tenants sees the sagas of others",
 		Edits: []Edit{{In: "console.(*request).theSaga", Old: "!ok || !is || !q.seesTenant(tenant)", New: "!ok || !is"}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "the list of endpoints is of any tenant",
 		Edits: []Edit{{In: "console.(*request).ofTenant", Old: "q.user.Tenants == nil", New: `q.user.Tenants == nil || q.FormValue("tenant") != ""`}},
-		Tests: console("TestTenants"),
+		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
 		Name:  "an operation shows the webhooks that it has sent to another tenant",
@@ -130,7 +130,7 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "the console shows the URL of an endpoint",
 		Edits: []Edit{{In: "console.rowOf", Old: "row.Host = u.Host", New: "row.Host = u.Host + u.Path"}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "the console shows what an endpoint has answered to a tenant",
@@ -145,7 +145,7 @@ var consoleMutants = []Mutant{
 	{
 		Name:  "the console shows what is hidden on the page of a saga",
 		Edits: []Edit{{In: "console.(*request).render", Old: "Seen: q.seen", New: `Seen: q.seen || name == "saga"`}, {In: "console.(*request).saga", Old: "body.SagaView = v.WithoutBody()", New: "_ = v.WithoutBody()"}},
-		Tests: console("TestHidden"),
+		Tests: console("TestKeysAndPayloadsAreHidden"),
 	},
 	{
 		Name:  "console: what a store may lose is not said",

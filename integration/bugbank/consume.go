@@ -20,7 +20,7 @@ var consumeMutants = []Mutant{
 	{
 		Name:  "a message of a partition that was given away is begun",
 		Edits: []Edit{{In: "consume.(*backlog).take", Old: "!d.dropped", New: "true"}},
-		Tests: in("internal/consume", "TestDrop"),
+		Tests: in("internal/consume", "TestDropBeginsNoMoreMessages"),
 	},
 	{
 		Name:  "a message without number is overtaken by later ones of its key",
@@ -60,7 +60,7 @@ var consumeMutants = []Mutant{
 	{
 		Name:  "messages that have failed are told as ready",
 		Edits: []Edit{{In: "consume.(*Pool).Backlog", Old: "case d.class != healthy, s.held,", New: "case s.held && d.class == healthy,"}},
-		Tests: in("internal/consume", "TestBacklog"),
+		Tests: in("internal/consume", "TestBacklogOfThePool"),
 	},
 	{
 		Name:  "messages that wait for one of their key keep others from being fetched",
@@ -70,7 +70,7 @@ var consumeMutants = []Mutant{
 	{
 		Name:  "the broker hears nothing of messages that wait for a worker",
 		Edits: []Edit{{In: "consume.(*Pool).extend", Old: "d.Receipt.Extend()", New: "if d.inHand {\nd.Receipt.Extend()\n}"}},
-		Tests: in("internal/consume", "TestExtend"),
+		Tests: in("internal/consume", "TestExtendCoversThePool"),
 	},
 	{
 		Name:  "a database that is down is asked without a pause",

@@ -30,12 +30,12 @@ var deadletterMutants = []Mutant{
 	{
 		Name:  "the other letters follow a canary that has failed",
 		Edits: []Edit{{In: "deadletter.(*Letters).judge", Old: "if applied {", New: "if applied || true {"}},
-		Tests: deadletterOn("TestCanary$/^SQLite$"),
+		Tests: deadletterOn("TestCanaryDecidesAboutTheRest$/^SQLite$"),
 	},
 	{
 		Name:  "a second redrive chooses letters of the first one",
 		Edits: []Edit{{In: "deadletter.(*plan).where", Old: "and redrive_at is null and", New: "and"}},
-		Tests: deadletterOn("TestRedrive$/^SQLite$"),
+		Tests: deadletterOn("TestRedriveByCause$/^SQLite$"),
 	},
 	{
 		Name:  "letters beyond the retention are redriven without being asked for",
@@ -45,7 +45,7 @@ var deadletterMutants = []Mutant{
 	{
 		Name:  "a redrive that is cancelled leaves its letters due",
 		Edits: []Edit{{In: "deadletter.(*Letters).callBack", Old: "set redrive = '', redrive_at = null where", New: "set redrive = '' where"}},
-		Tests: deadletterOn("TestCancel$/^SQLite$"),
+		Tests: deadletterOn("TestCancelOfARedrive$/^SQLite$"),
 	},
 	{
 		Name:  "the place of a discarded message is not given up",

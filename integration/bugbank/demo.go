@@ -5,12 +5,12 @@ var demoMutants = []Mutant{
 	{
 		Name:  "once dev leaves its files",
 		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(dir) // likewise", New: "_ = dir"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDevServesUntilOneSignal"}},
 	},
 	{
 		Name:  "once dev leaves the files of a process that was killed",
 		Edits: []Edit{{In: "demo.devFolder", Old: "_ = os.RemoveAll(filepath.Dir(lock))", New: "_ = lock"}},
-		Tests: []Killer{{Module: "cmd/once", Test: "TestDev"}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestDevServesUntilOneSignal"}},
 	},
 	{
 		Name:  "the demo's services write no receipts",

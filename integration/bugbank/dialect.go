@@ -15,7 +15,7 @@ var dialectMutants = []Mutant{
 	{
 		Name:  "an endpoint whose circuit is open counts as overdue",
 		Edits: []Edit{{In: "dialect.DueEndpoints", Old: "s.circuit_until <= NOW", New: "1 = 1"}},
-		Tests: onHookrelay("TestGauges$/^SQLite$"),
+		Tests: onHookrelay("TestGaugesOfEndpointsAndRelays$/^SQLite$"),
 	},
 	{
 		Name:  "the backlog counts what is done and kept",
@@ -40,6 +40,6 @@ var dialectMutants = []Mutant{
 	{
 		Name:  "a saga that has ended is behind its pivot for ever",
 		Edits: []Edit{{In: "dialect.unfinished", Old: `" indexed by once_operation_unfinished where expires_at is null and state <> 2"`, New: `" where 1 = 1"`}, {In: "saga.(*run).change", Old: "s.point(e.state == store.StateDone)", New: "s.point(false)"}},
-		Tests: onSagas("TestGauges$/^SQLite$"),
+		Tests: onSagas("TestGaugesCountDueAndStuckSagas$/^SQLite$"),
 	},
 }

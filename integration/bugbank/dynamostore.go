@@ -35,12 +35,12 @@ var dynamostoreMutants = []Mutant{
 	{
 		Name:  "DynamoDB: a frozen process believes its clock",
 		Edits: []Edit{{In: "dynamostore.trusted", Old: "(wall-monotonic).Abs() <= maxFrozen", New: "wall >= monotonic-maxFrozen"}},
-		Tests: dynamoTest("TestFrozen"),
+		Tests: dynamoTest("TestFrozenProcessAsksAgain"),
 	},
 	{
 		Name:  "DynamoDB: a table that is replicated will do",
 		Edits: []Edit{{In: "dynamostore.(*Store).problem", Old: `len(t.Replicas) > 0 && s.home == ""`, New: `len(t.Replicas) > 1 && s.home == ""`}},
-		Tests: dynamoTest("TestCheck"),
+		Tests: dynamoTest("TestCheckRefusesUnsafeTables"),
 	},
 	{
 		Name:  "DynamoDB: a lease need not be held",
@@ -50,7 +50,7 @@ var dynamostoreMutants = []Mutant{
 	{
 		Name:  "DynamoDB: a first attempt is looked up",
 		Edits: []Edit{{In: "dynamostore.(*Store).Begin", Old: "opts.Batch || opts.First && opts.StaleAfter.IsZero()", New: "opts.Batch"}},
-		Tests: dynamoTest("TestRequests"),
+		Tests: dynamoTest("TestRequestsOfEachCall"),
 	},
 	{
 		Name:  "DynamoDB: a commit that is too late is sent",
@@ -60,6 +60,6 @@ var dynamostoreMutants = []Mutant{
 	{
 		Name:  "DynamoDB: what is too large is sent",
 		Edits: []Edit{{In: "dynamostore.withinLimits", Old: "if n > maxItem {", New: "if n > 2*maxItem {"}},
-		Tests: dynamoTest("TestLimits"),
+		Tests: dynamoTest("TestLimitsAreNamedAndApplyNothing"),
 	},
 }

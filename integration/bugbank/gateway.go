@@ -63,12 +63,12 @@ var gatewayMutants = []Mutant{
 	{
 		Name:  "the grpc-status is ignored",
 		Edits: []Edit{{In: "gateway.(*forward).sendOn", Old: "isGRPC(a.header) && a.Status == http.StatusOK", New: "isGRPC(a.header) && a.Status == 0"}},
-		Tests: in("gateway", "TestGRPC"),
+		Tests: in("gateway", "TestGRPCStatusDecides"),
 	},
 	{
 		Name:  "an answer that was cut off looks whole",
 		Edits: []Edit{{In: "gateway.(*answer).abortIfCut", Old: "a.cut", New: "a.cut && !a.streamed"}},
-		Tests: in("gateway", "TestStreams"),
+		Tests: in("gateway", "TestStreamsReachTheFirstCaller"),
 	},
 	{
 		Name:  "connections to the service are kept longer than it keeps them",
@@ -219,5 +219,15 @@ var gatewayMutants = []Mutant{
 		Name:  "a gateway takes any key",
 		Edits: []Edit{{In: "(*Route).protected", Old: "KeyFormat: oncehttp.KeyFormat{UUID: r.UUIDKeys},", New: ""}},
 		Tests: in("gateway", "TestUUIDKeys"),
+	},
+	{
+		Name:  "a gateway counts what it stores only when its quota counts again",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "q != nil && err == nil && !replayed", New: "q != nil && err == nil && replayed"}},
+		Tests: in("gateway", "TestQuotaForwardsNothing"),
+	},
+	{
+		Name:  "a gateway without a store accepts a quota that bounds nothing",
+		Edits: []Edit{{In: "gateway.(*Config).check", Old: "c.Store == nil && c.Quota != nil", New: "c.Store != nil && c.Store == nil"}},
+		Tests: in("gateway", "TestQuotaWithoutAStore"),
 	},
 }

@@ -10,7 +10,7 @@ var heldMutants = []Mutant{
 	{
 		Name:  "a phase does not raise the fence",
 		Edits: []Edit{{In: "held.(*Owner).Under", Old: "c.Next.Fence = o.fence + 1", New: "c.Next.Fence = o.fence"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "a lost phase takes what another owner has stored for its own",
@@ -20,7 +20,7 @@ var heldMutants = []Mutant{
 	{
 		Name:  "a write takes what another owner has stored for its own",
 		Edits: []Edit{{In: "held.isOwn", Old: "bytes.Equal(rec.Nonce, c.Next.Nonce)", New: "bytes.Equal(rec.Nonce, rec.Nonce)"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "an owner that has lost its lease goes on",
@@ -42,7 +42,7 @@ var heldMutants = []Mutant{
 	{
 		Name:  "the renewal of leases waits for a connection of the pool",
 		Edits: []Edit{{In: "(*Heart).reserve", Old: "store.As[sqlplane.Reserver](h.ops); ok {", New: "store.As[sqlplane.Reserver](h.ops); ok && h == nil {"}},
-		Tests: hangsOnLeases("TestExhausted$/^pgxstore"),
+		Tests: hangsOnLeases("TestExhaustedPoolStillRenews$/^pgxstore"),
 	},
 	{
 		Name:  "a lease that cannot be renewed is believed to last",

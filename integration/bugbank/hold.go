@@ -5,7 +5,7 @@ var holdMutants = []Mutant{
 	{
 		Name:  "a part that is taken keeps its fence",
 		Edits: []Edit{{In: "(*table).take", Old: "fence = fence + 1", New: "fence = fence + 0"}},
-		Tests: onHold("TestProperty$/^SQLite"),
+		Tests: onHold("TestFencesInRandomSteps$/^SQLite"),
 	},
 	{
 		Name: "a part is taken before its holder has expired",
@@ -13,22 +13,22 @@ var holdMutants = []Mutant{
 			{In: "(*table).take", Old: "n.expires > NOW", New: "n.expires < NOW"},
 			{In: "(*runner).balance", Old: "case shares:", New: "case shares && p.node == r.node:"},
 		},
-		Tests: onHold("TestUse$/^SQLite"),
+		Tests: onHold("TestPartsInUseStay$/^SQLite"),
 	},
 	{
 		Name:  "a part in use is let go",
 		Edits: []Edit{{In: "(*Holder).idle", Old: "p.leaving && h.uses[p.Number] == 0", New: "p.leaving"}},
-		Tests: onHold("TestUse$/^SQLite"),
+		Tests: onHold("TestPartsInUseStay$/^SQLite"),
 	},
 	{
 		Name:  "each node holds one part too many",
 		Edits: []Edit{{In: "hold.share", Old: "slices.Index(order, node) < parts%len(order)", New: "0 < parts%len(order)"}},
-		Tests: in("internal/sql/hold", "TestShare"),
+		Tests: in("internal/sql/hold", "TestShareSpreadsPartsEvenly"),
 	},
 	{
 		Name:  "a process that cannot renew believes that it holds",
 		Edits: []Edit{{In: "(*Holder).usable", Old: "!time.Now().Before(h.until)", New: "h.until.IsZero()"}},
-		Tests: hangsOnHold("TestChanged"),
+		Tests: hangsOnHold("TestChangedIsCalledForEachChange"),
 	},
 	{
 		Name:  "a node expires by the clock of its process",
@@ -53,7 +53,7 @@ var holdMutants = []Mutant{
 	{
 		Name:  "a heartbeat waits for a connection of the pool",
 		Edits: []Edit{{In: "hold.reserve", Old: "ok {", New: "ok && r == nil {"}},
-		Tests: hangsOnHold("TestExhausted$/^MariaDB"),
+		Tests: hangsOnHold("TestExhaustedPoolStillRenews$/^MariaDB"),
 	},
 	{
 		Name:  "a part is taken between the check of its fence and the change",
@@ -63,6 +63,6 @@ var holdMutants = []Mutant{
 	{
 		Name:  "the parts of a node that drains wait until it has gone",
 		Edits: []Edit{{In: "(*table).look", Old: "case leaving == 1:", New: "case leaving == 2:"}},
-		Tests: hangsOnHold("TestDrain$/^SQLite"),
+		Tests: hangsOnHold("TestDrainReleasesUnusedPartsAtOnce$/^SQLite"),
 	},
 }

@@ -5,37 +5,37 @@ var homeMutants = []Mutant{
 	{
 		Name:  "an operation commits in a region that does not own its tenant",
 		Edits: []Edit{{In: "home.(*Store).under", Old: "if !c.ID.IsZero() {", New: "if len(c.Writes) > 1000 {"}},
-		Tests: onHomes("TestOwned$/^SQLite$"),
+		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
 		Name:  "an operation that joins a transaction is not checked",
 		Edits: []Edit{{In: "home.(*Store).Join", Old: "return s.checked(s.joiner.Join(ctx, tx, opts))", New: "return s.joiner.Join(ctx, tx, opts)"}},
-		Tests: onHomes("TestOwned$/^SQLite$"),
+		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
 		Name:  "a change without a transaction of the handler is not checked",
 		Edits: []Edit{{In: "home.(*Store).Swap", Old: "s.base.Swap(ctx, s.under(c))", New: "s.base.Swap(ctx, c)"}},
-		Tests: onHomes("TestOwned$/^SQLite$"),
+		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
 		Name:  "a region does not learn where a tenant that it refuses lives",
 		Edits: []Edit{{In: "home.(*Store).refused", Old: "s.regions.Pin(tenant, e.Pin)", New: "_ = s.regions"}},
-		Tests: onHomes("TestOwned$/^SQLite$"),
+		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
 		Name:  "a move does not wait for transactions that are committing",
 		Edits: []Edit{{In: "home.owned", Old: "for share of h skip locked", New: ""}},
-		Tests: onHomes("TestDrain"),
+		Tests: onHomes("TestMoveWaitsForOpenTransactions"),
 	},
 	{
 		Name:  "operations are left behind",
 		Edits: []Edit{{In: "home.(Mover).raise", Old: "return of.copy(ctx, m.pool(from.Region), t, from.Tenant)", New: "return nil"}},
-		Tests: onHomes("TestOwned$/^SQLite$"),
+		Tests: onHomes("TestOwningRegionExecutes$/^SQLite$"),
 	},
 	{
 		Name:  "the first page of the operations of a tenant goes along, and the rest does not",
 		Edits: []Edit{{In: "home.(table).copySpan", Old: "if err != nil || n == 0 {", New: "if err != nil || n == 0 || key != \"\" {"}},
-		Tests: onHomes("TestColumns"),
+		Tests: onHomes("TestMoveTakesAllColumns"),
 	},
 	{
 		Name:  "a target becomes the owner before the operations are there",

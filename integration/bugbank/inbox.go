@@ -30,12 +30,12 @@ var inboxMutants = []Mutant{
 	{
 		Name:  "topic, key and type of a message with a known ID are not compared",
 		Edits: []Edit{{In: "inbox.(*known).outcome", Old: "&& sameBody(k.envelope, it.envelope)", New: ""}},
-		Tests: inboxOn("TestEnvelope$/^SQLite$"),
+		Tests: inboxOn("TestSameIDWithAnotherTopicIsKept$/^SQLite$"),
 	},
 	{
 		Name:  "topic, key and type of two messages of a batch are not compared",
 		Edits: []Edit{{In: "inbox.(*Inbox).finishDuplicate", Old: "|| !sameBody(it.envelope, first.envelope)", New: ""}},
-		Tests: inboxOn("TestEnvelope$/^SQLite$"),
+		Tests: inboxOn("TestSameIDWithAnotherTopicIsKept$/^SQLite$"),
 	},
 	{
 		Name:  "another message with a known number is not told",
@@ -75,12 +75,12 @@ var inboxMutants = []Mutant{
 	{
 		Name:  "the ID of a dead letter is forgotten",
 		Edits: []Edit{{In: "inbox.sweep", Old: "and processed_at <= AGO(?) order by processed_at limit ?)`", New: "and coalesce(processed_at, received_at) <= AGO(?) order by processed_at limit ?)`"}},
-		Tests: inboxOn("TestRetention$/^SQLite$"),
+		Tests: inboxOn("TestRetentionOfAnID$/^SQLite$"),
 	},
 	{
 		Name:  "the retention of a source is that of all others",
 		Edits: []Edit{{In: "inbox.(*Config).retain", Old: "ok := c.RetainOf[source]; ok", New: "ok := c.RetainOf[source]; ok && d < c.Retain"}},
-		Tests: inboxOn("TestRetention$/^SQLite$"),
+		Tests: inboxOn("TestRetentionOfAnID$/^SQLite$"),
 	},
 	{
 		Name:  "a batch hides the failure of a message",
@@ -100,7 +100,7 @@ var inboxMutants = []Mutant{
 	{
 		Name:  "bodies are not compared",
 		Edits: []Edit{{In: "inbox.sameBody", Old: "bytes.Equal(a, b)", New: "len(a) == len(b)"}},
-		Tests: inboxOn("TestOnce$/^SQLite$"),
+		Tests: inboxOn("TestMessagesAreAppliedOnce$/^SQLite$"),
 	},
 	{
 		Name:  "a parked message is not stored",
@@ -150,7 +150,7 @@ var inboxMutants = []Mutant{
 	{
 		Name:  "an ID that PostgreSQL has not inserted counts as new",
 		Edits: []Edit{{In: "inbox.(*Inbox).addIDs", Old: "added < int64(n)", New: "added < 0"}},
-		Tests: inboxOn("TestOnce$/^pgxstore$"),
+		Tests: inboxOn("TestMessagesAreAppliedOnce$/^pgxstore$"),
 	},
 	{
 		Name:  "the letter of a message is resolved although its handler has failed",

@@ -45,7 +45,7 @@ var journalMutants = []Mutant{
 	{
 		Name:  "after a flush that has failed the next one is trusted",
 		Edits: []Edit{{In: "(*File).put", Old: "return f.fail(errors.Join(err, f.out.Truncate(f.size)))", New: "return errors.Join(err, f.out.Truncate(f.size))"}},
-		Tests: in("retry/journal", "TestFaults"),
+		Tests: in("retry/journal", "TestFaultsOfTheDiskLoseNothing"),
 	},
 	{
 		Name:  "a new file is given the name of the old one before it is on the disk",
@@ -55,7 +55,7 @@ var journalMutants = []Mutant{
 	{
 		Name:  "what another process may have sent is said not to be",
 		Edits: []Edit{{In: "readTable", Old: "e.doubt = true", New: "e.doubt = false // by those"}},
-		Tests: in("retry/journal", "TestOutcomes"),
+		Tests: in("retry/journal", "TestOutcomesThatCloseAnIntent"),
 	},
 	{
 		Name:  "what was planned with a business write is dropped if it cannot be sent",

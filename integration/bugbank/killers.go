@@ -21,7 +21,7 @@ func deadletterOn(test string) []Killer {
 func dynamoTest(test string) []Killer { return []Killer{{Module: "store/dynamostore", Test: test}} }
 
 // history is random histories of the engine on memstore, held against a model.
-var history = Killer{Module: "integration", Package: "property", Test: "TestHistories"}
+var history = Killer{Module: "integration", Package: "property", Test: "TestHistoriesOfTheEngine"}
 
 // group returns a test of SQLite's group commit.
 func group(test string) []Killer {

@@ -75,7 +75,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call is made before its intent is stored",
 		Edits: []Edit{{In: "lease.(*call).begin", Old: "switch err := r.swap(ctx, r.running(next)); {", New: "switch err := error(nil); {"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "that a call may be made again is not stored",
@@ -85,7 +85,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "what is said now counts, and not what was said when the call was made",
 		Edits: []Edit{{In: "lease.(*intent).repeats", Old: "c.Repeat &&", New: "c.Phase != \"\" &&"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "a service that forgets keys is asked again for ever",
@@ -95,7 +95,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call that the service does not know is made again",
 		Edits: []Edit{{In: "lease.(*call).find", Old: "case found == Voided:", New: "case found != Happened:"}},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "a call is made again under a key that is void",
@@ -118,7 +118,7 @@ switch applied, e := t.isApplied(ctx); {`,
 			{In: "lease.(*Run).takeOver", Old: "saved.Call != nil && !saved.Call.resumable(time.Now())", New: "saved.Call != nil && saved.Call.Phase == \"\""},
 			{In: "lease.(*call).make", Old: "if !begun.repeats(time.Now()) {", New: "if begun.Check {"},
 		},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name: "work whose outcome is unknown runs again by itself",
@@ -126,7 +126,7 @@ switch applied, e := t.isApplied(ctx); {`,
 			{In: "lease.(*Store).takesOver", Old: "&& (reconciles(ctx) || s.asks(rec))", New: ""},
 			{In: "lease.(*Run).takeOver", Old: "!saved.Call.checks(time.Now())", New: "saved.Call == nil"},
 		},
-		Tests: onLease("TestProperty"),
+		Tests: onLease("TestPropertiesOfRandomSchedules"),
 	},
 	{
 		Name:  "work is done although a call of it did not end",
@@ -229,12 +229,12 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a repeated decision is told that it cannot be written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: "if s.Was[i].Sum == how.CallID {"}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "another decision about the same call is told as written",
 		Edits: []Edit{{In: "lease.(Resolution).compare", Old: "if s.Was[i].Sum == how.sum() {", New: `if s.Was[i].Sum != "" {`}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "who asks again gives a call another name",
@@ -254,7 +254,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "what a person has decided about a call ends the operation",
 		Edits: []Edit{{In: "lease.(Resolution).change", Old: "if how.RunAgain || how.CallValue != nil {", New: "if how.RunAgain {"}},
-		Tests: onLease("TestResolve"),
+		Tests: onLease("TestResolveAnUnknownOutcome"),
 	},
 	{
 		Name:  "a decision whose COMMIT was lost is not looked for",
@@ -339,7 +339,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a Completer finishes an operation with another retention",
 		Edits: []Edit{{In: "lease.(*completing).resume", Old: "Attempt: once.Attempt{Trace: rec.Trace}, Retain: s.Retain", New: "Attempt: once.Attempt{Trace: rec.Trace}"}},
-		Tests: onLease("TestCompleter"),
+		Tests: onLease("TestCompletersFinishEachOperationOnce"),
 	},
 	{
 		Name:  "a duplicate whose first charge was voided is a final failure",
@@ -364,7 +364,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call is made before its intent is committed",
 		Edits: []Edit{{In: "lease.(*call).begin", Old: "err := r.swap(ctx, r.running(next))", New: "err := error(nil)"}},
-		Tests: onLeases("TestUnknown$/^SQLite"),
+		Tests: onLeases("TestUnknownOutcomeNeedsResolve$/^SQLite"),
 	},
 	{
 		Name:  "a successor sends the request that it would make itself",
@@ -374,7 +374,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a key that was voided is used again",
 		Edits: []Edit{{In: "(saved).void", Old: "voided{phase, 1}", New: "voided{phase, 0}"}},
-		Tests: hangsOnLeases("TestChecked$/^SQLite"),
+		Tests: hangsOnLeases("TestCheckedCallHasOneEffect$/^SQLite"),
 	},
 	{
 		Name:  "a phase begins while a call is under way",
@@ -384,7 +384,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a call that nothing is said about is made again by the next owner",
 		Edits: []Edit{{In: "(*Run).takeOver", Old: "!saved.Call.resumable(time.Now())", New: "!saved.Call.resumable(time.Now()) && saved.Call.Repeat"}},
-		Tests: onLeases("TestUnknown$/^SQLite"),
+		Tests: onLeases("TestUnknownOutcomeNeedsResolve$/^SQLite"),
 	},
 	{
 		Name:  "a phase that was committed is executed again by the next owner",
@@ -394,7 +394,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "the claim of a leased operation costs a commit of its own",
 		Edits: []Edit{{In: "lease.(*Store).Begin", Old: "eager := s.cfg.Eager", New: "eager := s != nil"}},
-		Tests: onLeases("TestTrips"),
+		Tests: onLeases("TestRoundTripsOfACall"),
 	},
 	{
 		Name:  "a phase that may have committed before its connection broke is told as not applied",
@@ -414,7 +414,7 @@ switch applied, e := t.isApplied(ctx); {`,
 	{
 		Name:  "a decision about an unknown outcome is not audited",
 		Edits: []Edit{{In: "lease.(Resolution).once", Old: "c.Writes, err = how.audited(ops, id, rec, s)", New: "_, err = how.audited(ops, id, rec, s)"}},
-		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestRelease"}},
+		Tests: []Killer{{Module: "integration", Package: "operate", Test: "TestReleaseFreesAnUnknownKey"}},
 	},
 	{
 		Name:  "a call whose key was voided is made again under the same key",

@@ -5,12 +5,12 @@ var limitMutants = []Mutant{
 	{
 		Name:  "a quota refuses what was begun",
 		Edits: []Edit{{In: "limit.(*Quota).Admit", Old: "!full || begun()", New: "!full"}},
-		Tests: in("oncehttp", "TestQuota"),
+		Tests: in("oncehttp", "TestQuotaRefusesOnlyNewWork"),
 	},
 	{
 		Name:  "a quota does not count what its process stores",
 		Edits: []Edit{{In: "limit.(*Quota).full", Old: "q.counted[p]+q.added[p] < q.cfg.Bytes", New: "q.counted[p] < q.cfg.Bytes"}},
-		Tests: in("oncehttp", "TestQuota"),
+		Tests: in("oncehttp", "TestQuotaRefusesOnlyNewWork"),
 	},
 	{
 		Name:  "a quota forgets what is stored during a count",
@@ -91,5 +91,10 @@ var limitMutants = []Mutant{
 		Name:  "replays are shed with new work",
 		Edits: []Edit{{In: "limit.(*Limiter).admit", Old: "if replay != nil {", New: "if replay != nil && replay.Cached() {"}},
 		Tests: append(in("limit", "TestPoolShedsNewWorkAndAnswersReplays"), Killer{Module: "store/pgxstore", Test: "TestPoolProtection"}),
+	},
+	{
+		Name:  "all principals share a quota",
+		Edits: []Edit{{In: "limit.principalOf", Old: "return principal", New: "return principal[:0]"}},
+		Tests: []Killer{{Module: "integration", Package: "quota", Test: "TestQuotaRefusesOnlyItsPrincipal$/^SQLite$"}},
 	},
 }

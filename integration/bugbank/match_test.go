@@ -76,8 +76,8 @@ func TestWhatNoLongerAppliesSaysWhy(t *testing.T) {
 	}
 }
 
-// TestVariants: every function of a shared build calls the variant that was chosen.
-func TestVariants(t *testing.T) {
+// TestVariantsInASharedBuild: every function of a shared build calls the variant that was chosen.
+func TestVariantsInASharedBuild(t *testing.T) {
 	s := tree(t, map[string]string{"a/b.go": program})
 	mutants := map[string][]place{}
 	for id, e := range map[string]Edit{"1": {In: "(*call).settle", Old: "c.doubt", New: "true"}, "2": {In: "p.settle", Old: "return u", New: "return"}} {

@@ -130,6 +130,6 @@ return nil`,
 	{
 		Name:  "a write in a transaction of the caller leaves it with an error",
 		Edits: []Edit{{In: "memstore.(*Store).Write", Old: "tx.undo(since)", New: "tx.err = errors.Join(err, ctx.Err())\n_ = since"}},
-		Tests: onSaga("TestStart"),
+		Tests: onSaga("TestStartInTheCallersTransaction"),
 	},
 }

@@ -5,6 +5,6 @@ var messageMutants = []Mutant{
 	{
 		Name:  "a header of HTTP itself can be added",
 		Edits: []Edit{{In: "message.IsOfDelivery", Old: `strings.HasPrefix(name, "ce-") ||`, New: ""}},
-		Tests: outboxTest("TestChecks"),
+		Tests: outboxTest("TestChecksRefuseTheWholeAdd"),
 	},
 }

@@ -82,7 +82,7 @@ r.change.Writes`}},
 	{
 		Name:  "what is kept for ever has an end",
 		Edits: []Edit{{In: "(*Engine).retain", Old: "or(op.Retain, e.cfg.Retain)", New: "min(or(op.Retain, e.cfg.Retain), defaultRetain*1000)"}},
-		Tests: in("", "TestForever"),
+		Tests: in("", "TestForeverReachesTheStore"),
 	},
 	{
 		Name:  "a late first attempt at what is kept for ever is refused",
@@ -291,12 +291,12 @@ return c.committed`}},
 	{
 		Name:  "the caller's end ends COMMIT, once a store waits",
 		Edits: []Edit{{In: "(callersValues).Done", Old: "(callersValues) Done() <-chan struct{}       { return nil }", New: "(v callersValues) Done() <-chan struct{}     { return v.Context.Done() }"}},
-		Tests: in("", "TestTail"),
+		Tests: in("", "TestCommitContextHasValuesAndNoEnd"),
 	},
 	{
 		Name:  "a caller in a hurry hurries COMMIT",
 		Edits: []Edit{{In: "(callersValues).Deadline", Old: "{ return time.Time{}, false }", New: "{ return time.Now(), true }"}},
-		Tests: in("", "TestTail"),
+		Tests: in("", "TestCommitContextHasValuesAndNoEnd"),
 	},
 	{
 		Name:  "a call takes a reserved scope",
@@ -341,7 +341,7 @@ return c.committed`}},
 	{
 		Name:  "the trace is not kept with the operation",
 		Edits: []Edit{{In: "(*call).change", Old: "Trace: c.report.trace, Name: c.op.Name}", New: "Name: c.op.Name}"}},
-		Tests: in("", "TestTracer"),
+		Tests: in("", "TestTracerContextReachesHandlerAndEvents"),
 	},
 	{
 		Name:  "the name is not kept with the operation",
@@ -351,7 +351,7 @@ return c.committed`}},
 	{
 		Name:  "the span of a call is not that of its handler",
 		Edits: []Edit{{In: "once.(*call).begin", Old: "ctx, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)", New: "_, c.report.trace = began, cmp.Or(trace, op.Attempt.Trace)"}},
-		Tests: in("", "TestTracer"),
+		Tests: in("", "TestTracerContextReachesHandlerAndEvents"),
 	},
 	{
 		Name:  "waiting for a connection counts as looking up",
@@ -361,7 +361,7 @@ return c.committed`}},
 	{
 		Name:  "work whose owner has died in a call is told as running",
 		Edits: []Edit{{In: "once.(*Engine).ReadRecord", Old: "rec.State = store.StateUnknown", New: "rec.State = store.StateRunning"}},
-		Tests: in("", "TestRead"),
+		Tests: in("", "TestReadRecordAgreesWithCallers"),
 	},
 	{
 		Name:  "warnings are sampled",
@@ -410,7 +410,7 @@ return c.committed`}},
 			Old: "return f.isZero()",
 			New: "return true || f.isZero()",
 		}},
-		Tests: in("oncehttp", "TestMismatch"),
+		Tests: in("oncehttp", "TestMismatchOfEachPart"),
 	},
 	{
 		Name: "the scope is ignored",
@@ -419,7 +419,7 @@ return c.committed`}},
 			Old: "return store.ID{Scope: scope, Key: key}",
 			New: `return store.ID{Scope: "all", Key: key}`,
 		}},
-		Tests: in("oncehttp", "TestScope"),
+		Tests: in("oncehttp", "TestScopeOfPrincipalAndPath"),
 	},
 	{
 		Name: "a lost COMMIT counts as rolled back",
@@ -522,7 +522,7 @@ if c.e.cfg.Observer != nil {`,
 	{
 		Name:  "a hashed key is not found by who forgets it",
 		Edits: []Edit{{In: "(*Engine).InvalidateCache", Old: "keys = append(keys, keyname.Hashed(key))", New: "keys = append(keys, keyname.Hashed(key)[:0]+key)"}},
-		Tests: in("", "TestDrop"),
+		Tests: in("", "TestInvalidateCacheDropsAResult"),
 	},
 	{
 		Name:  "a gate asks the store for what the cache has",

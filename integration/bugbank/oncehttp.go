@@ -90,7 +90,7 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "a 401 without a challenge",
 		Edits: []Edit{{In: "(*Exchange).WriteProblem", Old: "p.Code == ProblemUnauthenticated && !set", New: "p.Code == ProblemUnauthenticated && set"}},
-		Tests: in("oncehttp", "TestChallenge"),
+		Tests: in("oncehttp", "TestChallengeOfA401"),
 	},
 	{
 		Name:  "a client is told that nothing was applied by work that has stopped behind a phase",
@@ -100,7 +100,7 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "a handler that is resumed does not know its client",
 		Edits: []Edit{{In: "oncehttp.(*plan).restore", Old: "principal: principal, body: inMemory(body)}", New: "body: inMemory(body)}"}},
-		Tests: in("oncehttp", "TestResume"),
+		Tests: in("oncehttp", "TestCompleterResumesARoute"),
 	},
 	{
 		Name:  "a request of another route is resumed",
@@ -125,7 +125,7 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "the state of an operation is told to another tenant",
 		Edits: []Edit{{In: "oncehttp.StatusHandler", Old: "Scope: wire.Scope(principal, route)", New: `Scope: wire.Scope("acme", route)`}},
-		Tests: in("oncehttp", "TestStatus"),
+		Tests: in("oncehttp", "TestStatusBelongsToATenant"),
 	},
 	{
 		Name:  "a client shall ask for what is too large again",
@@ -139,7 +139,7 @@ var oncehttpMutants = []Mutant{
 			Old: "401: VerdictDiscard,",
 			New: "",
 		}},
-		Tests: in("oncehttp", "TestVerdicts"),
+		Tests: in("oncehttp", "TestVerdictsByStatus"),
 	},
 	{
 		Name: "Set-Cookie is stored and replayed to every caller",
@@ -148,12 +148,12 @@ var oncehttpMutants = []Mutant{
 			Old: `"Set-Cookie"`,
 			New: `"Set-Biscuit"`,
 		}},
-		Tests: in("oncehttp", "TestHeaders"),
+		Tests: in("oncehttp", "TestHeadersThatAreReplayed"),
 	},
 	{
 		Name:  "a stored 500 asks to be retried",
 		Edits: []Edit{{In: "(*lines).addOutcome", Old: "status != wire.StatusIgnored && status != wire.StatusNotStored && code >= 400", New: "status == wire.StatusReplayed && code >= 600"}},
-		Tests: in("oncehttp", "TestDialects"),
+		Tests: in("oncehttp", "TestDialectsCellByCell"),
 	},
 	{
 		Name:  "another boundary is another request where a dialect reads bodies",
@@ -188,27 +188,27 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "a value that is missing is null",
 		Edits: []Edit{{In: "(*rule).ofJSON", Old: "l.add(values...)", New: `l.add(append(values, "null")[0])`}},
-		Tests: in("oncehttp", "TestCompare"),
+		Tests: in("oncehttp", "TestCompareChosenFields"),
 	},
 	{
 		Name:  "a body that has none of the values is not compared",
 		Edits: []Edit{{In: "(*rule).ofJSON", Old: "if !found {", New: "if !found && len(l) == 0 {"}},
-		Tests: in("oncehttp", "TestCompare"),
+		Tests: in("oncehttp", "TestCompareChosenFields"),
 	},
 	{
 		Name:  "a form that has none of the fields is not compared",
 		Edits: []Edit{{In: "(*rule).ofForm", Old: "if !found {", New: "if !found && len(l) == 0 {"}},
-		Tests: in("oncehttp", "TestCompare"),
+		Tests: in("oncehttp", "TestCompareChosenFields"),
 	},
 	{
 		Name:  "a query that cannot be read is not compared",
 		Edits: []Edit{{In: "(*rule).fingerprint", Old: "len(ru.query) > 0 && err == nil", New: "len(ru.query) > 0 && (err == nil || values != nil)"}},
-		Tests: in("oncehttp", "TestCompare"),
+		Tests: in("oncehttp", "TestCompareChosenFields"),
 	},
 	{
 		Name:  "the values of one header have no boundaries",
 		Edits: []Edit{{In: "(*rule).fingerprint", Old: "l.add(values...)\n}\nl.add(\"query\")", New: "l.add(append(values, \"\")[0])\n}\nl.add(\"query\")"}},
-		Tests: in("oncehttp", "TestCompare"),
+		Tests: in("oncehttp", "TestCompareChosenFields"),
 	},
 	{
 		Name:  "the order of names makes another rule",
@@ -233,17 +233,17 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "an answer that cannot be redacted is stored",
 		Edits: []Edit{{In: "(*plan).redacted", Old: "return res, false", New: "return res, true"}},
-		Tests: in("oncehttp", "TestRedact"),
+		Tests: in("oncehttp", "TestRedactKeepsSecretsOutOfReplays"),
 	},
 	{
 		Name:  "the first answer is redacted",
 		Edits: []Edit{{In: "(*run).answer", Old: "if a.Result = stored; !fits", New: "rec.body = stored.Body\nif a.Result = stored; !fits"}},
-		Tests: in("oncehttp", "TestRedact"),
+		Tests: in("oncehttp", "TestRedactKeepsSecretsOutOfReplays"),
 	},
 	{
 		Name:  "a replay does not say that it was redacted",
 		Edits: []Edit{{In: "(*plan).redacted", Old: "res.Header = append(slices.Clip(res.Header), store.Field{Name: wire.RedactedHeader, Value: strings.Join(gone, \", \")})", New: "_, _, _ = slices.Clip(gone), strings.Join(gone, \"\"), store.Field{}"}},
-		Tests: in("oncehttp", "TestRedact"),
+		Tests: in("oncehttp", "TestRedactKeepsSecretsOutOfReplays"),
 	},
 	{
 		Name:  "the hook on replays changes the answer",
@@ -258,12 +258,12 @@ var oncehttpMutants = []Mutant{
 	{
 		Name:  "scripts cannot read what a replay lacks",
 		Edits: []Edit{{In: "(Config).CORS", Old: ", wire.RedactedHeader}", New: "}"}},
-		Tests: in("oncehttp", "TestPreflight"),
+		Tests: in("oncehttp", "TestPreflightExecutesNothing"),
 	},
 	{
 		Name:  "a preflight does not allow the header of the key",
 		Edits: []Edit{{In: "(Config).CORS", Old: "allow = append(allow, p.KeyHeaders...)", New: ""}},
-		Tests: in("oncehttp", "TestPreflight"),
+		Tests: in("oncehttp", "TestPreflightExecutesNothing"),
 	},
 	{
 		Name:  "a request that comes after its undo is answered with success",
@@ -309,22 +309,22 @@ return x, true`}},
 	{
 		Name:  "the query is not compared",
 		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `"", contentType}`}},
-		Tests: in("oncehttp", "TestMismatch"),
+		Tests: in("oncehttp", "TestMismatchOfEachPart"),
 	},
 	{
 		Name:  "the path is not compared",
 		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "route, path, r.URL.RawQuery, contentType}", New: "route, path[:0], r.URL.RawQuery, contentType}"}},
-		Tests: in("oncehttp", "TestMismatch"),
+		Tests: in("oncehttp", "TestMismatchOfEachPart"),
 	},
 	{
 		Name:  "the content type is not compared",
 		Edits: []Edit{{In: "(*Exchange).fingerprint", Old: "r.URL.RawQuery, contentType}", New: `r.URL.RawQuery, ""}`}},
-		Tests: in("oncehttp", "TestMismatch"),
+		Tests: in("oncehttp", "TestMismatchOfEachPart"),
 	},
 	{
 		Name:  "whatever the configuration lists is stored",
 		Edits: []Edit{{In: "compile", Old: "p.storedHeaders[name] = !neverStored(name)", New: "p.storedHeaders[name] = true"}},
-		Tests: in("oncehttp", "TestHeaders"),
+		Tests: in("oncehttp", "TestHeadersThatAreReplayed"),
 	},
 	{
 		Name:  "credentials that an earlier version has stored are replayed",
@@ -334,12 +334,12 @@ return x, true`}},
 	{
 		Name:  "500 is stored",
 		Edits: []Edit{{In: "DefaultPreset", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly, 5: VerdictAnswerOnly,"}},
-		Tests: in("oncehttp", "TestVerdicts"),
+		Tests: in("oncehttp", "TestVerdictsByStatus"),
 	},
 	{
 		Name:  "the writes of a 4xx are kept",
 		Edits: []Edit{{In: "DefaultPreset", Old: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictAnswerOnly,", New: "2: VerdictCommit, 3: VerdictCommit, 4: VerdictCommit,"}},
-		Tests: in("oncehttp", "TestVerdicts"),
+		Tests: in("oncehttp", "TestVerdictsByStatus"),
 	},
 	{
 		Name:  "of two keys the first one counts",
@@ -354,7 +354,7 @@ return x, true`}},
 	{
 		Name:  "who has a key need not be known",
 		Edits: []Edit{{In: "(*Exchange).operation", Old: `if x.principal = p.Principal(r); x.principal == "" {`, New: `if x.principal = p.Principal(r); x.principal == "" && !p.keySent(r) {`}},
-		Tests: in("oncehttp", "TestUnauthenticated"),
+		Tests: in("oncehttp", "TestUnauthenticatedRequestsAskNoStore"),
 	},
 	{
 		Name:  "a body that was looked at is taken for read",

@@ -80,7 +80,7 @@ var onceotelMutants = []Mutant{
 	{
 		Name:  "a method that is not known is lost",
 		Edits: []Edit{{In: "onceotel.attributesOf", Old: "semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(req.Method)", New: "semconv.HTTPRequestMethodOther"}},
-		Tests: onceotel("TestMethods"),
+		Tests: onceotel("TestMethodsUnknownToTheConventions"),
 	},
 	{
 		Name:  "a node runs sagas in its own trace",

@@ -10,17 +10,17 @@ var openapiMutants = []Mutant{
 	{
 		Name:  "two templates of one path are two paths",
 		Edits: []Edit{{In: "openapi.New", Old: "first, ok := names[shape]; ok", New: "first, ok := names[shape]; ok && first == path"}},
-		Tests: in("oncehttp/openapi", "TestPaths"),
+		Tests: in("oncehttp/openapi", "TestPathsOfOneTemplate"),
 	},
 	{
 		Name:  "a method that OpenAPI does not know is a member of a path",
 		Edits: []Edit{{In: "setOperation", Old: "http.MethodDelete, http.MethodPatch:", New: `http.MethodDelete, http.MethodPatch, "QUERY":`}},
-		Tests: in("oncehttp/openapi", "TestPaths"),
+		Tests: in("oncehttp/openapi", "TestPathsOfOneTemplate"),
 	},
 	{
 		Name:  "openapi: what a store may lose is not said",
 		Edits: []Edit{{In: "openapi.(*route).rules", Old: `if p.volatile != ""`, New: `if false`}},
-		Tests: []Killer{{Module: ".", Package: "oncehttp/openapi", Test: "TestVolatile"}},
+		Tests: []Killer{{Module: ".", Package: "oncehttp/openapi", Test: "TestVolatileStoreIsNamed"}},
 	},
 	{
 		Name:  "a document does not say which values are compared",

@@ -92,6 +92,26 @@ case len(hosts) > 1<<20:`}},
 	{
 		Name:  "shared cache: nobody is told that a cache was not reached",
 		Edits: []Edit{{In: "(*Keys).Forget", Old: "err = errors.Join(err, ErrCache, cacheErr)", New: "_ = ErrCache"}},
-		Tests: sharedTest("TestForget"),
+		Tests: sharedTest("TestForgottenResultIsReplayedByNoNode"),
+	},
+	{
+		Name:  "an archive shows the rows of every table under a key",
+		Edits: []Edit{{In: "operate.(*Archive).FindRows", Old: `e.Table == table && table != ""`, New: `table != ""`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestReceiptsCommands$/^SQLite$"}},
+	},
+	{
+		Name:  "an archive shows the messages of every topic under an ID",
+		Edits: []Edit{{In: "operate.(*Archive).FindRows", Old: `(scope == "" || scope == e.Scope) && `, New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestRelayArchive"}},
+	},
+	{
+		Name:  "a message in an archive is an operation",
+		Edits: []Edit{{In: "operate.(*Archive).Find", Old: `e.Table == "" && `, New: ""}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestRelayArchive"}},
+	},
+	{
+		Name:  "the copy of an archive has its rows as operations",
+		Edits: []Edit{{In: "archive.(*restore).Run", Old: `if e.Table != "" {`, New: `if e.Table == "none" {`}},
+		Tests: []Killer{{Module: "cmd/once", Test: "TestReceiptsCommands$/^SQLite$"}},
 	},
 }

@@ -77,4 +77,19 @@ var operateDoctorMutants = []Mutant{
 		Edits: []Edit{{In: "doctor.askDueSagas", Old: "late > overdueBound", New: "late < 0"}},
 		Tests: []Killer{{Module: "cmd/once", Test: "TestDoctorOfSagas"}},
 	},
+	{
+		Name:  "after a restore no saga is uncertain",
+		Edits: []Edit{{In: "doctor.askSagasAgain", Old: "p.unfinished(), ofSagas,", New: "p.unfinished(), \"not (\"+ofSagas+\")\","}},
+		Tests: restored("TestRestoredSagas"),
+	},
+	{
+		Name:  "after a restore no request of a journal is uncertain",
+		Edits: []Edit{{In: "doctor.askIntentsAgain", Old: `"once_intent", "1 = 1"`, New: `"once_intent", "1 = 0"`}},
+		Tests: restored("TestARestoredJournal"),
+	},
+	{
+		Name:  "after a restore no webhook is uncertain",
+		Edits: []Edit{{In: "doctor.askWebhooksAgain", Old: `"1 = 1", "e.uid"`, New: `"1 = 0", "e.uid"`}},
+		Tests: restored("TestRestoredWebhooks"),
+	},
 }

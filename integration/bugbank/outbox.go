@@ -20,7 +20,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "what is sent again stays among what was delivered",
 		Edits: []Edit{{In: "outbox.(*Box).Resend", Old: `delete from once_outbox_sent where part = ? and id = ?`, New: `update once_outbox_sent set sent_at = NOW where part = ? and id = ?`}},
-		Tests: console("TestActions"),
+		Tests: console("TestActionsDoWhatTheirCommandsDo"),
 	},
 	{
 		Name:  "what was erased is sent again",
@@ -35,7 +35,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a page of blocked messages ends with the failures that were read",
 		Edits: []Edit{{In: "outbox.(*Box).failedKeys", Old: "return keys[:len(keys)-1], true, err", New: "return keys[:len(keys)-1], false, err"}},
-		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlocked"}},
+		Tests: []Killer{{Module: "integration", Package: "outbox", Test: "TestBlockedMessagesAreListedByKey"}},
 	},
 	{
 		Name:  "a delivery does not resolve its letter",
@@ -50,7 +50,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "the ID of a message depends on the attempt",
 		Edits: []Edit{{In: "outbox.IDFor", Old: `"message:" +`, New: `"message:" + strconv.Itoa(op.Attempt.Number) +`}},
-		Tests: in("outbox", "TestIDFor"),
+		Tests: in("outbox", "TestIDForNeverChanges"),
 	},
 	{
 		Name:  "two messages of an outbox with the same ID are one letter",
@@ -118,7 +118,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an invalid message is left out, and the others are added",
 		Edits: []Edit{{In: "outbox.(*Box).statements", Old: `return nil, fmt.Errorf("outbox: message %d of %d: %w", i+1, len(messages), err)`, New: "_ = i\ncontinue"}},
-		Tests: outboxTest("TestChecks"),
+		Tests: outboxTest("TestChecksRefuseTheWholeAdd"),
 	},
 	{
 		Name:  "a message is stored outside of the transaction",
@@ -128,7 +128,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an encrypted payload opens in another message",
 		Edits: []Edit{{In: "outbox.label", Old: `m.ID + "\x00" +`, New: ""}},
-		Tests: outboxTest("TestSealed"),
+		Tests: outboxTest("TestSealedTextOpensOnlyInItsRow"),
 	},
 	{
 		Name:  "a message that was delivered meanwhile counts as skipped",
@@ -138,7 +138,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a skipped message stays stopped",
 		Edits: []Edit{{In: "outbox.(*Box).Skip", Old: "update once_outbox_failed set next_at = NOW where part = ? and id = ?", New: "update once_outbox_failed set next_at = NOW where part = ? and id = ? and next_at is not null"}},
-		Tests: outboxOn("TestSkip$/^SQLite$"),
+		Tests: outboxOn("TestSkipLeavesAMarker$/^SQLite$"),
 	},
 	{
 		Name:  "relays are not told that messages were added",
@@ -153,7 +153,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "forgetting a key erases those of its topic",
 		Edits: []Edit{{In: "outbox.(*Box).Forget", Old: "where part in (?, ?) and topic = ? and KEY = ? and (length(payload)", New: "where part not in (? + 1000, ? + 1000) and topic = ? and KEY <> substr(?, 999) and (length(payload)"}},
-		Tests: outboxOn("TestForget$/^SQLite$"),
+		Tests: outboxOn("TestForgetErasesDeliveredPayloads$/^SQLite$"),
 	},
 	{
 		Name:  "a transaction that has locked messages of some topics holds all others up",
@@ -173,7 +173,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a commit behind that of another transaction wakes no relay",
 		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "added == r.wokenFor.Load() && now-r.wokenAt.Load() < int64(wakeAgain)", New: "added == r.wokenFor.Load()"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWakeAfterACommit"}},
 	},
 	{
 		Name:  "a message is delivered before the one that committed late",
@@ -203,7 +203,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "pages end before what waits is delivered",
 		Edits: []Edit{{In: "outbox.(*queue).finish", Old: "q.waiting = q.found", New: "q.waiting = false"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPages"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestPagesUntilNothingWaits"}},
 	},
 	{
 		Name:  "a message is removed before its delivery is confirmed",
@@ -263,7 +263,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "an outage of which no error tells makes failures",
 		Edits: []Edit{{In: "outbox.outage", Old: "failed < probeRows", New: "failed >= 0"}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestOutage"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestOutageIsManyFailures"}},
 	},
 	{
 		Name:  "each failure is a statement",
@@ -318,7 +318,7 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a commit does not wake the relay",
 		Edits: []Edit{{In: "outbox.(*Relay).Wake", Old: "notify(r.woken)", New: ""}},
-		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWake"}},
+		Tests: []Killer{{Module: ".", Package: "outbox", Test: "TestWakeAfterACommit"}},
 	},
 	{
 		Name:  "keys that the backup does not have begin at 1 again",
@@ -358,12 +358,12 @@ var outboxMutants = []Mutant{
 	{
 		Name:  "a message behind a failing one of its key counts as ready",
 		Edits: []Edit{{In: "(*topicReader).readHeads", Old: "f.id < o.id", New: "f.id > o.id"}},
-		Tests: outboxOn("TestTopics$/^SQLite$"),
+		Tests: outboxOn("TestTopicsShowTheirOldestMessage$/^SQLite$"),
 	},
 	{
 		Name:  "a topic that is held back counts as ready",
 		Edits: []Edit{{In: "outbox.readTopics", Old: "t.Ready = time.Time{}", New: "_ = t.Ready"}},
-		Tests: outboxOn("TestTopics$/^SQLite$"),
+		Tests: outboxOn("TestTopicsShowTheirOldestMessage$/^SQLite$"),
 	},
 	{
 		Name:  "what a dead relay has told is believed",

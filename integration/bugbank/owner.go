@@ -5,6 +5,6 @@ var ownerMutants = []Mutant{
 	{
 		Name:  "each door leads to all owners",
 		Edits: []Edit{{In: "owner.Check", Old: "ctx.Value(entered{}) == p", New: "ctx.Value(entered{}) != nil"}},
-		Tests: in("internal/owner", "TestListed"),
+		Tests: in("internal/owner", "TestListedScopesOfEachOwner"),
 	},
 }

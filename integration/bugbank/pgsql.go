@@ -86,7 +86,7 @@ var pgsqlMutants = []Mutant{
 			Old: "`, true) end`",
 			New: "`, false) end`",
 		}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestBudget"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestTimeBudgetBecomesAStatementTimeout"}},
 	},
 	{
 		Name:  "the mark of a sweep stays where it was",

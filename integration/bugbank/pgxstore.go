@@ -92,12 +92,12 @@ failed, err = len(b), ctx.Err()`}},
 	{
 		Name:  "Timeouts.Idle is ignored",
 		Edits: []Edit{{In: "queueBounds", Old: "pgsql.Bound(t.Idle)", New: "pgsql.Bound(0)"}},
-		Tests: []Killer{{Module: "integration", Test: "TestTimeouts$/^pgxstore$/^idle"}},
+		Tests: []Killer{{Module: "integration", Test: "TestTimeoutsBoundAStuckCall$/^pgxstore$/^idle"}},
 	},
 	{
 		Name:  "Timeouts.Acquire is ignored",
 		Edits: []Edit{{In: "pgxstore.(*Store).acquire", Old: "if patience > 0 {", New: "if patience < 0 {"}},
-		Tests: []Killer{{Module: "integration", Test: "TestTimeouts$/^pgxstore$/^acquire"}},
+		Tests: []Killer{{Module: "integration", Test: "TestTimeoutsBoundAStuckCall$/^pgxstore$/^acquire"}},
 	},
 	{
 		Name:  "a first attempt does not say that tables are missing",
@@ -400,7 +400,7 @@ _`}},
 	{
 		Name:  "Warm opens one connection and gives it back",
 		Edits: []Edit{{In: "pgxstore.(*Store).Warm", Old: "held = append(held, conn)", New: "conn.Release()"}},
-		Tests: []Killer{{Module: "store/pgxstore", Test: "TestWarm"}},
+		Tests: []Killer{{Module: "store/pgxstore", Test: "TestWarmOpensConnectionsAhead"}},
 	},
 	{
 		Name:  "a standby grants claims, on pgx",

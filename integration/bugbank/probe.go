@@ -25,6 +25,6 @@ var probeMutants = []Mutant{
 	{
 		Name:  "once check follows its pace with each request but those at once",
 		Edits: []Edit{{In: "probe.(*Probe).atOnce", Old: "p.pace.take(ctx, len(messages))", New: "p.pace.take(ctx, 1)"}},
-		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestPace"}},
+		Tests: []Killer{{Module: "cmd/once", Package: "internal/check/probe", Test: "TestPaceIsFiveRequestsPerSecond"}},
 	},
 }

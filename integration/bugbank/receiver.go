@@ -25,7 +25,7 @@ var receiverMutants = []Mutant{
 	{
 		Name:  "messages of two topics that come by one path share an order",
 		Edits: []Edit{{In: "receiver.topicOf", Old: "len(lines) == 1", New: "len(lines) == 1 && lines[0] == \"\""}},
-		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverTopic"}, {Module: "integration", Package: "push", Test: "TestReceiver"}},
+		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverTopic"}, {Module: "integration", Package: "push", Test: "TestReceiverAppliesEachMessageOnce"}},
 	},
 	{
 		Name:  "a receiver stores the secrets of a request with a message",
@@ -35,7 +35,7 @@ var receiverMutants = []Mutant{
 	{
 		Name:  "a webhook is applied before its signature is checked",
 		Edits: []Edit{{In: "receiver.(*receiver).ServeHTTP", Old: "err := rc.cfg.Verify(r, body); err != nil", New: "err := rc.cfg.Verify(r, body); err != nil && len(body) == -1"}},
-		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverVerifies"}, {Module: "integration", Package: "push", Test: "TestWebhooks"}},
+		Tests: []Killer{{Module: ".", Package: "broker/httpbroker", Test: "TestReceiverVerifies"}, {Module: "integration", Package: "push", Test: "TestWebhooksAreVerifiedAndAppliedOnce"}},
 	},
 	{
 		Name:  "what is too large to be verified is kept as a dead letter",

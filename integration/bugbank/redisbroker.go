@@ -65,7 +65,7 @@ var redisbrokerMutants = []Mutant{
 	{
 		Name:  "Redis Streams: the end gives nothing back",
 		Edits: []Edit{{In: "redisbroker.(*receipt).Again", Old: "a.gives = append(a.gives, r.id)", New: "_ = a"}},
-		Tests: []Killer{{Module: "broker/redisbroker", Package: ".", Test: "TestAnswers"}},
+		Tests: []Killer{{Module: "broker/redisbroker", Package: ".", Test: "TestAnswersAreSentOncePerMessage"}},
 	},
 	{
 		Name:  "Redis Streams: messages in trouble are held without a bound",

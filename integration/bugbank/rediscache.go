@@ -19,6 +19,6 @@ var rediscacheMutants = []Mutant{
 			{In: "rediscache.(*Cache).Add", Old: "c.prefix+key", New: "key"},
 			{In: "rediscache.(*Cache).Replace", Old: "c.prefix+key", New: "key"},
 		},
-		Tests: redisCacheTest("TestPrefix"),
+		Tests: redisCacheTest("TestPrefixSeparatesDatabases"),
 	},
 }

@@ -5,22 +5,22 @@ var redisstoreMutants = []Mutant{
 	{
 		Name:  "Redis: the client sends commands again",
 		Edits: []Edit{{In: "redisstore.New", Old: "rdb.Options().MaxRetries > 0", New: "rdb.Options().MaxRetries > 3"}},
-		Tests: redisTest("TestNew"),
+		Tests: redisTest("TestNewRefusesUnsafeClients"),
 	},
 	{
 		Name:  "Redis: a volatile record is no matter",
 		Edits: []Edit{{In: "redisstore.New", Old: "!cfg.VolatileRecord", New: "!cfg.VolatileRecord && cfg.Replicas > 0"}},
-		Tests: redisTest("TestNew"),
+		Tests: redisTest("TestNewRefusesUnsafeClients"),
 	},
 	{
 		Name:  "Redis: a server that evicts keys will do",
 		Edits: []Edit{{In: "redisstore.(*Store).problem", Old: `info["maxmemory_policy"] != "noeviction"`, New: `info["maxmemory_policy"] == ""`}},
-		Tests: redisTest("TestCheck"),
+		Tests: redisTest("TestCheckRefusesUnsafeServers"),
 	},
 	{
 		Name:  "Redis: a server without a file will do",
 		Edits: []Edit{{In: "redisstore.(*Store).problem", Old: `info["aof_enabled"] != "1"`, New: `info["aof_enabled"] == ""`}},
-		Tests: redisTest("TestCheck"),
+		Tests: redisTest("TestCheckRefusesUnsafeServers"),
 	},
 	{
 		Name:  "Redis: a write whose answer was lost was not applied",
@@ -65,7 +65,7 @@ var redisstoreMutants = []Mutant{
 	{
 		Name:  "Redis: fences are compared as numbers",
 		Edits: []Edit{{In: "redisstore.swapText", Old: "is[2] == fence and", New: "tonumber(is[2]) == tonumber(fence) and"}},
-		Tests: redisTest("TestFences"),
+		Tests: redisTest("TestFencesCompareEveryDigit"),
 	},
 	{
 		Name:  "Redis: the nonce is not compared",
@@ -115,7 +115,7 @@ var redisstoreMutants = []Mutant{
 	{
 		Name:  "Redis: leases are renewed one by one",
 		Edits: []Edit{{In: "redisstore.(*Store).Renew", Old: "answers, confirmed, err := s.send(ctx, renewScript, false, calls)", New: "answers, confirmed, err := s.send(ctx, renewScript, false, calls[:1])\nfor i := 1; i < len(calls) && err == nil; i++ {\na, c, e := s.send(ctx, renewScript, false, calls[i:i+1])\nanswers, confirmed, err = append(answers, a...), confirmed && c, e\n}"}},
-		Tests: redisTest("TestCommands"),
+		Tests: redisTest("TestCommandsOfEachCall"),
 	},
 	{
 		Name:  "Redis: a lease is renewed whoever holds it",

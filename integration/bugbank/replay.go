@@ -20,7 +20,7 @@ var replayMutants = []Mutant{
 	{
 		Name:  "a result that is forgotten while it is committed is cached afterwards",
 		Edits: []Edit{{In: "replay.(*Cache).Put", Old: "c.drops != t.drops", New: "false"}},
-		Tests: in("", "TestDrop"),
+		Tests: in("", "TestInvalidateCacheDropsAResult"),
 	},
 	{
 		Name:  "a cached key keeps the header of which it is a part",

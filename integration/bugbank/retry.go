@@ -20,7 +20,7 @@ var retryMutants = []Mutant{
 	{
 		Name:  "calls of the same moment are a crowd",
 		Edits: []Edit{{In: "(*silence).others", Old: "(f.Now - f.Begun) / 2", New: "0 * f.Now"}},
-		Tests: in("retry/retryhttp", "TestBlip"),
+		Tests: in("retry/retryhttp", "TestBlipIsRetriedWithinTheBudget"),
 	},
 	{
 		Name:  "calls at other times are no crowd",

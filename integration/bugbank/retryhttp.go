@@ -95,12 +95,12 @@ return true`, New: "return true"}},
 	{
 		Name:  "409 with Retry-After is final, whatever the key",
 		Edits: []Edit{{In: "retryhttp.classify", Old: "(p.again || named)", New: "(p.again || named && after < 0)"}},
-		Tests: in("retry/retryhttp", "TestConflicts"),
+		Tests: in("retry/retryhttp", "TestConflictsThatAreAskedAgain"),
 	},
 	{
 		Name:  "409 with Retry-After is asked again without a key",
 		Edits: []Edit{{In: "retryhttp.classify", Old: "keyed && (p.again || named)", New: "p.again || named"}},
-		Tests: in("retry/retryhttp", "TestConflicts"),
+		Tests: in("retry/retryhttp", "TestConflictsThatAreAskedAgain"),
 	},
 	{
 		Name:  "keys are never quoted",
@@ -110,7 +110,7 @@ return true`, New: "return true"}},
 	{
 		Name:  "third parties learn how often we ask",
 		Edits: []Edit{{In: "(*call).announces", Old: "c.t.Dialect.Announce || peers.has(c.host)", New: "true"}},
-		Tests: in("retry/retryhttp", "TestAnnounce"),
+		Tests: in("retry/retryhttp", "TestAttemptsAreAnnouncedToPeers"),
 	},
 	{
 		Name:  "a key that has expired in a pause is sent",
@@ -125,7 +125,7 @@ return true`, New: "return true"}},
 	{
 		Name:  "409 with Retry-After: 0 is final",
 		Edits: []Edit{{In: "retryhttp.classify", Old: "after, named = retryAfter(h, time.Now())", New: "after, named = retryAfter(h, time.Now()); named = after > 0"}},
-		Tests: in("retry/retryhttp", "TestConflicts"),
+		Tests: in("retry/retryhttp", "TestConflictsThatAreAskedAgain"),
 	},
 	{
 		Name:  "what came too early is not sent again without a key",
@@ -190,6 +190,6 @@ return true`, New: "return true"}},
 	{
 		Name:  "an event has the secrets of the URL",
 		Edits: []Edit{{In: "(*call).tell", Old: `url.User, url.RawQuery, url.Fragment = nil, "", ""`, New: ""}},
-		Tests: in("retry/retryhttp", "TestEvents"),
+		Tests: in("retry/retryhttp", "TestEventsOfACall"),
 	},
 }

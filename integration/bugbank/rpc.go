@@ -35,7 +35,7 @@ var rpcMutants = []Mutant{
 	{
 		Name:  "two spellings of a key are two keys",
 		Edits: []Edit{{In: "(*Client).key", Old: "given && parsedKey(k) != key", New: "given && k != key"}},
-		Tests: in("internal/rpc", "TestKey"),
+		Tests: in("internal/rpc", "TestKeyInAnySpelling"),
 	},
 	{
 		Name:  "an RPC has no name",
@@ -61,5 +61,25 @@ var rpcMutants = []Mutant{
 		Name:  "a call undoes an answer that was a no",
 		Edits: []Edit{{In: "rpc.(*Server).findUndone", Old: "rec.Result.Kind == store.ResultFailure", New: "voided.Is(rec.Result)"}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACallUnderWay"}},
+	},
+	{
+		Name:  "an undo over an RPC is refused by a quota",
+		Edits: []Edit{{In: "rpc.(*Server).overQuota", Old: `|| s.Undoes[c.Method] != ""`, New: ""}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestQuotaAnswersResourceExhausted"}, {Module: "onceconnect", Test: "TestQuotaAnswersResourceExhausted"}},
+	},
+	{
+		Name:  "RPCs do not count towards a quota before it counts again",
+		Edits: []Edit{{In: "rpc.(*Server).addStored", Old: `op.Key != ""`, New: `op.Key == ""`}},
+		Tests: []Killer{{Module: "onceconnect", Test: "TestQuotaAnswersResourceExhausted"}, {Module: "oncegrpc", Test: "TestQuotaAnswersResourceExhausted"}},
+	},
+	{
+		Name:  "an RPC that a quota refuses does not say when to come again",
+		Edits: []Edit{{In: "rpc.(*Server).overQuota", Old: "p.After = after", New: "_ = after"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestQuotaAnswersResourceExhausted"}},
+	},
+	{
+		Name:  "an RPC client comes back to a quota too early",
+		Edits: []Edit{{In: "(*Fault).engineError", Old: "f.Code == ResourceExhausted && f.After > 0", New: "f.Code == ResourceExhausted && f.After < 0"}},
+		Tests: in("internal/rpc", "TestJudgeEachCode"),
 	},
 }

@@ -97,7 +97,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a saga is undone behind its pivot",
 		Edits: []Edit{{In: "saga.(*run).turn", Old: `pivot != "" {`, New: `pivot == "none" {`}},
-		Tests: onSaga("TestPivot"),
+		Tests: onSaga("TestPivotAllowsNoUndo"),
 	},
 	{
 		Name:  "a pivot that was under way at the turn is undone",
@@ -127,12 +127,12 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "not yet counts as a failed try",
 		Edits: []Edit{{In: "saga.(*run).decide", Old: "return r.park(ctx, again.after)", New: "r.saved.Tries++\nreturn r.again(ctx, &failedError{begun{Name: \"x\"}, 4, err})"}},
-		Tests: onSaga("TestWake"),
+		Tests: onSaga("TestWakeEndsAWait"),
 	},
 	{
 		Name:  "another input goes on with a saga",
 		Edits: []Edit{{In: "saga.(*Handle).compare", Old: "len(rec.Fingerprint) > 0 &&", New: "len(rec.Fingerprint) == 0 &&"}},
-		Tests: onSaga("TestStart"),
+		Tests: onSaga("TestStartInTheCallersTransaction"),
 	},
 	{
 		Name:  "a step that the program does not have is not undone and not missed",
@@ -147,7 +147,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a node that ends does not let go of its sagas",
 		Edits: []Edit{{In: "saga.(*run).begins", Old: "case r.n.isStopping():", New: "case r.n == nil:"}},
-		Tests: onSaga("TestDrain"),
+		Tests: onSaga("TestDrainReleasesSagas"),
 	},
 	{
 		Name:  "a node that ends goes on with undos",
@@ -157,7 +157,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a runner is run a second time",
 		Edits: []Edit{{In: "saga.(*Runner).Run", Old: "if r.ran.Swap(true) {", New: "if r.ran.Swap(true) && r.node == nil {"}},
-		Tests: onSaga("TestDrain"),
+		Tests: onSaga("TestDrainReleasesSagas"),
 	},
 	{
 		Name:  "a runner does not look for nodes that have died",
@@ -172,7 +172,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a look for nodes that have died takes sagas that wait",
 		Edits: []Edit{{In: "saga.eachIdle", Old: "Due: true, State: state}", New: "Due: true}"}},
-		Tests: onSaga("TestWake"),
+		Tests: onSaga("TestWakeEndsAWait"),
 	},
 	{
 		Name:  "a full node looks again behind each saga that ends",
@@ -197,7 +197,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a wake while a node works on the saga is lost",
 		Edits: []Edit{{In: "saga.newDueTable", Old: "UPSERT(scope, KEY) due_at = NOW", New: "UPSERT(scope, KEY) due_at = NEW(due_at)"}},
-		Tests: onSagas("TestWoken$/^SQLite$"),
+		Tests: onSagas("TestWokenSagaGoesOn$/^SQLite$"),
 	},
 	{
 		Name:  "a wake while the starter runs its saga for the first time is lost",
@@ -235,7 +235,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "the starter of a saga that was woken waits until its time",
 		Edits: []Edit{{In: "saga.(*dueTable).over", Old: "!at.IsZero()", New: "at.IsZero() && t == nil"}},
-		Tests: onSagas("TestWoken$/^SQLite$"),
+		Tests: onSagas("TestWokenSagaGoesOn$/^SQLite$"),
 	},
 	{
 		Name:  "a saga waits without a row about when",
@@ -255,17 +255,17 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "what steps are given is stored in plain text",
 		Edits: []Edit{{In: "saga.(*run).change", Old: "s, bad := s.seal(r.n.cfg.Encrypter, r.id)", New: "s, bad := s.seal(nil, r.id)"}},
-		Tests: onSaga("TestSealed"),
+		Tests: onSaga("TestSealedRecordHasNoPlainText"),
 	},
 	{
 		Name:  "the result of a saga is stored in plain text",
 		Edits: []Edit{{In: "saga.sealResult", Old: "r.Body = body", New: "_ = body"}, {In: "saga.openResult", Old: "s.Sealed == nil", New: "s.Sealed == nil || e != nil"}},
-		Tests: onSaga("TestSealed"),
+		Tests: onSaga("TestSealedRecordHasNoPlainText"),
 	},
 	{
 		Name:  "what a failure says is stored in plain text",
 		Edits: []Edit{{In: "saga.(saved).seal", Old: "if b.Failure != nil {", New: "if b.Failure == nil {"}},
-		Tests: onSaga("TestSealed"),
+		Tests: onSaga("TestSealedRecordHasNoPlainText"),
 	},
 	{
 		Name:  "the secrets of a saga open in another one",
@@ -285,7 +285,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "the data of a saga is dropped at its end although it is to be kept",
 		Edits: []Edit{{In: "saga.(*run).change", Old: "!r.n.cfg.KeepData", New: "r.n != nil"}},
-		Tests: onSaga("TestSealed"),
+		Tests: onSaga("TestSealedRecordHasNoPlainText"),
 	},
 	{
 		Name:  "a preview of a decision about a saga is written",
@@ -305,27 +305,27 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a saga that was undone counts as completed",
 		Edits: []Edit{{In: "saga.(*run).wrote", Old: "next.Result.Kind == store.ResultFailure", New: "next.Result.Kind == store.ResultFailure && e.Turn == nil"}},
-		Tests: onSaga("TestEvents$/^compensated$"),
+		Tests: onSaga("TestEventsOfASagaAndItsSteps$/^compensated$"),
 	},
 	{
 		Name:  "a turn is told with every commit behind it",
 		Edits: []Edit{{In: "saga.(*run).wrote", Old: "e.Turn != nil && !r.turned", New: "e.Turn != nil"}},
-		Tests: onSaga("TestEvents$/^stuck$"),
+		Tests: onSaga("TestEventsOfASagaAndItsSteps$/^stuck$"),
 	},
 	{
 		Name:  "each key of a step is a series",
 		Edits: []Edit{{In: "saga.(metrics).Observe", Old: "instrument.SagaRetries, e.Saga, e.Step", New: "instrument.SagaRetries, e.Saga, fullName(e.Step, e.StepKey)"}},
-		Tests: onSaga("TestEvents$/^completed$"),
+		Tests: onSaga("TestEventsOfASagaAndItsSteps$/^completed$"),
 	},
 	{
 		Name:  "sagas that wait until a later time are due",
 		Edits: []Edit{{In: "saga.countDue", Old: "where name = ? and due_at <= NOW", New: "where name = ?"}},
-		Tests: onSagas("TestGauges$/^SQLite$"),
+		Tests: onSagas("TestGaugesCountDueAndStuckSagas$/^SQLite$"),
 	},
 	{
 		Name:  "the first saga that is stuck is no increase",
 		Edits: []Edit{{In: "saga.(metrics).Observe", Old: "EventCompleted, EventCompensated, EventStuck} {", New: "EventCompleted, EventCompensated} {"}},
-		Tests: onSaga("TestEvents$/^completed$"),
+		Tests: onSaga("TestEventsOfASagaAndItsSteps$/^completed$"),
 	},
 	{
 		Name: "what was decrypted under an old key is stored as it was",
@@ -348,7 +348,7 @@ var sagaMutants = []Mutant{
 	{
 		Name:  "a step that ends its goroutine takes its transaction with it",
 		Edits: []Edit{{In: "saga.protect", Old: "go func() {", New: "func() {"}},
-		Tests: onSaga("TestGoexit"),
+		Tests: onSaga("TestGoexitIsAFailure"),
 	},
 	{
 		Name:  "a decision is done to whatever is stuck now",
@@ -369,5 +369,10 @@ var sagaMutants = []Mutant{
 		Name:  "a saga that was taken over has lost the trace of its start",
 		Edits: []Edit{{In: "saga.(*node).takeOver", Old: "held.Claim{Trace: rec.Trace}", New: "held.Claim{}"}},
 		Tests: onSaga("TestTracerSeesNodes"),
+	},
+	{
+		Name:  "a saga that is restored calls under a new key",
+		Edits: []Edit{{In: "saga.(*run).key", Old: "return lease.Key(r.id.Scope, r.id.Key, b.full(), voided)", New: "return lease.Key(r.id.Scope, r.id.Key, b.full()+time.Now().String(), voided)"}},
+		Tests: restored("TestRestoredSagas"),
 	},
 }

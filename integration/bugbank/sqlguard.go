@@ -14,7 +14,7 @@ t.failure.Store(nil)`, New: `case releaseSavepoint, rollbackTo:
 t.failure.Store(nil)`}, {In: "(*Txn).settle", Old: `case releaseSavepoint:
 if i`, New: `case transactionControl:
 if i`}},
-		Tests: in("internal/sql/sqlguard", "TestSavepoints"),
+		Tests: in("internal/sql/sqlguard", "TestSavepointsDecideTheCommit"),
 	},
 	{
 		Name:  "SERIALIZABLE is REPEATABLE READ on MariaDB",
@@ -83,7 +83,7 @@ if i`}},
 return`,
 			New: "return",
 		}},
-		Tests: []Killer{{Module: "integration", Test: "TestNth$/^SQLite"}},
+		Tests: []Killer{{Module: "integration", Test: "TestNthStatementFails$/^SQLite"}},
 	},
 	{
 		Name:  "a claim is never let go",

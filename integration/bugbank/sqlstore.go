@@ -101,7 +101,7 @@ var sqlstoreMutants = []Mutant{
 		Name: "who hangs in a transaction keeps the line",
 		Edits: []Edit{{In: "(*txn).limit", Old: `_ = t.tx.Rollback()
 t.free()`, New: "_ = t.tx.Rollback()"}},
-		Tests: group("TestIdle$/^it_returns$"),
+		Tests: group("TestIdleHandlerBlocksNoOther$/^it_returns$"),
 	},
 	{
 		Name:  "a sweeper keeps the file while a request waits for it",
@@ -127,6 +127,14 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 		Name:  "a replica that is writable settles",
 		Edits: []Edit{{In: "(*Store).replica", Old: `opts.Durable && s.compound`, New: `opts.Durable && !s.compound`}, {In: "(*Store).readOnlyWord", Old: `case opts.Durable:`, New: `case opts.Durable && !s.compound:`}},
 		Tests: mariadbTorture("TestAReplicaSettlesNothing$/^MariaDB_writable"),
+	},
+	{
+		Name: "a reader of Aurora settles",
+		Edits: []Edit{
+			{In: "mysqlReplica", Old: `"(concat(@@read_only) not in ('OFF', '0') or @@innodb_read_only)"`, New: `"(concat(@@read_only) not in ('OFF', '0'))"`},
+			{In: "(*Store).readOnlyWord", Old: `"@@read_only or @@innodb_read_only or @@transaction_read_only"`, New: `"@@read_only or @@transaction_read_only"`},
+		},
+		Tests: mariadbTorture("TestAReaderOfAuroraSettlesNothing"),
 	},
 	{
 		Name:  "a SERIALIZABLE join locks the place of what it looks for",
@@ -220,7 +228,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 			Old: `, {"lock_wait_timeout", time.Second, t.Lock}}`,
 			New: "}",
 		}},
-		Tests: []Killer{{Module: "integration", Test: "TestTimeouts$/^MariaDB$/^table", Hangs: true}},
+		Tests: []Killer{{Module: "integration", Test: "TestTimeoutsBoundAStuckCall$/^MariaDB$/^table", Hangs: true}},
 	},
 	{
 		Name:  "MySQL is not told the isolation",
@@ -235,7 +243,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	{
 		Name:  "Timeouts.Idle is ignored on MySQL",
 		Edits: []Edit{{In: "(*Store).mysqlTimeouts", Old: `sessionTimeout{"wait_timeout", time.Second, t.Idle}`, New: `sessionTimeout{"wait_timeout", time.Second, 0}`}},
-		Tests: mariadbTorture("TestTimeouts$/^MySQL$/^idle"),
+		Tests: mariadbTorture("TestTimeoutsBoundAStuckCall$/^MySQL$/^idle"),
 	},
 	{
 		Name:  "work without a key has no Timeouts on MySQL and MariaDB",
@@ -245,7 +253,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	{
 		Name:  "timeouts have a type that MySQL refuses",
 		Edits: []Edit{{In: "(*txn).timeoutsMySQL", Old: `limit = "cast(" + limit + " as unsigned)"`, New: `limit += ""`}},
-		Tests: mariadbTorture("TestTimeouts$/^MySQL$/^lock"),
+		Tests: mariadbTorture("TestTimeoutsBoundAStuckCall$/^MySQL$/^lock"),
 	},
 	{
 		Name: "a lost answer to the check of MySQL's mark is a refusal", // also to ROLLBACK, which would ask again
@@ -363,7 +371,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	{
 		Name:  "Warm does not see that a sql.DB closes what it has opened",
 		Edits: []Edit{{In: "sqlstore.(*Store).Warm", Old: "closed > 0", New: "closed > 1000"}},
-		Tests: mariadbSQL("TestWarm"),
+		Tests: mariadbSQL("TestWarmOpensConnectionsAhead"),
 	},
 	{
 		Name:  "operations that do not wait are taken on MySQL",
@@ -418,7 +426,7 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 	{
 		Name:  "the wait for the turn to write is not reported",
 		Edits: []Edit{{In: "(*Store).openSQLite", Old: `addLockWait(opts.Waits, waiting)`, New: `addLockWait(nil, waiting)`}},
-		Tests: mariadbSQL("TestWaits$/^line"),
+		Tests: mariadbSQL("TestBeginTellsWhatItWaitedFor$/^line"),
 	},
 	{
 		Name:  "a standby grants claims, on database/sql",

@@ -15,7 +15,7 @@ var ssrfMutants = []Mutant{
 	{
 		Name:  "a guarded client asks the proxy of the environment",
 		Edits: []Edit{{In: "ssrf.(*Guard).Client", Old: "ForceAttemptHTTP2: true,", New: "ForceAttemptHTTP2: true,\nProxy: http.ProxyFromEnvironment,"}},
-		Tests: in("webhook/ssrf", "TestProxy"),
+		Tests: in("webhook/ssrf", "TestProxyMustBeConfigured"),
 	},
 	{
 		Name:  "a setting allows the metadata of a cloud",
@@ -30,7 +30,7 @@ var ssrfMutants = []Mutant{
 	{
 		Name:  "addresses of IPv6 that are not assigned are public",
 		Edits: []Edit{{In: "ssrf.(*Guard).CheckAddr", Old: "a.Is6() && !global.Contains(a)", New: "a.Is6() && a.IsPrivate()"}},
-		Tests: in("webhook/ssrf", "TestAddresses"),
+		Tests: in("webhook/ssrf", "TestAddressesMustBePublic"),
 	},
 	{
 		Name:  "an answer of any length is read",

@@ -30,12 +30,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a slow webhook keeps its place",
 		Edits: []Edit{{In: "webhook.(*board).isSlow", Old: "d.slow || d.over", New: "!d.slow || d.over"}},
-		Tests: in("webhook", "TestPlaces"),
+		Tests: in("webhook", "TestPlacesAreSharedWithSlowEndpoints"),
 	},
 	{
 		Name:  "endpoints in trouble take all places",
 		Edits: []Edit{{In: "webhook.(*board).hasPlace", Old: "quarter - standing", New: "quarter"}},
-		Tests: in("webhook", "TestPlaces"),
+		Tests: in("webhook", "TestPlacesAreSharedWithSlowEndpoints"),
 	},
 	{
 		Name:  "an endpoint that was never tried gets as many deliveries as a healthy one",
@@ -45,7 +45,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "an endpoint that fails gets all that waits",
 		Edits: []Edit{{In: "webhook.circuitPause", Old: "case n < 0:", New: "case n < 1000:"}},
-		Tests: in("webhook", "TestWindow"),
+		Tests: in("webhook", "TestWindowShrinksOnFailure"),
 	},
 	{
 		Name:  "headers of an endpoint replace its signature",
@@ -55,22 +55,22 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a relay that was stopped writes outcomes of parts that others hold",
 		Edits: []Edit{{In: "webhook.(*Relay).settleArrays", Old: "change+still+", New: `change+"("+still+" or 1 = 1)"+`}},
-		Tests: onHookrelay("TestFence$/^pgxstore/delivered"),
+		Tests: onHookrelay("TestFencedRelayChangesNothing$/^pgxstore/delivered"),
 	},
 	{
 		Name:  "a relay that was stopped writes outcomes in a transaction",
 		Edits: []Edit{{In: "webhook.(*Relay).settleIn", Old: "len(still) == 0", New: "still == nil"}, {In: "webhook.(*Relay).settleIn", Old: "if still[part] {", New: "if still[part] || part >= 0 {"}},
-		Tests: onHookrelay("TestFence$/^SQLite$/delivered"),
+		Tests: onHookrelay("TestFencedRelayChangesNothing$/^SQLite$/delivered"),
 	},
 	{
 		Name:  "an endpoint that is gone is not disabled",
 		Edits: []Edit{{In: "webhook.(*Relay).noticeOf", Old: "http.StatusGone", New: "http.StatusTeapot"}},
-		Tests: onHookrelay("TestDisabled$/^SQLite$"),
+		Tests: onHookrelay("TestFailingEndpointIsDisabled$/^SQLite$"),
 	},
 	{
 		Name:  "an ordered endpoint gets its events by the time at which they are due",
 		Edits: []Edit{{In: "webhook.dueOf", Old: "order by event limit 1", New: "order by due_at limit 1"}},
-		Tests: onHookrelay("TestOrdered$/^SQLite$"),
+		Tests: onHookrelay("TestOrderedEndpointGetsEventsInOrder$/^SQLite$"),
 	},
 	{
 		Name:  "requests that a relay cannot make because it has no file left count against endpoints",
@@ -125,7 +125,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a slow webhook for which there was no room never gives its place back",
 		Edits: []Edit{{In: "webhook.(*board).ended", Old: "other.over || b.move(other)", New: "other.over"}},
-		Tests: in("webhook", "TestBytes"),
+		Tests: in("webhook", "TestBytesUnderWayAreBounded"),
 	},
 	{
 		Name:  "endpoints that were never tried take all places",
@@ -155,12 +155,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what was sent before an endpoint's last delivery, and has committed after it, waits for the finder",
 		Edits: []Edit{{In: "webhook.(*target).wake", Old: "from.isBefore(t.from, t.ordered)", New: "from.isBefore(bound{}, t.ordered)"}},
-		Tests: in("webhook", "TestBounds"),
+		Tests: in("webhook", "TestClaimBeginsAtTheLastBound"),
 	},
 	{
 		Name:  "an ordered endpoint overtakes an event that commits late",
 		Edits: []Edit{{In: "webhook.(*board).ask", Old: "min(a.from.event, b.old)", New: "min(a.from.event, a.from.event+b.old)"}},
-		Tests: in("webhook", "TestBounds"),
+		Tests: in("webhook", "TestClaimBeginsAtTheLastBound"),
 	},
 	{
 		Name:  "a failed request shows the path of its URL",
@@ -243,12 +243,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a secret that receivers have is lost by a second rotation",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Rotate", Old: `s.old != ""`, New: `s.old == to.Secret`}},
-		Tests: hooksOn("TestRotate$/^SQLite$"),
+		Tests: hooksOn("TestRotateASecret$/^SQLite$"),
 	},
 	{
 		Name:  "a change overwrites another one",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Update", Old: "s.Version != e.Version", New: "s.Version < e.Version"}},
-		Tests: hooksOn("TestChanges$/^SQLite$"),
+		Tests: hooksOn("TestChangesNeedTheVersionRead$/^SQLite$"),
 	},
 	{
 		Name:  "the row of a deleted endpoint goes before a slow Send",
@@ -283,7 +283,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "sending again begins the schedule of what waits from its start",
 		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "then 0 else once_webhook_delivery.attempts end", New: "then 0 else 0 end"}},
-		Tests: hooksOn("TestResend$/^SQLite$"),
+		Tests: hooksOn("TestResendSendsOnce$/^SQLite$"),
 	},
 	{
 		Name: "what was delivered is replayed",
@@ -296,7 +296,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what is older than its retention stays",
 		Edits: []Edit{{In: "webhook.sweep", Old: `"endpoint = ? and event < ?"`, New: `"endpoint = ? and event < 0 * ?"`}},
-		Tests: hooksOn("TestSweep$/^SQLite$"),
+		Tests: hooksOn("TestSweepDeletesOldDeliveries$/^SQLite$"),
 	},
 	{
 		Name:  "a webhook is stored without the trace of the call",
@@ -321,7 +321,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "attempts of a tenant are not forgotten",
 		Edits: []Edit{{In: "webhook.(sweeper).rows", Old: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = ?", endpoint)`, New: `attempts, err = w.remove(ctx, "once_webhook_attempt", "event", "endpoint = -?", endpoint)`}},
-		Tests: hooksOn("TestForget$/^SQLite$"),
+		Tests: hooksOn("TestForgetATenant$/^SQLite$"),
 	},
 	{
 		Name:  "what comes of an attempt on its way undoes a resend",
@@ -348,12 +348,12 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a webhook with any signature is genuine",
 		Edits: []Edit{{In: "webhook.(*Verifier).authenticate", Old: "case !valid:", New: "case !valid && s.n == 0:"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "only the last secret of a webhook counts",
 		Edits: []Edit{{In: "webhook.(*Verifier).authenticate", Old: "matches := k.matches(f, &s)\nvalid = valid || matches", New: "valid = k.matches(f, &s)"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a copy of an old webhook is genuine",
@@ -363,22 +363,22 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "a webhook of the future is genuine",
 		Edits: []Edit{{In: "webhook.(*Verifier).isFresh", Old: "now().Sub(at).Abs()", New: "now().Sub(at)"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a part of the body of a webhook is taken for its timestamp",
 		Edits: []Edit{{In: "webhook.(*signed).read", Old: "strings.Contains(s.id, \".\")", New: "strings.Contains(s.id, \"..\")"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "the first of two headers of a webhook counts",
 		Edits: []Edit{{In: "webhook.(place).read", Old: "len(lines) == 1", New: "len(lines) > 0"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "signatures of a webhook beyond the bound are ignored",
 		Edits: []Edit{{In: "webhook.(*signed).add", Old: "if s.n == maxSignatures {\nreturn false", New: "if s.n == maxSignatures {\nreturn true"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "a pooled HMAC begins with the bytes of the request before",
@@ -388,7 +388,7 @@ var webhookMutants = []Mutant{
 	{
 		Name:  "what is behind the body of a webhook is not signed",
 		Edits: []Edit{{In: "webhook.(*signed).appendParts", Old: "behind != tail", New: "behind != tail || tail"}},
-		Tests: in("webhook", "TestVectors"),
+		Tests: in("webhook", "TestVectorsAreVerified"),
 	},
 	{
 		Name:  "an ID is signed that makes two requests of one signature",
@@ -414,5 +414,10 @@ var webhookMutants = []Mutant{
 		Name:  "a webhook keeps headers that belong to its delivery",
 		Edits: []Edit{{In: "webhook.headersOf", Old: "message.IsOfDelivery(name), ", New: "message.IsOfDelivery(value), "}},
 		Tests: in("webhook", "TestReceiveKeepsNoSignature"),
+	},
+	{
+		Name:  "a webhook that is delivered again has a new ID",
+		Edits: []Edit{{In: "webhook.(*request).send", Old: "q.signer.Sign(r.Header, q.id, began, q.data)", New: "q.signer.Sign(r.Header, q.id+began.Format(time.StampNano), began, q.data)"}},
+		Tests: restored("TestRestoredWebhooks"),
 	},
 }

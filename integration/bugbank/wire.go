@@ -20,6 +20,6 @@ var wireMutants = []Mutant{
 	{
 		Name:  "long scopes are the same when they begin alike",
 		Edits: []Edit{{In: "Scope", Old: "base64.RawURLEncoding.EncodeToString(h[:])", New: "base64.RawURLEncoding.EncodeToString(h[:0])"}},
-		Tests: in("oncehttp", "TestScope"),
+		Tests: in("oncehttp", "TestScopeOfPrincipalAndPath"),
 	},
 }

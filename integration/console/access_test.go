@@ -20,17 +20,17 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// deed is an action, and how many rows show that it was done.
-type deed struct {
+// actionCase is an action, and how many rows show that it was done.
+type actionCase struct {
 	form url.Values
 	done string
 }
 
-// deeds are all actions. resolve and cancel are made here: they need a call and a redrive.
-func (g *ground) deeds(t *testing.T) map[string]deed {
+// actionCases are all actions. resolve and cancel are made here: they need a call and a redrive.
+func (g *fixture) actionCases(t *testing.T) map[string]actionCase {
 	t.Helper()
-	all := g.deedsOfSagas(t)
-	maps.Copy(all, map[string]deed{
+	all := g.sagaActionCases(t)
+	maps.Copy(all, map[string]actionCase{
 		"forget":  {url.Values{"id": {g.operationLink(t, "operations?state=done")}}, "select count(*) from once_operation where kind = 2 and scope not like 'saga/%'"},
 		"pause":   {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_paused where topic = 'refunds' and KEY = ''"},
 		"resume":  {url.Values{"topic": {"refunds"}}, "select count(*) from once_outbox_failed where next_at is not null"},
@@ -49,12 +49,12 @@ func (g *ground) deeds(t *testing.T) map[string]deed {
 	return all
 }
 
-// TestActions: each action does what its command does, for an operator who gives a reason, and the audit has both.
-func TestActions(t *testing.T) {
+// TestActionsDoWhatTheirCommandsDo: each action does what its command does, for an operator who gives a reason, and the audit has both.
+func TestActionsDoWhatTheirCommandsDo(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
-		for name, d := range g.deeds(t) {
+	on(t, func(t *testing.T, g *fixture) {
+		for name, d := range g.actionCases(t) {
 			d.form.Set("action", name)
 			if n := g.count(t, d.done); n != 0 {
 				t.Fatalf("%s: done before: %d", name, n)
@@ -88,8 +88,8 @@ func TestActions(t *testing.T) {
 func TestViewersDoNothing(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
-		for name, d := range g.deeds(t) {
+	on(t, func(t *testing.T, g *fixture) {
+		for name, d := range g.actionCases(t) {
 			d.form.Set("action", name)
 			d.form.Set("reason", "because")
 			if p := g.get(t, "vic", "do?"+d.form.Encode()); p.status != http.StatusForbidden {
@@ -118,7 +118,7 @@ func TestViewersDoNothing(t *testing.T) {
 func TestHowMany(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		form := g.get(t, "ada", "do?action=discard&origin=inbox")
 		if !strings.Contains(form.body, "Discard 2 matching") {
 			t.Fatal(form.body)
@@ -151,7 +151,7 @@ func TestWithoutUsers(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Postgres}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		handler := console.Handler(console.Config{Operate: g.operator})
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)

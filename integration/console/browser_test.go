@@ -25,14 +25,14 @@ type clicked struct {
 	count string // of the rows that show that it was done
 }
 
-// TestBrowser: a browser finds no page that not everyone can use, light and dark, at 320 and 1280 px, and no page that sends a request elsewhere. Each
+// TestPagesInABrowser: a browser finds no page that not everyone can use, light and dark, at 320 and 1280 px, and no page that sends a request elsewhere. Each
 // action is clicked through, one by the keyboard alone and one without JavaScript, and the database has it. A hidden tab sends nothing.
 // ONCE_SHOTS=DIR keeps pictures of the pages.
-func TestBrowser(t *testing.T) {
+func TestPagesInABrowser(t *testing.T) {
 	testenv.Prove(t)
 	dir, chromium := browserDir(t)
 	harness.Each(t, []string{harness.SQLite, harness.Pgx}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		unknown := g.operationLink(t, "operations?state=unknown")
 		done := g.operationLink(t, "operations?state=done")
 		waits, dead := g.placeLink(t, 0), g.placeLink(t, 1)
@@ -117,7 +117,7 @@ func TestBrowser(t *testing.T) {
 }
 
 // found is where the search for a key leads.
-func (g *ground) found(t *testing.T) string {
+func (g *fixture) found(t *testing.T) string {
 	t.Helper()
 	return g.post(t, "ada", "find", url.Values{"key": {"unknown"}}).header.Get("Location")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // formOf returns the form of an action, with what it says.
-func (g *ground) formOf(t *testing.T, action string, about url.Values) url.Values {
+func (g *fixture) formOf(t *testing.T, action string, about url.Values) url.Values {
 	t.Helper()
 	about.Set("action", action)
 	p := g.get(t, "ada", "do?"+about.Encode())
@@ -27,12 +27,12 @@ func (g *ground) formOf(t *testing.T, action string, about url.Values) url.Value
 
 var redrives = regexp.MustCompile(`action=cancel&amp;uid=([^"]*)"`)
 
-// TestDecide: an unknown outcome is decided by a form that says what has become of it, and a redrive is cancelled. What the form lacks is told, and
+// TestDecideAnUnknownOutcome: an unknown outcome is decided by a form that says what has become of it, and a redrive is cancelled. What the form lacks is told, and
 // nothing is decided then.
-func TestDecide(t *testing.T) {
+func TestDecideAnUnknownOutcome(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		const unknown = "select count(*) from once_operation where state = 3 and scope not like 'saga/%'"
 		form := g.formOf(t, "resolve", url.Values{"id": {g.operationLink(t, "operations?state=unknown&scope=acme")}})
 		for _, wrong := range []url.Values{{}, {"way": {"result"}, "value": {"{"}}, {"way": {"result"}, "value": {"1"}, "status": {"99"}}, {"way": {"failed"}, "value": {"no"}, "status": {"201"}}, {"way": {"call-result"}}} {

@@ -10,7 +10,7 @@ import (
 )
 
 // furnishHooks adds endpoints of several tenants, and what was sent to them. The operation has sent some of it, one thing to another tenant.
-func (g *ground) furnishHooks(t *testing.T, data []byte) {
+func (g *fixture) furnishHooks(t *testing.T, data []byte) {
 	t.Helper()
 	const endpoint = `insert into once_webhook_endpoint (uid, part, tenant, url, types, description, headers, secret, encrypted, ordered, rate, concurrency, disabled_at, disabled_by, created_at, version)
  values (?, 1, ?, ?, ' * ', ?, ?, ?, ?, ?, 0, 0, DISABLED, ?, NOW, 1)`
@@ -39,7 +39,7 @@ func (g *ground) furnishHooks(t *testing.T, data []byte) {
 func TestHooksHidden(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		const shows = "select count(*) from once_audit where action = 'show'"
 		answers := func(body string) int { return strings.Count(body, secretBody) }
 		endpoint, delivery := url.Values{"what": {"endpoint"}, "endpoint": {"ep_acme"}}, url.Values{"what": {"delivery"}, "endpoint": {"ep_acme"}, "event": {"msg_stopped"}}
@@ -70,7 +70,7 @@ func TestHooksHidden(t *testing.T) {
 func TestHooksOfTenants(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for path, want := range map[string]string{"endpoints": "ep_acme", "endpoints?tenant=acme&state=open": "ep_acme", "endpoint?endpoint=ep_acme": "msg_stopped", "sagas": "saga?id=", "delivery?endpoint=ep_acme&event=msg_stopped": "HTTP 500"} {
 			if p := g.get(t, "acme", path); p.status != http.StatusOK || !strings.Contains(p.body, want) || strings.Contains(p.body, "ep_other") || strings.Contains(p.body, "globex") || strings.Contains(p.body, "ep_1&") {
 				t.Errorf("%s: %d: %s", path, p.status, p.body)
@@ -94,7 +94,7 @@ func TestHooksOfTenants(t *testing.T) {
 func TestTwoOperators(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		both := func(form url.Values) (first, second page) {
 			answers := make(chan page, 2)
 			for range 2 {

@@ -13,7 +13,7 @@ import (
 func TestInboxPages(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		has := func(path string, want ...string) {
 			t.Helper()
 			p := g.get(t, "vic", path)
@@ -53,7 +53,7 @@ func TestInboxPages(t *testing.T) {
 func TestInboxActions(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		waits, dead := g.placeLink(t, 0), g.placeLink(t, 1)
 		positions := "select count(*) from once_inbox_position where seq in (1, 4)"
 		for _, path := range []string{

@@ -81,9 +81,9 @@ func TestOneIntent(t *testing.T) {
 }
 
 // pagesOf is a console of a store, for an operator.
-func pagesOf[TX any](t *testing.T, s harness.Store[TX]) (*operate.Operator, *ground) {
+func pagesOf[TX any](t *testing.T, s harness.Store[TX]) (*operate.Operator, *fixture) {
 	t.Helper()
-	g := &ground{Database: s, operator: operate.New(s, operate.Config{})}
+	g := &fixture{Database: s, operator: operate.New(s, operate.Config{})}
 	g.users = map[string]console.User{"ada": {Name: "ada", Role: console.RoleOperator}}
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))
 	t.Cleanup(g.server.Close)

@@ -15,12 +15,12 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestPages: all pages can be reached by links, each answers, none has markup or an escape of a terminal from a field, and none
+// TestPagesAreReachableAndEscaped: all pages can be reached by links, each answers, none has markup or an escape of a terminal from a field, and none
 // allows anything from elsewhere.
-func TestPages(t *testing.T) {
+func TestPagesAreReachableAndEscaped(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		pages := crawl(t, g.server.URL+"/", "ada")
 		kinds := map[string]bool{}
 		for at, p := range pages {
@@ -62,12 +62,12 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestHidden: keys, headers, payloads and stored answers are on no page until an operator asks for one, and the audit has it. Digits of
+// TestKeysAndPayloadsAreHidden: keys, headers, payloads and stored answers are on no page until an operator asks for one, and the audit has it. Digits of
 // numbers are those that are stored, and a cookie in an answer stays hidden.
-func TestHidden(t *testing.T) {
+func TestKeysAndPayloadsAreHidden(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for _, user := range []string{"vic", "ada"} {
 			for at, p := range crawl(t, g.server.URL+"/", user) {
 				for _, secret := range []string{secretKey, "key-&lt;script", "key-", secretOrder, secretBody, secretValue} {
@@ -121,7 +121,7 @@ func TestHidden(t *testing.T) {
 func TestFindKey(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		find := func(user, key string) page {
 			p := g.post(t, user, "find", url.Values{"key": {key}})
 			to := p.header.Get("Location")
@@ -145,11 +145,11 @@ func TestFindKey(t *testing.T) {
 	})
 }
 
-// TestTenants: a user with tenants sees operations of no other tenant, by no link, filter or search, and nothing that has no tenant.
-func TestTenants(t *testing.T) {
+// TestTenantsSeeOnlyTheirOwn: a user with tenants sees operations of no other tenant, by no link, filter or search, and nothing that has no tenant.
+func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		n := 0
 		for at, p := range crawl(t, g.server.URL+"/operations", "acme") {
 			if n += strings.Count(p.body, "acme POST"); strings.Contains(p.body, "globex") {
@@ -193,12 +193,12 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// TestPrefix: the pages work under a prefix, also if a proxy removes it, and send no browser elsewhere.
-func TestPrefix(t *testing.T) {
+// TestPrefixOfAllLinks: the pages work under a prefix, also if a proxy removes it, and send no browser elsewhere.
+func TestPrefixOfAllLinks(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Postgres}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		pages := console.Handler(console.Config{Operate: g.operator, Prefix: "/ops/once", User: g.who})
 		mux := http.NewServeMux()
 		mux.Handle("/ops/once/", pages)

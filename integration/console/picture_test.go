@@ -17,8 +17,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestPictures makes the pictures of the README: one intent from its request to a webhook, light and dark. ONCE_PICTURES=DIR keeps them.
-func TestPictures(t *testing.T) {
+// TestPicturesOfTheReadme makes the pictures of the README: one intent from its request to a webhook, light and dark. ONCE_PICTURES=DIR keeps them.
+func TestPicturesOfTheReadme(t *testing.T) {
 	testenv.Prove(t)
 	dir, chromium := browserDir(t)
 	into := os.Getenv("ONCE_PICTURES")
@@ -75,9 +75,9 @@ func inDir(t *testing.T, dir string, command ...string) []byte {
 }
 
 // intent is a console with one operation, and what it has caused.
-func intent(t *testing.T) *ground {
+func intent(t *testing.T) *fixture {
 	t.Helper()
-	g := new(ground)
+	g := new(fixture)
 	g.Database, g.operator = open(t, harness.Migrated(t, harness.SQLite, sets))
 	g.users = map[string]console.User{"ada": {Name: "ada", Role: console.RoleOperator}}
 	g.server = httptest.NewServer(console.Handler(console.Config{Operate: g.operator, User: g.who}))

@@ -16,7 +16,7 @@ import (
 var sagaNames = []string{"retry", "force", "skip", "cancel", "wake", "forget"}
 
 // furnishSagas adds sagas in each state, as package saga stores them.
-func (g *ground) furnishSagas(t *testing.T) {
+func (g *fixture) furnishSagas(t *testing.T) {
 	t.Helper()
 	data := func(stuck string, turned bool, steps ...map[string]any) []byte {
 		of := map[string]any{"definition": "d", "input": json.RawMessage(secretBody), "steps": steps}
@@ -45,7 +45,7 @@ func (g *ground) furnishSagas(t *testing.T) {
 	g.saga(t, "globex", "retry", 3, data("no", false, charging))
 }
 
-func (g *ground) saga(t *testing.T, tenant, name string, state int64, data []byte) {
+func (g *fixture) saga(t *testing.T, tenant, name string, state int64, data []byte) {
 	t.Helper()
 	g.exec(t, "insert into once_operation (scope, KEY, state, fence, claim, status, kind, data, since, expires_at, name) values (?, ?, ?, 1, ?, 0, 0, ?, NOW, null, ?)", "saga/"+tenant, secretKey+name, state, []byte{1}, data, name)
 }
@@ -58,7 +58,7 @@ func isSaga(name, condition string) string {
 var stepLinks = regexp.MustCompile(`do\?action=saga-(?:force|skip)&amp;id=[^&]*&amp;step=([A-Za-z0-9_-]+)`)
 
 // stepOf returns the link of the step that can be decided about.
-func (g *ground) stepOf(t *testing.T, name string) string {
+func (g *fixture) stepOf(t *testing.T, name string) string {
 	t.Helper()
 	m := stepLinks.FindStringSubmatch(g.get(t, "ada", "saga?id="+g.sagaLink(t, "sagas?tenant=acme&name="+name)).body)
 	if m == nil {
@@ -67,8 +67,8 @@ func (g *ground) stepOf(t *testing.T, name string) string {
 	return m[1]
 }
 
-// deedsOfSagas are the actions on sagas.
-func (g *ground) deedsOfSagas(t *testing.T) map[string]deed {
+// sagaActionCases are the actions on sagas.
+func (g *fixture) sagaActionCases(t *testing.T) map[string]actionCase {
 	t.Helper()
 	of := func(name string, more ...string) url.Values {
 		form := url.Values{"id": {g.sagaLink(t, "sagas?tenant=acme&name="+name)}, "fence": {"1"}}
@@ -77,7 +77,7 @@ func (g *ground) deedsOfSagas(t *testing.T) map[string]deed {
 		}
 		return form
 	}
-	return map[string]deed{
+	return map[string]actionCase{
 		"saga-retry":  {of("retry"), isSaga("retry", "state = 4")},
 		"saga-force":  {of("force", "step", g.stepOf(t, "force"), "way", "happened", "value", `{"id": 1}`), isSaga("force", "state = 4")},
 		"saga-skip":   {of("skip", "step", g.stepOf(t, "skip")), isSaga("skip", "state = 4")},
@@ -87,12 +87,12 @@ func (g *ground) deedsOfSagas(t *testing.T) map[string]deed {
 	}
 }
 
-// TestSagas: the list has filters, the page of a saga says why it is stuck, what its provider can be asked and what can be decided, and shows keys, inputs and results
+// TestSagasAreListedAndDecided: the list has filters, the page of a saga says why it is stuck, what its provider can be asked and what can be decided, and shows keys, inputs and results
 // to an operator who asks. What a form lacks is told, and nothing is decided then.
-func TestSagas(t *testing.T) {
+func TestSagasAreListedAndDecided(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for path, want := range map[string]int{"sagas?tenant=acme": 7, "sagas?tenant=globex": 1, "sagas?state=stuck": 4, "sagas?state=stuck&tenant=acme": 3, "sagas?state=waiting": 2, "sagas?name=retry": 2, "sagas?name=none": 0, "sagas?state=completed&since=1h": 2, "sagas?state=compensated": 0} {
 			if p := g.get(t, "vic", path); p.status != http.StatusOK || strings.Count(p.body, "saga?id=") != want {
 				t.Errorf("%s: %d, %d sagas, want %d", path, p.status, strings.Count(p.body, "saga?id="), want)

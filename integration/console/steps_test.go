@@ -98,7 +98,7 @@ func followSteps[TX any](t *testing.T, s harness.Store[TX]) {
 }
 
 // isTrail checks the topics of the events of an operation and the steps that have added them, and that the messages name the operation.
-func (g *ground) isTrail(t *testing.T, o *operate.Operator, id store.ID, want string) operate.Trail {
+func (g *fixture) isTrail(t *testing.T, o *operate.Operator, id store.ID, want string) operate.Trail {
 	t.Helper()
 	trail, err := o.Trail(t.Context(), id)
 	harness.Must(t, err)

@@ -101,9 +101,9 @@ func (r *rabbit) waitDone(t *testing.T) {
 
 var amqpConfig = amqpbroker.ConsumerConfig{Queue: topic, Log: quiet}
 
-// TestAMQP: duplicates, handlers that fail, a message that cannot be decoded, and a server that is killed while a handler runs: each message is
+// TestRabbitMQMessagesAreAppliedOnce: duplicates, handlers that fail, a message that cannot be decoded, and a server that is killed while a handler runs: each message is
 // applied once, in the order of its key, and acknowledged after that. What cannot be decoded is a dead letter.
-func TestAMQP(t *testing.T) {
+func TestRabbitMQMessagesAreAppliedOnce(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	t.Run("quorum queue", func(t *testing.T) { testenv.Cell(t, testenv.InTest); t.Parallel(); testAMQP(t, quorumQueue) })

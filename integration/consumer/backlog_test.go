@@ -8,9 +8,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestBacklog: a stream of NATS or a topic of Kafka has many messages when its consumers begin. Each is applied once and in order. With
+// TestBacklogIsAppliedInOrder: a stream of NATS or a topic of Kafka has many messages when its consumers begin. Each is applied once and in order. With
 // ONCE_TORTURE=long there are 100,000.
-func TestBacklog(t *testing.T) {
+func TestBacklogIsAppliedInOrder(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	for _, name := range []string{"NATS", "Kafka"} {

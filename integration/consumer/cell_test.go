@@ -27,7 +27,7 @@ var brokers = map[string]func(t *testing.T) broker{
 }
 
 // onCells runs a test with every broker on every store. make prove runs NATS on pgxstore, Kafka on SQLite, and a sample of the others.
-func onCells(t *testing.T, onPgx func(*testing.T, *ground[pgxTx], broker), onSQL func(*testing.T, *ground[sqlTx], broker)) {
+func onCells(t *testing.T, onPgx func(*testing.T, *fixture[pgxTx], broker), onSQL func(*testing.T, *fixture[sqlTx], broker)) {
 	t.Helper()
 	const one = 8 // of so many others
 	for name, open := range brokers {

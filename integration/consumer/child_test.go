@@ -48,8 +48,8 @@ type plan struct {
 func (p plan) CarryOut(opening context.Context) error {
 	ctx := harness.UntilDrained(opening)
 	return p.Database.Use(opening,
-		func(s harness.Store[pgx.Tx]) error { return feed(ctx, groundOn(p.Database, s), p) },
-		func(s harness.Store[*sql.Tx]) error { return feed(ctx, groundOn(p.Database, s), p) })
+		func(s harness.Store[pgx.Tx]) error { return feed(ctx, fixtureOn(p.Database, s), p) },
+		func(s harness.Store[*sql.Tx]) error { return feed(ctx, fixtureOn(p.Database, s), p) })
 }
 
 // Where a consumer stops itself: in a transaction that has applied a message, or between the commit and the acknowledgement.
@@ -144,7 +144,7 @@ var errNow = errors.New("now and then a handler fails")
 
 // feed is a consumer with named points: in the transaction before and after the handler has written, after its commit, and
 // around the acknowledgement.
-func feed[TX any](ctx context.Context, g *ground[TX], p plan) error {
+func feed[TX any](ctx context.Context, g *fixture[TX], p plan) error {
 	at := &points{at: p.KillAt, stopIn: p.StopIn}
 	if p.StopIn != "" {
 		g.idle = 2 * time.Second // other workers of a process that stops may have transactions, too

@@ -56,7 +56,7 @@ func (k *kafka) publishTo(t *testing.T, partition int32, list []message.Message)
 }
 
 // patient returns an inbox that tries a message again for ever, with pauses in which others have their turn.
-func (g *ground[TX]) patient(observer inbox.Observer, order inbox.Order) *inbox.Inbox[TX] {
+func (g *fixture[TX]) patient(observer inbox.Observer, order inbox.Order) *inbox.Inbox[TX] {
 	return inbox.New(g.engine, inbox.Config{
 		Consumer: "billing", Order: order, Observer: observer, HandlerTimeout: 300 * time.Millisecond,
 		Policy: &retry.Policy{Attempts: math.MaxInt, Base: 200 * time.Millisecond, Cap: time.Second, Total: -1},
@@ -96,7 +96,7 @@ func TestKafkaManyFail(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testKafkaManyFail(t, newSQLite(t)) })
 }
 
-func testKafkaManyFail[TX any](t *testing.T, g *ground[TX]) {
+func testKafkaManyFail[TX any](t *testing.T, g *fixture[TX]) {
 	const failing, healthy = 600, 400
 	k := newKafka(t, 4)
 	for i := range failing {
@@ -133,7 +133,7 @@ func TestKafkaGaps(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testKafkaGaps(t, newSQLite(t)) })
 }
 
-func testKafkaGaps[TX any](t *testing.T, g *ground[TX]) {
+func testKafkaGaps[TX any](t *testing.T, g *fixture[TX]) {
 	const early, healthy = 1200, 100
 	k := newKafka(t, 3)
 	for p, key := range []string{"sick a", "sick b"} {
@@ -174,7 +174,7 @@ func TestHandlerHangs(t *testing.T) {
 	}
 }
 
-func testHandlerHangs[TX any](t *testing.T, g *ground[TX], b broker) {
+func testHandlerHangs[TX any](t *testing.T, g *fixture[TX], b broker) {
 	const behind, healthy = 200, 300
 	var tried atomic.Int64
 	free := make(chan struct{})
@@ -220,7 +220,7 @@ func TestHandlerReturnsLate(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testHandlerReturnsLate(t, newSQLite(t)) })
 }
 
-func testHandlerReturnsLate[TX any](t *testing.T, g *ground[TX]) {
+func testHandlerReturnsLate[TX any](t *testing.T, g *fixture[TX]) {
 	const behind, healthy = 40, 120
 	k := newKafka(t, 2)
 	k.publish(t, eventsOf("sick", 1, behind))

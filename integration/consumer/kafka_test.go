@@ -106,9 +106,9 @@ func (k *kafka) members(t *testing.T) (members, partitions int) {
 	return members, partitions
 }
 
-// TestKafka: duplicates and handlers that fail: each message is applied once, in the order of its key, and all
+// TestKafkaMessagesAreAppliedOnce: duplicates and handlers that fail: each message is applied once, in the order of its key, and all
 // offsets are committed. What cannot be decoded is a dead letter.
-func TestKafka(t *testing.T) {
+func TestKafkaMessagesAreAppliedOnce(t *testing.T) {
 	t.Parallel()
 	k, g := newKafka(t, 3), newSQLite(t)
 	list := batch(7, 1, 20)

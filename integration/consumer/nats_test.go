@@ -112,9 +112,9 @@ func (n *jetStream) waitDone(t *testing.T) {
 
 var natsConfig = natsbroker.ConsumerConfig{Subjects: []string{topic}, AckWait: time.Minute, Log: quiet}
 
-// TestNATS: duplicates, messages that come in the wrong order, and handlers that fail: each message is applied once, in the order
+// TestNATSMessagesAreAppliedOnce: duplicates, messages that come in the wrong order, and handlers that fail: each message is applied once, in the order
 // of its key, and acknowledged. What cannot be decoded is a dead letter.
-func TestNATS(t *testing.T) {
+func TestNATSMessagesAreAppliedOnce(t *testing.T) {
 	t.Parallel()
 	n, g := newJetStream(t), newSQLite(t)
 	list := batch(5, 1, 20)

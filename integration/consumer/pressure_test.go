@@ -80,7 +80,7 @@ func TestConcurrencyFollowsThePool(t *testing.T) {
 	}
 	take(conns)() // so that no message waits until a connection is made
 
-	in := groundOn(g.Database, s).inbox(&events{})
+	in := fixtureOn(g.Database, s).inbox(&events{})
 	allowed := &concurrencyLog{Handler: quiet.Handler()}
 	allowed.reset()
 	var running, sent atomic.Int64

@@ -95,9 +95,9 @@ func (r *redisServer) waitDoneWith(t *testing.T, stream string) {
 
 var redisConfig = redisbroker.ConsumerConfig{Streams: []string{topic}, MinIdle: time.Minute, Log: quiet}
 
-// TestRedis: duplicates, messages that come in the wrong order, and handlers that fail: each message is applied once, in the order
+// TestRedisMessagesAreAppliedOnce: duplicates, messages that come in the wrong order, and handlers that fail: each message is applied once, in the order
 // of its key, and acknowledged. What cannot be decoded is a dead letter.
-func TestRedis(t *testing.T) {
+func TestRedisMessagesAreAppliedOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) { t.Parallel(); testRedis(t, false) })
 	t.Run("Valkey", func(t *testing.T) { t.Parallel(); testRedis(t, true) })

@@ -12,7 +12,7 @@ import (
 )
 
 // plan is that of a process that applies in g what b delivers.
-func (g *ground[TX]) plan(b broker) plan {
+func (g *fixture[TX]) plan(b broker) plan {
 	p := plan{Database: g.Database}
 	b.into(&p)
 	return p
@@ -32,7 +32,7 @@ func TestConsumersAreKilled(t *testing.T) {
 	onCells(t, testConsumersAreKilled[pgxTx], testConsumersAreKilled[sqlTx])
 }
 
-func testConsumersAreKilled[TX any](t *testing.T, g *ground[TX], b broker) {
+func testConsumersAreKilled[TX any](t *testing.T, g *fixture[TX], b broker) {
 	const keys, each = 12, 30
 	p := g.plan(b)
 	p.Fails = true
@@ -105,7 +105,7 @@ func TestConsumerKilledAtEveryPoint(t *testing.T) {
 	onCells(t, testKilledAtEveryPoint[pgxTx], testKilledAtEveryPoint[sqlTx])
 }
 
-func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], b broker) {
+func testKilledAtEveryPoint[TX any](t *testing.T, g *fixture[TX], b broker) {
 	const keys = 2
 	p := g.plan(b)
 	points := b.points()
@@ -131,7 +131,7 @@ func TestConsumerStopsAndItsMessagesMove(t *testing.T) {
 	onCells(t, testMessagesMove[pgxTx], testMessagesMove[sqlTx])
 }
 
-func testMessagesMove[TX any](t *testing.T, g *ground[TX], b broker) {
+func testMessagesMove[TX any](t *testing.T, g *fixture[TX], b broker) {
 	if g.store.Dialect() == sqlplane.SQLite {
 		t.Skip("a process that is stopped may have the lock of the database, which nothing takes from it")
 	}

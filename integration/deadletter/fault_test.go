@@ -72,7 +72,7 @@ func (r fallibleRunner) Append(ctx context.Context, s store.Statement) error {
 // stands in the audit.
 func TestRedriveFaults(t *testing.T) {
 	testenv.Prove(t)
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for _, action := range []string{"redrive", "discard", "cancel"} {
 			for name, lost := range map[string]bool{"not made": false, "answer lost": true} {
 				t.Run(action+", "+name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRedriveFaults(t *testing.T) {
 	})
 }
 
-func testRedriveFaults(t *testing.T, g *ground, action string, lost bool) {
+func testRedriveFaults(t *testing.T, g *fixture, action string, lost bool) {
 	const letters = 3
 	harness.Loop(t, 5, func(at int) bool {
 		g.prepared(t, action, letters)

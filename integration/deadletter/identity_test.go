@@ -24,7 +24,7 @@ func TestRelayLettersOfOneID(t *testing.T) {
 	on(t, testRelayLettersOfOneID)
 }
 
-func testRelayLettersOfOneID(t *testing.T, g *ground) {
+func testRelayLettersOfOneID(t *testing.T, g *fixture) {
 	for part, key := range []string{"bad", "worse"} {
 		g.exec(t, `insert into once_outbox (part, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, created_at) values (?, 't', ?, 1, '01945a00-0000-7000-8000-000000000001', 'e', 's', ?, ?, ?, '', NOW)`,
 			int64(part), key, []byte{}, []byte("x"), false)

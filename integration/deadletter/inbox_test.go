@@ -31,7 +31,7 @@ func (o *orders) mend() {
 	o.mended = true
 }
 
-func (g *ground) orders(t *testing.T, order inbox.Order) *orders {
+func (g *fixture) orders(t *testing.T, order inbox.Order) *orders {
 	t.Helper()
 	if g.count(t, "select count(*) from once_inbox") == 0 {
 		g.exec(t, "create table effect (event varchar(100) not null)")
@@ -56,7 +56,7 @@ func event(n int, kind string) message.Message {
 	return message.Message{ID: fmt.Sprintf("event-%d", n), Source: "shop", Topic: "t", Key: "k", Seq: int64(n), Type: kind, Payload: []byte("x")}
 }
 
-func (g *ground) handled(t *testing.T, o *orders, m message.Message, wanted inbox.Outcome) {
+func (g *fixture) handled(t *testing.T, o *orders, m message.Message, wanted inbox.Outcome) {
 	t.Helper()
 	got, err := o.handle(t.Context(), m)
 	must(t, err)
@@ -64,7 +64,7 @@ func (g *ground) handled(t *testing.T, o *orders, m message.Message, wanted inbo
 }
 
 // effects returns what was applied, in order.
-func (g *ground) effects(t *testing.T) (list []string) {
+func (g *fixture) effects(t *testing.T) (list []string) {
 	t.Helper()
 	must(t, g.Pool().Query(t.Context(), g.text("select event from effect order by event"), func(row sqlplane.Row) error {
 		var e string
@@ -81,12 +81,12 @@ func TestRedriveInbox(t *testing.T) {
 	for name, order := range map[string]inbox.Order{"Once": inbox.AnyOrder, "InOrder": inbox.InOrder} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			on(t, func(t *testing.T, g *ground) { testRedriveInbox(t, g, order) })
+			on(t, func(t *testing.T, g *fixture) { testRedriveInbox(t, g, order) })
 		})
 	}
 }
 
-func testRedriveInbox(t *testing.T, g *ground, order inbox.Order) {
+func testRedriveInbox(t *testing.T, g *fixture, order inbox.Order) {
 	o := g.orders(t, order)
 	g.handled(t, o, event(1, "good"), inbox.Applied)
 	g.handled(t, o, event(2, "bad"), inbox.DeadLettered)
@@ -132,12 +132,12 @@ func TestDiscardInbox(t *testing.T) {
 	for name, order := range map[string]inbox.Order{"Once": inbox.AnyOrder, "InOrder": inbox.InOrder} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			on(t, func(t *testing.T, g *ground) { testDiscardInbox(t, g, order) })
+			on(t, func(t *testing.T, g *fixture) { testDiscardInbox(t, g, order) })
 		})
 	}
 }
 
-func testDiscardInbox(t *testing.T, g *ground, order inbox.Order) {
+func testDiscardInbox(t *testing.T, g *fixture, order inbox.Order) {
 	o := g.orders(t, order)
 	g.handled(t, o, event(1, "good"), inbox.Applied)
 	g.handled(t, o, event(2, "bad"), inbox.DeadLettered)
@@ -178,7 +178,7 @@ func TestDiscardOtherMessage(t *testing.T) {
 	on(t, testDiscardOtherMessage)
 }
 
-func testDiscardOtherMessage(t *testing.T, g *ground) {
+func testDiscardOtherMessage(t *testing.T, g *fixture) {
 	o := g.orders(t, inbox.InOrder)
 	g.handled(t, o, event(1, "good"), inbox.Applied)
 	g.handled(t, o, event(3, "bad"), inbox.Parked)
@@ -198,7 +198,7 @@ func testDiscardOtherMessage(t *testing.T, g *ground) {
 	eventually(t, "[event-1 event-2 event-3]", func() any { return g.effects(t) })
 }
 
-func (g *ground) uid(t *testing.T, event string) (uid string) {
+func (g *fixture) uid(t *testing.T, event string) (uid string) {
 	t.Helper()
 	must(t, g.Pool().Query(t.Context(), g.text("select uid from once_deadletter where event_id = ?", event), func(row sqlplane.Row) error { return row.Scan(&uid) }))
 	return uid

@@ -140,7 +140,7 @@ func testRedriveKilled(t *testing.T, d harness.Database, action string) {
 }
 
 // prepared makes the letters that an action needs, and nothing else.
-func (g *ground) prepared(t *testing.T, action string, letters int) {
+func (g *fixture) prepared(t *testing.T, action string, letters int) {
 	t.Helper()
 	for _, table := range []string{"once_deadletter", "once_deadletter_redrive", "once_audit", "once_outbox", "once_outbox_failed"} {
 		g.exec(t, "delete from "+table)
@@ -154,7 +154,7 @@ func (g *ground) prepared(t *testing.T, action string, letters int) {
 }
 
 // wantActed checks what must hold after an action, wherever it was killed and repeated.
-func (g *ground) wantActed(t *testing.T, action string, at, letters int) {
+func (g *fixture) wantActed(t *testing.T, action string, at, letters int) {
 	t.Helper()
 	var got, wanted []int
 	switch action {
@@ -184,7 +184,7 @@ func (g *ground) wantActed(t *testing.T, action string, at, letters int) {
 }
 
 // stopped adds messages to the outbox that were given up, with their letters, as a relay does.
-func (g *ground) stopped(t *testing.T, n int) {
+func (g *fixture) stopped(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("01945a00-0000-7000-8000-%012d", i)

@@ -27,14 +27,14 @@ func newLetter(event string) *letter.Letter {
 	}
 }
 
-func (g *ground) bury(t *testing.T, l *letter.Letter) string {
+func (g *fixture) bury(t *testing.T, l *letter.Letter) string {
 	t.Helper()
 	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
 	return l.UID
 }
 
 // shown describes a letter.
-func (g *ground) shown(t *testing.T, uid string) (text string) {
+func (g *fixture) shown(t *testing.T, uid string) (text string) {
 	t.Helper()
 	must(t, g.Pool().Query(t.Context(), g.text("select "+letter.Columns+" from once_deadletter where uid = ?", uid), func(row sqlplane.Row) error {
 		l, err := letter.Scan(row)
@@ -52,7 +52,7 @@ func want(t *testing.T, got, want any) {
 }
 
 // take applies a due letter as an inbox does.
-func (g *ground) take(t *testing.T, uid string, fail error) (ok bool) {
+func (g *fixture) take(t *testing.T, uid string, fail error) (ok bool) {
 	t.Helper()
 	err := letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) (err error) {
 		if ok, err = letter.Take(ctx, r, g.Dialect(), uid); err != nil || !ok {
@@ -75,7 +75,7 @@ func TestLetterLife(t *testing.T) {
 	on(t, testLetterLife)
 }
 
-func testLetterLife(t *testing.T, g *ground) {
+func testLetterLife(t *testing.T, g *fixture) {
 	l := newLetter("e1")
 	uid := g.bury(t, l)
 	want(t, g.bury(t, newLetter("e1")), uid)
@@ -123,7 +123,7 @@ func TestTakeOnce(t *testing.T) {
 	on(t, testTakeOnce)
 }
 
-func testTakeOnce(t *testing.T, g *ground) {
+func testTakeOnce(t *testing.T, g *fixture) {
 	uid := g.bury(t, newLetter("e"))
 	g.exec(t, "update once_deadletter set redrive_at = NOW where uid = ?", uid)
 	var all sync.WaitGroup
@@ -142,13 +142,13 @@ func testTakeOnce(t *testing.T, g *ground) {
 	want(t, n, 1)
 }
 
-// TestRecord: attempts are numbered, also those of several processes at once, and of very many the first and the last are kept.
-func TestRecord(t *testing.T) {
+// TestRecordNumbersAttempts: attempts are numbered, also those of several processes at once, and of very many the first and the last are kept.
+func TestRecordNumbersAttempts(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRecord)
 }
 
-func testRecord(t *testing.T, g *ground) {
+func testRecord(t *testing.T, g *fixture) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -182,13 +182,13 @@ func testRecord(t *testing.T, g *ground) {
 	want(t, kept, []int{1, 2, 3, 4, 50, 56, 104, 105})
 }
 
-// TestSweep: what waits for a person stays for ever, with its attempts.
-func TestSweep(t *testing.T) {
+// TestSweepKeepsWaitingLetters: what waits for a person stays for ever, with its attempts.
+func TestSweepKeepsWaitingLetters(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSweep)
 }
 
-func testSweep(t *testing.T, g *ground) {
+func testSweep(t *testing.T, g *fixture) {
 	old := func(set, where string) {
 		g.exec(t, "update once_deadletter"+set+" where "+where, time.Hour.Microseconds())
 	}

@@ -22,10 +22,10 @@ import (
 // patience bounds what should end by itself.
 const patience = 2 * time.Minute
 
-func (g *ground) letters() *deadletter.Letters { return deadletter.New(g, deadletter.Config{}) }
+func (g *fixture) letters() *deadletter.Letters { return deadletter.New(g, deadletter.Config{}) }
 
 // buryMany writes n letters, whose errors have two causes.
-func (g *ground) buryMany(t *testing.T, n int) (uids []string) {
+func (g *fixture) buryMany(t *testing.T, n int) (uids []string) {
 	t.Helper()
 	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error {
 		uids = nil
@@ -48,14 +48,14 @@ func (g *ground) buryMany(t *testing.T, n int) (uids []string) {
 
 var signed = deadletter.RedriveOptions{Who: "ada", Reason: "repaired"}
 
-func (g *ground) redrive(t *testing.T, f deadletter.Filter, o deadletter.RedriveOptions) deadletter.Redrive {
+func (g *fixture) redrive(t *testing.T, f deadletter.Filter, o deadletter.RedriveOptions) deadletter.Redrive {
 	t.Helper()
 	r, err := g.letters().Redrive(t.Context(), f, o)
 	must(t, err)
 	return r
 }
 
-func (g *ground) progress(t *testing.T, uid string) string {
+func (g *fixture) progress(t *testing.T, uid string) string {
 	t.Helper()
 	r, err := g.letters().Progress(t.Context(), uid)
 	must(t, err)
@@ -63,7 +63,7 @@ func (g *ground) progress(t *testing.T, uid string) string {
 }
 
 // audit returns the audit, the oldest first.
-func (g *ground) audit(t *testing.T) (list []string) {
+func (g *fixture) audit(t *testing.T) (list []string) {
 	t.Helper()
 	entries, err := operate.NewKeys(g).Audit(t.Context(), operate.AuditFilter{})
 	must(t, err)
@@ -79,7 +79,7 @@ func TestRedriveDelivered(t *testing.T) {
 	on(t, testRedriveDelivered)
 }
 
-func testRedriveDelivered(t *testing.T, g *ground) {
+func testRedriveDelivered(t *testing.T, g *fixture) {
 	l := newLetter("01945a00-0000-7000-8000-000000000001")
 	l.Origin, l.Consumer, l.Hash = letter.OriginOutbox, "", []byte("hash")
 	must(t, letter.Within(t.Context(), g, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, g.Dialect(), l) }))
@@ -95,7 +95,7 @@ func testRedriveDelivered(t *testing.T, g *ground) {
 // TestRedriveOptions: what makes no sense is refused before anything is written.
 func TestRedriveOptions(t *testing.T) {
 	testenv.Prove(t)
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		for _, rate := range []float64{-1, 1e-12, 1e7, math.NaN(), math.Inf(1)} {
 			o := signed
 			o.Rate = rate
@@ -109,13 +109,13 @@ func TestRedriveOptions(t *testing.T) {
 	})
 }
 
-// TestRedrive: letters are found by cause, chosen once, spread over time, and counted; what has failed can be redriven again.
-func TestRedrive(t *testing.T) {
+// TestRedriveByCause: letters are found by cause, chosen once, spread over time, and counted; what has failed can be redriven again.
+func TestRedriveByCause(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRedrive)
 }
 
-func testRedrive(t *testing.T, g *ground) {
+func testRedrive(t *testing.T, g *fixture) {
 	uids := g.buryMany(t, 10)
 	groups, err := g.letters().Groups(t.Context(), deadletter.Filter{})
 	must(t, err)
@@ -172,7 +172,7 @@ func testRedrive(t *testing.T, g *ground) {
 // change: all that match.
 func TestMostLetters(t *testing.T) {
 	testenv.Both(t)
-	on(t, func(t *testing.T, g *ground) {
+	on(t, func(t *testing.T, g *fixture) {
 		uids := g.buryMany(t, 10)
 		timeouts := deadletter.Filter{Class: "exhausted"} // the fifth and the tenth
 		for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestMostLetters(t *testing.T) {
 }
 
 // spread returns when the letters of a redrive are due, in seconds after the first one.
-func (g *ground) spread(t *testing.T, uid string) (seconds []int) {
+func (g *fixture) spread(t *testing.T, uid string) (seconds []int) {
 	t.Helper()
 	var first time.Time
 	for f := (deadletter.Filter{Limit: 1000}); ; {
@@ -264,7 +264,7 @@ func TestRedriveBeyondRetention(t *testing.T) {
 	on(t, testRedriveBeyondRetention)
 }
 
-func testRedriveBeyondRetention(t *testing.T, g *ground) {
+func testRedriveBeyondRetention(t *testing.T, g *fixture) {
 	uids := g.buryMany(t, 3)
 	g.exec(t, "update once_deadletter set first_failed_at = AGO(?) where uid = ?", (8 * 24 * time.Hour).Microseconds(), uids[0])
 	g.exec(t, "update once_deadletter set first_failed_at = AGO(?) where uid = ?", (2 * time.Hour).Microseconds(), uids[1])
@@ -284,7 +284,7 @@ func TestRedrivesAtOnce(t *testing.T) {
 	on(t, testRedrivesAtOnce)
 }
 
-func testRedrivesAtOnce(t *testing.T, g *ground) {
+func testRedrivesAtOnce(t *testing.T, g *fixture) {
 	const letters = 60
 	g.buryMany(t, letters)
 	var all sync.WaitGroup
@@ -334,13 +334,13 @@ func testRedrivesAtOnce(t *testing.T, g *ground) {
 	want(t, []any{total, len(applied)}, []any{letters, letters})
 }
 
-// TestCanary: the other letters follow when the first one was applied, and stay if it has failed.
-func TestCanary(t *testing.T) {
+// TestCanaryDecidesAboutTheRest: the other letters follow when the first one was applied, and stay if it has failed.
+func TestCanaryDecidesAboutTheRest(t *testing.T) {
 	testenv.Both(t)
 	on(t, testCanary)
 }
 
-func testCanary(t *testing.T, g *ground) {
+func testCanary(t *testing.T, g *fixture) {
 	uids := g.buryMany(t, 4)
 	o := signed
 	o.Canary = true
@@ -374,7 +374,7 @@ func testCanary(t *testing.T, g *ground) {
 }
 
 // waitDue waits until a letter is due.
-func (g *ground) waitDue(t *testing.T) (uids []string) {
+func (g *fixture) waitDue(t *testing.T) (uids []string) {
 	t.Helper()
 	for until := time.Now().Add(patience); time.Now().Before(until); breathe() {
 		due, err := letter.Due(t.Context(), g, letter.OriginInbox, "billing", 10, letter.Except{})
@@ -390,13 +390,13 @@ func (g *ground) waitDue(t *testing.T) (uids []string) {
 	return nil
 }
 
-// TestCancel: what was not tried yet waits for a person again, and nothing else changes. A canary that waits is given up.
-func TestCancel(t *testing.T) {
+// TestCancelOfARedrive: what was not tried yet waits for a person again, and nothing else changes. A canary that waits is given up.
+func TestCancelOfARedrive(t *testing.T) {
 	testenv.Both(t)
 	on(t, testCancel)
 }
 
-func testCancel(t *testing.T, g *ground) {
+func testCancel(t *testing.T, g *fixture) {
 	uids := g.buryMany(t, 4)
 	r := g.redrive(t, deadletter.Filter{}, signed)
 	want(t, g.take(t, uids[0], nil), true)
@@ -461,7 +461,7 @@ func TestRedriveResumed(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); testRedriveResumed(t, newOn(t, harness.SQLite)) })
 }
 
-func testRedriveResumed(t *testing.T, g *ground) {
+func testRedriveResumed(t *testing.T, g *fixture) {
 	const letters = 2100
 	g.buryMany(t, letters)
 	o := signed

@@ -87,7 +87,7 @@ func TestRelayLetters(t *testing.T) {
 	on(t, testRelayLetters)
 }
 
-func testRelayLetters(t *testing.T, g *ground) {
+func testRelayLetters(t *testing.T, g *fixture) {
 	messages := func(from, to int) {
 		for seq := from; seq <= to; seq++ {
 			for _, key := range []string{"bad", "good"} {

@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestExhausted: handlers have all connections of the pool for longer than TTL, and others wait for one. The node
+// TestExhaustedPoolStillRenews: handlers have all connections of the pool for longer than TTL, and others wait for one. The node
 // renews all the while.
-func TestExhausted(t *testing.T) {
+func TestExhaustedPoolStillRenews(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		if name == harness.SQLite {

@@ -12,10 +12,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestNth: the N-th statement of a node fails, or is applied and its answer is lost, for every N of a
+// TestNthStatementFails: the N-th statement of a node fails, or is applied and its answer is lost, for every N of a
 // start and of what follows when another node comes. The parts are spread evenly all the same, and the other
 // node gets them when the first one leaves, also if the statement by which it leaves fails.
-func TestNth(t *testing.T) {
+func TestNthStatementFails(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)

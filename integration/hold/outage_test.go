@@ -21,9 +21,9 @@ func startServer(t *testing.T, kind string, clock bool) (harness.Server, sqlplan
 	return s, open(t, d, 8)
 }
 
-// TestOutage: while the database is away, nodes hold nothing any more, by their own clocks. When it is
+// TestOutageEndsHolding: while the database is away, nodes hold nothing any more, by their own clocks. When it is
 // back, they hold parts again.
-func TestOutage(t *testing.T) {
+func TestOutageEndsHolding(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	for _, name := range []string{harness.Pgx, harness.Postgres, harness.MariaDB} {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// groundForWork makes a database with a table of work.
-func groundForWork(tb testing.TB, kind string, parts int) (sqlplane.Database, harness.Database) {
+// databaseForWork makes a database with a table of work.
+func databaseForWork(tb testing.TB, kind string, parts int) (sqlplane.Database, harness.Database) {
 	tb.Helper()
 	db, d := newDB(tb, kind)
 	create := func(query string, args ...any) { run(tb, db.Pool(), statement(db, query, args...)) }
@@ -44,14 +44,14 @@ func wrongs(tb testing.TB, db sqlplane.Database) int {
 	return harness.Count(tb, db, "select sum(wrong) from job")
 }
 
-// TestProcesses: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
+// TestProcessesKilledStoppedAndDrained: of processes that hold parts, with different TTLs, one is killed, one is stopped and goes on, one drains. The
 // others take over what they held and share it evenly. The one that was stopped changes nothing
 // with its old fences, and holds parts again.
-func TestProcesses(t *testing.T) {
+func TestProcessesKilledStoppedAndDrained(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		const parts = 8
-		db, d := groundForWork(t, name, parts)
+		db, d := databaseForWork(t, name, parts)
 		var children []*harness.Child
 		node := func(i int) string { return fmt.Sprint("child-", i) }
 		add := func() {

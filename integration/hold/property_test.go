@@ -13,13 +13,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestProperty takes random steps with nodes that come, are cut off from the database, come back, use parts and
+// TestFencesInRandomSteps takes random steps with nodes that come, are cut off from the database, come back, use parts and
 // leave. It remembers every part and fence that any of them has believed to hold, and tries the old ones: no fence
 // passes the check after a higher one was given, and none belongs to two nodes.
-func TestProperty(t *testing.T) {
+func TestFencesInRandomSteps(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
-		db, _ := groundForWork(t, name, worldParts)
+		db, _ := databaseForWork(t, name, worldParts)
 		w := &world{db: db, rand: rand.New(rand.NewPCG(1, 0)), owner: map[hold.Part]string{}}
 		w.begin(t)
 		harness.Until(t, func() error { return even(worldParts, w.nodes[0].node) })

@@ -12,9 +12,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestReserve: a reserved connection works while transactions have all connections of the
+// TestReservedConnectionWorksWhileThePoolIsFull: a reserved connection works while transactions have all connections of the
 // pool, and comes back after the server has ended it.
-func TestReserve(t *testing.T) {
+func TestReservedConnectionWorksWhileThePoolIsFull(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		_, d := newDB(t, name)

@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestSpread: parts are spread evenly over one to five nodes that come and go, and over more
+// TestSpreadIsEven: parts are spread evenly over one to five nodes that come and go, and over more
 // nodes than there are parts. When nothing changes, no part moves.
-func TestSpread(t *testing.T) {
+func TestSpreadIsEven(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
@@ -41,8 +41,8 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// TestStill: what is spread evenly stays where it is, and costs a tick no more than a look and a renewal.
-func TestStill(t *testing.T) {
+// TestEvenSpreadStays: what is spread evenly stays where it is, and costs a tick no more than a look and a renewal.
+func TestEvenSpreadStays(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)

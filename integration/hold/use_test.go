@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestUse: parts in use are not let go to a new node before the unit of work has ended, and no
+// TestPartsInUseStay: parts in use are not let go to a new node before the unit of work has ended, and no
 // other unit of work begins on those that are to leave.
-func TestUse(t *testing.T) {
+func TestPartsInUseStay(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
@@ -63,9 +63,9 @@ func changeHeld(t *testing.T, db sqlplane.Database, parts []hold.Part) int64 {
 	return run(t, db.Pool(), statement(db, "update probe set touched = touched + 1 where "+condition, args...))
 }
 
-// TestDrain: when its context ends, a node lets go what is not in use at once, and the rest when it is not in use
+// TestDrainReleasesUnusedPartsAtOnce: when its context ends, a node lets go what is not in use at once, and the rest when it is not in use
 // any more. Meanwhile it renews. The other node does not wait until anything expires.
-func TestDrain(t *testing.T) {
+func TestDrainReleasesUnusedPartsAtOnce(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, name string) {
 		db, _ := newDB(t, name)
@@ -113,8 +113,8 @@ func TestDrainIsBounded(t *testing.T) {
 	}
 }
 
-// TestChanged: each change of what is held is told, also that parts are lost because no renewal succeeds.
-func TestChanged(t *testing.T) {
+// TestChangedIsCalledForEachChange: each change of what is held is told, also that parts are lost because no renewal succeeds.
+func TestChangedIsCalledForEachChange(t *testing.T) {
 	t.Parallel()
 	db, _ := newDB(t, harness.SQLite)
 	g := &gate{Database: db}

@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestColumns: a move takes along all columns of a table, also those that a later migration adds. Each row of a tenant is in the other region as it was.
-func TestColumns(t *testing.T) {
+// TestMoveTakesAllColumns: a move takes along all columns of a table, also those that a later migration adds. Each row of a tenant is in the other region as it was.
+func TestMoveTakesAllColumns(t *testing.T) {
 	dbs := map[string]sqlplane.Database{}
 	for _, name := range []string{"eu", "us"} {
 		db, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, sets))

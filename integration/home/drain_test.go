@@ -9,9 +9,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestDrain: a move waits for a transaction that has been checked and has not ended, whose writes then go along. Meanwhile other calls are
+// TestMoveWaitsForOpenTransactions: a move waits for a transaction that has been checked and has not ended, whose writes then go along. Meanwhile other calls are
 // refused and do not wait.
-func TestDrain(t *testing.T) {
+func TestMoveWaitsForOpenTransactions(t *testing.T) {
 	s := open(t, harness.Postgres, func(d harness.Database) harness.Store[*sql.Tx] { s, _ := harness.OpenSQL(t, d); return s })
 	must(t, s.mover(nil).Move(t.Context(), "acme", "eu"))
 	eu := s["eu"]

@@ -27,9 +27,9 @@ func order(ctx context.Context, engine *once.Engine[*sql.Tx], box *outbox.Box[*s
 	return err
 }
 
-// TestEventual: two regions are cut apart, and each executes the same operation for itself. Both deliver its message, and the inbox of the consumer
+// TestTwoRegionsHaveOneEffectInTheInbox: two regions are cut apart, and each executes the same operation for itself. Both deliver its message, and the inbox of the consumer
 // has one effect. With an ID by chance, it has two.
-func TestEventual(t *testing.T) {
+func TestTwoRegionsHaveOneEffectInTheInbox(t *testing.T) {
 	dir := t.TempDir()
 	open := func(name string) *sqlstore.Store {
 		t.Helper()

@@ -21,9 +21,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestOwned: in whatever way an operation is executed, it takes effect in the region that owns its tenant, and is refused in all others without an effect and
+// TestOwningRegionExecutes: in whatever way an operation is executed, it takes effect in the region that owns its tenant, and is refused in all others without an effect and
 // without a record. The refusal tells where the tenant lives, and the map of the region has learned it.
-func TestOwned(t *testing.T) {
+func TestOwningRegionExecutes(t *testing.T) {
 	testenv.Both(t)
 	on(t, owned[pgx.Tx], owned[*sql.Tx])
 }

@@ -48,8 +48,8 @@ type storm[TX any] struct {
 	refused, executed, misdirected, forwarded, cut, moves, killed atomic.Int64
 }
 
-// TestStorm: each of 360 keys takes effect at most once in a storm, and once when it is over, and no account has lost one.
-func TestStorm(t *testing.T) {
+// TestStormExecutesEachKeyOnce: each of 360 keys takes effect at most once in a storm, and once when it is over, and no account has lost one.
+func TestStormExecutesEachKeyOnce(t *testing.T) {
 	testenv.Both(t)
 	storms(t, func(t *testing.T, _, tenants, twice, lost int, wrong string) {
 		t.Helper()

@@ -18,7 +18,7 @@ func TestAnswersOfTheHostBefore(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const inside, outside = "127.0.0.1", "localhost"
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		g.to.set("ep_1", func(_ int, r *http.Request, w http.ResponseWriter) int {
 			_, _ = w.Write([]byte("from " + r.Host))
@@ -49,7 +49,7 @@ func TestAnswersOfTheHostBefore(t *testing.T) {
 }
 
 // shown is the answer of the last attempt of an event, as its tenant sees it who sees those of one host.
-func (g *ground) shown(t *testing.T, host, event string) string {
+func (g *fixture) shown(t *testing.T, host, event string) string {
 	t.Helper()
 	g.config.ShowAnswersOf = []string{host}
 	h := g.hooks(nil).Handler("", func(*http.Request) string { return "a" })

@@ -21,7 +21,7 @@ func TestOldSnapshot(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const done, most = 20_000, 60
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_busy", tenant: "a"}, endpoint{id: 2, uid: "ep_ordered", tenant: "b", ordered: true}, endpoint{id: 3, uid: "ep_other", tenant: "c"})
 		g.exec(t, `with v as (insert into once_webhook_event (uid, tenant, type, data, encrypted, created_at) select 'old' || i, 'b', 't', '', false, now() - interval '1 hour' from generate_series(1, $1::int) i returning id)
  insert into once_webhook_delivery (endpoint, event, part, attempts, cause, created_at) select 2, id, 2, 3, '', now() from v`, done)
@@ -81,7 +81,7 @@ func TestDueBefore(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "a", ordered: true})
 		told := newEvents()
 		g.start(t, nil, webhook.RelayConfig{Observer: told})

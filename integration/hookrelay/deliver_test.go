@@ -24,13 +24,13 @@ func soon(n int) (list []time.Duration) {
 	return list
 }
 
-// TestDelivered: each endpoint gets each event of its tenant once, signed, and one that fails is tried again with the same id and the same bytes.
-func TestDelivered(t *testing.T) {
+// TestEventsAreDeliveredOnceAndSigned: each endpoint gets each event of its tenant once, signed, and one that fails is tried again with the same id and the same bytes.
+func TestEventsAreDeliveredOnceAndSigned(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const endpoints, each = 6, 20
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		var list []endpoint
 		for i := range endpoints {
 			list = append(list, endpoint{id: int64(i + 1), uid: fmt.Sprint("ep_", i), tenant: fmt.Sprint("t", i%2)})
@@ -83,7 +83,7 @@ func TestRanOut(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		g.to.set("ep_1", fails(http.StatusInternalServerError))
 		g.send(t, "a", "e", 1)
@@ -106,13 +106,13 @@ func TestRanOut(t *testing.T) {
 	})
 }
 
-// TestOrdered: an ordered endpoint gets its events one at a time in the order of their ids, and one that fails keeps the others waiting.
-func TestOrdered(t *testing.T) {
+// TestOrderedEndpointGetsEventsInOrder: an ordered endpoint gets its events one at a time in the order of their ids, and one that fails keeps the others waiting.
+func TestOrderedEndpointGetsEventsInOrder(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const each = 20
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a", ordered: true}, endpoint{id: 2, uid: "ep_2", tenant: "a"})
 		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
 			if n%4 == 0 {
@@ -143,13 +143,13 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// TestDisabled: an endpoint that answers 410, or fails for too long, is disabled; its owner hears of it on the way there, and what waits for it stays.
-func TestDisabled(t *testing.T) {
+// TestFailingEndpointIsDisabled: an endpoint that answers 410, or fails for too long, is disabled; its owner hears of it on the way there, and what waits for it stays.
+func TestFailingEndpointIsDisabled(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const total = 5 * 24 * time.Hour
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_gone", tenant: "a"}, endpoint{id: 2, uid: "ep_sick", tenant: "b"}, endpoint{id: 3, uid: "ep_ops", tenant: "a"}, endpoint{id: 4, uid: "ep_ops_b", tenant: "b"})
 		g.to.set("ep_gone", fails(http.StatusGone))
 		g.to.set("ep_sick", fails(http.StatusBadGateway))
@@ -220,7 +220,7 @@ func TestGoneBeforeAChange(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		changed := make(chan struct{})
 		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {

@@ -34,7 +34,7 @@ func TestClaimBeforeSettle(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx, harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		seen := newEvents()
 		answers, claims := make(chan struct{}), make(chan struct{})
@@ -77,7 +77,7 @@ func TestBusyEndpoint(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const events, most, free = 500, 16, 100
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a", concurrency: most})
 		full := make(chan struct{})
 		var underWay atomic.Int64
@@ -107,14 +107,14 @@ func TestBusyEndpoint(t *testing.T) {
 	})
 }
 
-// TestFence: a relay whose part another process has taken meanwhile changes no delivery and keeps no attempt.
-func TestFence(t *testing.T) {
+// TestFencedRelayChangesNothing: a relay whose part another process has taken meanwhile changes no delivery and keeps no attempt.
+func TestFencedRelayChangesNothing(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		for what, status := range map[string]int{"delivered": http.StatusOK, "failed": http.StatusInternalServerError, "gone": http.StatusGone} {
 			t.Run(what, func(t *testing.T) {
-				g := newGround(t, kind)
+				g := newFixture(t, kind)
 				g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 				seen := newEvents()
 				answers := make(chan struct{})
@@ -158,7 +158,7 @@ func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const events = 40
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
 			if n%7 == 0 {
@@ -193,7 +193,7 @@ func TestDatabaseFails(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx, harness.SQLite, harness.MariaDB}, func(t *testing.T, kind string) {
 		const events = 60
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "a"})
 		var mu sync.Mutex
 		random := rand.New(rand.NewPCG(1, 2))
@@ -217,13 +217,13 @@ func TestDatabaseFails(t *testing.T) {
 	})
 }
 
-// TestDrain: a relay that ends lets what is on its way end, and another one does the rest at once.
-func TestDrain(t *testing.T) {
+// TestDrainEndsRequestsUnderWay: a relay that ends lets what is on its way end, and another one does the rest at once.
+func TestDrainEndsRequestsUnderWay(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const events = 200
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 40, uid: "ep_2", tenant: "a"})
 		g.send(t, "a", "e", events)
 		for i := range 5 {
@@ -252,7 +252,7 @@ func TestNoFiles(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	const endpoints, failures = 3, 8
-	g := newGround(t, harness.Pgx)
+	g := newFixture(t, harness.Pgx)
 	var list []endpoint
 	for i := range endpoints {
 		list = append(list, endpoint{id: int64(i + 1), uid: fmt.Sprint("ep_", i), tenant: "a"})
@@ -293,7 +293,7 @@ func TestKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const endpoints, rounds, each = 32, 6, 10
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		var list []endpoint
 		for i := range endpoints {
 			list = append(list, endpoint{id: int64(i + 1), uid: fmt.Sprint("ep_", i), tenant: "a"})

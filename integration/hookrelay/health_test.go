@@ -19,7 +19,7 @@ func TestLockedEndpoint(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) { // on SQLite one transaction writes at a time
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_locked", tenant: "a"}, endpoint{id: 2, uid: "ep_gone", tenant: "b"}, endpoint{id: 3, uid: "ep_fails", tenant: "c"})
 		g.to.set("ep_locked", fails(http.StatusGone))
 		g.to.set("ep_gone", fails(http.StatusGone))
@@ -57,7 +57,7 @@ func TestFailedLongAgo(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const day = 24 * time.Hour
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
 			return map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[n <= 2]

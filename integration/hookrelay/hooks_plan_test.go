@@ -21,7 +21,7 @@ func TestHooksPlans(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	const rows, endpoints = 60_000, 150
-	g := newGround(t, harness.Pgx)
+	g := newFixture(t, harness.Pgx)
 	tables := []string{"once_webhook_delivery", "once_webhook_event", "once_webhook_attempt", "once_webhook_endpoint"}
 	for _, table := range tables {
 		g.exec(t, "alter table "+table+" set (autovacuum_enabled = false)")
@@ -75,7 +75,7 @@ func TestHooksPlans(t *testing.T) {
 }
 
 // uses has all statements run that do something.
-func (g *ground) uses(t *testing.T, hooks *webhook.Hooks[pgx.Tx], what string) error {
+func (g *fixture) uses(t *testing.T, hooks *webhook.Hooks[pgx.Tx], what string) error {
 	t.Helper()
 	const tenant, id = "t3", "ep_53"
 	ctx, es := t.Context(), hooks.Endpoints()

@@ -41,7 +41,7 @@ func TestSickEndpoints(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
 		const hanging, failing, backlog, each = 60, 20, 300, 30
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		list := []endpoint{{id: 1, uid: "healthy", tenant: "healthy"}, {id: 2, uid: "flooded", tenant: "flooded"}, {id: 3, uid: "gone", tenant: "gone"}}
 		for i := range hanging {
 			list = append(list, endpoint{id: int64(10 + i), uid: fmt.Sprint("hangs", i), tenant: "hangs"})
@@ -89,7 +89,7 @@ func TestHalfHangs(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const hanging, healthy, each = 1200, 50, 5 // 1,024 places
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		var list []endpoint
 		for i := range hanging {
 			list = append(list, endpoint{id: int64(1000 + i), uid: fmt.Sprint("hangs", i), tenant: "hangs"})

@@ -45,14 +45,14 @@ var errUndone = errors.New("undone")
 
 var buffersRead = regexp.MustCompile(`Buffers: shared (?:hit=(\d+))?(?: ?read=(\d+))?`)
 
-// TestPlans: however many deliveries wait, at all endpoints, at one, or until later, a claim reads few pages for each endpoint and each row; and no statement of a relay reads a table or sorts
+// TestPlansReadFewPages: however many deliveries wait, at all endpoints, at one, or until later, a claim reads few pages for each endpoint and each row; and no statement of a relay reads a table or sorts
 // what waits. Statistics are those of an empty table, or new ones.
-func TestPlans(t *testing.T) {
+func TestPlansReadFewPages(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx}, func(t *testing.T, kind string) {
 		const endpoints = 150
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.exec(t, "alter table once_webhook_delivery set (autovacuum_enabled = false)")
 		g.exec(t, "analyze once_webhook_delivery")
 		var list []endpoint
@@ -120,7 +120,7 @@ func TestPlans(t *testing.T) {
 }
 
 // explain runs a statement by a plan for any arguments, and undoes it.
-func (g *ground) explain(t *testing.T, st store.Statement) (rows, buffers int, text string) {
+func (g *fixture) explain(t *testing.T, st store.Statement) (rows, buffers int, text string) {
 	t.Helper()
 	args := make([]string, len(st.Args))
 	for i, a := range st.Args {

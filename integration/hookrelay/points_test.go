@@ -61,7 +61,7 @@ func TestStoppedAtEachWrite(t *testing.T) {
 func testPoints(t *testing.T, kind string, p plan, least int) {
 	t.Helper()
 	const endpoints, events, failures = 2, 2, 1
-	g := newGround(t, kind)
+	g := newFixture(t, kind)
 	p.Database, p.URL, p.TTL = g.database, g.to.url, time.Second
 	g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "a"})
 	var late sync.Map
@@ -146,7 +146,7 @@ func finish(t *testing.T, c *harness.Child) (struck bool) {
 }
 
 // untilStruck waits until a process has ended or stopped at its point, or has delivered all. It returns the requests that were on their way from one that has stopped.
-func (g *ground) untilStruck(t *testing.T, c *harness.Child, stop bool, left func() int) (struck bool, onTheirWay []string) {
+func (g *fixture) untilStruck(t *testing.T, c *harness.Child, stop bool, left func() int) (struck bool, onTheirWay []string) {
 	t.Helper()
 	harness.Until(t, func() error {
 		select {
@@ -171,7 +171,7 @@ func (g *ground) untilStruck(t *testing.T, c *harness.Child, stop bool, left fun
 }
 
 // recorded is how many attempts of an event at an endpoint are recorded with a status.
-func (g *ground) recorded(ctx context.Context, endpoint, event string, status int) (n int, err error) {
+func (g *fixture) recorded(ctx context.Context, endpoint, event string, status int) (n int, err error) {
 	query := "select count(*) from once_webhook_attempt a join once_webhook_endpoint e on e.id = a.endpoint join once_webhook_event v on v.id = a.event where e.uid = ? and v.uid = ? and a.status = ?"
 	err = g.db.Pool().Query(ctx, harness.Text(g.db, query, endpoint, event, int64(status)), func(row sqlplane.Row) error { return row.Scan(&n) })
 	return n, err

@@ -22,7 +22,7 @@ func TestRefusedOutcome(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx, harness.MariaDB, harness.MySQL}, func(t *testing.T, kind string) {
 		const each = 10
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.exec(t, "alter table once_webhook_attempt add constraint refuses check (status not in (218, 418))")
 		var list []endpoint
 		for i := range each {
@@ -85,7 +85,7 @@ func TestAnswerCannotBeEncrypted(t *testing.T) {
 		const events = 5
 		inner, err := once.NewEncrypter(bytes.Repeat([]byte{7}, 32))
 		must(t, err)
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		cfg := config(g.to.url)
 		cfg.PlainSecrets, cfg.Encrypter = false, noEncrypter{inner}
 		s, _ := harness.OpenSQL(t, g.database)
@@ -112,7 +112,7 @@ func TestSealedEvent(t *testing.T) {
 	t.Parallel()
 	harness.Each(t, []string{harness.SQLite, harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {
 		const sealed, good = 3, 5
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "a", ordered: true})
 		g.send(t, "a", "sealed", sealed)
 		g.exec(t, "update once_webhook_event set encrypted = ?", true)

@@ -19,7 +19,7 @@ func TestResendBesideAttempt(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.All, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_fails", tenant: "a"}, endpoint{id: 2, uid: "ep_works", tenant: "b"})
 		resent := make(chan struct{})
 		g.to.set("ep_fails", func(n int, _ *http.Request, _ http.ResponseWriter) int {
@@ -54,7 +54,7 @@ func TestResendBesideAttempt(t *testing.T) {
 }
 
 // resend sends an event again, as a person does.
-func (g *ground) resend(t *testing.T, tenant, endpoint, event string) error {
+func (g *fixture) resend(t *testing.T, tenant, endpoint, event string) error {
 	t.Helper()
 	if g.database.Kind == harness.Pgx {
 		s, _ := harness.OpenPgx(t, g.database)

@@ -45,7 +45,7 @@ func TestRotatedWhileSending(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"})
 		secrets := []string{secret, webhook.NewSecret(), webhook.NewSecret()}
 		s := &signatures{}

@@ -31,7 +31,7 @@ var (
 )
 
 // explained returns how a statement finds the rows that it changes.
-func (g *ground) explained(t *testing.T, st store.Statement) (l lookups) {
+func (g *fixture) explained(t *testing.T, st store.Statement) (l lookups) {
 	t.Helper()
 	_, _, l.plan = g.explain(t, st)
 	m := changeNode.FindStringSubmatch(l.plan)
@@ -64,7 +64,7 @@ func TestSettlePlans(t *testing.T) {
 func testSettlePlans(t *testing.T, waiting int, stale bool) {
 	t.Helper()
 	const endpoints, most, extra = 150, 5, 75 // extra are those of the fence of 64 parts, or all of a small table
-	g := newGround(t, harness.Pgx)
+	g := newFixture(t, harness.Pgx)
 	g.exec(t, "alter table once_webhook_delivery set (autovacuum_enabled = false)")
 	g.exec(t, "analyze once_webhook_delivery")
 	list := []endpoint{{id: 1, uid: "alone", tenant: "alone"}}

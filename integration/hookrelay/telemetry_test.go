@@ -45,7 +45,7 @@ func TestRelayIsSeen(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_gone", tenant: "b"})
 		g.to.set("ep_1", func(n int, _ *http.Request, _ http.ResponseWriter) int {
 			if n == 1 {
@@ -84,12 +84,12 @@ func TestRelayIsSeen(t *testing.T) {
 	})
 }
 
-// TestGauges: what waits and since when, which endpoints are left alone, and whether a relay runs, is read from the tables; requests that are slow, from the relay.
-func TestGauges(t *testing.T) {
+// TestGaugesOfEndpointsAndRelays: what waits and since when, which endpoints are left alone, and whether a relay runs, is read from the tables; requests that are slow, from the relay.
+func TestGaugesOfEndpointsAndRelays(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
-		g := newGround(t, kind)
+		g := newFixture(t, kind)
 		values := func(sources ...gauge.Source) map[string]float64 {
 			got := map[string]float64{}
 			for _, s := range append(sources, webhook.Gauges(g.db)) {

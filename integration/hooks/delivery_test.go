@@ -23,7 +23,7 @@ import (
 )
 
 // attempt writes down an attempt of the relay for each delivery of an endpoint whose type is kind, and removes or stops the delivery as the relay does.
-func (g *ground[TX]) attempt(t *testing.T, e webhook.Endpoint, kind string, status int, stop bool) {
+func (g *fixture[TX]) attempt(t *testing.T, e webhook.Endpoint, kind string, status int, stop bool) {
 	t.Helper()
 	of := " where endpoint = (select id from once_webhook_endpoint where uid = ?) and event in (select id from once_webhook_event where type = ?)"
 	g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause, host) select endpoint, event, NOW, 1500, ?, '', 5, ?, ?, cause, '203.0.113.7' from once_webhook_delivery"+of,
@@ -39,7 +39,7 @@ func (g *ground[TX]) attempt(t *testing.T, e webhook.Endpoint, kind string, stat
 }
 
 // sendMany sends n events in few operations.
-func (g *ground[TX]) sendMany(t *testing.T, n int, kind string) {
+func (g *fixture[TX]) sendMany(t *testing.T, n int, kind string) {
 	t.Helper()
 	list := make([]webhook.Event, n)
 	for i := range list {
@@ -56,7 +56,7 @@ func TestDeliveriesAreListed(t *testing.T) {
 	on(t, testDeliveriesAreListed[pgx.Tx], testDeliveriesAreListed[*sql.Tx])
 }
 
-func testDeliveriesAreListed[TX any](t *testing.T, g *ground[TX]) {
+func testDeliveriesAreListed[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.Endpoints()
 	e := g.endpoint(t, "acme", "*")
 	other := g.endpoint(t, "acme", "*", "other")
@@ -108,13 +108,13 @@ func testDeliveriesAreListed[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestResend: what was delivered, ran out, waits or was never for an endpoint is sent again once, however often it is asked for.
-func TestResend(t *testing.T) {
+// TestResendSendsOnce: what was delivered, ran out, waits or was never for an endpoint is sent again once, however often it is asked for.
+func TestResendSendsOnce(t *testing.T) {
 	testenv.Both(t)
 	on(t, testResend[pgx.Tx], testResend[*sql.Tx])
 }
 
-func testResend[TX any](t *testing.T, g *ground[TX]) {
+func testResend[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.Endpoints()
 	e := g.endpoint(t, "acme", "a.*")
 	ids := map[string]string{}
@@ -175,7 +175,7 @@ func TestClockHasJumped(t *testing.T) {
 	on(t, testClockHasJumped[pgx.Tx], testClockHasJumped[*sql.Tx])
 }
 
-func testClockHasJumped[TX any](t *testing.T, g *ground[TX]) {
+func testClockHasJumped[TX any](t *testing.T, g *fixture[TX]) {
 	e := g.endpoint(t, "acme", "*")
 	g.sendMany(t, 20, "new")
 	g.attempt(t, e, "new", 500, true)
@@ -192,13 +192,13 @@ func testClockHasJumped[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestSweep: what is older than its retention goes, with the deliveries that wait; nothing else does. An event goes after its deliveries.
-func TestSweep(t *testing.T) {
+// TestSweepDeletesOldDeliveries: what is older than its retention goes, with the deliveries that wait; nothing else does. An event goes after its deliveries.
+func TestSweepDeletesOldDeliveries(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSweep[pgx.Tx], testSweep[*sql.Tx])
 }
 
-func testSweep[TX any](t *testing.T, g *ground[TX]) {
+func testSweep[TX any](t *testing.T, g *fixture[TX]) {
 	e := g.endpoint(t, "acme", "*")
 	g.sendMany(t, 1100, "old")
 	g.exec(t, "delete from once_webhook_delivery where event in (select id from (select min(id) as id from once_webhook_event) x)")
@@ -229,7 +229,7 @@ func TestSweepArchives(t *testing.T) {
 	on(t, testSweepArchives[pgx.Tx], testSweepArchives[*sql.Tx])
 }
 
-func testSweepArchives[TX any](t *testing.T, g *ground[TX]) {
+func testSweepArchives[TX any](t *testing.T, g *fixture[TX]) {
 	e := g.endpoint(t, "acme", "*")
 	g.sendMany(t, 510, "old") // more than a batch
 	g.attempt(t, e, "old", 500, true)
@@ -287,13 +287,13 @@ func testSweepArchives[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestForget: a tenant is forgotten in all tables, whichever call of the database fails on the way, and no other is.
-func TestForget(t *testing.T) {
+// TestForgetATenant: a tenant is forgotten in all tables, whichever call of the database fails on the way, and no other is.
+func TestForgetATenant(t *testing.T) {
 	testenv.Both(t)
 	on(t, testForget[pgx.Tx], testForget[*sql.Tx])
 }
 
-func testForget[TX any](t *testing.T, g *ground[TX]) {
+func testForget[TX any](t *testing.T, g *fixture[TX]) {
 	stays := g.endpoint(t, "other", "*")
 	g.send(t, event("other", "a"), event("other", "b"))
 	g.attempt(t, stays, "a", 500, true)

@@ -47,7 +47,7 @@ func TestEndpointLimit(t *testing.T) {
 	on(t, testEndpointLimit[pgx.Tx], testEndpointLimit[*sql.Tx])
 }
 
-func testEndpointLimit[TX any](t *testing.T, g *ground[TX]) {
+func testEndpointLimit[TX any](t *testing.T, g *fixture[TX]) {
 	cfg := config()
 	cfg.MaxEndpoints = 3
 	es := webhook.New(g.db, cfg).Endpoints()
@@ -71,7 +71,7 @@ func testEndpointLimit[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // secrets decrypts those of an endpoint: the present one, and the one before it.
-func (g *ground[TX]) secrets(t *testing.T, id string) (secret, old string) {
+func (g *fixture[TX]) secrets(t *testing.T, id string) (secret, old string) {
 	t.Helper()
 	must(t, g.db.Pool().Query(t.Context(), harness.Text(g.db, "select secret, secret_old from once_webhook_endpoint where uid = ?", id), func(row sqlplane.Row) error {
 		var sealed, before []byte
@@ -88,14 +88,14 @@ func (g *ground[TX]) secrets(t *testing.T, id string) (secret, old string) {
 	return secret, old
 }
 
-// TestRotate: the secret before the present one signs beside it until the overlap is over; of several rotations at once one succeeds, so that no secret that a receiver has
+// TestRotateASecret: the secret before the present one signs beside it until the overlap is over; of several rotations at once one succeeds, so that no secret that a receiver has
 // is lost; one that is known to others is replaced at once; and a rotation whose answer was lost can be made again.
-func TestRotate(t *testing.T) {
+func TestRotateASecret(t *testing.T) {
 	testenv.Both(t)
 	on(t, testRotate[pgx.Tx], testRotate[*sql.Tx])
 }
 
-func testRotate[TX any](t *testing.T, g *ground[TX]) {
+func testRotate[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.Endpoints()
 	first := webhook.NewSecret()
 	e, shown, err := es.Create(t.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}, Secret: first})
@@ -154,7 +154,7 @@ func TestPublicKey(t *testing.T) {
 	on(t, testPublicKey[pgx.Tx], testPublicKey[*sql.Tx])
 }
 
-func testPublicKey[TX any](t *testing.T, g *ground[TX]) {
+func testPublicKey[TX any](t *testing.T, g *fixture[TX]) {
 	ctx, es := t.Context(), g.hooks.Endpoints()
 	private, public := webhook.NewKeyPair()
 	created, secret, err := es.Create(ctx, webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}, Secret: private})
@@ -183,7 +183,7 @@ func TestEncryptionBegins(t *testing.T) {
 	on(t, testEncryptionBegins[pgx.Tx], testEncryptionBegins[*sql.Tx])
 }
 
-func testEncryptionBegins[TX any](t *testing.T, g *ground[TX]) {
+func testEncryptionBegins[TX any](t *testing.T, g *fixture[TX]) {
 	plain := webhook.New(g.db, webhook.Config{PlainSecrets: true, Guard: config().Guard}).Endpoints()
 	e, secret, err := plain.Create(t.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}, Headers: map[string]string{"Authorization": "Bearer b"}})
 	must(t, err)
@@ -208,7 +208,7 @@ func TestNothingIsPlain(t *testing.T) {
 	on(t, testNothingIsPlain[pgx.Tx], testNothingIsPlain[*sql.Tx])
 }
 
-func testNothingIsPlain[TX any](t *testing.T, g *ground[TX]) {
+func testNothingIsPlain[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.By("alice", "a test").Endpoints()
 	e, secret, err := es.Create(t.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}, Headers: map[string]string{"X-Password": "confidential-header"}})
 	must(t, err)
@@ -256,13 +256,13 @@ func (b *anyBytes) Scan(v any) error {
 	return nil
 }
 
-// TestChanges: a change needs the version that was read; who disables is kept; and what is not valid is refused by name.
-func TestChanges(t *testing.T) {
+// TestChangesNeedTheVersionRead: a change needs the version that was read; who disables is kept; and what is not valid is refused by name.
+func TestChangesNeedTheVersionRead(t *testing.T) {
 	testenv.Both(t)
 	on(t, testChanges[pgx.Tx], testChanges[*sql.Tx])
 }
 
-func testChanges[TX any](t *testing.T, g *ground[TX]) {
+func testChanges[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.Endpoints()
 	e := g.endpoint(t, "acme", "*")
 	wanted := webhook.Endpoint{
@@ -344,7 +344,7 @@ func TestDeleteBesideSend(t *testing.T) {
 	on(t, testDeleteBesideSend[pgx.Tx], testDeleteBesideSend[*sql.Tx])
 }
 
-func testDeleteBesideSend[TX any](t *testing.T, g *ground[TX]) {
+func testDeleteBesideSend[TX any](t *testing.T, g *fixture[TX]) {
 	es := g.hooks.Endpoints()
 	e, stays := g.endpoint(t, "acme", "*"), g.endpoint(t, "acme", "*", "x")
 	for range 3 {

@@ -62,7 +62,7 @@ func TestTenantHandler(t *testing.T) {
 	on(t, testTenantHandler[pgx.Tx], testTenantHandler[*sql.Tx])
 }
 
-func testTenantHandler[TX any](t *testing.T, g *ground[TX]) {
+func testTenantHandler[TX any](t *testing.T, g *fixture[TX]) {
 	h := tenantsOf(g.hooks)
 	created := h.want(t, 201, "acme", "POST", "/endpoints", `{"url":"https://203.0.113.7/h","types":["*"],"headers":{"X-Password":"confidential"},"description":"first","rate":5}`)
 	id, _ := created["id"].(string)
@@ -160,7 +160,7 @@ func TestOtherTenants(t *testing.T) {
 	on(t, testOtherTenants[pgx.Tx], testOtherTenants[*sql.Tx])
 }
 
-func testOtherTenants[TX any](t *testing.T, g *ground[TX]) {
+func testOtherTenants[TX any](t *testing.T, g *fixture[TX]) {
 	h := tenantsOf(g.hooks)
 	theirs, mine := g.endpoint(t, "acme", "*"), g.endpoint(t, "mallory", "*")
 	v := event("acme", "a")
@@ -220,7 +220,7 @@ func FuzzTenantHandler(f *testing.F) {
 	}
 	d := harness.Migrated(f, harness.SQLite, sets)
 	s, _ := harness.OpenSQL(f, d)
-	g := groundOn(d, harness.Store[*sql.Tx](s))
+	g := fixtureOn(d, harness.Store[*sql.Tx](s))
 	h := tenantsOf(g.hooks)
 	es := g.hooks.Endpoints()
 	theirs, _, err := es.Create(f.Context(), webhook.Endpoint{Tenant: "acme", URL: "https://203.0.113.7", Types: []string{"*"}})

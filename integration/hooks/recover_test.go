@@ -23,7 +23,7 @@ func TestRecoverAndReplay(t *testing.T) {
 	on(t, testRecoverAndReplay[pgx.Tx], testRecoverAndReplay[*sql.Tx])
 }
 
-func testRecoverAndReplay[TX any](t *testing.T, g *ground[TX]) {
+func testRecoverAndReplay[TX any](t *testing.T, g *fixture[TX]) {
 	e := g.endpoint(t, "acme", "ran.*", "missed.*", "done")
 	g.endpoint(t, "other", "*")
 	const many = 230 // three transactions
@@ -100,7 +100,7 @@ func TestReplayAfterClockJump(t *testing.T) {
 	on(t, testReplayAfterClockJump[pgx.Tx], testReplayAfterClockJump[*sql.Tx])
 }
 
-func testReplayAfterClockJump[TX any](t *testing.T, g *ground[TX]) {
+func testReplayAfterClockJump[TX any](t *testing.T, g *fixture[TX]) {
 	const day, each = 24 * time.Hour, 120
 	e := g.endpoint(t, "acme", "*")
 	times := []time.Duration{2 * day, 0, 3 * day, -3 * day, 0, -2 * day} // before now; the last events are later than the period
@@ -136,7 +136,7 @@ func TestReplayBesideSettle(t *testing.T) {
 	onKinds(t, writersAtOnce, testReplayBesideSettle[pgx.Tx], testReplayBesideSettle[*sql.Tx])
 }
 
-func testReplayBesideSettle[TX any](t *testing.T, g *ground[TX]) {
+func testReplayBesideSettle[TX any](t *testing.T, g *fixture[TX]) {
 	waits := map[sqlplane.Dialect]string{
 		sqlplane.PostgreSQL: "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
 		sqlplane.MySQL:      "select count(*) from information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and t.trx_state = 'LOCK WAIT'",

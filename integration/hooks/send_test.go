@@ -29,7 +29,7 @@ func TestSendCommits(t *testing.T) {
 	on(t, testSendCommits[pgx.Tx], testSendCommits[*sql.Tx])
 }
 
-func testSendCommits[TX any](t *testing.T, g *ground[TX]) {
+func testSendCommits[TX any](t *testing.T, g *fixture[TX]) {
 	g.endpoint(t, "acme", "refund.*", "a.b.*")
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "acme", "payment.failed", "refund")
@@ -64,7 +64,7 @@ func TestSendChecks(t *testing.T) {
 	on(t, testSendChecks[pgx.Tx], testSendChecks[*sql.Tx])
 }
 
-func testSendChecks[TX any](t *testing.T, g *ground[TX]) {
+func testSendChecks[TX any](t *testing.T, g *fixture[TX]) {
 	g.endpoint(t, "acme", "*")
 	must(t, g.do(t.Context(), store.DefaultIsolation, func(ctx context.Context, tx TX) error {
 		for _, bad := range []webhook.Event{event("", "a"), event("acme", ""), event("acme", "a..b"), event("acme", "a.*"), event("acme", "*"), event("acme", "a b"), event("acme", "webhook.test"),
@@ -95,7 +95,7 @@ func TestSendTrace(t *testing.T) {
 	on(t, testSendTrace[pgx.Tx], testSendTrace[*sql.Tx])
 }
 
-func testSendTrace[TX any](t *testing.T, g *ground[TX]) {
+func testSendTrace[TX any](t *testing.T, g *fixture[TX]) {
 	type key struct{}
 	cfg := config()
 	cfg.Trace = func(ctx context.Context) string { text, _ := ctx.Value(key{}).(string); return text }
@@ -117,7 +117,7 @@ func TestSendBesideSend(t *testing.T) {
 	onKinds(t, writersAtOnce, testSendBesideSend[pgx.Tx], testSendBesideSend[*sql.Tx])
 }
 
-func testSendBesideSend[TX any](t *testing.T, g *ground[TX]) {
+func testSendBesideSend[TX any](t *testing.T, g *fixture[TX]) {
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "other", "*")
 	first := event("acme", "a")
@@ -135,7 +135,7 @@ func testSendBesideSend[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // sends is an operation that sends two events, whose type is its key.
-func sends[TX any](ctx context.Context, g *ground[TX], e *once.Engine[TX], key string, batch bool) error {
+func sends[TX any](ctx context.Context, g *fixture[TX], e *once.Engine[TX], key string, batch bool) error {
 	op := once.Operation{Scope: "sends", Key: key}
 	if batch {
 		_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
@@ -151,7 +151,7 @@ func sends[TX any](ctx context.Context, g *ground[TX], e *once.Engine[TX], key s
 }
 
 // judge compares what was told with the database, and asks the same operation again: two events for each of two endpoints, or nothing.
-func (g *ground[TX]) judge(t *testing.T, key string, batch bool, told error) {
+func (g *fixture[TX]) judge(t *testing.T, key string, batch bool, told error) {
 	t.Helper()
 	stored := func() (charges, events, deliveries int) {
 		return g.count(t, "select count(*) from charge where id = ?", key), g.count(t, "select count(*) from once_webhook_event where type = ?", key),
@@ -177,7 +177,7 @@ func TestSendWithEveryFault(t *testing.T) {
 	on(t, testSendWithEveryFault[pgx.Tx], testSendWithEveryFault[*sql.Tx])
 }
 
-func testSendWithEveryFault[TX any](t *testing.T, g *ground[TX]) {
+func testSendWithEveryFault[TX any](t *testing.T, g *fixture[TX]) {
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "acme", "*", "x")
 	for _, batch := range []bool{false, true} {
@@ -214,7 +214,7 @@ func carryOut[TX any](ctx context.Context, p plan, s harness.Store[TX]) error {
 			select {}
 		}
 	}
-	g := groundOn(p.Database, harness.Store[TX](&harness.Points[TX]{Store: s, At: at}))
+	g := fixtureOn(p.Database, harness.Store[TX](&harness.Points[TX]{Store: s, At: at}))
 	return sends(ctx, g, g.engine, p.Key, false)
 }
 
@@ -225,7 +225,7 @@ func TestKillInSend(t *testing.T) {
 	on(t, testKillInSend[pgx.Tx], testKillInSend[*sql.Tx])
 }
 
-func testKillInSend[TX any](t *testing.T, g *ground[TX]) {
+func testKillInSend[TX any](t *testing.T, g *fixture[TX]) {
 	g.endpoint(t, "acme", "*")
 	g.endpoint(t, "acme", "*", "x")
 	harness.Loop(t, 3, func(n int) bool {
@@ -247,7 +247,7 @@ func TestSendBesideChanges(t *testing.T) {
 	on(t, testSendBesideChanges[pgx.Tx], testSendBesideChanges[*sql.Tx])
 }
 
-func testSendBesideChanges[TX any](t *testing.T, g *ground[TX]) {
+func testSendBesideChanges[TX any](t *testing.T, g *fixture[TX]) {
 	e := g.endpoint(t, "acme", "*")
 	es := g.hooks.Endpoints()
 	change := func(n int) error {

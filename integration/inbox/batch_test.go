@@ -20,14 +20,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestBatch: a batch is applied in one transaction, and duplicates in it do no harm.
-func TestBatch(t *testing.T) {
+// TestBatchIsOneTransaction: a batch is applied in one transaction, and duplicates in it do no harm.
+func TestBatchIsOneTransaction(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testBatch[pgx.Tx], testBatch[*sql.Tx])
 }
 
-func testBatch[TX any](t *testing.T, g *ground[TX]) {
+func testBatch[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{})
 	var batch []message.Message
 	var ids []string
@@ -80,7 +80,7 @@ func TestPoisonInBatch(t *testing.T) {
 	on(t, testPoisonInBatch[pgx.Tx], testPoisonInBatch[*sql.Tx])
 }
 
-func testPoisonInBatch[TX any](t *testing.T, g *ground[TX]) {
+func testPoisonInBatch[TX any](t *testing.T, g *fixture[TX]) {
 	for _, c := range []struct {
 		order         inbox.Order
 		first, second string
@@ -119,7 +119,7 @@ func TestBatchOrder(t *testing.T) {
 	on(t, testBatchOrder[pgx.Tx], testBatchOrder[*sql.Tx])
 }
 
-func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
+func testBatchOrder[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
 	batch := []message.Message{ordered("a", 3), ordered("b", 1), ordered("a", 1), ordered("a", 2), ordered("b", 1), ordered("c", 3), ordered("c", 3), ordered("c", 2)}
 	if got := outcomes(in.HandleBatch(t.Context(), batch, g.book)); got != "applied applied applied applied duplicate parked parked parked" {
@@ -135,14 +135,14 @@ func testBatchOrder[TX any](t *testing.T, g *ground[TX]) {
 	g.wantOnce(t, []string{"a", "c"}, 4)
 }
 
-// TestDo: a duplicate gets the result of the first time.
-func TestDo(t *testing.T) {
+// TestDoReturnsTheFirstResult: a duplicate gets the result of the first time.
+func TestDoReturnsTheFirstResult(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testDo[pgx.Tx], testDo[*sql.Tx])
 }
 
-func testDo[TX any](t *testing.T, g *ground[TX]) {
+func testDo[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{})
 	type receipt struct{ Number int }
 	runs := 0
@@ -169,14 +169,14 @@ func testDo[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestRetention: an ID is known for as long as its source says, and one whose dead letter waits for longer.
-func TestRetention(t *testing.T) {
+// TestRetentionOfAnID: an ID is known for as long as its source says, and one whose dead letter waits for longer.
+func TestRetentionOfAnID(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testRetention[pgx.Tx], testRetention[*sql.Tx])
 }
 
-func testRetention[TX any](t *testing.T, g *ground[TX]) {
+func testRetention[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Retain: time.Hour, RetainOf: map[string]time.Duration{"long": 24 * time.Hour}, Policy: soon(1)})
 	other, _ := g.inbox(t, inbox.Config{Consumer: "other", Retain: 1000 * time.Hour})
 	long := event("a")
@@ -222,14 +222,14 @@ func testRetention[TX any](t *testing.T, g *ground[TX]) {
 	want(t, o, err, inbox.Duplicate)
 }
 
-// TestEncrypted: what waits in the database cannot be read without the key.
-func TestEncrypted(t *testing.T) {
+// TestWaitingMessagesAreEncrypted: what waits in the database cannot be read without the key.
+func TestWaitingMessagesAreEncrypted(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
 }
 
-func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
+func testEncrypted[TX any](t *testing.T, g *fixture[TX]) {
 	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
 	must(t, err)
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Encrypter: encrypter, Policy: soon(1)})

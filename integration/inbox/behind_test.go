@@ -43,7 +43,7 @@ func TestParkedBehindMany(t *testing.T) {
 	on(t, testParkedBehindMany[pgx.Tx], testParkedBehindMany[*sql.Tx])
 }
 
-func testParkedBehindMany[TX any](t *testing.T, g *ground[TX]) {
+func testParkedBehindMany[TX any](t *testing.T, g *fixture[TX]) {
 	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
 	must(t, err)
 	knows, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Encrypter: encrypter})
@@ -65,7 +65,7 @@ func TestRedriveBehindMany(t *testing.T) {
 	on(t, testRedriveBehindMany[pgx.Tx], testRedriveBehindMany[*sql.Tx])
 }
 
-func testRedriveBehindMany[TX any](t *testing.T, g *ground[TX]) {
+func testRedriveBehindMany[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.LatestVersion, Policy: soon(1)})
 	broken := g.failing(func(message.Message) bool { return true })
 	handled(t, in.HandleBatch(t.Context(), append(sickKeys(manyLetters, 1), ordered("healthy", 1)), broken), inbox.DeadLettered)

@@ -26,7 +26,7 @@ func sickKey(n int) string { return fmt.Sprintf("sick %d", n) }
 func roomy(c *pgxpool.Config) { c.MaxConns = 20 }
 
 // hanging runs the inbox with a handler that does not return for sick keys until the test ends, and waits until all of those hang.
-func (g *ground[TX]) hanging(t *testing.T, in *inbox.Inbox[TX]) {
+func (g *fixture[TX]) hanging(t *testing.T, in *inbox.Inbox[TX]) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	free, ended := make(chan struct{}), make(chan error, 1)
@@ -51,7 +51,7 @@ func (g *ground[TX]) hanging(t *testing.T, in *inbox.Inbox[TX]) {
 }
 
 // park has the second message of a key wait for its next attempt, which is due.
-func (g *ground[TX]) park(t *testing.T, in *inbox.Inbox[TX], topic, key string) {
+func (g *fixture[TX]) park(t *testing.T, in *inbox.Inbox[TX], topic, key string) {
 	t.Helper()
 	fails := g.failing(func(m message.Message) bool { return m.Seq == 2 })
 	for _, seq := range []int64{2, 1} { // the failed attempt is of the parked one

@@ -23,7 +23,7 @@ func TestSameBody(t *testing.T) {
 	on(t, testSameBody[pgx.Tx], testSameBody[*sql.Tx])
 }
 
-func testSameBody[TX any](t *testing.T, g *ground[TX]) {
+func testSameBody[TX any](t *testing.T, g *fixture[TX]) {
 	with := func(body string, m message.Message) message.Message {
 		m.Payload = []byte(body)
 		return m

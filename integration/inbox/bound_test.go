@@ -24,7 +24,7 @@ func TestHandlerTimeout(t *testing.T) {
 	on(t, testHandlerTimeout[pgx.Tx], testHandlerTimeout[*sql.Tx])
 }
 
-func testHandlerTimeout[TX any](t *testing.T, g *ground[TX]) {
+func testHandlerTimeout[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, HandlerTimeout: 100 * time.Millisecond, Policy: soon(2)})
 	free, late := make(chan struct{}), make(chan error, 10)
 	calls := map[string]int{}
@@ -78,7 +78,7 @@ func TestHandlerGoexit(t *testing.T) {
 	on(t, testHandlerGoexit[pgx.Tx], testHandlerGoexit[*sql.Tx])
 }
 
-func testHandlerGoexit[TX any](t *testing.T, g *ground[TX]) {
+func testHandlerGoexit[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
 	ends := func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil || m.Key == "k" {

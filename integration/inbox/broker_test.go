@@ -69,7 +69,7 @@ func expected(order inbox.Order) []string {
 }
 
 // brokenUntil fails for these messages until fixed.
-func (g *ground[TX]) brokenUntil(ids []string, fixed *bool) inbox.Handler[TX] {
+func (g *fixture[TX]) brokenUntil(ids []string, fixed *bool) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil {
 			return err

@@ -53,7 +53,7 @@ func consume[TX any](ctx context.Context, p childPlan, s harness.Store[TX]) erro
 		}
 		return nil
 	}}
-	g := &ground[TX]{store: s, engine: once.New[TX](s, once.Config{Observer: once.Discard})}
+	g := &fixture[TX]{store: s, engine: once.New[TX](s, once.Config{Observer: once.Discard})}
 	in, _ := g.inboxOn(g.engine, inbox.Config{Consumer: p.Consumer, Order: p.Order, Timeouts: patient})
 	return deliver(ctx, &broker{unacked: p.Messages, batch: p.Batch, acked: func(id string) { fmt.Println("ack", id) }}, in, g.book)
 }
@@ -92,7 +92,7 @@ func TestConsumerKilled(t *testing.T) {
 	})
 }
 
-func testConsumerKilled[TX any](t *testing.T, g *ground[TX], d harness.Database) {
+func testConsumerKilled[TX any](t *testing.T, g *fixture[TX], d harness.Database) {
 	for _, batch := range []int{1, 10} {
 		t.Run(fmt.Sprint("batch ", batch), func(t *testing.T) {
 			testenv.Sample(t, 2)

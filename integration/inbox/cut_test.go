@@ -19,19 +19,19 @@ import (
 )
 
 // twicePgx opens a new database twice: without faults, and by connections that may have some.
-func twicePgx(t *testing.T, faulty harness.Dial) (near, far *ground[pgx.Tx]) {
+func twicePgx(t *testing.T, faulty harness.Dial) (near, far *fixture[pgx.Tx]) {
 	t.Helper()
 	d := migrated(t, harness.Pgx)
 	return openPgx(t, d), openPgx(t, d, func(c *pgxpool.Config) { c.ConnConfig.DialFunc = faulty })
 }
 
 // twiceSQL is twicePgx for MariaDB and MySQL.
-func twiceSQL(t *testing.T, name string, faulty harness.Dial) (near, far *ground[*sql.Tx]) {
+func twiceSQL(t *testing.T, name string, faulty harness.Dial) (near, far *fixture[*sql.Tx]) {
 	t.Helper()
 	d := migrated(t, name)
 	near = openSQL(t, d)
 	s, _ := harness.OpenDialed(t, d, faulty)
-	return near, groundOn(name, s)
+	return near, fixtureOn(name, s)
 }
 
 // cuts are the ways in which a connection breaks at a point of a conversation.
@@ -68,7 +68,7 @@ func TestEveryWriteIsCut(t *testing.T) {
 	}
 }
 
-func testEveryWriteIsCut[TX any](t *testing.T, near, far *ground[TX], f flow, wire *faultnet.Wire, cut func(w *faultnet.Wire, n int64, call func(*faultnet.Conn))) {
+func testEveryWriteIsCut[TX any](t *testing.T, near, far *fixture[TX], f flow, wire *faultnet.Wire, cut func(w *faultnet.Wire, n int64, call func(*faultnet.Conn))) {
 	first, step := testenv.Stride(t, 16)
 	struck := everyPoint(t, near, f, first, step, func(n int) (*once.Engine[TX], func() string) {
 		var hit atomic.Bool
@@ -123,7 +123,7 @@ func proxyTo(t *testing.T, server string) *faultnet.Proxy {
 	return proxy
 }
 
-func testConnectionsAreCut[TX any](t *testing.T, near, far *ground[TX], proxy *faultnet.Proxy, until string) {
+func testConnectionsAreCut[TX any](t *testing.T, near, far *fixture[TX], proxy *faultnet.Proxy, until string) {
 	const n = 20
 	keys := []string{"a", "b", "c"}
 	all := mixed(keys, n)

@@ -28,7 +28,7 @@ var flows = []flow{{inbox.AnyOrder, 1}, {inbox.AnyOrder, 20}, {inbox.InOrder, 1}
 
 // everyPoint runs a scenario with the N-th point failing, N = first, first + step, ... until no point is left: messages are
 // delivered, two become dead letters, and are redriven after the fix.
-func everyPoint[TX any](t *testing.T, g *ground[TX], f flow, first, step int, engineOn func(n int) (e *once.Engine[TX], hit func() string)) (struck int) {
+func everyPoint[TX any](t *testing.T, g *fixture[TX], f flow, first, step int, engineOn func(n int) (e *once.Engine[TX], hit func() string)) (struck int) {
 	t.Helper()
 	for n := first; !t.Failed(); n += step {
 		g.exec(t, "delete from effect")
@@ -73,7 +73,7 @@ func everyPoint[TX any](t *testing.T, g *ground[TX], f flow, first, step int, en
 }
 
 // wantApplied is wantBooked for a scenario: where only the latest version counts, an earlier one that was delivered again came too late.
-func (g *ground[TX]) wantApplied(t *testing.T, says string, want []string, order inbox.Order) {
+func (g *fixture[TX]) wantApplied(t *testing.T, says string, want []string, order inbox.Order) {
 	t.Helper()
 	got := g.booked(t)
 	if order == inbox.LatestVersion {
@@ -95,7 +95,7 @@ func TestEveryPointFails(t *testing.T) {
 	on(t, testEveryPointFails[pgx.Tx], testEveryPointFails[*sql.Tx])
 }
 
-func testEveryPointFails[TX any](t *testing.T, g *ground[TX]) {
+func testEveryPointFails[TX any](t *testing.T, g *fixture[TX]) {
 	everyFlow(t, g, 80, func(n int) (*once.Engine[TX], func() string) {
 		var mu sync.Mutex
 		passed, hit := 0, ""
@@ -114,7 +114,7 @@ func testEveryPointFails[TX any](t *testing.T, g *ground[TX]) {
 
 // everyFlow runs everyPoint for each flow; make prove runs a part of them, and visits a part of their points. At least this many
 // points must fail in each.
-func everyFlow[TX any](t *testing.T, g *ground[TX], least int, engineOn func(n int) (e *once.Engine[TX], hit func() string)) {
+func everyFlow[TX any](t *testing.T, g *fixture[TX], least int, engineOn func(n int) (e *once.Engine[TX], hit func() string)) {
 	t.Helper()
 	for _, f := range flows {
 		t.Run(f.String(), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestEveryFaultOfAStore(t *testing.T) {
 	on(t, testEveryFaultOfAStore[pgx.Tx], testEveryFaultOfAStore[*sql.Tx])
 }
 
-func testEveryFaultOfAStore[TX any](t *testing.T, g *ground[TX]) {
+func testEveryFaultOfAStore[TX any](t *testing.T, g *fixture[TX]) {
 	everyFlow(t, g, 10, func(n int) (*once.Engine[TX], func() string) {
 		faults := storetest.NewFaults[TX](g.store)
 		faults.Arm(storetest.Plan{Nth: []int{n}})

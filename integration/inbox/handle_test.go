@@ -16,14 +16,14 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// TestOnce: each message is applied once, whatever its deliveries are.
-func TestOnce(t *testing.T) {
+// TestMessagesAreAppliedOnce: each message is applied once, whatever its deliveries are.
+func TestMessagesAreAppliedOnce(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testOnce[pgx.Tx], testOnce[*sql.Tx])
 }
 
-func testOnce[TX any](t *testing.T, g *ground[TX]) {
+func testOnce[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{})
 	other, _ := g.inbox(t, inbox.Config{Consumer: "search"})
 	for _, w := range []inbox.Outcome{inbox.Applied, inbox.Duplicate, inbox.Duplicate} {
@@ -69,14 +69,14 @@ func testOnce[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestFailures: a failed message has no effect, is delivered again after a pause, and is given up in the end.
-func TestFailures(t *testing.T) {
+// TestFailuresAreRetriedThenGivenUp: a failed message has no effect, is delivered again after a pause, and is given up in the end.
+func TestFailuresAreRetriedThenGivenUp(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testFailures[pgx.Tx], testFailures[*sql.Tx])
 }
 
-func testFailures[TX any](t *testing.T, g *ground[TX]) {
+func testFailures[TX any](t *testing.T, g *fixture[TX]) {
 	for _, order := range []inbox.Order{inbox.AnyOrder, inbox.InOrder, inbox.LatestVersion} {
 		in, told := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(order), Order: order, Policy: &retry.Policy{Attempts: 3, Base: time.Hour, Cap: time.Hour, Total: -1}})
 		key := fmt.Sprintf("k%d", order)
@@ -133,14 +133,14 @@ func testFailures[TX any](t *testing.T, g *ground[TX]) {
 	want(t, o, err, inbox.Applied)
 }
 
-// TestMalformed messages are dead letters: they would fail for ever.
-func TestMalformed(t *testing.T) {
+// TestMalformedMessagesAreDeadLetters messages are dead letters: they would fail for ever.
+func TestMalformedMessagesAreDeadLetters(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testMalformed[pgx.Tx], testMalformed[*sql.Tx])
 }
 
-func testMalformed[TX any](t *testing.T, g *ground[TX]) {
+func testMalformed[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{MaxPayload: 100, Order: inbox.InOrder})
 	n := 0
 	edit := func(f func(m *message.Message)) message.Message {

@@ -26,7 +26,7 @@ func TestKeysShareAnID(t *testing.T) {
 	on(t, testKeysShareAnID[pgx.Tx], testKeysShareAnID[*sql.Tx])
 }
 
-func testKeysShareAnID[TX any](t *testing.T, g *ground[TX]) {
+func testKeysShareAnID[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
 	refuses := g.failing(func(message.Message) bool { return true })
 	for _, key := range []string{"k", "l"} {
@@ -60,7 +60,7 @@ func TestPlaceOfALetter(t *testing.T) {
 	on(t, testPlaceOfALetter[pgx.Tx], testPlaceOfALetter[*sql.Tx])
 }
 
-func testPlaceOfALetter[TX any](t *testing.T, g *ground[TX]) {
+func testPlaceOfALetter[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(1)})
 	refuses := g.failing(func(message.Message) bool { return true })
 	changed := numbered("k", "1", 1)
@@ -78,14 +78,14 @@ func testPlaceOfALetter[TX any](t *testing.T, g *ground[TX]) {
 	g.wantBooked(t, "1")
 }
 
-// TestEnvelope: the same source and ID with another topic, key or type is another message. It is kept, and not dropped as a duplicate.
-func TestEnvelope(t *testing.T) {
+// TestSameIDWithAnotherTopicIsKept: the same source and ID with another topic, key or type is another message. It is kept, and not dropped as a duplicate.
+func TestSameIDWithAnotherTopicIsKept(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testEnvelope[pgx.Tx], testEnvelope[*sql.Tx])
 }
 
-func testEnvelope[TX any](t *testing.T, g *ground[TX]) {
+func testEnvelope[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Policy: soon(1)})
 	m := numbered("k", "1", 1)
 	topic, key, kind, again := m, m, m, m
@@ -138,7 +138,7 @@ func TestReusedSeq(t *testing.T) {
 	on(t, testReusedSeq[pgx.Tx], testReusedSeq[*sql.Tx])
 }
 
-func testReusedSeq[TX any](t *testing.T, g *ground[TX]) {
+func testReusedSeq[TX any](t *testing.T, g *fixture[TX]) {
 	for _, order := range []inbox.Order{inbox.InOrder, inbox.LatestVersion} {
 		in, told := g.inbox(t, inbox.Config{Consumer: fmt.Sprint(order), Order: order})
 		first := make([]message.Message, 12)
@@ -163,7 +163,7 @@ func testReusedSeq[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // handle handles messages, each alone.
-func (g *ground[TX]) handle(t *testing.T, in *inbox.Inbox[TX], messages ...message.Message) {
+func (g *fixture[TX]) handle(t *testing.T, in *inbox.Inbox[TX], messages ...message.Message) {
 	t.Helper()
 	for _, m := range messages {
 		_, err := in.Handle(t.Context(), m, g.book)
@@ -178,7 +178,7 @@ func TestMaxJump(t *testing.T) {
 	on(t, testMaxJump[pgx.Tx], testMaxJump[*sql.Tx])
 }
 
-func testMaxJump[TX any](t *testing.T, g *ground[TX]) {
+func testMaxJump[TX any](t *testing.T, g *fixture[TX]) {
 	for name, cfg := range map[string]inbox.Config{
 		"latest": {Order: inbox.LatestVersion}, "bounded": {Order: inbox.LatestVersion, MaxJump: 10}, "any": {Order: inbox.InOrder, FromAny: true},
 	} {

@@ -29,7 +29,7 @@ func TestParkedMemory(t *testing.T) {
 	}
 }
 
-func testParkedMemory[TX comparable](t *testing.T, g *ground[TX]) {
+func testParkedMemory[TX comparable](t *testing.T, g *fixture[TX]) {
 	const messages, size, most = 120, 256 << 10, 20
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, MaxPayload: size})
 	large := func(seq int64) message.Message {

@@ -24,7 +24,7 @@ func TestInOrder(t *testing.T) {
 	on(t, testInOrder[pgx.Tx], testInOrder[*sql.Tx])
 }
 
-func testInOrder[TX any](t *testing.T, g *ground[TX]) {
+func testInOrder[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder})
 	give := func(seq int64, w inbox.Outcome) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestFailingHead(t *testing.T) {
 	on(t, testFailingHead[pgx.Tx], testFailingHead[*sql.Tx])
 }
 
-func testFailingHead[TX any](t *testing.T, g *ground[TX]) {
+func testFailingHead[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(2)})
 	broken := true
 	fn := g.failing(func(m message.Message) bool { return broken && (m.ID == "k-1" || m.ID == "l-2") })
@@ -137,7 +137,7 @@ func testFailingHead[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // wantAudited checks that an operator's change is in the audit, once.
-func (g *ground[TX]) wantAudited(t *testing.T, action, reason, detail string) {
+func (g *fixture[TX]) wantAudited(t *testing.T, action, reason, detail string) {
 	t.Helper()
 	if n := g.count(t, "select count(*) from once_audit where who = 'ada' and action = '"+action+"'"); n != 1 {
 		t.Errorf("%d entries of %s in the audit", n, action)
@@ -181,7 +181,7 @@ func TestLatestVersion(t *testing.T) {
 	on(t, testLatestVersion[pgx.Tx], testLatestVersion[*sql.Tx])
 }
 
-func testLatestVersion[TX any](t *testing.T, g *ground[TX]) {
+func testLatestVersion[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{Order: inbox.LatestVersion, Policy: soon(1)})
 	fn := g.failing(named("k-6", "k-9"))
 	for _, c := range []struct {
@@ -207,7 +207,7 @@ func TestStartInTheMiddle(t *testing.T) {
 	on(t, testStartInTheMiddle[pgx.Tx], testStartInTheMiddle[*sql.Tx])
 }
 
-func testStartInTheMiddle[TX any](t *testing.T, g *ground[TX]) {
+func testStartInTheMiddle[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{Order: inbox.InOrder, GapAlarm: time.Millisecond})
 	for _, seq := range []int64{4, 6, 7} { // what came before was deleted by the outbox
 		o, err := in.Handle(t.Context(), ordered("k", seq), g.book)
@@ -256,7 +256,7 @@ func TestTwoNodes(t *testing.T) {
 	on(t, testTwoNodes[pgx.Tx], testTwoNodes[*sql.Tx])
 }
 
-func testTwoNodes[TX any](t *testing.T, g *ground[TX]) {
+func testTwoNodes[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 12
 	keys := []string{"a", "b", "c"}
 	all := mixed(keys, n)
@@ -275,7 +275,7 @@ func mixed(keys []string, n int64) (all []message.Message) {
 }
 
 // onNodes delivers all messages to each of several nodes, in disorder and in batches of up to most, until they are acknowledged.
-func (g *ground[TX]) onNodes(t *testing.T, all []message.Message, nodes, most int) {
+func (g *fixture[TX]) onNodes(t *testing.T, all []message.Message, nodes, most int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for node := range nodes {
@@ -307,7 +307,7 @@ func (g *ground[TX]) onNodes(t *testing.T, all []message.Message, nodes, most in
 }
 
 // wantMixed expects messages of mixed to be applied, each once, those of a key in order, and nothing to be left.
-func (g *ground[TX]) wantMixed(t *testing.T, all []message.Message, keys []string, n int) {
+func (g *fixture[TX]) wantMixed(t *testing.T, all []message.Message, keys []string, n int) {
 	t.Helper()
 	if t.Failed() {
 		return

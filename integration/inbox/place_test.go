@@ -24,7 +24,7 @@ func TestFirstMessageFails(t *testing.T) {
 	on(t, testFirstMessageFails[pgx.Tx], testFirstMessageFails[*sql.Tx])
 }
 
-func testFirstMessageFails[TX any](t *testing.T, g *ground[TX]) {
+func testFirstMessageFails[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, FromAny: true, Policy: soon(2), MaxPayload: 100})
 	fn := g.failing(named("k-41", "l-41"))
 	if o, err := in.Handle(t.Context(), ordered("k", 41), fn); !errors.Is(err, errRefused) {
@@ -56,7 +56,7 @@ func TestTooLargeInOrder(t *testing.T) {
 	on(t, testTooLargeInOrder[pgx.Tx], testTooLargeInOrder[*sql.Tx])
 }
 
-func testTooLargeInOrder[TX any](t *testing.T, g *ground[TX]) {
+func testTooLargeInOrder[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, MaxPayload: 100})
 	large := ordered("k", 2)
 	large.Payload = make([]byte, 101)
@@ -85,7 +85,7 @@ func TestMismatchHasNoPlace(t *testing.T) {
 	on(t, testMismatchHasNoPlace[pgx.Tx], testMismatchHasNoPlace[*sql.Tx])
 }
 
-func testMismatchHasNoPlace[TX any](t *testing.T, g *ground[TX]) {
+func testMismatchHasNoPlace[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(1)})
 	fn := g.failing(named("k-2"))
 	impostor := ordered("k", 2)
@@ -119,7 +119,7 @@ func TestMalformedIsNotRedriven(t *testing.T) {
 	on(t, testMalformedIsNotRedriven[pgx.Tx], testMalformedIsNotRedriven[*sql.Tx])
 }
 
-func testMalformedIsNotRedriven[TX any](t *testing.T, g *ground[TX]) {
+func testMalformedIsNotRedriven[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{})
 	m := event("a")
 	m.Key = "a\nb"
@@ -140,7 +140,7 @@ func TestBusyMessage(t *testing.T) {
 	on(t, testBusyMessage[pgx.Tx], testBusyMessage[*sql.Tx])
 }
 
-func testBusyMessage[TX any](t *testing.T, g *ground[TX]) {
+func testBusyMessage[TX any](t *testing.T, g *fixture[TX]) {
 	in, _ := g.inbox(t, inbox.Config{Policy: soon(1)})
 	broken := g.failing(named("busy", "other"))
 	if got := outcomes(in.HandleBatch(t.Context(), []message.Message{event("busy"), event("other")}, broken)); got != "dead_lettered dead_lettered" {

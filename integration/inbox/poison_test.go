@@ -37,7 +37,7 @@ func TestPoisonStorm(t *testing.T) {
 	}
 }
 
-func testPoisonStorm[TX any](t *testing.T, g *ground[TX], order inbox.Order) {
+func testPoisonStorm[TX any](t *testing.T, g *fixture[TX], order inbox.Order) {
 	n := 2000
 	if os.Getenv("ONCE_TORTURE") == "long" {
 		n = 100_000
@@ -83,14 +83,14 @@ func testPoisonStorm[TX any](t *testing.T, g *ground[TX], order inbox.Order) {
 
 // storm is messages of many keys, which several workers get. Each tenth message is poison, or none; no key has two of them.
 type storm[TX any] struct {
-	g               *ground[TX]
+	g               *fixture[TX]
 	in              *inbox.Inbox[TX]
 	consumer        string
 	order           inbox.Order
 	n, keys, poison int
 }
 
-func newStorm[TX any](g *ground[TX], consumer string, order inbox.Order, n, poison int) *storm[TX] {
+func newStorm[TX any](g *fixture[TX], consumer string, order inbox.Order, n, poison int) *storm[TX] {
 	in, _ := g.inboxOn(g.engine, inbox.Config{Consumer: consumer, Order: order, Policy: soon(2), Isolation: store.ReadCommitted})
 	return &storm[TX]{g, in, consumer, order, n, n/10 + 1, poison}
 }

@@ -23,7 +23,7 @@ func TestSameMessageAtOnce(t *testing.T) {
 	on(t, testSameMessageAtOnce[pgx.Tx], testSameMessageAtOnce[*sql.Tx])
 }
 
-func testSameMessageAtOnce[TX any](t *testing.T, g *ground[TX]) {
+func testSameMessageAtOnce[TX any](t *testing.T, g *fixture[TX]) {
 	for _, order := range []inbox.Order{inbox.AnyOrder, inbox.InOrder, inbox.LatestVersion} {
 		in, _ := g.inbox(t, inbox.Config{Order: order})
 		key := string(rune('a' + order))
@@ -63,7 +63,7 @@ func TestRedriveFails(t *testing.T) {
 	on(t, testRedriveFails[pgx.Tx], testRedriveFails[*sql.Tx])
 }
 
-func testRedriveFails[TX any](t *testing.T, g *ground[TX]) {
+func testRedriveFails[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{Policy: soon(1)})
 	fn := g.failing(named("a"))
 	o, err := in.Handle(t.Context(), event("a"), fn)
@@ -99,7 +99,7 @@ func TestDatabaseFaultsAreNoAttempts(t *testing.T) {
 	on(t, testDatabaseFaultsAreNoAttempts[pgx.Tx], testDatabaseFaultsAreNoAttempts[*sql.Tx])
 }
 
-func testDatabaseFaultsAreNoAttempts[TX any](t *testing.T, g *ground[TX]) {
+func testDatabaseFaultsAreNoAttempts[TX any](t *testing.T, g *fixture[TX]) {
 	down := true
 	s := &pointStore[TX]{Store: g.store, at: func(name string) error {
 		if down && name == "commit" {

@@ -10,9 +10,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestClock steps the clock of the database by an hour, ahead and back, at each named point of an operation, and another process is asked for
+// TestClockStepsByAnHour steps the clock of the database by an hour, ahead and back, at each named point of an operation, and another process is asked for
 // the same there. Whichever process finishes it, each phase has written once, and each call has one effect.
-func TestClock(t *testing.T) {
+func TestClockStepsByAnHour(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "mariadb", "faketime")

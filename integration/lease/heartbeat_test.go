@@ -80,8 +80,8 @@ func (d database) untilRenewed(t *testing.T, key string) {
 	})
 }
 
-// TestExhausted: while others have all connections of the pool, and more wait for one, leases are renewed.
-func TestExhausted(t *testing.T) {
+// TestExhaustedPoolStillRenews: while others have all connections of the pool, and more wait for one, leases are renewed.
+func TestExhaustedPoolStillRenews(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		if name == harness.SQLite {

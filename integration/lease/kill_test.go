@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestKill: a process is killed at each point of an operation with three phases and two calls, in turn: before and after each
+// TestKillAtEveryPoint: a process is killed at each point of an operation with three phases and two calls, in turn: before and after each
 // statement, commit and request, and, with pgx, before each write and read of a socket. Another process finishes the work, asked with
 // the same key or as a Completer. Each phase has written once, each call has one effect, and its frozen request never changes.
-func TestKill(t *testing.T) {
+func TestKillAtEveryPoint(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, true)

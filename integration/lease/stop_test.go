@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// TestStopped: a process is stopped for longer than its lease. Another one takes the operation over and finishes it. When the first
+// TestStoppedHolderCommitsNothing: a process is stopped for longer than its lease. Another one takes the operation over and finishes it. When the first
 // one goes on, it commits nothing.
-func TestStopped(t *testing.T) {
+func TestStoppedHolderCommitsNothing(t *testing.T) {
 	testenv.Core(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, true)

@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestTrips counts what a leased operation costs on the wire, with pgx: one call costs two commits and two round trips, and one round
+// TestRoundTripsOfACall counts what a leased operation costs on the wire, with pgx: one call costs two commits and two round trips, and one round
 // trip more for the look-up of an operation that may have been sent before. Each phase of database work adds one commit, and two round trips, or one
 // if it is a batch.
-func TestTrips(t *testing.T) {
+func TestRoundTripsOfACall(t *testing.T) {
 	t.Parallel()
 	var wire faultnet.Wire
 	var commits harness.Commits

@@ -16,9 +16,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestUnknown: a process is killed in a call to a service that does not dedupe, and nothing is said about the call. The outcome is unknown
+// TestUnknownOutcomeNeedsResolve: a process is killed in a call to a service that does not dedupe, and nothing is said about the call. The outcome is unknown
 // to all callers, nothing calls again by itself, and only Resolve ends that.
-func TestUnknown(t *testing.T) {
+func TestUnknownOutcomeNeedsResolve(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, false)
@@ -175,10 +175,10 @@ func (p program) wantResolved(t *testing.T, service *provider, key, phase, says 
 	}
 }
 
-// TestChecked: a process is killed in a call to a service that does not dedupe, and can be made to refuse a key. The next process asks:
+// TestCheckedCallHasOneEffect: a process is killed in a call to a service that does not dedupe, and can be made to refuse a key. The next process asks:
 // what has taken effect is used, and otherwise the key is voided and the call made under another one. There is one effect, also if the
 // request of the dead process arrives later.
-func TestChecked(t *testing.T) {
+func TestCheckedCallHasOneEffect(t *testing.T) {
 	testenv.Prove(t)
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, false)

@@ -76,9 +76,9 @@ func (s *shop) lose(next http.Handler) http.Handler {
 	})
 }
 
-// TestBrowser: a page of another origin in a real browser sends keys, with preflights, and reads what the answers say of themselves. A double click, lost
+// TestBrowserOfAnotherOrigin: a page of another origin in a real browser sends keys, with preflights, and reads what the answers say of themselves. A double click, lost
 // answers and a reload have one effect each, by the script of docs/browsers.md.
-func TestBrowser(t *testing.T) {
+func TestBrowserOfAnotherOrigin(t *testing.T) {
 	testenv.Prove(t)
 	testenv.Need(t, "chromium")
 	chromium, err := testenv.Binary("chromium")

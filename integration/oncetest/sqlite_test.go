@@ -119,9 +119,9 @@ func TestACountThatFailsEndsItsSubtest(t *testing.T) {
 	oncetest.HTTP(t, s)
 }
 
-// TestSums: a balance that is updated twice is seen, whatever its column is in SQLite: without a type, larger than a float64 has digits for, larger than 64 bits in
+// TestSumsOfEachColumnType: a balance that is updated twice is seen, whatever its column is in SQLite: without a type, larger than a float64 has digits for, larger than 64 bits in
 // sum, or a part of a unique key.
-func TestSums(t *testing.T) {
+func TestSumsOfEachColumnType(t *testing.T) {
 	for column, start := range map[string]string{
 		"balance integer":                      "0",
 		"balance":                              "0",

@@ -21,7 +21,7 @@ func BenchmarkWriteAttempts(b *testing.B) {
 	for _, kind := range harness.Servers {
 		for _, n := range []int{32, 256, 1000} {
 			b.Run(fmt.Sprint(kind, n), func(b *testing.B) {
-				g := newGround(b, kind)
+				g := newTestDB(b, kind)
 				list := make([]attempts.Attempt, n)
 				i := 0
 				for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkWriteAttempts(b *testing.B) {
 func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{"without", "log"} {
 		b.Run(name, func(b *testing.B) {
-			g := newGround(b, harness.Postgres)
+			g := newTestDB(b, harness.Postgres)
 			g.exec(b, "create table charge (id text primary key)")
 			cfg, err := pgxpool.ParseConfig(g.DSN)
 			must(b, err)

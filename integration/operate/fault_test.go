@@ -97,7 +97,7 @@ var forgetK = operate.ForgetRequest{Scope: "s", Key: "k"}
 // answer is read, until there is nothing left to cut.
 func TestForgetNothingHalfOnPgx(t *testing.T) {
 	t.Parallel()
-	g := newGround(t, harness.Pgx)
+	g := newTestDB(t, harness.Pgx)
 	for name, cut := range map[string]struct {
 		before func(*faultnet.Wire, int64, func(*faultnet.Conn))
 		count  func(faultnet.Counts) int64

@@ -224,8 +224,8 @@ func TestForgetSeesWhatIsCommittedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRelease: the key of an unknown outcome of which nothing is saved is new again, and who has said so is known.
-func TestRelease(t *testing.T) {
+// TestReleaseFreesAnUnknownKey: the key of an unknown outcome of which nothing is saved is new again, and who has said so is known.
+func TestReleaseFreesAnUnknownKey(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, func(t *testing.T, g *testDB) {

@@ -32,8 +32,8 @@ type testDB struct {
 	attempts *attempts.Table
 }
 
-// newGround opens a database of a kind.
-func newGround(tb testing.TB, kind string) *testDB {
+// newTestDB opens a database of a kind.
+func newTestDB(tb testing.TB, kind string) *testDB {
 	tb.Helper()
 	g := &testDB{Database: harness.Migrated(tb, kind, []migration.Set{attemptlog.Migrations, operate.Migrations, journal.Migrations}).Interpolated()}
 	g.store, g.db = harness.OpenSQL(tb, g.Database)
@@ -65,7 +65,7 @@ func onSQL(t *testing.T, test func(t *testing.T, g *testDB)) {
 
 func onKinds(t *testing.T, kinds []string, test func(t *testing.T, g *testDB)) {
 	t.Helper()
-	harness.Each(t, kinds, func(t *testing.T, kind string) { t.Helper(); test(t, newGround(t, kind)) })
+	harness.Each(t, kinds, func(t *testing.T, kind string) { t.Helper(); test(t, newTestDB(t, kind)) })
 }
 
 func must(tb testing.TB, err error) { tb.Helper(); harness.Must(tb, err) }

@@ -19,7 +19,7 @@ func TestAddCommits(t *testing.T) {
 	on(t, testAddCommits[pgx.Tx], testAddCommits[*sql.Tx])
 }
 
-func testAddCommits[TX any](t *testing.T, g *ground[TX]) {
+func testAddCommits[TX any](t *testing.T, g *fixture[TX]) {
 	failed := errors.New("failed")
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
 		return errors.Join(g.box.Add(ctx, tx), g.box.Add(ctx, tx, event("b", "k", "1"), event("a", "k", "2"), event("a", "", "3")), g.charge(ctx, tx, "x"), g.box.Add(ctx, tx, event("a", "k", "4")))
@@ -48,7 +48,7 @@ func TestAddInSavepoints(t *testing.T) {
 	on(t, testAddInSavepoints[pgx.Tx], testAddInSavepoints[*sql.Tx])
 }
 
-func testAddInSavepoints[TX any](t *testing.T, g *ground[TX]) {
+func testAddInSavepoints[TX any](t *testing.T, g *fixture[TX]) {
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
 		must(t, g.box.Add(ctx, tx, event("a", "k", "1")))
 		for _, keep := range []bool{true, false, true} {
@@ -72,7 +72,7 @@ func TestAddInJoins(t *testing.T) {
 	on(t, testAddInJoins[pgx.Tx], testAddInJoins[*sql.Tx])
 }
 
-func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
+func testAddInJoins[TX any](t *testing.T, g *fixture[TX]) {
 	failed := errors.New("failed")
 	join := func(ctx context.Context, tx TX, want error, m message.Message) {
 		op := once.Operation{Scope: "join", Key: once.NewKey()}
@@ -103,13 +103,13 @@ func testAddInJoins[TX any](t *testing.T, g *ground[TX]) {
 	g.wantRows(t, append(want, "b k 3 4")...)
 }
 
-// TestDeclare: the messages of a batch commit with its writes, or not at all.
-func TestDeclare(t *testing.T) {
+// TestDeclaredMessagesCommitWithTheirBatch: the messages of a batch commit with its writes, or not at all.
+func TestDeclaredMessagesCommitWithTheirBatch(t *testing.T) {
 	testenv.Both(t)
 	on(t, testDeclare[pgx.Tx], testDeclare[*sql.Tx])
 }
 
-func testDeclare[TX any](t *testing.T, g *ground[TX]) {
+func testDeclare[TX any](t *testing.T, g *fixture[TX]) {
 	batch := func(key string, rows int) error {
 		_, err := once.DoBatch(t.Context(), g.engine, once.Operation{Scope: "batch", Key: key}, func(b *once.Batch) (string, error) {
 			if err := g.box.Declare(t.Context(), b, event("b", "k", key), event("a", "k", key), event("b", "k", key)); err != nil {
@@ -135,7 +135,7 @@ func TestAddIsReplayed(t *testing.T) {
 	on(t, testAddIsReplayed[pgx.Tx], testAddIsReplayed[*sql.Tx])
 }
 
-func testAddIsReplayed[TX any](t *testing.T, g *ground[TX]) {
+func testAddIsReplayed[TX any](t *testing.T, g *fixture[TX]) {
 	for range 3 {
 		engine := once.New[TX](g.store, once.Config{Observer: once.Discard})
 		_, err := once.Do(t.Context(), engine, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx TX) (string, error) {

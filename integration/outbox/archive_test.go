@@ -25,7 +25,7 @@ func TestRelayArchives(t *testing.T) {
 	on(t, testRelayArchives, testRelayArchives)
 }
 
-func testRelayArchives[TX any](t *testing.T, g *ground[TX]) {
+func testRelayArchives[TX any](t *testing.T, g *fixture[TX]) {
 	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
 	must(t, err)
 	dir := t.TempDir()

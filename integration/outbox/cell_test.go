@@ -13,7 +13,7 @@ import (
 type cell struct{ store, to string }
 
 // onCells runs a test on every cell that choose does not skip.
-func onCells(t *testing.T, choose func(t *testing.T, c cell), onPgx func(*testing.T, *ground[pgx.Tx], relayPlan, destination), onSQL func(*testing.T, *ground[*sql.Tx], relayPlan, destination)) {
+func onCells(t *testing.T, choose func(t *testing.T, c cell), onPgx func(*testing.T, *fixture[pgx.Tx], relayPlan, destination), onSQL func(*testing.T, *fixture[*sql.Tx], relayPlan, destination)) {
 	t.Helper()
 	for to, open := range destinations {
 		t.Run(harness.Pgx+", "+to, func(t *testing.T) {

@@ -24,11 +24,11 @@ import (
 // flow is a way in which an operation adds two messages, whose type is its key.
 type flow[TX any] struct {
 	name string
-	call func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error
+	call func(ctx context.Context, g *fixture[TX], e *once.Engine[TX], op once.Operation) error
 }
 
 func flows[TX any]() []flow[TX] {
-	add := func(ctx context.Context, g *ground[TX], tx TX, key string) error {
+	add := func(ctx context.Context, g *fixture[TX], tx TX, key string) error {
 		if err := g.box.Add(ctx, tx, event("b", "k", key)); err != nil {
 			return err
 		}
@@ -37,17 +37,17 @@ func flows[TX any]() []flow[TX] {
 		}
 		return g.box.Add(ctx, tx, event("a", "", key))
 	}
-	do := func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
+	do := func(ctx context.Context, g *fixture[TX], e *once.Engine[TX], op once.Operation) error {
 		_, err := once.Do(ctx, e, op, func(ctx context.Context, tx TX) (string, error) { return "", add(ctx, g, tx, op.Key) })
 		return err
 	}
 	return []flow[TX]{
 		{"Do", do},
-		{"first attempt", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
+		{"first attempt", func(ctx context.Context, g *fixture[TX], e *once.Engine[TX], op once.Operation) error {
 			op.Attempt.Number = 1
 			return do(ctx, g, e, op)
 		}},
-		{"Join", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
+		{"Join", func(ctx context.Context, g *fixture[TX], e *once.Engine[TX], op once.Operation) error {
 			_, err := once.Do(ctx, e, op, func(ctx context.Context, tx TX) (string, error) {
 				r, err := once.Join(ctx, e, tx, once.Operation{Scope: "inner", Key: op.Key}, func(ctx context.Context, tx TX) (string, error) {
 					return "", add(ctx, g, tx, op.Key)
@@ -56,7 +56,7 @@ func flows[TX any]() []flow[TX] {
 			})
 			return err
 		}},
-		{"DoBatch", func(ctx context.Context, g *ground[TX], e *once.Engine[TX], op once.Operation) error {
+		{"DoBatch", func(ctx context.Context, g *fixture[TX], e *once.Engine[TX], op once.Operation) error {
 			_, err := once.DoBatch(ctx, e, op, func(b *once.Batch) (string, error) {
 				b.Exec(g.text("insert into charge (id) values (?)").SQL, op.Key)
 				return "", g.box.Declare(ctx, b, event("b", "k", op.Key), event("a", "", op.Key))
@@ -68,7 +68,7 @@ func flows[TX any]() []flow[TX] {
 
 // judge compares what a caller was told with the database, asks the same operation again, and then
 // expects it to have added its messages once.
-func (g *ground[TX]) judge(t *testing.T, f flow[TX], e *once.Engine[TX], op once.Operation, told error, says string) {
+func (g *fixture[TX]) judge(t *testing.T, f flow[TX], e *once.Engine[TX], op once.Operation, told error, says string) {
 	t.Helper()
 	added := func() int { return g.count(t, "select count(*) from once_outbox where event_type = ?", op.Key) }
 	charged := func() int { return g.count(t, "select count(*) from charge where id = ?", op.Key) }
@@ -94,7 +94,7 @@ func TestEveryStoreCallFails(t *testing.T) {
 	on(t, testEveryStoreCallFails[pgx.Tx], testEveryStoreCallFails[*sql.Tx])
 }
 
-func testEveryStoreCallFails[TX any](t *testing.T, g *ground[TX]) {
+func testEveryStoreCallFails[TX any](t *testing.T, g *fixture[TX]) {
 	struck, operations := 0, 0
 	for _, f := range flows[TX]() {
 		for n := 1; ; n++ {
@@ -131,12 +131,12 @@ func TestEveryWriteIsCut(t *testing.T) {
 			t.Parallel()
 			var wire faultnet.Wire
 			s, db := harness.OpenDialed(t, migrated(t, kind), wire.DialContext)
-			testEveryWriteIsCut(t, sqlGround(kind, s, db), &wire)
+			testEveryWriteIsCut(t, sqlFixture(kind, s, db), &wire)
 		})
 	}
 }
 
-func testEveryWriteIsCut[TX any](t *testing.T, g *ground[TX], wire *faultnet.Wire) {
+func testEveryWriteIsCut[TX any](t *testing.T, g *fixture[TX], wire *faultnet.Wire) {
 	struck, operations := 0, 0
 	for _, f := range flows[TX]() {
 		for _, point := range []struct {

@@ -27,7 +27,7 @@ func TestAddFreezes(t *testing.T) {
 	on(t, testAddFreezes[pgx.Tx], testAddFreezes[*sql.Tx])
 }
 
-func testAddFreezes[TX any](t *testing.T, g *ground[TX]) {
+func testAddFreezes[TX any](t *testing.T, g *fixture[TX]) {
 	m, id := withID(event("a", "k", "before"))
 	m.Headers = map[string]string{"h": "before"}
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
@@ -49,7 +49,7 @@ func TestAddRefuses(t *testing.T) {
 	on(t, testAddRefuses[pgx.Tx], testAddRefuses[*sql.Tx])
 }
 
-func testAddRefuses[TX any](t *testing.T, g *ground[TX]) {
+func testAddRefuses[TX any](t *testing.T, g *fixture[TX]) {
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
 		if err := g.box.Add(ctx, tx, event("a", "k", "1"), event("", "k", "2"), event("a", "k", "3")); err == nil || errors.As(err, new(*store.Error)) {
 			t.Errorf("%v is of no message", err)
@@ -106,13 +106,13 @@ func TestAddNeedsAGuard(t *testing.T) {
 	})
 }
 
-// TestEncrypted: neither payload nor headers are in the database, and without the key they cannot be read.
-func TestEncrypted(t *testing.T) {
+// TestPayloadsAndHeadersAreEncrypted: neither payload nor headers are in the database, and without the key they cannot be read.
+func TestPayloadsAndHeadersAreEncrypted(t *testing.T) {
 	testenv.Both(t)
 	on(t, testEncrypted[pgx.Tx], testEncrypted[*sql.Tx])
 }
 
-func testEncrypted[TX any](t *testing.T, g *ground[TX]) {
+func testEncrypted[TX any](t *testing.T, g *fixture[TX]) {
 	boxOf := func(key byte) *outbox.Box[TX] {
 		e, err := once.NewEncrypter(bytes.Repeat([]byte{key}, 32))
 		must(t, err)
@@ -158,7 +158,7 @@ func TestIdsAreNeverReused(t *testing.T) {
 	on(t, testIdsAreNeverReused[pgx.Tx], testIdsAreNeverReused[*sql.Tx])
 }
 
-func testIdsAreNeverReused[TX any](t *testing.T, g *ground[TX]) {
+func testIdsAreNeverReused[TX any](t *testing.T, g *fixture[TX]) {
 	last := 0
 	for range 3 {
 		g.mustAdd(t, event("a", "k", "1"), event("a", "", "1"))

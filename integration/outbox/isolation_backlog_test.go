@@ -18,7 +18,7 @@ func TestIsolationRate(t *testing.T) {
 	onIsolated(t, testIsolationRate, testIsolationRate)
 }
 
-func testIsolationRate[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationRate[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	const rate, small = 400, 1600
 	i.add("large-1", i.size(12_000))
@@ -45,7 +45,7 @@ func TestIsolationColdStart(t *testing.T) {
 	onIsolated(t, testIsolationColdStart, testIsolationColdStart)
 }
 
-func testIsolationColdStart[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationColdStart[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	parked := i.size(6000)
 	for _, topic := range []string{"down-1", "paused-1", "stopped-1"} {
@@ -91,7 +91,7 @@ func TestIsolationResume(t *testing.T) {
 	onIsolated(t, testIsolationResume, testIsolationResume)
 }
 
-func testIsolationResume[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationResume[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	backlog := i.size(6000)
 	i.start(outbox.RelayConfig{})
@@ -127,7 +127,7 @@ func TestIsolationHotKey(t *testing.T) {
 	onIsolated(t, testIsolationHotKey, testIsolationHotKey)
 }
 
-func testIsolationHotKey[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationHotKey[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	const hot = 2000
 	i.addKeyed(hot, func(int) message.Message { return event("hot", "k", "t") })
@@ -165,7 +165,7 @@ func TestIsolationDrain(t *testing.T) {
 	onIsolated(t, testIsolationDrain, testIsolationDrain)
 }
 
-func testIsolationDrain[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationDrain[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	const topics, each = 500, 10
 	for k := range each {

@@ -26,7 +26,7 @@ func TestIsolationFailing(t *testing.T) {
 	onIsolated(t, testIsolationFailing, testIsolationFailing)
 }
 
-func testIsolationFailing[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationFailing[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	sick := max(i.size(4000), 2000)
 	i.add("sick", sick)
@@ -73,8 +73,8 @@ func TestIsolationManyHang(t *testing.T) {
 
 func onHanging(t *testing.T, h hanging) {
 	t.Helper()
-	onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationHanging(t, g, h) },
-		func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, h) })
+	onIsolated(t, func(t *testing.T, g *fixture[pgx.Tx]) { t.Helper(); testIsolationHanging(t, g, h) },
+		func(t *testing.T, g *fixture[*sql.Tx]) { t.Helper(); testIsolationHanging(t, g, h) })
 }
 
 // hanging is topics whose receivers hang.
@@ -83,7 +83,7 @@ type hanging struct {
 	answered     bool // before
 }
 
-func testIsolationHanging[TX any](t *testing.T, g *ground[TX], h hanging) {
+func testIsolationHanging[TX any](t *testing.T, g *fixture[TX], h hanging) {
 	i := isolate(t, g)
 	i.start(outbox.RelayConfig{})
 	i.neighbor(healthyEach, noLimit, 0, "") // a topic that has never answered may be one that hangs
@@ -126,7 +126,7 @@ func TestIsolationDown(t *testing.T) {
 	onIsolated(t, testIsolationDown, testIsolationDown)
 }
 
-func testIsolationDown[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationDown[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	backlog, flapping := i.size(6000), i.size(1000)
 	i.add("down", backlog)
@@ -173,7 +173,7 @@ func TestIsolationLateCommit(t *testing.T) {
 	onIsolated(t, testIsolationLateCommit, testIsolationLateCommit)
 }
 
-func testIsolationLateCommit[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationLateCommit[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		t.Skip("one transaction writes at a time")
 	}
@@ -225,8 +225,8 @@ func TestIsolationAllFail(t *testing.T) {
 
 func onOutage(t *testing.T, o outage) {
 	t.Helper()
-	onIsolated(t, func(t *testing.T, g *ground[pgx.Tx]) { t.Helper(); testIsolationOutage(t, g, o) },
-		func(t *testing.T, g *ground[*sql.Tx]) { t.Helper(); testIsolationOutage(t, g, o) })
+	onIsolated(t, func(t *testing.T, g *fixture[pgx.Tx]) { t.Helper(); testIsolationOutage(t, g, o) },
+		func(t *testing.T, g *fixture[*sql.Tx]) { t.Helper(); testIsolationOutage(t, g, o) })
 }
 
 // outage is a destination that is not there.
@@ -235,7 +235,7 @@ type outage struct {
 	most     int // messages that are given up: those that are tried with fewer than 15 others say nothing about their destination
 }
 
-func testIsolationOutage[TX any](t *testing.T, g *ground[TX], o outage) {
+func testIsolationOutage[TX any](t *testing.T, g *fixture[TX], o outage) {
 	i := isolate(t, g)
 	const topics, each = 3, 400
 	i.addKeyed(topics*each, func(k int) message.Message { return event(fmt.Sprintf("out-%d", k%topics), fmt.Sprint(k%100), "t") })
@@ -266,7 +266,7 @@ func TestIsolationPoisonFirst(t *testing.T) {
 	onIsolated(t, testIsolationPoisonFirst, testIsolationPoisonFirst)
 }
 
-func testIsolationPoisonFirst[TX any](t *testing.T, g *ground[TX]) {
+func testIsolationPoisonFirst[TX any](t *testing.T, g *fixture[TX]) {
 	i := isolate(t, g)
 	const poison, good = 40, 100
 	i.addKeyed(poison, func(int) message.Message { return event("mixed", "", "poison") })

@@ -18,7 +18,7 @@ func TestRelayLockedRows(t *testing.T) {
 	on(t, testRelayLockedRows, testRelayLockedRows)
 }
 
-func testRelayLockedRows[TX any](t *testing.T, g *ground[TX]) {
+func testRelayLockedRows[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		t.Skip("one transaction writes at a time")
 	}
@@ -59,7 +59,7 @@ func testRelayLockedRows[TX any](t *testing.T, g *ground[TX]) {
 }
 
 // places are the parts and ids of all messages.
-func (g *ground[TX]) places(t *testing.T) (list [][2]int64) {
+func (g *fixture[TX]) places(t *testing.T) (list [][2]int64) {
 	t.Helper()
 	must(t, g.store.Pool().Query(t.Context(), g.text("select part, id from once_outbox"), func(row sqlplane.Row) error {
 		var at [2]int64

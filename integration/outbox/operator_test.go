@@ -21,7 +21,7 @@ import (
 )
 
 // failed has the message with an ID fail as a relay does. next is NOW or null.
-func (g *ground[TX]) failed(t *testing.T, id, next string, args ...any) {
+func (g *fixture[TX]) failed(t *testing.T, id, next string, args ...any) {
 	t.Helper()
 	n := g.exec(t, "insert into once_outbox_failed (part, id, topic, KEY, attempts, next_at, failed_at, error) select part, id, topic, KEY, 3, "+next+", NOW, 'no' from once_outbox where event_id = ?", append(args, id)...)
 	if n != 1 {
@@ -30,7 +30,7 @@ func (g *ground[TX]) failed(t *testing.T, id, next string, args ...any) {
 }
 
 // delivered marks a message as a relay does that keeps it.
-func (g *ground[TX]) delivered(t *testing.T, id string) {
+func (g *fixture[TX]) delivered(t *testing.T, id string) {
 	t.Helper()
 	const columns = "part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at"
 	g.exec(t, "insert into once_outbox_sent ("+columns+", sent_at) select "+columns+", NOW from once_outbox where event_id = ?", id)
@@ -48,7 +48,7 @@ func TestListAndShow(t *testing.T) {
 	on(t, testListAndShow[pgx.Tx], testListAndShow[*sql.Tx])
 }
 
-func testListAndShow[TX any](t *testing.T, g *ground[TX]) {
+func testListAndShow[TX any](t *testing.T, g *fixture[TX]) {
 	first, firstID := withID(message.Message{
 		Topic: "a", Key: "Zürich", Type: "t", Source: "/s", Payload: []byte{0, 1, 255}, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Headers: map[string]string{"Content-Type": "text/plain; charset=\"utf-8\"", "x-name": "<é>"},
@@ -141,7 +141,7 @@ func TestPauseAndResume(t *testing.T) {
 	on(t, testPauseAndResume[pgx.Tx], testPauseAndResume[*sql.Tx])
 }
 
-func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
+func testPauseAndResume[TX any](t *testing.T, g *fixture[TX]) {
 	ids := map[string]string{}
 	for _, where := range []string{"a k", "a l", "a ", "b k"} {
 		topic, key, _ := strings.Cut(where, " ")
@@ -205,13 +205,13 @@ func testPauseAndResume[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestSkip: a marker takes the place of a message, with its number. What was delivered cannot be skipped.
-func TestSkip(t *testing.T) {
+// TestSkipLeavesAMarker: a marker takes the place of a message, with its number. What was delivered cannot be skipped.
+func TestSkipLeavesAMarker(t *testing.T) {
 	testenv.Both(t)
 	on(t, testSkip[pgx.Tx], testSkip[*sql.Tx])
 }
 
-func testSkip[TX any](t *testing.T, g *ground[TX]) {
+func testSkip[TX any](t *testing.T, g *fixture[TX]) {
 	key := make([]byte, 32)
 	encrypter, err := once.NewEncrypter(key)
 	must(t, err)
@@ -256,7 +256,7 @@ func TestSkipMeetsADelivery(t *testing.T) {
 	on(t, testSkipMeetsADelivery[pgx.Tx], testSkipMeetsADelivery[*sql.Tx])
 }
 
-func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
+func testSkipMeetsADelivery[TX any](t *testing.T, g *fixture[TX]) {
 	m, id := withID(event("a", "k", "t"))
 	g.mustAdd(t, m)
 	tx, end := g.begin(t)
@@ -274,13 +274,13 @@ func testSkipMeetsADelivery[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestBacklog counts what waits.
-func TestBacklog(t *testing.T) {
+// TestBacklogCountsWaitingMessages counts what waits.
+func TestBacklogCountsWaitingMessages(t *testing.T) {
 	testenv.Both(t)
 	on(t, testBacklog[pgx.Tx], testBacklog[*sql.Tx])
 }
 
-func testBacklog[TX any](t *testing.T, g *ground[TX]) {
+func testBacklog[TX any](t *testing.T, g *fixture[TX]) {
 	b, err := g.box.Backlog(t.Context())
 	if b.OldestSnapshot = 0; err != nil || b != (outbox.Backlog{}) { // a session of the pool may not have ended quite
 		t.Errorf("%+v, %v of an empty outbox", b, err)
@@ -308,7 +308,7 @@ func TestBacklogSnapshot(t *testing.T) {
 	on(t, testBacklogSnapshot[pgx.Tx], testBacklogSnapshot[*sql.Tx])
 }
 
-func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
+func testBacklogSnapshot[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		t.Skip("one transaction writes at a time")
 	}
@@ -333,13 +333,13 @@ func testBacklogSnapshot[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestForget: what delivered messages of a key have carried is erased, and nothing else.
-func TestForget(t *testing.T) {
+// TestForgetErasesDeliveredPayloads: what delivered messages of a key have carried is erased, and nothing else.
+func TestForgetErasesDeliveredPayloads(t *testing.T) {
 	testenv.Both(t)
 	on(t, testForget[pgx.Tx], testForget[*sql.Tx])
 }
 
-func testForget[TX any](t *testing.T, g *ground[TX]) {
+func testForget[TX any](t *testing.T, g *fixture[TX]) {
 	ids := map[string]string{}
 	for _, what := range []string{"a k delivered", "a k waiting", "a l delivered", "b k delivered"} {
 		words := strings.Fields(what)
@@ -377,7 +377,7 @@ func TestOperatorsAreAudited(t *testing.T) {
 	on(t, testOperatorsAreAudited[pgx.Tx], testOperatorsAreAudited[*sql.Tx])
 }
 
-func testOperatorsAreAudited[TX any](t *testing.T, g *ground[TX]) {
+func testOperatorsAreAudited[TX any](t *testing.T, g *fixture[TX]) {
 	m, id := withID(event("a", "k", "t"))
 	g.mustAdd(t, m)
 	ada := g.box.By("ada", "r0")

@@ -22,7 +22,7 @@ func TestRelayTopicDown(t *testing.T) {
 	on(t, testRelayTopicDown, testRelayTopicDown)
 }
 
-func testRelayTopicDown[TX any](t *testing.T, g *ground[TX]) {
+func testRelayTopicDown[TX any](t *testing.T, g *fixture[TX]) {
 	const n, keys = 40, 5
 	for i := range n {
 		list := []message.Message{event("gone", "", "t")}
@@ -75,7 +75,7 @@ func TestRelayResumeCountsAnew(t *testing.T) {
 	on(t, testRelayResumeCountsAnew, testRelayResumeCountsAnew)
 }
 
-func testRelayResumeCountsAnew[TX any](t *testing.T, g *ground[TX]) {
+func testRelayResumeCountsAnew[TX any](t *testing.T, g *fixture[TX]) {
 	g.mustAdd(t, event("refunds", "k", "t1"))
 	b, e := newInbox(), newEvents()
 	b.setRefuse(func(message.Message) error { return retry.Permanent(errRefused) })
@@ -153,7 +153,7 @@ func TestRelayGivesItsPartsUp(t *testing.T) {
 	on(t, testRelayGivesItsPartsUp, testRelayGivesItsPartsUp)
 }
 
-func testRelayGivesItsPartsUp[TX any](t *testing.T, g *ground[TX]) {
+func testRelayGivesItsPartsUp[TX any](t *testing.T, g *fixture[TX]) {
 	b, e := newInbox(), newEvents()
 	down := outbox.PublisherFunc(func(_ context.Context, messages []message.Message) []error {
 		errs := make([]error, len(messages))

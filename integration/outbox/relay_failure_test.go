@@ -25,7 +25,7 @@ func soon(attempts int) *retry.Policy {
 }
 
 // fill adds n messages to each of some keys, and n without a key.
-func (g *ground[TX]) fill(t *testing.T, n int, keys ...string) {
+func (g *fixture[TX]) fill(t *testing.T, n int, keys ...string) {
 	t.Helper()
 	for i := range n {
 		list := []message.Message{event("mails", "", fmt.Sprintf("t%d", i+1))}
@@ -53,7 +53,7 @@ func TestRelayBlockedKey(t *testing.T) {
 	on(t, testRelayBlockedKey, testRelayBlockedKey)
 }
 
-func testRelayBlockedKey[TX any](t *testing.T, g *ground[TX]) {
+func testRelayBlockedKey[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 40
 	g.fill(t, n, "bad", "good", "fine")
 	b, e := newInbox(), newEvents()
@@ -107,7 +107,7 @@ func TestRelayStops(t *testing.T) {
 	on(t, testRelayStops, testRelayStops)
 }
 
-func testRelayStops[TX any](t *testing.T, g *ground[TX]) {
+func testRelayStops[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 5
 	g.fill(t, n, "permanent", "tired", "fine")
 	b, e := newInbox(), newEvents()
@@ -159,7 +159,7 @@ func TestRelayUnavailable(t *testing.T) {
 	on(t, testRelayUnavailable, testRelayUnavailable)
 }
 
-func testRelayUnavailable[TX any](t *testing.T, g *ground[TX]) {
+func testRelayUnavailable[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 20
 	g.fill(t, n, "a", "b")
 	b, e := newInbox(), newEvents()
@@ -247,7 +247,7 @@ func TestRelayBadPublisher(t *testing.T) {
 	on(t, testRelayBadPublisher, testRelayBadPublisher)
 }
 
-func testRelayBadPublisher[TX any](t *testing.T, g *ground[TX]) {
+func testRelayBadPublisher[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 10
 	g.fill(t, n, "a", "b", "c")
 	b, e := newInbox(), newEvents()
@@ -301,7 +301,7 @@ func TestRelayScheduleIsKept(t *testing.T) {
 	on(t, testRelayScheduleIsKept, testRelayScheduleIsKept)
 }
 
-func testRelayScheduleIsKept[TX any](t *testing.T, g *ground[TX]) {
+func testRelayScheduleIsKept[TX any](t *testing.T, g *fixture[TX]) {
 	b, e := newInbox(), newEvents()
 	var attempts atomic.Int64
 	b.setRefuse(func(m message.Message) error {

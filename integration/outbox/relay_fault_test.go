@@ -70,7 +70,7 @@ func TestRelayEveryStatementFails(t *testing.T) {
 	on(t, testRelayEveryStatementFails, testRelayEveryStatementFails)
 }
 
-func testRelayEveryStatementFails[TX any](t *testing.T, g *ground[TX]) {
+func testRelayEveryStatementFails[TX any](t *testing.T, g *fixture[TX]) {
 	for _, applied := range []bool{false, true} {
 		at := int64(1)
 		for survived := false; !survived; at++ {
@@ -127,7 +127,7 @@ func TestRelayKilledAtEveryPoint(t *testing.T) {
 	onCells(t, choose, testKilledAtEveryPoint[pgx.Tx], testKilledAtEveryPoint[*sql.Tx])
 }
 
-func testKilledAtEveryPoint[TX any](t *testing.T, g *ground[TX], plan relayPlan, to destination) {
+func testKilledAtEveryPoint[TX any](t *testing.T, g *fixture[TX], plan relayPlan, to destination) {
 	to.setCalm()
 	committed := map[string]bool{}
 	const points = 60
@@ -163,7 +163,7 @@ func TestRelayBatchBytes(t *testing.T) {
 	on(t, testRelayBatchBytes, testRelayBatchBytes)
 }
 
-func testRelayBatchBytes[TX any](t *testing.T, g *ground[TX]) {
+func testRelayBatchBytes[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 40
 	for i := range n {
 		m := event("files", fmt.Sprint(i%3), "file")

@@ -76,7 +76,7 @@ const (
 	lossKeys    = 25
 )
 
-func testOrderAndLoss[TX any](t *testing.T, g *ground[TX], plan relayPlan, to destination) {
+func testOrderAndLoss[TX any](t *testing.T, g *fixture[TX], plan relayPlan, to destination) {
 	if g.store.Dialect() == sqlplane.PostgreSQL {
 		writeElsewhere(t)
 	}

@@ -31,7 +31,7 @@ func TestRelayNATSIsKilled(t *testing.T) {
 	testRelayNATSIsKilled(t, newPgx(t))
 }
 
-func testRelayNATSIsKilled[TX any](t *testing.T, g *ground[TX]) {
+func testRelayNATSIsKilled[TX any](t *testing.T, g *fixture[TX]) {
 	const writers, each, keys, kills = 4, 60, 7, 3
 	n := newJetStream(t, "refunds", "mails")
 	start(t, g.relay(natsbroker.Publisher(n.js), outbox.RelayConfig{

@@ -49,7 +49,7 @@ func TestRelayLatePredecessor(t *testing.T) {
 	on(t, testRelayLatePredecessor, testRelayLatePredecessor)
 }
 
-func testRelayLatePredecessor[TX any](t *testing.T, g *ground[TX]) {
+func testRelayLatePredecessor[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		t.Skip("one transaction writes at a time")
 	}
@@ -89,7 +89,7 @@ func TestRelayLateCommit(t *testing.T) {
 	on(t, testRelayLateCommit, testRelayLateCommit)
 }
 
-func testRelayLateCommit[TX any](t *testing.T, g *ground[TX]) {
+func testRelayLateCommit[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		t.Skip("one transaction writes at a time")
 	}
@@ -112,7 +112,7 @@ func TestRelayPause(t *testing.T) {
 	on(t, testRelayPause, testRelayPause)
 }
 
-func testRelayPause[TX any](t *testing.T, g *ground[TX]) {
+func testRelayPause[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 10
 	must(t, g.box.Pause(t.Context(), "mails", "", "the server moves"))
 	must(t, g.box.Pause(t.Context(), "refunds", "a", "a person looks at it"))
@@ -162,7 +162,7 @@ func TestRelayFence(t *testing.T) {
 	on(t, testRelayFence, testRelayFence)
 }
 
-func testRelayFence[TX any](t *testing.T, g *ground[TX]) {
+func testRelayFence[TX any](t *testing.T, g *fixture[TX]) {
 	reached, open, done := make(chan string), make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	attempts := map[string][]int{}
@@ -222,7 +222,7 @@ func TestRelayDrains(t *testing.T) {
 	on(t, testRelayDrains, testRelayDrains)
 }
 
-func testRelayDrains[TX any](t *testing.T, g *ground[TX]) {
+func testRelayDrains[TX any](t *testing.T, g *fixture[TX]) {
 	b := newInbox()
 	at := newGate()
 	b.setRefuse(at.refuse)
@@ -261,7 +261,7 @@ func TestRelayTopicBounds(t *testing.T) {
 	on(t, testRelayTopicBounds, testRelayTopicBounds)
 }
 
-func testRelayTopicBounds[TX any](t *testing.T, g *ground[TX]) {
+func testRelayTopicBounds[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 30
 	g.fill(t, n, "a", "b", "c")
 	b := newInbox()

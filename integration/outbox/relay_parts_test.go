@@ -38,7 +38,7 @@ func TestRelayKeyInTwoParts(t *testing.T) {
 	on(t, testRelayKeyInTwoParts, testRelayKeyInTwoParts)
 }
 
-func testRelayKeyInTwoParts[TX any](t *testing.T, g *ground[TX]) {
+func testRelayKeyInTwoParts[TX any](t *testing.T, g *fixture[TX]) {
 	const keys, each = 8, 30
 	box := outbox.New[TX](partedStore[TX]{g.store}, outbox.Config{})
 	for i := range each {

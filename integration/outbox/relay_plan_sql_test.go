@@ -58,7 +58,7 @@ func TestRelayPlansElsewhere(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			on, db := harness.OpenSQL(t, migrated(t, kind))
-			g := sqlGround(kind, on, db)
+			g := sqlFixture(kind, on, db)
 			s := &textStore[*sql.Tx]{SQL: g.store, texts: map[string]store.Statement{}}
 			g.fillSome(t, 1000)
 			g.useAll(t, outbox.New[*sql.Tx](s, outbox.Config{}))
@@ -87,7 +87,7 @@ func TestRelayPlansElsewhere(t *testing.T) {
 }
 
 // fillSome adds messages of four topics, with and without a key.
-func (g *ground[TX]) fillSome(t *testing.T, n int) {
+func (g *fixture[TX]) fillSome(t *testing.T, n int) {
 	t.Helper()
 	var list []message.Message
 	for i := range n {
@@ -100,7 +100,7 @@ func (g *ground[TX]) fillSome(t *testing.T, n int) {
 }
 
 // useAll runs a relay that meets failures, keys that are freed, and a topic that is paused.
-func (g *ground[TX]) useAll(t *testing.T, box *outbox.Box[TX]) {
+func (g *fixture[TX]) useAll(t *testing.T, box *outbox.Box[TX]) {
 	t.Helper()
 	b := newInbox()
 	var mended atomic.Bool

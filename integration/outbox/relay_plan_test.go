@@ -152,7 +152,7 @@ func TestRelayPlans(t *testing.T) {
 }
 
 // runPlans runs a relay until it has used all of its statements.
-func runPlans(t *testing.T, g *ground[pgxTx], w *readStore[pgxTx]) {
+func runPlans(t *testing.T, g *fixture[pgxTx], w *readStore[pgxTx]) {
 	t.Helper()
 	b := newInbox()
 	var mended atomic.Bool
@@ -178,7 +178,7 @@ func runPlans(t *testing.T, g *ground[pgxTx], w *readStore[pgxTx]) {
 }
 
 // wantPlan explains a statement.
-func (g *ground[TX]) wantPlan(t *testing.T, kind string, st store.Statement) {
+func (g *fixture[TX]) wantPlan(t *testing.T, kind string, st store.Statement) {
 	t.Helper()
 	var plan []string
 	must(t, g.store.Pool().Query(t.Context(), store.Statement{SQL: "explain " + st.SQL, Args: st.Args}, func(row sqlplane.Row) error {

@@ -41,7 +41,7 @@ func TestRelayProperty(t *testing.T) {
 	})
 }
 
-func testRelayProperty[TX any](t *testing.T, g *ground[TX], plan relayPlan, setClock func(ahead time.Duration) error) {
+func testRelayProperty[TX any](t *testing.T, g *fixture[TX], plan relayPlan, setClock func(ahead time.Duration) error) {
 	const steps, keys, most = 80, 5, 3
 	random := rand.New(rand.NewPCG(1, 0))
 	c := newConsumer(t, &plan)

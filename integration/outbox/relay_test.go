@@ -11,14 +11,14 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestRelay: messages arrive as they were added, those of a key in order, and are deleted, or kept if that is asked for.
-func TestRelay(t *testing.T) {
+// TestRelayDeliversInOrder: messages arrive as they were added, those of a key in order, and are deleted, or kept if that is asked for.
+func TestRelayDeliversInOrder(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testRelay, testRelay)
 }
 
-func testRelay[TX any](t *testing.T, g *ground[TX]) {
+func testRelay[TX any](t *testing.T, g *fixture[TX]) {
 	const keys, each = 20, 30
 	for i := range each {
 		var list []message.Message
@@ -65,7 +65,7 @@ func TestRelayKeeps(t *testing.T) {
 	on(t, testRelayKeeps, testRelayKeeps)
 }
 
-func testRelayKeeps[TX any](t *testing.T, g *ground[TX]) {
+func testRelayKeeps[TX any](t *testing.T, g *fixture[TX]) {
 	box := outbox.New[TX](g.store, outbox.Config{RetainDelivered: 24 * time.Hour})
 	for i := range 10 {
 		g.mustAdd(t, event("refunds", "k", fmt.Sprintf("t%d", i)), event("mails", "", "mail"))
@@ -88,7 +88,7 @@ func TestRelayNeedsTables(t *testing.T) {
 	on(t, testRelayNeedsTables, testRelayNeedsTables)
 }
 
-func testRelayNeedsTables[TX any](t *testing.T, g *ground[TX]) {
+func testRelayNeedsTables[TX any](t *testing.T, g *fixture[TX]) {
 	g.exec(t, "drop table once_outbox_paused")
 	err := g.relay(newInbox(), outbox.RelayConfig{}).Run(context.Background())
 	wantNotMigrated(t, err)

@@ -12,14 +12,14 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// TestResend: of two callers one has a delivered message delivered again, whole; what waits, what was erased and what is not kept is refused, and
+// TestResendDeliversOnce: of two callers one has a delivered message delivered again, whole; what waits, what was erased and what is not kept is refused, and
 // changes nothing.
-func TestResend(t *testing.T) {
+func TestResendDeliversOnce(t *testing.T) {
 	testenv.Both(t)
 	on(t, testResend[pgx.Tx], testResend[*sql.Tx])
 }
 
-func testResend[TX any](t *testing.T, g *ground[TX]) {
+func testResend[TX any](t *testing.T, g *fixture[TX]) {
 	m, id := withID(event("a", "k", "t"))
 	m.Payload = []byte("whole")
 	g.mustAdd(t, m)

@@ -19,7 +19,7 @@ import (
 )
 
 // wantSequence checks that a key has messages 1, 2, ... want, and that their ids grow as their numbers do.
-func (g *ground[TX]) wantSequence(t *testing.T, topic, key string, want int) {
+func (g *fixture[TX]) wantSequence(t *testing.T, topic, key string, want int) {
 	t.Helper()
 	n := 0
 	must(t, g.store.Pool().Query(t.Context(), g.text("select seq from once_outbox where topic = ? and KEY = ? and seq > 0 order by id", topic, key), func(row sqlplane.Row) error {
@@ -45,7 +45,7 @@ func TestSequenceHasNoGaps(t *testing.T) {
 	on(t, testSequenceHasNoGaps[pgx.Tx], testSequenceHasNoGaps[*sql.Tx])
 }
 
-func testSequenceHasNoGaps[TX any](t *testing.T, g *ground[TX]) {
+func testSequenceHasNoGaps[TX any](t *testing.T, g *fixture[TX]) {
 	const writers, each = 16, 10
 	failed := errors.New("failed")
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ func TestHotKeyAtEachLevel(t *testing.T) {
 	on(t, testHotKeyAtEachLevel[pgx.Tx], testHotKeyAtEachLevel[*sql.Tx])
 }
 
-func testHotKeyAtEachLevel[TX any](t *testing.T, g *ground[TX]) {
+func testHotKeyAtEachLevel[TX any](t *testing.T, g *fixture[TX]) {
 	const writers, each = 6, 8
 	for _, level := range []store.Isolation{store.ReadCommitted, store.RepeatableRead, store.Serializable} {
 		topic := fmt.Sprintf("hot%d", level)
@@ -115,7 +115,7 @@ func TestAddRunsAgain(t *testing.T) {
 	on(t, testAddRunsAgain[pgx.Tx], testAddRunsAgain[*sql.Tx])
 }
 
-func testAddRunsAgain[TX any](t *testing.T, g *ground[TX]) {
+func testAddRunsAgain[TX any](t *testing.T, g *fixture[TX]) {
 	for i := range 3 {
 		runs := 0
 		must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error {
@@ -136,7 +136,7 @@ func TestOneAddNeverDeadlocks(t *testing.T) {
 	on(t, testOneAddNeverDeadlocks[pgx.Tx], testOneAddNeverDeadlocks[*sql.Tx])
 }
 
-func testOneAddNeverDeadlocks[TX any](t *testing.T, g *ground[TX]) {
+func testOneAddNeverDeadlocks[TX any](t *testing.T, g *fixture[TX]) {
 	const keys, writers, each = 6, 6, 8
 	list := func(reversed bool) (list []message.Message) {
 		for i := range keys {
@@ -173,7 +173,7 @@ func TestOppositeOrder(t *testing.T) {
 	on(t, testOppositeOrder[pgx.Tx], testOppositeOrder[*sql.Tx])
 }
 
-func testOppositeOrder[TX any](t *testing.T, g *ground[TX]) {
+func testOppositeOrder[TX any](t *testing.T, g *fixture[TX]) {
 	if !g.isServer() {
 		return // one transaction at a time
 	}

@@ -39,7 +39,7 @@ func waitsOf(list []outbox.Topic, name string) string {
 }
 
 // topicsUntil returns the topics as soon as is is true of them.
-func (g *ground[TX]) topicsUntil(t *testing.T, what string, is func([]outbox.Topic) bool) []outbox.Topic {
+func (g *fixture[TX]) topicsUntil(t *testing.T, what string, is func([]outbox.Topic) bool) []outbox.Topic {
 	t.Helper()
 	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		list, err := g.box.Topics(t.Context())
@@ -53,14 +53,14 @@ func (g *ground[TX]) topicsUntil(t *testing.T, what string, is func([]outbox.Top
 	}
 }
 
-// TestTopics: for each topic it is told how old its oldest message is that could go, and what the others wait for: also from the database alone,
+// TestTopicsShowTheirOldestMessage: for each topic it is told how old its oldest message is that could go, and what the others wait for: also from the database alone,
 // while no relay runs.
-func TestTopics(t *testing.T) {
+func TestTopicsShowTheirOldestMessage(t *testing.T) {
 	testenv.Both(t)
 	on(t, testTopics[pgx.Tx], testTopics[*sql.Tx])
 }
 
-func testTopics[TX any](t *testing.T, g *ground[TX]) {
+func testTopics[TX any](t *testing.T, g *fixture[TX]) {
 	aged := func(topic, key string, age time.Duration) string {
 		m, id := withID(event(topic, key, "t"))
 		g.mustAdd(t, m)
@@ -111,7 +111,7 @@ func TestTopicsUpTo(t *testing.T) {
 	on(t, testTopicsUpTo[pgx.Tx], testTopicsUpTo[*sql.Tx])
 }
 
-func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
+func testTopicsUpTo[TX any](t *testing.T, g *fixture[TX]) {
 	const topics, keys = 24, 12 // of each topic, in four queues
 	want := map[string]string{}
 	for i := range topics {
@@ -165,14 +165,14 @@ func testTopicsUpTo[TX any](t *testing.T, g *ground[TX]) {
 	}
 }
 
-// TestBlocked: what waits behind failed messages is listed by key, in pages that read a bounded number of failures, and none is left out but what is
+// TestBlockedMessagesAreListedByKey: what waits behind failed messages is listed by key, in pages that read a bounded number of failures, and none is left out but what is
 // behind the first 25 of a key.
-func TestBlocked(t *testing.T) {
+func TestBlockedMessagesAreListedByKey(t *testing.T) {
 	testenv.Both(t)
 	on(t, testBlocked[pgx.Tx], testBlocked[*sql.Tx])
 }
 
-func testBlocked[TX any](t *testing.T, g *ground[TX]) {
+func testBlocked[TX any](t *testing.T, g *fixture[TX]) {
 	var want []string
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		m, id := withID(event("refunds", key, "t"))
@@ -237,7 +237,7 @@ func TestRelayTellsOfTopics(t *testing.T) {
 	on(t, testRelayTellsOfTopics[pgx.Tx], testRelayTellsOfTopics[*sql.Tx])
 }
 
-func testRelayTellsOfTopics[TX any](t *testing.T, g *ground[TX]) {
+func testRelayTellsOfTopics[TX any](t *testing.T, g *fixture[TX]) {
 	b := newInbox()
 	up := make(chan struct{})
 	publisher := outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) []error {
@@ -293,7 +293,7 @@ func TestTopicsReadLittle(t *testing.T) {
 	on(t, testTopicsReadLittle[pgx.Tx], testTopicsReadLittle[*sql.Tx])
 }
 
-func testTopicsReadLittle[TX any](t *testing.T, g *ground[TX]) {
+func testTopicsReadLittle[TX any](t *testing.T, g *fixture[TX]) {
 	const doubled = 12 // 16,384 messages of a topic
 	columns := "part, topic, KEY, event_id, event_type, source, headers, payload, encrypted, trace, created_at"
 	for _, topic := range []string{"down", "failing"} {
@@ -350,7 +350,7 @@ func (r queryRunner[TX]) Query(ctx context.Context, st store.Statement, each fun
 var buffersRead = regexp.MustCompile(`Buffers: shared (?:hit=(\d+))?(?: read=(\d+))?`)
 
 // plan is how the database runs a statement.
-func (g *ground[TX]) plan(t *testing.T, s store.Statement) string {
+func (g *fixture[TX]) plan(t *testing.T, s store.Statement) string {
 	t.Helper()
 	explain := map[sqlplane.Dialect]string{sqlplane.PostgreSQL: "explain (analyze, buffers) ", sqlplane.SQLite: "explain query plan ", sqlplane.MySQL: "explain format=json "}[g.store.Dialect()]
 	var lines []string
@@ -400,7 +400,7 @@ func TestRelayTellsThatATopicIsFull(t *testing.T) {
 	})
 }
 
-func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *ground[TX]) {
+func testRelayTellsThatATopicIsFull[TX any](t *testing.T, g *fixture[TX]) {
 	const n = 1500
 	var list []message.Message
 	for i := range n {

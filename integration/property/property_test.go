@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestHistories: whatever happens to callers, nodes, connections and the store's
+// TestHistoriesOfTheEngine: whatever happens to callers, nodes, connections and the store's
 // clock, an operation takes effect once, what was said stays true, and nothing hangs.
-func TestHistories(t *testing.T) {
+func TestHistoriesOfTheEngine(t *testing.T) {
 	testenv.Prove(t)
 	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" && os.Getenv("ONCE_TORTURE") != "long" {
 		// A change is judged by the same histories as the last one. The long form, and

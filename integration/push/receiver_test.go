@@ -49,14 +49,14 @@ func send(t *testing.T, p outbox.Publisher, m message.Message) (tries int) {
 	}
 }
 
-// TestReceiver: messages of several topics that come by one path, in any order and several times, at the same time,
+// TestReceiverAppliesEachMessageOnce: messages of several topics that come by one path, in any order and several times, at the same time,
 // are applied once and in the order of their keys.
-func TestReceiver(t *testing.T) {
+func TestReceiverAppliesEachMessageOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, testReceiver[pgx.Tx], testReceiver[*sql.Tx])
 }
 
-func testReceiver[TX any](t *testing.T, g *ground[TX]) {
+func testReceiver[TX any](t *testing.T, g *fixture[TX]) {
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	const keys, each, copies = 3, 8, 3
@@ -97,7 +97,7 @@ func TestReceiverLosesConnections(t *testing.T) {
 	onEach(t, testReceiverLosesConnections[pgx.Tx], testReceiverLosesConnections[*sql.Tx])
 }
 
-func testReceiverLosesConnections[TX any](t *testing.T, g *ground[TX]) {
+func testReceiverLosesConnections[TX any](t *testing.T, g *fixture[TX]) {
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	proxy, err := faultnet.Listen(strings.TrimPrefix(server.URL, "http://"))
@@ -151,7 +151,7 @@ func TestReceiverGivesUp(t *testing.T) {
 	onEach(t, testReceiverGivesUp[pgx.Tx], testReceiverGivesUp[*sql.Tx])
 }
 
-func testReceiverGivesUp[TX any](t *testing.T, g *ground[TX]) {
+func testReceiverGivesUp[TX any](t *testing.T, g *fixture[TX]) {
 	attempts := 0
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.InOrder), func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil || m.Type != "poison" {
@@ -237,7 +237,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	d := harness.Migrated(t, harness.SQLite, migrations, effects)
 	s, db := harness.OpenSQL(t, d)
-	g := groundOn(d, s)
+	g := fixtureOn(d, s)
 	server := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer server.Close()
 	p := httpbroker.Publisher(server.URL, httpbroker.Config{})
@@ -250,7 +250,7 @@ func TestReceiverWithoutDatabase(t *testing.T) {
 		}
 	}
 	s, _ = harness.OpenSQL(t, d)
-	g = groundOn(d, s)
+	g = fixtureOn(d, s)
 	again := httptest.NewServer(httpbroker.Receiver(g.inbox(inbox.AnyOrder), g.book, httpbroker.ReceiverConfig{}))
 	defer again.Close()
 	if tries := send(t, httpbroker.Publisher(again.URL, httpbroker.Config{}), m); tries != 1 {

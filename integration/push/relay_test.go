@@ -41,11 +41,11 @@ type receiverPlan struct {
 // CarryOut implements harness.Plan: it prints its address, and receives until it is drained.
 func (p receiverPlan) CarryOut(ctx context.Context) error {
 	return p.Database.Use(ctx,
-		func(s harness.Store[pgx.Tx]) error { return serve(groundOn(p.Database, s), p) },
-		func(s harness.Store[*sql.Tx]) error { return serve(groundOn(p.Database, s), p) })
+		func(s harness.Store[pgx.Tx]) error { return serve(fixtureOn(p.Database, s), p) },
+		func(s harness.Store[*sql.Tx]) error { return serve(fixtureOn(p.Database, s), p) })
 }
 
-func serve[TX any](g *ground[TX], p receiverPlan) error {
+func serve[TX any](g *fixture[TX], p receiverPlan) error {
 	var points atomic.Int64
 	point := func() {
 		if int(points.Add(1)) == p.KillAt {
@@ -98,7 +98,7 @@ func TestRelayToReceiver(t *testing.T) {
 	onEach(t, testRelayToReceiver[pgx.Tx], testRelayToReceiver[*sql.Tx])
 }
 
-func testRelayToReceiver[TX any](t *testing.T, g *ground[TX]) {
+func testRelayToReceiver[TX any](t *testing.T, g *fixture[TX]) {
 	const keys, each = 4, 6
 	sender := newSender(t)
 	proxy, err := faultnet.Listen("127.0.0.1:1")

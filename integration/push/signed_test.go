@@ -22,7 +22,7 @@ func TestWebhookDuplicates(t *testing.T) {
 	onEach(t, testWebhookDuplicates[pgx.Tx], testWebhookDuplicates[*sql.Tx])
 }
 
-func testWebhookDuplicates[TX any](t *testing.T, g *ground[TX]) {
+func testWebhookDuplicates[TX any](t *testing.T, g *fixture[TX]) {
 	secret, old := webhook.NewSecret(), webhook.NewSecret()
 	server := httptest.NewServer(webhook.Receive(g.inbox(inbox.AnyOrder), webhook.Standard(secret, old), g.book))
 	defer server.Close()

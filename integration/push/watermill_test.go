@@ -17,14 +17,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TestWatermill: through a router, each message is applied once, although it is delivered again after an error, a
+// TestWatermillRouterAppliesOnce: through a router, each message is applied once, although it is delivered again after an error, a
 // panic and a commit whose acknowledgement is lost; what never succeeds becomes a dead letter.
-func TestWatermill(t *testing.T) {
+func TestWatermillRouterAppliesOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWatermill[pgx.Tx], testWatermill[*sql.Tx])
 }
 
-func testWatermill[TX any](t *testing.T, g *ground[TX]) {
+func testWatermill[TX any](t *testing.T, g *fixture[TX]) {
 	in := g.inbox(inbox.InOrder)
 	tries := map[string]int{}
 	apply := watermillmessage.HandlerFunc(func(m *watermillmessage.Message) ([]*watermillmessage.Message, error) {

@@ -17,9 +17,9 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// TestWebhooks: webhooks in the form of their sender, with a signature of the raw bytes and several events in one body, are each applied once. What
+// TestWebhooksAreVerifiedAndAppliedOnce: webhooks in the form of their sender, with a signature of the raw bytes and several events in one body, are each applied once. What
 // is not signed leaves nothing. If one event fails, the sender sends all again, and those that were applied are duplicates.
-func TestWebhooks(t *testing.T) {
+func TestWebhooksAreVerifiedAndAppliedOnce(t *testing.T) {
 	t.Parallel()
 	g := newSQLite(t)
 	secret := []byte("whsec")

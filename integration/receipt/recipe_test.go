@@ -179,9 +179,9 @@ func post(t *testing.T, address, operation, fingerprint, die string) (reply, err
 	return reply{answer.StatusCode, string(body)}, err
 }
 
-// TestRecipes: with the code of the page, duplicates at once, and a service that is killed before and after its commit, charge once for each
+// TestRecipesChargeOnce: with the code of the page, duplicates at once, and a service that is killed before and after its commit, charge once for each
 // operation; every retry gets the same answer, and another request under the key 422.
-func TestRecipes(t *testing.T) {
+func TestRecipesChargeOnce(t *testing.T) {
 	testenv.Both(t)
 	onRecipes(t, func(t *testing.T, r recipe, dir string, s *service) {
 		address := r.serve(t, dir, s)
@@ -236,9 +236,9 @@ func (s *service) endpoint(t *testing.T) string {
 	return server.URL
 }
 
-// TestEndpoints: the endpoints in Go, and those of the page in Python and Node, keep the contract of testdata/contract.json; and the client
+// TestEndpointsKeepTheContract: the endpoints in Go, and those of the page in Python and Node, keep the contract of testdata/contract.json; and the client
 // of a gateway finds there what every implementation does.
-func TestEndpoints(t *testing.T) {
+func TestEndpointsKeepTheContract(t *testing.T) {
 	testenv.Both(t)
 	onRecipes(t, func(t *testing.T, r recipe, dir string, s *service) {
 		if r.language == "java" { // it has no endpoint: this one is Go's

@@ -100,9 +100,9 @@ func anyNode[TX any](t *testing.T, s system[TX]) {
 	}
 }
 
-// TestWoken: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. Then its starter goes on with
+// TestWokenSagaGoesOn: a saga waits, with a row in the table, until it is woken in the transaction that writes what it waits for. Then its starter goes on with
 // it, or a runner. A wake while a node works on it ends its next wait. A wake of what has ended, or is not there, leaves nothing.
-func TestWoken(t *testing.T) {
+func TestWokenSagaGoesOn(t *testing.T) {
 	testenv.Both(t)
 	on(t, woken[pgx.Tx], woken[*sql.Tx])
 }

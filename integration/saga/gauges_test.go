@@ -20,9 +20,9 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// TestGauges: sagas that are due, that are stuck and that are behind their pivot are counted, with their ages, and no others. A stuck saga is an
+// TestGaugesCountDueAndStuckSagas: sagas that are due, that are stuck and that are behind their pivot are counted, with their ages, and no others. A stuck saga is an
 // operation whose outcome is unknown: the alert OnceUnknownOutcomes fires.
-func TestGauges(t *testing.T) {
+func TestGaugesCountDueAndStuckSagas(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, testGauges[pgx.Tx], testGauges[*sql.Tx])

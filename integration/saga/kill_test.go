@@ -26,7 +26,7 @@ type plan struct {
 	Key  string
 	No   bool
 	Undo bool  // in place of a saga, it undoes an operation
-	Stop bool  // it stops itself at the point in place of that, in the middle of a saga that waits: see TestStop
+	Stop bool  // it stops itself at the point in place of that, in the middle of a saga that waits: see TestStoppedNodeChangesNothing
 	At   int64 // it kills itself at this point; 0: never
 }
 
@@ -59,9 +59,9 @@ func starts[TX any](ctx context.Context, p plan, s system[TX]) error {
 	return nil
 }
 
-// TestKill: a node is killed (SIGKILL) before and after each commit and request of a saga that completes, and of one that is undone. Another
+// TestKillAtEveryPoint: a node is killed (SIGKILL) before and after each commit and request of a saga that completes, and of one that is undone. Another
 // node brings it to its end: each effect is there once, and undone once if the saga has turned.
-func TestKill(t *testing.T) {
+func TestKillAtEveryPoint(t *testing.T) {
 	testenv.Core(t)
 	on(t, kills[pgx.Tx], kills[*sql.Tx])
 }

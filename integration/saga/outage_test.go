@@ -89,9 +89,9 @@ func (s system[TX]) until(t *testing.T, r *saga.Runner[TX], key, state string) {
 	})
 }
 
-// TestClock: the clock of the database is two hours from that of the nodes, ahead or behind. Sagas begin at once, a wait of an hour is not over
+// TestClockTwoHoursFromTheNodes: the clock of the database is two hours from that of the nodes, ahead or behind. Sagas begin at once, a wait of an hour is not over
 // for that, and it is over when an hour has passed on the clock of the database.
-func TestClock(t *testing.T) {
+func TestClockTwoHoursFromTheNodes(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	harness.Each(t, []string{harness.Pgx, harness.MariaDB}, func(t *testing.T, kind string) {

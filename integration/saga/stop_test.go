@@ -135,10 +135,10 @@ func (c *stopClaim[TX]) Commit(ctx context.Context, ch store.Change) error {
 	return err
 }
 
-// TestStop: a node is stopped (SIGSTOP) before and after each commit and request of a saga for longer than its lease, and goes on (SIGCONT) while the
+// TestStoppedNodeChangesNothing: a node is stopped (SIGSTOP) before and after each commit and request of a saga for longer than its lease, and goes on (SIGCONT) while the
 // saga waits in the middle at another node, on its way forward or back. What it writes then is refused, both are told the same, and each effect is
 // there once.
-func TestStop(t *testing.T) {
+func TestStoppedNodeChangesNothing(t *testing.T) {
 	testenv.Core(t)
 	on(t, stops[pgx.Tx], stops[*sql.Tx])
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/oncelib/once/saga"
 )
 
-// TestTrips counts what a saga of three one-insert steps with undo data costs on the wire, with pgx. Three raw transactions are three commits and nine
+// TestRoundTripsOfASaga counts what a saga of three one-insert steps with undo data costs on the wire, with pgx. Three raw transactions are three commits and nine
 // round trips.
-func TestTrips(t *testing.T) {
+func TestRoundTripsOfASaga(t *testing.T) {
 	var wire faultnet.Wire
 	var commits harness.Commits
 	db, pool := harness.OpenPgx(t, newDatabase(t, harness.Pgx), func(cfg *pgxpool.Config) {

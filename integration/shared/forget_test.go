@@ -17,8 +17,8 @@ import (
 
 func one(context.Context, pgx.Tx) (string, error) { return once.NewKey(), nil }
 
-// TestForget: what an operator forgets on one node is replayed by none, also if it is on its way to the cache, and if a cache is not reached the operator is told.
-func TestForget(t *testing.T) {
+// TestForgottenResultIsReplayedByNoNode: what an operator forgets on one node is replayed by none, also if it is on its way to the cache, and if a cache is not reached the operator is told.
+func TestForgottenResultIsReplayedByNoNode(t *testing.T) {
 	t.Parallel()
 	server, client := start(t)
 	w := watch(client)

@@ -216,8 +216,8 @@ func used(ctx context.Context, s *sqlstore.Store) (n int64, err error) {
 // kinds are the columns of the page.
 var kinds = []string{harness.Postgres, harness.MySQL, harness.MariaDB, harness.SQLite}
 
-// TestSizes: a row takes as many bytes as docs/sizes.md says, give or take a half: versions of databases differ. -update writes the page.
-func TestSizes(t *testing.T) {
+// TestSizesMatchTheDocs: a row takes as many bytes as docs/sizes.md says, give or take a half: versions of databases differ. -update writes the page.
+func TestSizesMatchTheDocs(t *testing.T) {
 	testenv.Both(t)
 	text, err := os.ReadFile(page)
 	harness.Must(t, err)
@@ -239,7 +239,7 @@ func TestSizes(t *testing.T) {
 					continue
 				}
 				if said := said(t, text, w.name, kind); measured < said/2 || measured > said*2 {
-					t.Errorf("%s: %.0f bytes, docs/sizes.md says %.0f. Try: go test -run TestSizes -update ./sizes", w.name, measured, said)
+					t.Errorf("%s: %.0f bytes, docs/sizes.md says %.0f. Try: go test -run TestSizesMatchTheDocs -update ./sizes", w.name, measured, said)
 				}
 			}
 		})

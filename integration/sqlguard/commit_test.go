@@ -119,7 +119,7 @@ func TestLostAnswer(t *testing.T) {
 			proxy, err := faultnet.Listen(server.Addr())
 			must(t, err)
 			t.Cleanup(func() { must(t, proxy.Close()) })
-			through := newGround(t, sqlguard.PostgreSQL, connector(t, url, proxy))
+			through := newTestDB(t, sqlguard.PostgreSQL, connector(t, url, proxy))
 			tx, _ := through.begin(t)
 			insert(t, tx, "once_key")
 			insert(t, tx, "effect")

@@ -89,8 +89,8 @@ func TestAbortedUnderneath(t *testing.T) {
 	g.leaves(t, 0, 0)
 }
 
-// TestJoin arms the guard for a transaction that another caller has begun.
-func TestJoin(t *testing.T) {
+// TestJoinGuardsAnOpenTransaction arms the guard for a transaction that another caller has begun.
+func TestJoinGuardsAnOpenTransaction(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	both(t, func(t *testing.T, g *testDB) {

@@ -31,7 +31,7 @@ type testDB struct {
 	guarded   *sql.DB
 }
 
-func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *testDB {
+func newTestDB(t testing.TB, d sqlguard.Dialect, c driver.Connector) *testDB {
 	t.Helper()
 	g := &testDB{dialect: d, connector: c, bare: sql.OpenDB(c), guarded: sql.OpenDB(sqlguard.Wrap(c, d))}
 	t.Cleanup(func() {
@@ -45,7 +45,7 @@ func newGround(t testing.TB, d sqlguard.Dialect, c driver.Connector) *testDB {
 
 func postgres(t testing.TB) *testDB {
 	t.Helper()
-	return newGround(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t), nil))
+	return newTestDB(t, sqlguard.PostgreSQL, connector(t, testenv.NewDatabase(t), nil))
 }
 
 // innodb is a kind of server whose tables are InnoDB's.
@@ -79,7 +79,7 @@ func onInnoDB(t *testing.T, play func(t *testing.T, on innodb)) {
 // open takes several statements in one text.
 func (on innodb) open(t testing.TB) *testDB {
 	t.Helper()
-	return newGround(t, sqlguard.MySQL, mysqlConnector(t, on.created(t), nil))
+	return newTestDB(t, sqlguard.MySQL, mysqlConnector(t, on.created(t), nil))
 }
 
 // sequence is a table of the numbers from 1 to n, in its column seq.
@@ -128,7 +128,7 @@ func liteAt(t testing.TB, dir, journal, options string) *testDB {
 	c, err := sqlite.NewConnector("file:" + filepath.Join(dir, "once.db") +
 		"?_pragma=journal_mode(" + journal + ")&_pragma=foreign_keys(1)&_txlock=deferred" + options)
 	must(t, err)
-	return newGround(t, sqlguard.SQLite, c)
+	return newTestDB(t, sqlguard.SQLite, c)
 }
 
 // both plays a test on every database.

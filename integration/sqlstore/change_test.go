@@ -458,8 +458,8 @@ func TestStatementsOfADo(t *testing.T) {
 	})
 }
 
-// TestWaits: what a Begin has waited for is told apart: for the turn to write, and for a connection.
-func TestWaits(t *testing.T) {
+// TestBeginTellsWhatItWaitedFor: what a Begin has waited for is told apart: for the turn to write, and for a connection.
+func TestBeginTellsWhatItWaitedFor(t *testing.T) {
 	testenv.Both(t)
 	for name, cfg := range map[string]sqlstore.Config{"line": {}, "group": {GroupCommit: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -97,9 +97,9 @@ var late = map[string]func(ctx context.Context, tx *sql.Tx) error{
 	"it panics":  func(context.Context, *sql.Tx) error { panic("late") },
 }
 
-// TestIdle: a handler that hangs keeps no other from the file or from the connection for
+// TestIdleHandlerBlocksNoOther: a handler that hangs keeps no other from the file or from the connection for
 // longer than Timeouts.Idle, and when it goes on it does nothing; a retry executes.
-func TestIdle(t *testing.T) {
+func TestIdleHandlerBlocksNoOther(t *testing.T) {
 	for name, then := range late {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(c *crowd) {

@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// TestWarm: the connections are there before they are needed, and no more than the pool may have. A
+// TestWarmOpensConnectionsAhead: the connections are there before they are needed, and no more than the pool may have. A
 // pool that closes them again is told of.
-func TestWarm(t *testing.T) {
+func TestWarmOpensConnectionsAhead(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		db.SetMaxOpenConns(5)

@@ -27,7 +27,7 @@ func TestCountersAgreeWithTheDatabase(t *testing.T) {
 	on(t, harness.Servers, testCounters[pgx.Tx], testCounters[*sql.Tx])
 }
 
-func testCounters[TX any](t *testing.T, g ground[TX]) {
+func testCounters[TX any](t *testing.T, g fixture[TX]) {
 	m := onceprom.New(onceprom.Config{})
 	const keys, callers = 8, 4
 	var mu sync.Mutex

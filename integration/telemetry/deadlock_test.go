@@ -21,7 +21,7 @@ func TestDeadlocksAreCounted(t *testing.T) {
 	on(t, []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}, testDeadlock[pgx.Tx], testDeadlock[*sql.Tx])
 }
 
-func testDeadlock[TX any](t *testing.T, g ground[TX]) {
+func testDeadlock[TX any](t *testing.T, g fixture[TX]) {
 	g.exec(t, "create table account (name varchar(10) primary key, amount int not null)")
 	g.exec(t, "insert into account (name, amount) values ('a', 0), ('b', 0)")
 	m := onceprom.New(onceprom.Config{})

@@ -41,14 +41,14 @@ func read(t *testing.T, sources ...gauge.Source) map[string]float64 {
 	return found
 }
 
-// TestGauges: they tell what stands in the database.
-func TestGauges(t *testing.T) {
+// TestGaugesMatchTheDatabase: they tell what stands in the database.
+func TestGaugesMatchTheDatabase(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()
 	on(t, harness.Servers, testGauges[pgx.Tx], testGauges[*sql.Tx])
 }
 
-func testGauges[TX any](t *testing.T, g ground[TX]) {
+func testGauges[TX any](t *testing.T, g fixture[TX]) {
 	e := once.New(g.store, once.Config{Observer: once.Discard})
 	box := outbox.New(g.store, outbox.Config{})
 	in := inbox.New(e, inbox.Config{Consumer: "billing", Order: inbox.InOrder, Policy: &retry.Policy{Attempts: 1, Base: -1}})

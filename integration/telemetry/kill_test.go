@@ -49,11 +49,11 @@ type told struct {
 // CarryOut implements harness.Plan.
 func (l life) CarryOut(ctx context.Context) error {
 	return l.Database.Use(ctx,
-		func(s harness.Store[pgx.Tx]) error { return work(ctx, l, ground[pgx.Tx]{s}) },
-		func(s harness.Store[*sql.Tx]) error { return work(ctx, l, ground[*sql.Tx]{s}) })
+		func(s harness.Store[pgx.Tx]) error { return work(ctx, l, fixture[pgx.Tx]{s}) },
+		func(s harness.Store[*sql.Tx]) error { return work(ctx, l, fixture[*sql.Tx]{s}) })
 }
 
-func work[TX any](ctx context.Context, l life, g ground[TX]) error {
+func work[TX any](ctx context.Context, l life, g fixture[TX]) error {
 	m := onceprom.New(onceprom.Config{})
 	die := func(key, at string) {
 		if key == killedKey && at == l.At {
@@ -118,7 +118,7 @@ func TestKilledProcessLosesNoCounters(t *testing.T) {
 	t.Run(harness.SQLite, func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
 		t.Parallel()
-		testKilled(t, func(t *testing.T) (ground[*sql.Tx], life) {
+		testKilled(t, func(t *testing.T) (fixture[*sql.Tx], life) {
 			d := harness.Migrated(t, harness.SQLite, migrations, effects)
 			return onSQLOf(t, d), life{Database: d}
 		})
@@ -126,19 +126,19 @@ func TestKilledProcessLosesNoCounters(t *testing.T) {
 	t.Run(harness.Pgx, func(t *testing.T) {
 		testenv.Cell(t, testenv.InProve)
 		t.Parallel()
-		testKilled(t, func(t *testing.T) (ground[pgx.Tx], life) {
+		testKilled(t, func(t *testing.T) (fixture[pgx.Tx], life) {
 			d := harness.Migrated(t, harness.Pgx, migrations, effects)
 			return onPgxOf(t, d), life{Database: d}
 		})
 	})
 }
 
-func testKilled[TX any](t *testing.T, newGround func(*testing.T) (ground[TX], life)) {
+func testKilled[TX any](t *testing.T, newFixture func(*testing.T) (fixture[TX], life)) {
 	const executed, replayed = "operations_total{new_execution,applied,pay}", "operations_total{db_hit,applied,pay}"
 	for at, uncounted := range map[string]float64{atClaim: 0, inHandler: 0, afterCommit: 1, afterCount: 1, atScrape: 0} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			g, first := newGround(t)
+			g, first := newFixture(t)
 			second := first
 			first.At = at
 			before, scraped := first.lived(t)

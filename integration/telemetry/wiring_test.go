@@ -71,7 +71,7 @@ func (l *lines) String() string {
 
 // wiring is a process with all parts, as a stranger would build it.
 type wiring[TX any] struct {
-	ground[TX]
+	fixture[TX]
 
 	log      *lines
 	spans    *tracetest.InMemoryExporter
@@ -81,9 +81,9 @@ type wiring[TX any] struct {
 	engine   *once.Engine[TX]
 }
 
-func newWiring[TX any](t *testing.T, g ground[TX]) wiring[TX] {
+func newWiring[TX any](t *testing.T, g fixture[TX]) wiring[TX] {
 	t.Helper()
-	w := wiring[TX]{ground: g, log: new(lines), spans: tracetest.NewInMemoryExporter(), registry: prometheus.NewRegistry()}
+	w := wiring[TX]{fixture: g, log: new(lines), spans: tracetest.NewInMemoryExporter(), registry: prometheus.NewRegistry()}
 	tracer, err := onceotel.New(onceotel.Config{TracerProvider: trace.NewTracerProvider(trace.WithSyncer(w.spans))})
 	must(t, err)
 	w.tel.Logger = slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -106,7 +106,7 @@ func failsFirst() func() error {
 	}
 }
 
-func testWiring[TX any](t *testing.T, g ground[TX]) {
+func testWiring[TX any](t *testing.T, g fixture[TX]) {
 	w := newWiring(t, g)
 	for name, run := range map[string]func(*testing.T, func(...func(context.Context) error)){
 		"messages": w.messages, "completer": w.completer, "saga": w.saga, "webhooks": w.webhooks, "retry client": w.client, "gauges": w.gauges,

@@ -18,7 +18,7 @@ const (
 	givenBack = 5 * time.Second
 )
 
-// aside is what does not count against Prefetch: messages that have failed, and those that wait for another one of their key. So they keep
+// aside counts the messages that do not count against Prefetch: messages that have failed, and messages that wait for another one of their key. So they keep
 // no other message from being fetched.
 type aside struct {
 	count int
@@ -43,7 +43,7 @@ func (p *Pool) givesBack(d *Delivery) bool {
 	return full && d.Receipt.Again(givenBack)
 }
 
-// setQueueApart sets what waits in a line apart.
+// setQueueApart sets the waiting messages of a line apart.
 func (p *Pool) setQueueApart(s *line) {
 	s.queue = slices.DeleteFunc(s.queue, func(d *Delivery) bool {
 		gone := !d.apart && !d.dropped && p.givesBack(d)
@@ -71,7 +71,7 @@ func (p *Pool) watch(ctx context.Context) {
 	}
 }
 
-// setSlowApart sets messages apart that a worker has had for long, and those that wait for these.
+// setSlowApart sets messages apart that a worker has had for long, and the messages that wait for these.
 func (p *Pool) setSlowApart(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

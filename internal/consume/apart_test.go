@@ -211,8 +211,8 @@ func TestTroubleShare(t *testing.T) {
 	})
 }
 
-// TestBacklog: what the pool has is told: what is ready, what has failed or waits for its key, each with the oldest.
-func TestBacklog(t *testing.T) {
+// TestBacklogOfThePool: what the pool has is told: what is ready, what has failed or waits for its key, each with the oldest.
+func TestBacklogOfThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		sink := &fakeSink{handle: func(_ context.Context, m message.Message) error {

@@ -2,7 +2,7 @@ package consume
 
 import "time"
 
-// class is what is known of a message. Each class has a lane of its own: what is in trouble takes no place of the others.
+// class says whether a message is in trouble. Each class has a lane of its own, so that messages in trouble take no places from healthy ones.
 type class uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 
 const maxSuspects = 10000
 
-// suspects are keys, or messages without a key, whose last handler has not returned in time.
+// suspects has the keys, and the messages without a key, whose last handler has not returned in time.
 type suspects map[stream]struct{}
 
 func (s suspects) has(d *Delivery) bool { _, is := s[suspectKey(d)]; return is }
@@ -34,10 +34,10 @@ func suspectKey(d *Delivery) stream {
 	return stream{m.Source, m.Topic, m.Key}
 }
 
-// troubleShare is the part of the time of the workers, one in so many, that messages in trouble get beside healthy ones.
+// troubleShare is the share of the workers' time, one in so many, that messages in trouble get while healthy ones wait or run.
 const troubleShare = 20
 
-// choose returns the class from which the next batch is taken; false if there is no place for one.
+// choose returns the class from which the next batch is taken; false if no batch can start now.
 func (p *Pool) choose(now time.Time) (class, bool) {
 	if len(p.working)+p.hangingPlaces() >= p.pressure.limit() {
 		return 0, false
@@ -57,7 +57,7 @@ func (p *Pool) rest(c class, began, now time.Time) {
 	p.troubleAt[c] = now.Add(now.Sub(began) * troubleShare / time.Duration(p.pressure.limit()))
 }
 
-// restEnds returns when a class in trouble that waits has rested; zero if none does.
+// restEnds returns when the pause ends of a class in trouble that has waiting messages; zero without such a class.
 func (p *Pool) restEnds(now time.Time) (at time.Time) {
 	for _, c := range [...]class{failing, hung} {
 		if len(p.backlog.lanes[c]) > 0 && p.busy[c] == 0 && now.Before(p.troubleAt[c]) {
@@ -67,8 +67,8 @@ func (p *Pool) restEnds(now time.Time) (at time.Time) {
 	return at
 }
 
-// mayTry reports whether there is a place for one more batch of messages in trouble. These have half of the places together. Each class has
-// one in any case, so that messages which fail do not wait for those that hang, unless it is the last one that healthy messages have.
+// mayTry reports whether there is a place for one more batch of messages in trouble. They have half of the places together. Each class has
+// one in any case, so that failing messages do not wait for hanging ones, unless it is the last one that healthy messages have.
 func (p *Pool) mayTry(c class) bool {
 	limit := p.pressure.limit()
 	taken := p.busy[failing] + p.busy[hung] + p.hangingPlaces()

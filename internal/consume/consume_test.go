@@ -312,8 +312,8 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// TestRoom: how many messages a pool takes is bounded, and so are their bytes.
-func TestRoom(t *testing.T) {
+// TestRoomIsBoundedInMessagesAndBytes: how many messages a pool takes is bounded, and so are their bytes.
+func TestRoomIsBoundedInMessagesAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
@@ -349,8 +349,8 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestDrop: what belongs to another process now is not begun, and what is in hand is waited for.
-func TestDrop(t *testing.T) {
+// TestDropBeginsNoMoreMessages: what belongs to another process now is not begun, and what is in hand is waited for.
+func TestDropBeginsNoMoreMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
@@ -384,8 +384,8 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// TestDrain: at the end, what is in hand is ended, and the rest goes back to the broker.
-func TestDrain(t *testing.T) {
+// TestDrainReturnsTheRest: at the end, what is in hand is ended, and the rest goes back to the broker.
+func TestDrainReturnsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &fakeSink{handle: func(ctx context.Context, _ message.Message) error {
 			select {
@@ -418,8 +418,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestExtend: the broker is told of all messages in the pool, also of those that no worker has.
-func TestExtend(t *testing.T) {
+// TestExtendCoversThePool: the broker is told of all messages in the pool, also of those that no worker has.
+func TestExtendCoversThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		sink := &fakeSink{handle: func(context.Context, message.Message) error { <-free; return nil }}
@@ -438,8 +438,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// TestMalformed: what cannot be decoded becomes a dead letter, beside the others of its batch.
-func TestMalformed(t *testing.T) {
+// TestMalformedMessageIsADeadLetter: what cannot be decoded becomes a dead letter, beside the others of its batch.
+func TestMalformedMessageIsADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &fakeSink{}
 		b := &fakeBroker{}

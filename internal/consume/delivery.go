@@ -43,7 +43,7 @@ type Receipt interface {
 	Apart(bytes int)
 }
 
-// overhead is what a message takes beside its bytes.
+// overhead is the memory of a message besides its bytes.
 const overhead = 512
 
 func (d *Delivery) size() int {

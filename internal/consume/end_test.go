@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestEnd: an error of the sink ends the pool.
-func TestEnd(t *testing.T) {
+// TestSinkErrorEndsThePool: an error of the sink ends the pool.
+func TestSinkErrorEndsThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(&fakeSink{run: func(context.Context) error { return errFailed }}, Config{})
 		if err != nil {

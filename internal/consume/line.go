@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stream is a source, a topic and an ordering key, whose messages have an order: two workers never have messages of one at once.
+// stream is a source, a topic and an ordering key, whose messages have an order: two workers never have messages of the same stream at the same time.
 type stream struct{ source, topic, key string }
 
 // line is the messages of a stream that wait, in order. A message without key has a line of its own.
@@ -16,7 +16,7 @@ type line struct {
 	inHand bool // a worker has messages of it
 	held   bool // a message of it waits for its next attempt, and the others must not overtake it
 	slow   bool // the worker has had its messages for long
-	ready  bool // it is in a list of those that can be taken
+	ready  bool // it is in a list of lines that a worker can take
 	later  int  // entries of the agenda
 }
 
@@ -92,7 +92,7 @@ func (b *backlog) classOf(s *line) class {
 	return s.queue[0].class
 }
 
-// offer puts a line into the list of those that can be taken, if it can be.
+// offer adds a line to the lines that a worker can take, if it can be taken.
 func (b *backlog) offer(s *line) {
 	switch {
 	case s.inHand || s.held || s.ready:
@@ -136,8 +136,8 @@ func (b *backlog) take(c class, limit int) (batch []*Delivery, of []*line) {
 	return batch, of
 }
 
-// postpone keeps failed messages of a line, in order, until their next attempt. Those that have a number may be overtaken:
-// the inbox knows their place. Those that have none are in the order of the broker.
+// postpone keeps failed messages of a line, in order, until their next attempt. Messages with a number may be overtaken:
+// the inbox knows their place. Messages without one must stay in the order of the broker.
 func (b *backlog) postpone(a *again) {
 	for _, d := range a.list {
 		a.holds = a.holds || d.Message.Key != "" && d.Message.Seq == 0 && d.Malformed == nil
@@ -147,7 +147,7 @@ func (b *backlog) postpone(a *again) {
 	heap.Push(&b.later, a)
 }
 
-// due makes messages ready whose time has come, and returns when the next one comes.
+// due makes messages ready whose time has come, and returns the time of the next one.
 func (b *backlog) due(now time.Time) (next time.Time) {
 	for len(b.later) > 0 && !b.later[0].at.After(now) {
 		a := heap.Pop(&b.later).(*again) //nolint:forcetypeassert // nothing else is in it

@@ -21,11 +21,11 @@ const (
 	DefaultSlowAcquire   = 100 * time.Millisecond
 )
 
-// Capacity is a bound of batches at once that changes, such as that of package limit/adaptive. It is called
+// Capacity is a changing bound of batches that run at the same time, such as package limit/adaptive computes. It is called
 // under a lock.
 type Capacity interface {
-	// Acquire takes a place if there is one. It is given back by release: useful says that the
-	// batch ran to its end, so that the time it took tells something.
+	// Acquire takes a place if one is free. release gives it back: useful says that the
+	// batch ran to its end, so that its duration can be measured.
 	Acquire() (release func(useful bool), ok bool)
 
 	// Limit returns how many places there are now.
@@ -34,17 +34,17 @@ type Capacity interface {
 
 // Config of a [Pool]. Zero values have defaults.
 type Config struct {
-	Concurrency   int // batches at once, at most
+	Concurrency   int // batches that run at the same time, at most
 	Batch         int // messages in one transaction, at most
-	Prefetch      int // messages in memory, at most, beside those that are apart: see [Receipt]
+	Prefetch      int // messages in memory, at most, not counting the ones set apart: see [Receipt]
 	PrefetchBytes int // their bytes, at most
 	Capacity      Capacity
-	SlowAcquire   time.Duration // a wait for a connection that is longer makes fewer batches at once; negative: none does
+	SlowAcquire   time.Duration // a longer wait for a connection lowers the number of batches at the same time; negative: no wait does
 	Extend        time.Duration // how often [Receipt.Extend] is called; 0: never
 	Drain         time.Duration // how long handlers may go on at the end
 	Log           *slog.Logger
 
-	// Paused returns how many partitions are not fetched, and the one that has waited for the longest time. nil: the broker has none.
+	// Paused returns how many partitions are not fetched, and the one that has waited for the longest time. nil: the broker has no partitions.
 	Paused func() (int, inbox.Waiting)
 }
 
@@ -108,7 +108,7 @@ func New(to Sink, cfg Config) (*Pool, error) {
 // Config returns the configuration in force.
 func (p *Pool) Config() Config { return p.cfg }
 
-// Add puts messages into the pool, those of a key in their order. It never waits: see [Pool.Room].
+// Add puts messages into the pool, the messages of a key in their order. It never waits: see [Pool.Room].
 func (p *Pool) Add(list ...*Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,6 +150,7 @@ func (p *Pool) Room(ctx context.Context, size int) (int, error) {
 			return 0, err
 		}
 		count, bytes := len(p.held)-p.aside.count, p.bytes-p.aside.bytes
+		// The messages set apart do not count: the messages of one bad key would fill the pool for all.
 		n := min(p.cfg.Prefetch-count, (p.cfg.PrefetchBytes-bytes)/max(1, size))
 		if count == 0 {
 			n = max(1, n) // a message that is larger than the bound comes alone
@@ -205,7 +206,7 @@ func (p *Pool) Drop(ctx context.Context, is func(*Delivery) bool) error {
 	}
 }
 
-// forget removes a message from those that are held.
+// forget removes a message from the pool.
 func (p *Pool) forget(d *Delivery) {
 	if _, held := p.held[d]; !held {
 		return
@@ -219,8 +220,8 @@ func (p *Pool) forget(d *Delivery) {
 	p.room.Broadcast()
 }
 
-// Run runs the sink and the workers until ctx ends, and take beside, which fills the pool until its context ends. At the
-// end it lets the workers end what they have, and asks the broker for the other messages again.
+// Run runs the sink and the workers until ctx ends, and at the same time take, which fills the pool until its context ends. At the
+// end it lets the workers finish their batches, and asks the broker for the other messages again.
 // It returns the first error of take or the sink.
 func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -257,13 +258,14 @@ func (p *Pool) Run(ctx context.Context, take func(ctx context.Context) error) er
 	p.end()
 	workers.Wait()
 	beside.Wait() // take may have added a message after the end
+	// After take and the workers have ended: neither adds a message nor takes one in hand any more.
 	p.release()
 	endAlways()
 	always.Wait()
 	return errors.Join(errs...)
 }
 
-var errDrained = errors.New("consume: the consumer ends, and its time for that is over")
+var errDrained = errors.New("consume: the consumer is stopping, and its Drain time is over")
 
 // end wakes the workers when their context has ended.
 func (p *Pool) end() {
@@ -295,7 +297,7 @@ func (p *Pool) all() []*Delivery {
 	return list
 }
 
-// extend tells the broker of all messages in the pool that they are still worked on.
+// extend tells the broker that the workers still have all messages of the pool.
 func (p *Pool) extend(ctx context.Context) {
 	if p.cfg.Extend <= 0 {
 		return

@@ -25,8 +25,8 @@ func newPressure(most int) pressure { return pressure{most: most, allowed: float
 
 func (p *pressure) limit() int { return int(p.allowed) }
 
-// ended notes how a batch has ended that began at a time, and reports whether the database has begun to refuse, or has ended
-// that.
+// ended notes how a batch has ended that began at a time, and reports whether the database has begun to refuse, or has stopped
+// refusing.
 func (p *pressure) ended(began, now time.Time, refused, slow bool) (changed bool) {
 	if !refused {
 		changed = p.refusals > 0
@@ -34,7 +34,7 @@ func (p *pressure) ended(began, now time.Time, refused, slow bool) (changed bool
 		switch {
 		case !slow:
 			p.allowed = min(float64(p.most), p.allowed+1/p.allowed)
-		case !began.Before(p.slowed): // those that have waited at the same time count once
+		case !began.Before(p.slowed): // batches that have waited at the same time count once
 			p.allowed = max(1, p.allowed*3/4)
 			p.slowed = now
 		}

@@ -178,8 +178,8 @@ func (c *fakeCapacity) Acquire() (func(bool), bool) {
 
 func (c *fakeCapacity) Limit() int { c.mu.Lock(); defer c.mu.Unlock(); return c.places }
 
-// TestCapacity: a capacity bounds the batches at once, also when it changes, and learns which of them tell nothing.
-func TestCapacity(t *testing.T) {
+// TestCapacityBoundsBatches: a capacity bounds the batches at once, also when it changes, and learns which of them tell nothing.
+func TestCapacityBoundsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCapacity{}
 		var mu sync.Mutex

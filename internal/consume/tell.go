@@ -15,7 +15,7 @@ const (
 	tellAfter = time.Minute
 )
 
-// Backlog returns what the pool has, and what Config.Paused tells.
+// Backlog returns the messages in the pool, and the paused partitions by Config.Paused.
 func (p *Pool) Backlog() (b inbox.Backlog) {
 	if p.cfg.Paused != nil {
 		b.Paused, b.PausedOldest = p.cfg.Paused()
@@ -36,7 +36,7 @@ func (p *Pool) Backlog() (b inbox.Backlog) {
 	return b
 }
 
-// tell tells the operator what waits for long, once until it has ended, until ctx ends.
+// tell logs what waits for long, once for each such time, until ctx ends.
 func (p *Pool) tell(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()

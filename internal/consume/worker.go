@@ -63,7 +63,7 @@ func (p *Pool) take(ctx context.Context) *work {
 	return nil
 }
 
-// begin takes a batch of a class, if there is a place for one more. Free workers share what waits.
+// begin takes a batch of a class, if a place is free. Free workers share the waiting messages.
 func (p *Pool) begin(c class) *work {
 	w := &work{began: time.Now(), class: c, release: func(bool) {}}
 	places := p.pressure.limit() - len(p.working)
@@ -81,6 +81,7 @@ func (p *Pool) begin(c class) *work {
 	}
 	w.batch, w.lines = p.backlog.take(c, min(share, p.cfg.Batch))
 	if len(w.batch) == 0 { // all were dropped
+		// The place goes back at once, and without a duration that was measured.
 		p.room.Broadcast()
 		w.release(false)
 		return nil
@@ -154,9 +155,10 @@ func (p *Pool) apply(ctx context.Context, messages []message.Message) []inbox.Re
 	return results
 }
 
-// answer tells the broker how a batch has ended, and gives back what the worker had.
+// answer reports the end of a batch to the broker, and releases the worker's lines.
 func (p *Pool) answer(w *work, results []inbox.Result) {
 	refused := isRefused(results, w.class != healthy)
+	// The duration of a batch that the database has refused says nothing about its capacity.
 	w.release(!refused)
 	now := time.Now()
 	kept := make(map[*line]*again)
@@ -218,7 +220,7 @@ func (p *Pool) answer(w *work, results []inbox.Result) {
 	p.room.Broadcast()
 }
 
-// judge notes what the result of a message says about it and its key.
+// judge updates the class of a message and its key after a result.
 func (p *Pool) judge(d *Delivery, err error, refused bool) {
 	switch {
 	case err == nil:
@@ -244,7 +246,7 @@ func isUntried(err error) bool {
 	return errors.As(err, &untried) && untried.Untried()
 }
 
-// tellPressure tells the operator when a pause begins and when the first batch succeeds again.
+// tellPressure logs when a pause begins and when the first batch succeeds again.
 func (p *Pool) tellPressure(changed bool, results []inbox.Result) {
 	switch {
 	case !changed:

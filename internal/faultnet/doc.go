@@ -1,10 +1,10 @@
 // Package faultnet makes real loopback connections fail, and counts what goes
 // over them.
 //
-// [Proxy] stands between a client and a server. It can delay each direction, cut
+// [Proxy] forwards the traffic between a client and a server. It can delay each direction, cut
 // a connection after a number of bytes or at a byte pattern, and lose answers:
 // the case in which the server has committed and the client does not know. A
-// fault is armed while connections are open and tells through a [Trigger] when
+// fault is armed while connections are open. A [Trigger] reports when
 // it has struck, so that a test waits for it instead of sleeping, and can refuse
 // a run in which it never struck.
 //

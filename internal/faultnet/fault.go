@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// PostgresIdle is what a PostgreSQL server sends when a command is over and no
+// PostgresIdle is the message of a PostgreSQL server after a command, when no
 // transaction is open: after COMMIT, whether it succeeded or not. It ends the
 // answer to a commit exactly, also when earlier answers of a pipeline come first.
 const PostgresIdle = "Z\x00\x00\x00\x05I"
 
 // How long a server must be silent after it began to answer for the answer to
-// count as complete. With a known end the silence is only the way out when that
+// count as complete. If the end of the answer is known, the silence matters only when that
 // end never comes.
 const (
 	silence          = 20 * time.Millisecond
@@ -27,7 +27,7 @@ type Fault struct {
 	judge func() judge
 }
 
-// judge decides on what passes the server's end of the proxy. A trigger calls it
+// judge decides on the bytes that pass the server's end of the proxy. A trigger calls it
 // under its lock.
 type judge interface {
 	// toServer sees bytes that are about to be forwarded to the server.
@@ -37,7 +37,7 @@ type judge interface {
 	toClient(data []byte, first bool) verdict
 }
 
-// verdict is what happens to the bytes that were judged.
+// verdict is the decision about judged bytes.
 type verdict struct {
 	pass    int      // this many are forwarded
 	cut     bool     // then the connection is cut
@@ -86,13 +86,13 @@ func Withhold(pattern string) Fault {
 }
 
 // DropEvery loses every k-th answer and cuts its connection, as SwallowAnswer
-// does, again and again. An answer is what the server sends after the client has
+// does, again and again. An answer is all bytes of the server after the client has
 // sent something; the greeting of a login is one, too.
 func DropEvery(k int64, until string) Fault {
 	return Fault{func() judge { return &dropEvery{k: k, until: until} }}
 }
 
-// Trigger tells what became of an armed fault.
+// Trigger reports whether an armed fault has struck.
 type Trigger struct {
 	fired, done        chan struct{}
 	fireOnce, doneOnce sync.Once
@@ -140,7 +140,7 @@ func (t *Trigger) note(v verdict) verdict {
 
 func (t *Trigger) carriedOut() { t.doneOnce.Do(func() { close(t.done) }) }
 
-// swallow is the state of a connection whose answer is being lost.
+// swallow is the state of a connection that loses an answer.
 type swallow struct {
 	trigger *Trigger
 	silence time.Duration

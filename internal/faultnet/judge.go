@@ -34,7 +34,7 @@ type cutAfterServer struct{ countdown }
 func (*cutAfterServer) toServer(l *link, data []byte) verdict  { return neutral{}.toServer(l, data) }
 func (j *cutAfterServer) toClient(data []byte, _ bool) verdict { return j.take(data) }
 
-// finder looks for a pattern on every connection by itself, and finds it once.
+// finder looks for a pattern on each connection separately, and finds it once.
 type finder struct {
 	pattern string
 	windows map[*link]*window

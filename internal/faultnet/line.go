@@ -15,7 +15,7 @@ const (
 	severed         // a fault cut it
 )
 
-// line carries one direction with a delay: what is read at t is delivered at
+// line carries one direction with a delay: bytes that are read at t are delivered at
 // t + delay, in order. Reading goes on meanwhile, so that a delay costs no
 // throughput.
 type line struct {

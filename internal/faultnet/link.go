@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// link is one connection through the proxy: a client, the server behind it, and
+// link is a connection through the proxy: a client, the server behind it, and
 // a line for each direction. Faults strike at the server's end: before bytes go
 // to the server, after the delay; and after bytes come from it, before the delay.
 type link struct {
@@ -85,7 +85,7 @@ func (l *link) toServer(data []byte, end ending) {
 	}
 	s := l.swallow.Load()
 	if end == goesOn || s != nil && !s.forever {
-		// In the second case the client may have given up, but the server is to
+		// In the second case the client may have given up, but the server should
 		// finish its work: its answer ends the connection.
 		return
 	}
@@ -185,7 +185,7 @@ func (l *link) finish() {
 	}
 }
 
-// cut ends the connection: to the server at once, to the client behind what is
+// cut ends the connection: to the server at once, to the client after the bytes that are
 // on the way to it.
 func (l *link) cut(trigger *Trigger) {
 	l.cutOnce.Do(func() {

@@ -47,7 +47,7 @@ type Proxy struct {
 	closed             bool
 }
 
-// Stats is what has gone through a proxy.
+// Stats counts the traffic through a proxy.
 type Stats struct {
 	Connections int64 // accepted
 	Open        int64 // of them, still open
@@ -107,8 +107,8 @@ func (p *Proxy) SetUpstream(upstream string) {
 	p.upstream = upstream
 }
 
-// CutAll cuts all open connections now, on both sides; what is on the way is
-// lost. It returns how many there were.
+// CutAll cuts all open connections now, on both sides; bytes on the way are
+// lost. It returns how many connections it has cut.
 func (p *Proxy) CutAll() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Wire counts what goes over the connections that it wraps, all together, and
+// Wire counts the traffic of all connections that it wraps together, and
 // calls hooks at chosen points. The zero value is ready to use.
 type Wire struct {
 	conns, writes, reads, roundTrips, sent, received atomic.Int64
@@ -19,7 +19,7 @@ type Wire struct {
 	hooks []hook
 }
 
-// Counts is what has gone over a wire.
+// Counts counts the traffic over a wire.
 type Counts struct {
 	Conns      int64 // connections that were wrapped
 	Writes     int64 // calls of Write that have begun

@@ -150,7 +150,7 @@ func TestWireUnderHTTP(t *testing.T) {
 	}
 }
 
-func TestHooks(t *testing.T) {
+func TestHooksRunInOrder(t *testing.T) {
 	t.Parallel()
 	var wire Wire
 	conn := wired(t, &wire, echo)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestWithhold: the server hears everything and the client nothing, on each connection that
+// TestWithholdHidesAllAnswers: the server hears everything and the client nothing, on each connection that
 // has sent the pattern, and on no other, until the client goes.
-func TestWithhold(t *testing.T) {
+func TestWithholdHidesAllAnswers(t *testing.T) {
 	t.Parallel()
 	variants(t, func(t *testing.T, opts ...Option) {
 		closed := make(chan struct{}, 2)

@@ -1,4 +1,4 @@
-// Package held is what the owner of a record does to keep it: leases and sagas share it.
+// Package held is how the owner of a record keeps it: leases and sagas share it.
 //
 // An owner writes under a fence, which each of its writes raises by one, and under a nonce of its own: a write applies only to the
 // record that the write before it has left. So each write is applied at most once, also if another owner has taken the record over meanwhile, and
@@ -12,7 +12,7 @@
 //     transaction, so that a claim which can be had proves that the COMMIT is over: a record with its nonce says that it was applied, no
 //     record that it was not. The handler may run again.
 //   - A change of a record alone, by its owner ([Owner.Swap]): the same change is sent again, under the same fence. If it was applied,
-//     the record that is in the way is the one that it writes, by fence and nonce. If it was not, it is now. The first one cannot be
+//     the conflicting record is the one that it writes, by fence and nonce. If it was not, it is now. The first one cannot be
 //     applied after that, because the fence that it expects is gone. If no answer comes in [SettleTime], a change may still be on its way,
 //     and its owner writes nothing more.
 //   - A change that commits together with other writes, by its owner ([Owner.IsApplied]): the record is read. If it has the next fence and the

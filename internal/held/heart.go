@@ -70,7 +70,7 @@ func (h *Heart) reserve() (store.Renewer, func()) {
 	return h.renewer, func() {}
 }
 
-// list returns the owners, or says that the goroutine ends because there are none.
+// list returns the owners; ends says that the goroutine ends because no owner is left.
 func (h *Heart) list() (owners []*Owner, ends bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,6 +78,7 @@ func (h *Heart) list() (owners []*Owner, ends bool) {
 		owners = append(owners, o)
 	}
 	if len(owners) == 0 {
+		// Under the lock of add: an owner that comes from now on starts another run.
 		h.runs = false
 	}
 	return owners, len(owners) == 0
@@ -93,7 +94,7 @@ type owned struct {
 
 func ownedBy(h store.Hold) owned { return owned{h.ID, string(h.Nonce)} }
 
-// beat renews the leases of owners, and ends those that are lost.
+// beat renews the leases of owners, and ends the owners whose leases are lost.
 func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 	sent := time.Now()
 	held := map[owned]*Owner{}
@@ -109,6 +110,7 @@ func (h *Heart) beat(renewer store.Renewer, owners []*Owner) {
 		held[ownedBy(hold)] = o
 		list = append(list, hold)
 	}
+	// No longer than until the next beat.
 	ctx, cancel := context.WithTimeout(context.Background(), h.ttl/3)
 	defer cancel()
 	renewed, err := renewer.Renew(ctx, list, h.ttl)
@@ -148,7 +150,9 @@ func (o *Owner) missed(h store.Hold, unanswered bool, ttl time.Duration) bool {
 		return false
 	}
 	if unanswered {
+		// The lease may have been renewed or not: only its own time ends it.
 		return time.Since(o.renewed) > ttl
 	}
+	// The store does not have it under this fence. A write of this owner may have raised the fence meanwhile.
 	return o.fence == h.Fence && o.writing == 0 && !o.closed
 }

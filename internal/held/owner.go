@@ -10,13 +10,13 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Owner is one who holds a record, or is about to claim it. Its methods can be called concurrently with its heart's; writes come one
-// after the other.
+// Owner holds a record, or is about to claim it. Its methods can be called concurrently with its heart's; its writes follow
+// each other.
 type Owner struct {
 	ID    store.ID
 	Nonce []byte // of this owner and no other
 
-	// Claim is what the first write adds to a record that is absent.
+	// Claim has the fields that the first write adds to an absent record.
 	Claim Claim
 
 	ops     store.Operations
@@ -25,18 +25,18 @@ type Owner struct {
 
 	mu      sync.Mutex
 	fence   int64     // 0: nothing is claimed yet
-	writing int       // the fence may be raised at any moment
+	writing int       // writes that are under way: each may raise the fence
 	locked  bool      // a transaction of the owner has written the record, and has not ended
 	since   time.Time // when the record was first stored as running
 	renewed time.Time // when the last write or renewal that has succeeded was sent
-	closed  bool      // the owner is at its end
-	taken   bool      // another owner is there
+	closed  bool      // the owner writes no more
+	taken   bool      // another owner has taken the record over
 
 	ended context.Context //nolint:containedctx // when the lease is lost
 	end   context.CancelFunc
 }
 
-// Claim is what the record of an operation has from its first write on.
+// Claim has the fields that a record keeps from its first write on.
 type Claim struct {
 	Fingerprint, Request []byte
 	Trace, Name          string
@@ -57,7 +57,7 @@ func NewNonce() []byte {
 	return nonce
 }
 
-// Fence is that of the record as the owner has left it, 0 if it has claimed nothing.
+// Fence is the fence of the record after the owner's last write, 0 if the owner has claimed nothing.
 func (o *Owner) Fence() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *Owner) Fence() int64 {
 func (o *Owner) Under(c store.Change) store.Change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.Expect.Fence > 0 {
+	if c.Expect.Fence > 0 { // a takeover: it expects the fence of another owner
 		return c
 	}
 	if o.fence == 0 {
@@ -95,7 +95,7 @@ func (o *Owner) Writing(sent time.Time) (done func()) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.writing--
-		if o.fence != before {
+		if o.fence != before { // it was applied, and has renewed the lease, too
 			o.renewed = sent
 		}
 	}
@@ -108,8 +108,8 @@ func (o *Owner) Lock(locked bool) {
 	o.locked = locked
 }
 
-// Adopt notes what a write has stored, and has the lease renewed as soon as there is one. An owner that is closed is not renewed, also if a
-// write has come to its end after that.
+// Adopt notes the stored record of a write, and has its lease renewed, if it has one. An owner that is closed is not renewed, also if a
+// write has ended after that.
 func (o *Owner) Adopt(next store.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,7 +158,7 @@ func (o *Owner) Ended() <-chan struct{} { return o.ended.Done() }
 // OnEnd has f called, in a goroutine of its own, then. stop ends that, and reports whether f will not be called.
 func (o *Owner) OnEnd(f func()) (stop func() bool) { return context.AfterFunc(o.ended, f) }
 
-// isOwn reports whether the record that is in the way of c is the one that c writes: every write of an owner raises
+// isOwn reports whether the record that c conflicts with is the one that c writes: every write of an owner raises
 // the fence, under a nonce of its own.
 func isOwn(rec store.Record, c store.Change) bool {
 	if c.Next.State == store.StateAbsent {

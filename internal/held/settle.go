@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	SettleTime = 5 * time.Second // bounds finding out what became of a write whose answer was lost
+	SettleTime = 5 * time.Second // bounds finding out whether a write was applied whose answer was lost
 	FirstDelay = 5 * time.Millisecond
 	MaxDelay   = 200 * time.Millisecond
 )
@@ -28,6 +28,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 		rec, err := o.ops.Swap(ctx, c)
 		switch kind := store.KindOf(err); {
 		case err == nil, kind == store.KindTaken && isOwn(rec, c):
+			// The record that has made it fail is its own: an earlier try was applied, and its answer was lost.
 			o.Adopt(c.Next)
 			return false, nil
 		default:
@@ -42,6 +43,7 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 		return err
 	}
 	lost := err
+	// The end of the caller must not leave it open whether the write was applied.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()
 	for delay := FirstDelay; again && Pause(settling, rand.N(delay)); delay = min(2*delay, MaxDelay) {
@@ -59,8 +61,8 @@ func (o *Owner) Swap(ctx context.Context, c store.Change) error {
 // ErrMayApply is in the chain of an error of [Owner.Swap] if the change may yet be applied, although another owner was seen.
 var ErrMayApply = errors.New("an earlier try was not answered, and may be applied later")
 
-// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is what it has stored, in whatever
-// state. It does not adopt it. An error says that the store has not told in [SettleTime].
+// IsApplied finds out whether the write after the one that the owner has adopted was applied: then rec is the record of that write, in any
+// state. It does not adopt it. An error says that the store has not answered in [SettleTime].
 func (o *Owner) IsApplied(ctx context.Context) (rec store.Record, applied bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTime)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package keyed sends messages of an outbox one by one, many at once: what all publishers share.
+// Package keyed sends messages of an outbox one by one, many at the same time: all publishers share it.
 package keyed
 
 import (
@@ -18,13 +18,13 @@ func NewSender(limit int) *Sender { return &Sender{make(chan struct{}, limit)} }
 
 // Publish keeps the contract of [outbox.Publisher] for a destination that takes single messages.
 //
-// It calls send for many messages at once, in their order, but never for two of one topic and key:
+// It calls send for many messages at the same time, in their order, but never for two of one topic and key:
 // the next one follows when the destination has confirmed the one before. After a message has failed,
-// the later ones of its topic and key are not sent. After one has failed with
-// [outbox.Unavailable], none is sent any more.
+// the later ones of its topic and key are not sent. After a message has failed with
+// [outbox.Unavailable], no other is sent any more.
 //
-// send returns what the destination says. Publish does not wait for it when ctx has ended; a send that
-// goes on holds its place among those that the sender allows.
+// send returns the answer of the destination. Publish does not wait for it when ctx has ended; a send that
+// goes on keeps its slot of the sender.
 func (s *Sender) Publish(ctx context.Context, messages []message.Message, send func(m *message.Message) error) []error {
 	p := &publication{
 		messages: messages,
@@ -55,7 +55,7 @@ type publication struct {
 	failed   bool  // one of errs is set
 	stop     error // Unavailable: the destination cannot be reached
 
-	next     []int // by message: the next one of its topic and key, 0 if there is none
+	next     []int // by message: the next one of its topic and key, 0 after the last one
 	ready    []int // messages that can be sent, in order
 	results  chan result
 	onTheWay int
@@ -124,7 +124,7 @@ func (p *publication) finish(r result) {
 		p.stop, p.failed = r.err, true
 	case r.err != nil:
 		p.failed = true
-		// The error of the earlier message is only quoted: it is not Permanent for those that follow.
+		// The error of the earlier message is only quoted: it is not Permanent for the messages after it.
 		why := fmt.Errorf("the message was not sent, because an earlier one of its key has failed: %v", r.err) //nolint:errorlint // as above
 		for ; next != 0; next = p.next[next] {
 			p.errs[next] = why
@@ -150,7 +150,7 @@ func (p *publication) end(ctx context.Context) []error {
 		why = context.Cause(ctx)
 	}
 	for i, err := range p.errs {
-		if err == errUnsent || err == errUnknown { //nolint:errorlint // these values stand for "no result"
+		if err == errUnsent || err == errUnknown { //nolint:errorlint // these values mean "no result"
 			p.errs[i] = outbox.Unavailable(fmt.Errorf("%w: %w", err, why))
 			p.failed = true
 		}

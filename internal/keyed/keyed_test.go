@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// TestContract: random batches, failures and ends of the context against the contract of a publisher.
-func TestContract(t *testing.T) {
+// TestContractUnderRandomFailures: random batches, failures and ends of the context against the contract of a publisher.
+func TestContractUnderRandomFailures(t *testing.T) {
 	for seed := range uint64(300) {
 		contract(t, seed)
 	}

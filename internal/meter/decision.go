@@ -2,13 +2,13 @@ package meter
 
 import "github.com/oncelib/once"
 
-// Decision is what the engine has decided about a call, in the words of idempotency playbooks. It
-// says how the call was recognised; [once.Event].Effect says what stands. The set may grow.
+// Decision is the engine's decision about a call, in the words of idempotency playbooks. It
+// says how the call was recognised; [once.Event].Effect says whether the effect is committed. The set may grow.
 type Decision string
 
 const (
-	DecisionNewExecution  Decision = "new_execution"  // the handler has run, and its answer stands
-	DecisionConflictRetry Decision = "conflict_retry" // the handler has run more than once before its answer stood, or every run has met a conflict
+	DecisionNewExecution  Decision = "new_execution"  // the handler has run, and its answer is committed
+	DecisionConflictRetry Decision = "conflict_retry" // the handler has run more than once before its answer was committed, or every run has met a conflict
 	DecisionDBHit         Decision = "db_hit"         // done earlier: the answer is the database's, or that of a concurrent call of this process
 	DecisionCacheHit      Decision = "cache_hit"      // done earlier: the answer is that of Config.Cache or Config.Shared
 	DecisionInFlight      Decision = "in_flight"      // another caller executes it now

@@ -1,4 +1,4 @@
-// Package meter says what the events of the engine add to the instruments, and bounds the labels of all of them, for onceprom and onceotel.
+// Package meter translates the events of the engine to measurements, and bounds the labels of all of them, for onceprom and onceotel.
 package meter
 
 import (
@@ -15,7 +15,7 @@ type Meter struct {
 	operations, destinations, topics, sources, sagas label.Set
 }
 
-// Bounded returns a measurement of another package than the engine with a value of its first label that is one of a bounded number.
+// Bounded bounds the values of the first label of a measurement that comes from another package than the engine.
 func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	set := &m.destinations
 	switch instrument.All[v.ID].Labels[0] {
@@ -32,7 +32,7 @@ func (m *Meter) Bounded(v instrument.Measurement) instrument.Measurement {
 	return v
 }
 
-// rare are counters that stand at 0 as soon as an operation is known: a server that has never seen a counter does
+// rare are counters that are exported as 0 as soon as an operation is known: a server that has never seen a counter does
 // not take its first value for an increase, and an alert would miss the first deadlock.
 var rare = [...]instrument.ID{
 	instrument.Retries, instrument.Reruns, instrument.Deadlocks, instrument.Mismatches, instrument.InDoubt, instrument.EffectsOutside,
@@ -90,7 +90,7 @@ func finished(e *once.Event, name string, record func(instrument.Measurement)) {
 	if e.Runs > 0 {
 		record(instrument.Took(instrument.HandlerDuration, e.Handler, name))
 	}
-	// What a call has not done took no time at all, and would hide how long others have waited.
+	// A step that the call has not made would be measured as 0, and hide how long other calls have waited.
 	for _, d := range [...]struct {
 		id   instrument.ID
 		took time.Duration

@@ -48,8 +48,8 @@ func measured(event any) (lines []string) {
 	return lines
 }
 
-// TestMeasurements: what each event adds. What a call has not waited for is no measurement.
-func TestMeasurements(t *testing.T) {
+// TestMeasurementsOfEachEvent: what each event adds. What a call has not waited for is no measurement.
+func TestMeasurementsOfEachEvent(t *testing.T) {
 	down := errors.New("down")
 	const second = time.Second
 	pay := func(e once.Event) once.Event { e.Name = "pay"; return e }
@@ -173,8 +173,8 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestInstruments: names are those of Prometheus and of OpenTelemetry, each once, and no label tells whom a call was for.
-func TestInstruments(t *testing.T) {
+// TestInstrumentsHaveUniqueNames: names are those of Prometheus and of OpenTelemetry, each once, and no label tells whom a call was for.
+func TestInstrumentsHaveUniqueNames(t *testing.T) {
 	seen := map[string]bool{}
 	allowed := []string{"operation", "decision", "effect", "destination", "class", "outcome", "reason", "topic", "source", "result", "saga", "step"}
 	for _, in := range instrument.All {

@@ -53,11 +53,11 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("the scope begins with %q, which is reserved for the package of that name. Try: another beginning, such as the tenant; and the operations and commands of that package for what it has stored", string(e.prefix))
 }
 
-// Range is a range of scopes in the order of their bytes: From and what follows it, before Before. "" is no bound.
+// Range is a range of scopes in the order of their bytes: from From on, and before Before. "" means no bound.
 type Range struct{ From, Before string }
 
-// Listed returns the range to list in ctx: the scopes of the owner whose door it comes from, or else all. [Check] refuses those in
-// it that belong to an owner.
+// Listed returns the range to list in ctx: the scopes of the owner that the request's door belongs to, or else all. [Check] refuses scopes in
+// the range that belong to an owner.
 func Listed(ctx context.Context) Range {
 	if p, is := ctx.Value(entered{}).(Prefix); is {
 		return p.Scopes()

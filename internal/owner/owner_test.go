@@ -7,9 +7,9 @@ import (
 	"github.com/oncelib/once/internal/owner"
 )
 
-// TestListed: without a door, all is listed, and what belongs to an owner is refused and has a range of its own. A door leads to the
+// TestListedScopesOfEachOwner: without a door, all is listed, and what belongs to an owner is refused and has a range of its own. A door leads to the
 // scopes of one owner.
-func TestListed(t *testing.T) {
+func TestListedScopesOfEachOwner(t *testing.T) {
 	scopes := []string{"", "a", "gateway", "gateway.", "gateway/", "gateway/a", "gateway/\U0010ffff", "gateway0", "m", "saga", "saga/", "saga/order", "saga/\xff", "saga0", "sagas/", "z", "\U0010ffff", "\xff"}
 	in := func(r owner.Range, scope string) bool { return scope >= r.From && (r.Before == "" || scope < r.Before) }
 	inside := owner.Enter(t.Context(), owner.Saga)

@@ -1,4 +1,4 @@
-// Package receiver is an HTTP handler in front of an inbox: what receivers of CloudEvents and of webhooks share.
+// Package receiver is an HTTP handler in front of an inbox: receivers of CloudEvents and of webhooks share it.
 package receiver
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// TopicHeader names the topic of a message, in percent encoding: the order of messages is that of topic and key.
+// TopicHeader names the topic of a message, in percent encoding: messages of one topic and key have an order.
 const TopicHeader = "Once-Topic"
 
 // Classes of dead letters.
@@ -46,13 +46,13 @@ const (
 
 // Config of a receiver.
 type Config struct {
-	// Verify checks by the bytes of the body who has sent a request. nil: the sender is believed.
+	// Verify checks by the bytes of the body that the sender is genuine. nil: every sender is accepted.
 	Verify func(r *http.Request, body []byte) error
 
 	// Answer returns the body of an answer to a request that carries no message, and is answered without the inbox; nil otherwise. May be nil.
 	Answer func(body []byte) []byte
 
-	// Decode makes messages of the bytes of a body. With an error the first message is what is valid of it.
+	// Decode makes messages of the bytes of a body. With an error the first message has the valid parts.
 	Decode func(r *http.Request, body []byte) ([]message.Message, error)
 
 	// Source returns the source of a message, or "". May be nil.
@@ -72,7 +72,7 @@ func New(cfg Config, maxPayload int, refuse Refuse, handle Handle) http.Handler 
 	return &receiver{cfg, maxPayload, refuse, handle}
 }
 
-// Of returns a receiver whose messages fn applies, once each.
+// Of returns a receiver that has fn apply each message once.
 func Of[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg Config) http.Handler {
 	return New(cfg, in.Config().MaxPayload, in.Refuse, func(ctx context.Context, messages []message.Message) []inbox.Result {
 		return in.HandleBatch(ctx, messages, fn)
@@ -96,7 +96,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem{Status: http.StatusMethodNotAllowed, Code: codeMethod, Detail: "Events are sent with POST."})
 		return
 	}
-	// An event in JSON can be larger than its data. What is larger than that is not read to its end.
+	// An event in JSON can be larger than its data. A larger body is not read to its end.
 	bound := int64(rc.maxPayload) + int64(rc.maxPayload)/2 + message.MaxReceivedHeaders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bound))
 	var tooLarge *http.MaxBytesError
@@ -106,7 +106,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if rc.cfg.Verify != nil {
-		if tooLarge != nil { // half of a body proves nothing of its sender, and is not stored
+		if tooLarge != nil { // half of a body cannot prove its sender, and is not stored
 			writeProblem(w, problem{Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge, Detail: rc.errTooLarge().Error()})
 			return
 		}
@@ -142,7 +142,7 @@ func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []mes
 	var outcomes []string
 	for some := range slices.Chunk(messages, AtOnce) {
 		for _, result := range rc.handle(r.Context(), some) {
-			if result.Err != nil { // the sender sends all again, and the inbox knows those that were applied
+			if result.Err != nil { // the sender sends all of them again, and the inbox knows the ones that were applied
 				writeFailure(w, result.Err)
 				return
 			}
@@ -161,8 +161,8 @@ func (rc *receiver) apply(w http.ResponseWriter, r *http.Request, messages []mes
 	_, _ = io.WriteString(w, text)
 }
 
-// reject answers to what can never be applied. If it has an ID, it is kept as a dead letter first: the
-// answer says that the sender need not come again.
+// reject answers a message that can never be applied. If it has an ID, it is stored as a dead letter first: the
+// answer says that the sender need not send it again.
 func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []message.Message, class string, reason error) {
 	if len(messages) > 0 && messages[0].ID != "" {
 		m := messages[0]
@@ -181,7 +181,7 @@ func (rc *receiver) reject(w http.ResponseWriter, r *http.Request, messages []me
 	writeProblem(w, p)
 }
 
-// decode returns the messages of a request, with what Decode leaves out.
+// decode returns the messages of a request, and adds the fields that Config.Decode leaves out.
 func (rc *receiver) decode(r *http.Request, body []byte) ([]message.Message, error) {
 	messages, err := rc.cfg.Decode(r, body)
 	topic, wrong := topicOf(r)
@@ -215,8 +215,8 @@ func topicOf(r *http.Request) (topic string, err error) {
 	return topic, nil
 }
 
-// Headers returns the headers that may be those of a message. What is for the server or a proxy is left out:
-// it differs between deliveries, and secrets are not stored with a message.
+// Headers returns the headers that may belong to a message. Headers for the server or a proxy are left out:
+// they differ between deliveries, and secrets are not stored with a message.
 func Headers(h http.Header) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for name, values := range h {
@@ -254,7 +254,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	writeProblem(w, p)
 }
 
-// writeUnverified answers to a request that Verify has refused, or could not check. The sender is not told why.
+// writeUnverified answers a request that Verify has refused, or could not check. The answer does not say why.
 func writeUnverified(w http.ResponseWriter, r *http.Request, err error) {
 	_, after := retry.Classify(err)
 	if after > 0 || ofDatabase(err) || r.Context().Err() != nil {

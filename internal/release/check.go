@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// check reads what was made, as the machines of users will.
+// check reads the files of the release, as the machines of users will.
 func (s *snapshot) check() error {
 	list, err := os.ReadFile(filepath.Join(s.dir, sums))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *snapshot) check() error {
 	return s.checkImage()
 }
 
-// complete: an archive has the binary first, and all that is beside it.
+// complete checks that an archive has the binary first, and then all files of [snapshot.beside].
 func (t target) complete(files []packed) error {
 	want := map[string]bool{t.binary(): true, "LICENSE": true}
 	for _, name := range shells {
@@ -73,7 +73,7 @@ func (t target) complete(files []packed) error {
 	return nil
 }
 
-// runsThere: the binary is one of the system and the processor, and on Linux it needs no library.
+// runsThere returns an error unless the binary is for the target's system and processor, and needs no library on Linux.
 func (t target) runsThere(binary []byte) error {
 	r := bytes.NewReader(binary)
 	is := false

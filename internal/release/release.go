@@ -23,7 +23,7 @@ var unreleased = []string{"bench", "bench/rivals", "examples", "examples/shop", 
 
 var versionForm = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// release is what is released: modules, by their folders in the tree, "." first.
+// release is a set of modules, by their folders in the tree, "." first.
 type release struct {
 	ctx           context.Context //nolint:containedctx // of the one command that the process runs
 	tree, version string
@@ -127,7 +127,7 @@ func (r *release) goMod(folder string) (string, error) {
 	return string(edited), err
 }
 
-// proxy writes what a module proxy serves into a folder, in the layout of GOPROXY=file://.
+// proxy writes the files of a module proxy into a folder, in the layout of GOPROXY=file://.
 func (r *release) proxy(dir string) error {
 	for _, folder := range r.released() {
 		mod, err := r.goMod(folder)
@@ -154,7 +154,7 @@ func (r *release) proxy(dir string) error {
 	return nil
 }
 
-// zip writes the files of a module, without those of modules inside of it.
+// zip writes the files of a module, without the files of modules inside of it.
 func (r *release) zip(folder, mod, name string) (err error) {
 	out, err := os.Create(name)
 	if err != nil {
@@ -196,7 +196,7 @@ func copyFile(w io.Writer, name string) error {
 	return err
 }
 
-// tag makes a commit whose go.mod files are those of the release, on no branch, and tags it
+// tag makes a commit with the go.mod files of the release, on no branch, and tags it
 // for each module. It pushes nothing, and leaves the working tree and its branch alone.
 func (r *release) tag(w io.Writer) error {
 	if dirty, err := git(r.ctx, r.tree, nil, "status", "--porcelain"); err != nil || dirty != "" {
@@ -214,7 +214,7 @@ func (r *release) tag(w io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // not that of the working tree
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")} // not the index of the working tree
 	if _, err := git(r.ctx, r.tree, index, "read-tree", "HEAD"); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (r *release) tag(w io.Writer) error {
 func tells(changes, version string) error {
 	section := "## " + strings.TrimPrefix(version, "v")
 	if !strings.Contains(changes, "\n"+section+"\n") {
-		return fmt.Errorf("CHANGELOG.md has no section %q. Try: let what is under Unreleased be in it, and commit that", section)
+		return fmt.Errorf("CHANGELOG.md has no section %q. Try: move the entries of Unreleased into it, and commit that", section)
 	}
 	return nil
 }

@@ -76,9 +76,9 @@ var commands = []string{"cmd/once", "cmd/once/full/once"}
 
 func isCommand(folder string) bool { return strings.HasPrefix(folder, "cmd/") }
 
-// TestUse: until there is a release, what "go run ./internal/release use" prints, at the end of a go.mod, is enough for a program that
+// TestUseBuildsAProgram: until there is a release, what "go run ./internal/release use" prints, at the end of a go.mod, is enough for a program that
 // uses a store.
-func TestUse(t *testing.T) {
+func TestUseBuildsAProgram(t *testing.T) {
 	testenv.Prove(t)
 	stranger := t.TempDir()
 	env := []string{"GOWORK=off", "GOFLAGS=-mod=mod"}
@@ -111,8 +111,8 @@ func main() {
 	output(t, stranger, env, "go", "build", "-o", os.DevNull, ".")
 }
 
-// TestTag: one commit beside the branch, one tag a module, and no replace directive in it.
-func TestTag(t *testing.T) {
+// TestTagEachModuleAtOneCommit: one commit beside the branch, one tag a module, and no replace directive in it.
+func TestTagEachModuleAtOneCommit(t *testing.T) {
 	r, err := read(t.Context(), tried)
 	must(t, err)
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -152,8 +152,8 @@ func TestTag(t *testing.T) {
 }
 
 // output returns what a command has printed.
-// TestChangelog: a section is that of the version, and of no other one.
-func TestChangelog(t *testing.T) {
+// TestChangelogHasTheVersion: a section is that of the version, and of no other one.
+func TestChangelogHasTheVersion(t *testing.T) {
 	const changes = "# Changelog\n\n## Unreleased\n\n## 0.2.0\n\n- x\n"
 	for version, ok := range map[string]bool{"v0.2.0": true, "v0.2.0-rc.1": false, "v0.1.0": false, "v0.2": false} {
 		if err := tells(changes, version); (err == nil) != ok {

@@ -19,12 +19,12 @@ import (
 	"time"
 )
 
-// snapshot is what users download: the command for each system, in an archive with its completions and the license, and the sums of these archives.
+// snapshot makes the downloads of users: the command for each system, in an archive with its completions and the license, and the sums of these archives.
 type snapshot struct {
 	ctx     context.Context //nolint:containedctx // as in release
 	tree    string
 	program string // the package that is built
-	dir     string // what it makes is here; what it held before is gone
+	dir     string // the folder of the result; its earlier contents are deleted
 	time    time.Time
 	targets []target
 }
@@ -47,10 +47,10 @@ const (
 	fileMode   = 0o644
 )
 
-// shells are those that once completes for, with the names of the files.
+// shells are the shells that once has completions for, with the names of the files.
 var shells = map[string]string{"bash": "once.bash", "zsh": "_once", "fish": "once.fish", "powershell": "once.ps1"}
 
-// newSnapshot is one of the commit that is checked out.
+// newSnapshot returns a snapshot of the commit that is checked out.
 func newSnapshot(ctx context.Context, dir string) (*snapshot, error) {
 	top, err := git(ctx, ".", nil, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *snapshot) make(w io.Writer) error {
 
 func megabytes(n int) float64 { return float64(n) / 1e6 }
 
-// clear empties the folder of what a snapshot before has left there. It deletes nothing else.
+// clear deletes the files of an earlier snapshot from the folder, and nothing else.
 func (s *snapshot) clear() error {
 	if err := os.MkdirAll(s.dir, binaryMode); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *snapshot) build(t target, binary string) error {
 	return nil
 }
 
-// beside is what each archive has beside the binary: the license, and completions, which the command itself prints.
+// beside returns the files of each archive next to the binary: the license, and completions, which the command itself prints.
 func (s *snapshot) beside(work string) (files []packed, err error) {
 	license, err := os.ReadFile(filepath.Join(s.tree, "LICENSE"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *snapshot) beside(work string) (files []packed, err error) {
 	}
 	files = append(files, packed{"LICENSE", fileMode, license})
 	once := filepath.Join(work, "here", host.binary())
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is there in the cache
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", once, s.program) // as tests build it, so that it is in the cache already
 	cmd.Dir = s.tree
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build: %w: %s", err, text)

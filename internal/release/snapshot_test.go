@@ -13,9 +13,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestSnapshot: an archive is made for the system that is least like this one, of the build that compiles soonest, and passes the checks of make release-check. That
+// TestSnapshotPassesItsChecks: an archive is made for the system that is least like this one, of the build that compiles soonest, and passes the checks of make release-check. That
 // makes what users download, for all six systems, and so does the long form.
-func TestSnapshot(t *testing.T) {
+func TestSnapshotPassesItsChecks(t *testing.T) {
 	testenv.Prove(t)
 	s, err := newSnapshot(t.Context(), filepath.Join(t.TempDir(), "dist"))
 	must(t, err)
@@ -30,8 +30,8 @@ func TestSnapshot(t *testing.T) {
 	must(t, s.clear()) // as the next one does
 }
 
-// TestArchives: what an archive has is read again, and one commit has one sum.
-func TestArchives(t *testing.T) {
+// TestArchivesAreReproducible: what an archive has is read again, and one commit has one sum.
+func TestArchivesAreReproducible(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
 	for _, target := range targets {
 		files := []packed{{target.binary(), binaryMode, []byte("binary")}, {"LICENSE", fileMode, []byte("text")}}

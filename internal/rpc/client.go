@@ -20,16 +20,16 @@ type Client struct {
 	Keys   bool
 }
 
-// Sent is a call that is to be made.
+// Sent is a call to be made.
 type Sent struct {
-	Destination string   // whose budget pays
+	Destination string   // the retry budget of this destination is used
 	Method      string   // "/package.Service/Method"
-	Keys        []string // what the metadata of the call has already
+	Keys        []string // keys that the metadata of the call has already
 	Safe        bool     // by its declaration the call can be repeated
 }
 
-// Do makes attempts at a call until one succeeds or the policy says that it is enough.
-// The key, "" if there is none, is that of all attempts.
+// Do makes attempts at a call until one succeeds or the policy ends it.
+// All attempts have the same key; "" means no key.
 func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Context, n int, key string) (fault *Fault)) error {
 	key, err := c.key(ctx, s)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) Do(ctx context.Context, s Sent, attempt func(ctx context.Contex
 
 type keyOfContext struct{}
 
-// WithKey returns a context whose calls carry key.
+// WithKey returns a context that gives its calls the key.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, key)
 }
@@ -96,14 +96,14 @@ type Fault struct {
 	Err       error
 	Code      Code
 	Reason    string        // of a google.rpc.ErrorInfo in our domain
-	Retryable bool          // and what that says
+	Retryable bool          // by the metadata of that ErrorInfo
 	After     time.Duration // of a google.rpc.RetryInfo
 	Pushback  []string      // values of that metadata
 	Replayed  bool          // the answer is that of an earlier attempt
 }
 
-// judge returns the error of f as package retry understands it. What the other side's
-// engine has said comes as the error that it was there.
+// judge returns the error of f as package retry understands it. An error of the other side's
+// engine is returned as the same *once.Error.
 func (f *Fault) judge(method, key string, repeatable bool) error {
 	if f.Replayed {
 		return retry.Permanent(f.Err) // the key has that answer for good
@@ -136,10 +136,13 @@ func (f *Fault) judge(method, key string, repeatable bool) error {
 func (f *Fault) engineError(method, key string) error {
 	code := once.Code(strings.ToLower(f.Reason))
 	if !slices.Contains(returnedCodes, code) {
-		if f.Retryable {
-			return f.Err
+		switch {
+		case !f.Retryable:
+			return retry.Permanent(f.Err)
+		case f.Code == ResourceExhausted && f.After > 0: // a quota says when it counts again
+			return retry.AfterLimit(f.Err, f.After)
 		}
-		return retry.Permanent(f.Err)
+		return f.Err
 	}
 	e := &once.Error{Code: code, Scope: method, Key: key, After: f.After, Err: f.Err} // in doubt: of an earlier attempt nothing is known, or not whether its writes were kept
 	return e

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-func TestJudge(t *testing.T) {
+func TestJudgeEachCode(t *testing.T) {
 	const s = time.Second
 	for name, test := range map[string]struct {
 		fault    Fault
@@ -40,6 +40,7 @@ func TestJudge(t *testing.T) {
 		"failed":                {Fault{Code: Internal, Reason: "FAILED"}, retry.ClassUnknown, 0, retry.ClassUnknown, once.CodeFailed},
 		"misuse":                {Fault{Code: Internal, Reason: "MISUSE"}, retry.ClassFinal, 0, retry.ClassFinal, once.CodeMisuse},
 		"no result":             {Fault{Code: FailedPrecondition, Reason: "RESULT_UNAVAILABLE"}, retry.ClassFinal, 0, retry.ClassFinal, once.CodeNoResult},
+		"over a quota":          {Fault{Code: ResourceExhausted, Reason: "STORED_BYTES", Retryable: true, After: s}, retry.ClassRateLimited, s, retry.ClassRateLimited, ""},
 		"key missing":           {Fault{Code: InvalidArgument, Reason: "KEY_MISSING"}, retry.ClassFinal, 0, retry.ClassFinal, ""},
 		"from a later version":  {Fault{Code: Unavailable, Reason: "NEW", Retryable: true}, retry.ClassUnknown, 0, retry.ClassUnknown, ""},
 		"and a final one of it": {Fault{Code: Unavailable, Reason: "NEWER"}, retry.ClassFinal, 0, retry.ClassFinal, ""},
@@ -56,7 +57,7 @@ func TestJudge(t *testing.T) {
 }
 
 // However often and in whatever spelling a call has its key, it is one.
-func TestKey(t *testing.T) {
+func TestKeyInAnySpelling(t *testing.T) {
 	const two = "two idempotency keys"
 	for _, test := range []struct {
 		context string

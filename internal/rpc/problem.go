@@ -20,7 +20,7 @@ type Problem struct { //nolint:errname // it is an answer, which happens to trav
 	SafeNewKey bool   // nothing was applied under this key, and nothing can be
 	After      time.Duration
 
-	Cause   error // for whom is inside of the server
+	Cause   error // for code inside of the server
 	Handler bool  // Cause is the handler's own error
 }
 
@@ -31,7 +31,7 @@ const (
 	reasonFirstSent = "FIRST_SENT_INVALID"
 )
 
-// Metadata is that of the google.rpc.ErrorInfo.
+// Metadata is the metadata of the google.rpc.ErrorInfo.
 func (p *Problem) Metadata() map[string]string {
 	return map[string]string{
 		"retryable":    strconv.FormatBool(p.Retryable),
@@ -47,7 +47,7 @@ func (p *Problem) Unwrap() error { return p.Cause }
 
 func reasonOf(c once.Code) string { return strings.ToUpper(string(c)) }
 
-// problemOf says what a client may know about an error of the engine: never its cause.
+// problemOf returns the part of an engine's error that a client may see: never its cause.
 func problemOf(err error) *Problem {
 	var e *once.Error
 	if !errors.As(err, &e) {
@@ -61,7 +61,7 @@ func problemOf(err error) *Problem {
 		if errors.As(err, new(*toolarge.Error)) {
 			p.Retryable, p.Handler, p.Message = false, false, tooLarge
 		}
-		if e.Effect == once.EffectInDoubt { // phases of work under a lease stand
+		if e.Effect == once.EffectInDoubt { // the finished phases of work under a lease are committed
 			p.Message = problems[once.CodeMisuse].Message
 			if p.Retryable {
 				p.Message = problems[once.CodeUnavailable].Message

@@ -17,7 +17,7 @@ func TestProblemTables(t *testing.T) {
 	names := map[Code][2]string{
 		InvalidArgument: {"InvalidArgument", "invalid_argument"}, Aborted: {"Aborted", "aborted"},
 		FailedPrecondition: {"FailedPrecondition", "failed_precondition"}, Internal: {"Internal", "internal"},
-		Unavailable: {"Unavailable", "unavailable"},
+		Unavailable: {"Unavailable", "unavailable"}, ResourceExhausted: {"ResourceExhausted", "resource_exhausted"},
 	}
 	for i, file := range []string{"../../oncegrpc/doc.go", "../../onceconnect/doc.go"} {
 		text, err := os.ReadFile(file)
@@ -26,12 +26,15 @@ func TestProblemTables(t *testing.T) {
 		}
 		rows := map[string]string{}
 		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) == 4 {
+			if f := strings.Fields(strings.TrimSuffix(line, ", and only with Config.Quota\n")); len(f) == 4 {
 				rows[f[1]] = f[2] + " " + f[3]
 			}
 		}
+		sent := []*Problem{&overQuotaProblem}
 		for code := range problems {
-			p := problemOf(&once.Error{Code: code})
+			sent = append(sent, problemOf(&once.Error{Code: code}))
+		}
+		for _, p := range sent {
 			want := names[p.Code][i] + map[bool]string{true: " yes", false: " no"}[p.Retryable]
 			if rows[p.Reason] != want {
 				t.Errorf("%s says %q of %s, it is %q", file, rows[p.Reason], p.Reason, want)

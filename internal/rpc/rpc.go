@@ -1,16 +1,16 @@
-// Package rpc is what the adapters of gRPC and Connect have in common: which calls are
-// operations, what is stored of their answers, and what a client makes of their errors.
+// Package rpc is common to the adapters of gRPC and Connect: which calls are
+// operations, how their answers are stored, and how a client treats their errors.
 // It knows neither library.
 package rpc
 
 import "strings"
 
-// Names of metadata: those of package wire, in lower case. net/http takes an Idempotency-Key in
+// Names of metadata: the names of package wire, in lower case. net/http takes an Idempotency-Key in
 // its own spelling for the permission to send a request again by itself.
 const (
 	KeyHeader       = "idempotency-key"
 	AttemptHeader   = "once-attempt"
-	PreviousHeader  = "grpc-previous-rpc-attempts" // of a client whose service config has a retryPolicy
+	PreviousHeader  = "grpc-previous-rpc-attempts" // from a client whose service config has a retryPolicy
 	FirstSentHeader = "once-first-sent"
 	UndoesHeader    = "once-undoes"
 	TraceHeader     = "traceparent"

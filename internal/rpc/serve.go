@@ -12,6 +12,7 @@ import (
 	"github.com/oncelib/once/internal/base/testtx"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/engine/voided"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/store"
 )
 
@@ -28,6 +29,7 @@ type Server[TX any] struct {
 	MaxStored int64 // of a message, in bytes; 0: defaultMaxStored
 	Isolation store.Isolation
 	Timeouts  store.Timeouts
+	Quota     *limit.Quota
 	Undoes    map[string]string // by method: the one that it undoes
 	Config    any               // a pointer to the adapter's
 }
@@ -37,8 +39,8 @@ type Call struct {
 	Principal string
 	Method    string                     // "/package.Service/Method"
 	Header    func(name string) []string // of the request
-	Message   []byte                     // what is asked, deterministic
-	Output    string                     // full name of the message that the method answers with; only of one that undoes
+	Message   []byte                     // the request message, deterministic
+	Output    string                     // full name of the message that the method answers with; only of a method that undoes
 }
 
 // Serve executes a call, or replays it. handle returns an [Answer], or an error after
@@ -46,6 +48,9 @@ type Call struct {
 func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Context, TX) (Answer, error)) (a Answer, outcome string, p *Problem) {
 	op, p := s.operation(c)
 	if p != nil {
+		return a, "", p
+	}
+	if p = s.overQuota(ctx, c, op); p != nil {
 		return a, "", p
 	}
 	says := ""
@@ -66,6 +71,9 @@ func (s *Server[TX]) Serve(ctx context.Context, c Call, handle func(context.Cont
 		}
 		return encode(answer, cmp.Or(s.MaxStored, defaultMaxStored))
 	})
+	if err == nil && !again {
+		s.addStored(ctx, op, rec.Result)
+	}
 	switch {
 	case err != nil:
 		return Answer{}, "", problemOf(err)
@@ -142,8 +150,8 @@ func invalidKey(err error) *Problem {
 	return &Problem{Code: InvalidArgument, Reason: reasonInvalid, Message: err.Error()}
 }
 
-// Nested reports whether ctx is that of an operation of the same engine, so that the call
-// is part of it; err says that this server is configured otherwise, which would have no
+// Nested reports whether ctx belongs to an operation of the same engine, so that the call
+// is part of it; err says that this server is configured differently, which would have no
 // effect.
 func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, err error) {
 	if _, inside = s.Engine.Tx(ctx); !inside {
@@ -158,7 +166,7 @@ func (s *Server[TX]) Nested(ctx context.Context, adapter string) (inside bool, e
 
 // handlerContext is the context of a handler, with the transaction and the configuration in it.
 type handlerContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	engine, tx, config any
 	undone             *Answer

@@ -9,12 +9,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Answer is what a handler has answered: a message, or a status in its place.
+// Answer is the answer of a handler: a message, or a status in its place.
 type Answer struct {
 	Type   string // full name of the message
 	Body   []byte // the message
 	Status *Status
-	Says   string // what the metadata says of it in place of its outcome; "": that
+	Says   string // the status header in the metadata, in place of the outcome; "": the outcome
 }
 
 // saying is the answer of an undo, unless it is a no.
@@ -41,8 +41,8 @@ type Detail struct {
 // typeField is the header line of a record that names the type of its message.
 const typeField = "Message-Type"
 
-// encode returns what is stored of an answer, whose message is not if it is larger than
-// most. A status is a [once.Failure], as the value
+// encode returns the stored form of an answer; a message larger than
+// most is left out. A status is a [once.Failure], as the value
 // of an operation in any other transport would be.
 func encode(a Answer, most int64) (once.Answer, error) {
 	if a.Status == nil {

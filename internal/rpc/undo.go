@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// reasonUndone is that of a call which comes after its undo.
+// reasonUndone is the reason in the error of a call that comes after its undo.
 const reasonUndone = "UNDONE"
 
 var undoneProblem = Problem{
@@ -30,7 +30,7 @@ func (s *Server[TX]) key(c Call) (lines []string, name string) {
 	return c.Header(name), name
 }
 
-// names returns the scope and the key of the operation. That of an undo is beside what it undoes.
+// names returns the scope and the key of the operation. An undo is in the scope of the method that it undoes.
 func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	if undoes := s.Undoes[c.Method]; undoes != "" {
 		return wire.Scope(c.Principal, undoes), keyname.Undo(key)
@@ -38,7 +38,7 @@ func (s *Server[TX]) names(c Call, key string) (scope, own string) {
 	return wire.Scope(c.Principal, c.Method), key
 }
 
-// findUndone finds what a call undoes, and makes sure that it is not executed any more. There is nothing to undo if the answer is nil.
+// findUndone finds the answer of the call to be undone, and makes sure that this call is not executed any more. If the answer is nil, there is no effect to undo.
 func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation) (*Answer, *Problem) {
 	lines, _ := s.key(c)
 	key, err := wire.ParseKey(lines[0], false)
@@ -47,7 +47,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	}
 	forward := undo
 	forward.Key, forward.Name, forward.Fingerprint = key, s.Undoes[c.Method], once.Fingerprint{}
-	forward.Attempt.Number = 0 // that of the undo
+	forward.Attempt.Number = 0 // the undo may be a first attempt, but the call may have been sent before
 	rec, _, err := s.Engine.Exec(ctx, forward, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
 	if err != nil {
 		return nil, problemOf(err)
@@ -62,7 +62,7 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	return &a, nil
 }
 
-// CheckUndoes says what is wrong with methods that undo others.
+// CheckUndoes returns an error if methods that undo others cannot work.
 func CheckUndoes[TX any](e *once.Engine[TX], undoes map[string]string) error {
 	if _, leased := store.As[ability.Irrevocable](e.Store()); leased && len(undoes) > 0 {
 		return errors.New("the engine is one of package lease: its work is several commits, which no single one undoes. Try: no Config.Undoes, and a saga, whose steps have an undo each")

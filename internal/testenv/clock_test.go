@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestClock steps the clocks of servers, forth and back, which new and old statements
+// TestClockOfServersSteps steps the clocks of servers, forth and back, which new and old statements
 // see at once.
-func TestClock(t *testing.T) {
+func TestClockOfServersSteps(t *testing.T) {
 	t.Parallel()
 	Need(t, "postgresql", "mariadb", "faketime")
 	p, err := StartPostgres(t.Context(), PostgresConfig{Clock: true})

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestDisk(t *testing.T) {
+func TestDiskGetsFull(t *testing.T) {
 	t.Parallel()
 	if !Isolated(t) {
 		return

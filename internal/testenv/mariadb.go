@@ -241,6 +241,19 @@ func (m *MariaDB) Restart(ctx context.Context) error {
 	}
 }
 
+// RestartWith is a clean Stop, and a Restart with more settings.
+func (m *MariaDB) RestartWith(ctx context.Context, settings map[string]string) error {
+	if err := m.Stop(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	all := maps.Clone(m.config.Settings)
+	maps.Copy(all, settings)
+	m.config.Settings = all
+	m.mu.Unlock()
+	return m.Restart(ctx)
+}
+
 // Close ends the server at once and removes its directory. Closing twice is allowed.
 func (m *MariaDB) Close() error {
 	m.mu.Lock()

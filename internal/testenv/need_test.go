@@ -23,7 +23,7 @@ func (*verdict) Helper()             {}
 func (v *verdict) Skip(args ...any)  { v.ended, v.text = "skip", fmt.Sprint(args...) }
 func (v *verdict) Fatal(args ...any) { v.ended, v.text = "fatal", fmt.Sprint(args...) }
 
-func TestNeed(t *testing.T) {
+func TestNeedSkipsOrFails(t *testing.T) {
 	for _, c := range []struct {
 		ci       string
 		software []string
@@ -121,8 +121,8 @@ func TestFreePortIsNotEphemeral(t *testing.T) {
 	}
 }
 
-// TestSample: each of n trees in a row has its own part of the tests, and each test its trees.
-func TestSample(t *testing.T) {
+// TestSampleDiffersByTree: each of n trees in a row has its own part of the tests, and each test its trees.
+func TestSampleDiffersByTree(t *testing.T) {
 	const n, tests = 3, 60
 	chosen := map[int]int{} // trees by test
 	for tree := range 30 {
@@ -149,8 +149,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestStride: the trees together visit every point, and a test that is run by hand visits all.
-func TestStride(t *testing.T) {
+// TestStrideVisitsEveryPoint: the trees together visit every point, and a test that is run by hand visits all.
+func TestStrideVisitsEveryPoint(t *testing.T) {
 	const n = 5
 	begins := map[int]bool{}
 	for tree := range 100 {

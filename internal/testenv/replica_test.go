@@ -2,8 +2,8 @@ package testenv
 
 import "testing"
 
-// TestReplica: it has what its primary has had, and while it lags nothing that came later.
-func TestReplica(t *testing.T) {
+// TestReplicaFollowsAndLags: it has what its primary has had, and while it lags nothing that came later.
+func TestReplicaFollowsAndLags(t *testing.T) {
 	Prove(t)
 	Need(t, "mariadb")
 	ctx := t.Context()

@@ -8,13 +8,13 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-func TestReport(t *testing.T) {
+func TestReportAppendsLines(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report")
 	t.Setenv(testenv.ReportFile, name)
 	testenv.Reportf(t, "%d points", 7)
 	testenv.Reportf(t, "%d kills", 8)
 	got, err := os.ReadFile(name)
-	if want := "TestReport: 7 points\nTestReport: 8 kills\n"; err != nil || string(got) != want {
+	if want := "TestReportAppendsLines: 7 points\nTestReport: 8 kills\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestStandby: what is committed is there after a failover, what the standby has not
+// TestStandbyTakesOver: what is committed is there after a failover, what the standby has not
 // got is not, and a COMMIT waits for the standby.
-func TestStandby(t *testing.T) {
+func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	Need(t, "postgresql", "pg_basebackup")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

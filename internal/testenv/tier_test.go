@@ -51,8 +51,8 @@ func try(name string, test func(*tried)) *tried {
 	return v
 }
 
-// TestTiers: what runs in which tier, and what is an error in all of them, so that it does not stay unseen.
-func TestTiers(t *testing.T) {
+// TestTiersRunWhatTheyDeclare: what runs in which tier, and what is an error in all of them, so that it does not stay unseen.
+func TestTiersRunWhatTheyDeclare(t *testing.T) {
 	cellOf := func(declare func(testing.TB), tier Tier) func(*tried) {
 		return func(top *tried) {
 			declare(top)

@@ -3,8 +3,8 @@
 //
 //	l := limit.New(limit.Config{Capacity: adaptive.New(4, 200), Queue: 20})
 //
-// When requests begin to take longer than they used to, there are fewer places, and more
-// while they do not. Queue, tenants and what a client is told remain those of package
+// When requests begin to take longer than before, it offers fewer places; otherwise it offers
+// more again. Queue, tenants and the answers to clients remain with package
 // limit.
 //
 // [failsafe-go]: https://github.com/failsafe-go/failsafe-go
@@ -35,8 +35,8 @@ func New(least, most int) *Capacity {
 // permits that are there: waiting is up to package limit.
 func Of(limiter adaptivelimiter.AdaptiveLimiter[any]) *Capacity { return &Capacity{limiter} }
 
-// Acquire takes a place if there is one. A request that did not run to its end gives it
-// back without its time being taken for anything.
+// Acquire takes a place if one is free. The duration of a request that did not run to its end
+// is not measured.
 func (c *Capacity) Acquire() (release func(useful bool), ok bool) {
 	permit, ok := c.limiter.TryAcquirePermit()
 	if !ok {

@@ -99,7 +99,7 @@ func TestFindsTheLimit(t *testing.T) {
 }
 
 // Requests that were broken off are not taken for quick ones, and give their place back.
-func TestDropped(t *testing.T) {
+func TestDroppedRequestsAreNotQuick(t *testing.T) {
 	c := adaptive.New(1, 1)
 	for range 3 {
 		release, ok := c.Acquire()
@@ -113,7 +113,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-func TestInvalid(t *testing.T) {
+func TestInvalidBoundsPanic(t *testing.T) {
 	defer func() {
 		if s, _ := recover().(string); !strings.Contains(s, "Try: ") {
 			t.Errorf("%q", s)

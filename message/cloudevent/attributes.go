@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Attributes returns those of m as a CloudEvent 1.0, by name and without the prefix that a protocol adds: specversion, id,
+// Attributes returns the attributes of m as a CloudEvent 1.0, by name and without the prefix that a protocol adds: specversion, id,
 // source, type, time; if they are known subject, which is the key, and datacontenttype; and the extensions partitionkey, sequence and
 // traceparent. The values of sequence have one length, as the specification of that extension asks for, so that they sort
 // as text.

@@ -24,16 +24,16 @@ const (
 // the transport has before them.
 const prefix = "ce-"
 
-// Decode is the way back from [Headers]. It returns the message whose headers and body have arrived: a CloudEvent 1.0 in
+// Decode is the inverse of [Headers]. It returns the message of received headers and a received body: a CloudEvent 1.0 in
 // binary mode; or one in structured mode, in JSON; or any message with a header Idempotency-Key or Nats-Msg-Id, which is then
 // its ID. Over NATS a message without a content type is in structured mode if its body is a JSON object with a
 // specversion.
 //
 // Attributes without a field of their own are in Message.Headers as "ce-" and the name, and so is a subject that is not the
-// key. Headers that belong to the delivery are left out, and so are those that are not text. Topic and Delivery
+// key. Headers that belong to the delivery are left out, and so are headers that are not text. Topic and Delivery
 // are left to the caller.
 //
-// With an error the message holds what is valid of it, and its whole body.
+// With an error the message has the valid parts, and its whole body.
 func Decode(headers iter.Seq2[string, string], b Binding, body []byte) (message.Message, error) {
 	d := decoder{label: b.prefix}
 	d.m.Payload = body
@@ -78,7 +78,7 @@ func (d *decoder) has(attribute string) bool {
 	return has
 }
 
-// take removes an attribute and returns its value, "" if there is none.
+// take removes an attribute and returns its value, "" if the event does not have it.
 func (d *decoder) take(attribute string) string {
 	value := d.attributes[attribute]
 	delete(d.attributes, attribute)
@@ -132,7 +132,7 @@ func (d *decoder) event() {
 	d.setTime(d.take("time"))
 	d.setSeq(d.take("sequence"))
 	d.setKey(d.take("partitionkey"))
-	d.setTrace(d.take("traceparent")) // of the event; the header may be that of a part of its way
+	d.setTrace(d.take("traceparent")) // the event's; the header may have the trace of a hop
 	if media := d.text("datacontenttype", d.take("datacontenttype")); media != "" && (d.label == "" || d.m.Headers[contentType] == "") {
 		d.m.Headers[contentType] = media
 	}
@@ -207,7 +207,7 @@ func (d *decoder) setKey(key string) {
 	}
 }
 
-// setTrace sets a trace that can be stored. A message is not refused for what a tracer says.
+// setTrace sets a trace that can be stored. A bad trace does not make the message invalid.
 func (d *decoder) setTrace(trace string) {
 	if trace != "" && len(trace) <= message.MaxText && isText(trace) {
 		d.m.Trace = trace

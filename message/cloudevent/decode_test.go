@@ -77,8 +77,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecode: events of other senders, and messages that are no events.
-func TestDecode(t *testing.T) {
+// TestDecodeEventsOfOtherSenders: events of other senders, and messages that are no events.
+func TestDecodeEventsOfOtherSenders(t *testing.T) {
 	const json = "application/cloudevents+json; charset=UTF-8"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -181,8 +181,8 @@ func TestNoEventOverNATS(t *testing.T) {
 	}
 }
 
-// TestMalformed: what is wrong is named, with what to do, and the rest of the message is there for its dead letter.
-func TestMalformed(t *testing.T) {
+// TestMalformedEventsAreNamed: what is wrong is named, with what to do, and the rest of the message is there for its dead letter.
+func TestMalformedEventsAreNamed(t *testing.T) {
 	event := func(changes ...string) []string {
 		all := map[string]string{"ce-specversion": "1.0", "ce-id": "1", "ce-source": "s", "ce-type": "t"}
 		for i := 0; i < len(changes); i += 2 {

@@ -48,7 +48,7 @@ func isJSON(contentType string) bool {
 	return media == "" || strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
 }
 
-// isBare reports whether a message without attributes in its headers is an event in structured mode that does not say so.
+// isBare reports whether a message without attributes and content type in its headers is an event in structured mode.
 func (d *decoder) isBare(body []byte) (has bool) {
 	if len(d.keys) > 0 || d.has("id") || d.has("specversion") || !isJSON(d.m.Headers[contentType]) {
 		return false
@@ -62,7 +62,7 @@ func (d *decoder) isBare(body []byte) (has bool) {
 	return has
 }
 
-// readStructured reads an event in JSON. The headers of the message lose their content type to that of the data.
+// readStructured reads an event in JSON. The content type of the message becomes the content type of the data.
 func (d *decoder) readStructured(body []byte) {
 	if !utf8.Valid(body) { // two IDs would become the same one
 		d.failf("the body is no CloudEvent in JSON: it is not UTF-8. Try: UTF-8, and data_base64 for bytes")
@@ -103,7 +103,7 @@ func (d *decoder) readStructured(body []byte) {
 	}
 }
 
-// payloadOf returns data as JSON if its media type is one of JSON. What else is in a string is the text of it.
+// payloadOf returns data as JSON if its media type is one of JSON. Otherwise the payload is the text of a JSON string.
 func payloadOf(data json.RawMessage, media string) []byte {
 	var text string
 	if !isJSON(media) && json.Unmarshal(data, &text) == nil {
@@ -157,7 +157,7 @@ func eachMember(body []byte, f func(name string, value json.RawMessage) error) e
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string) // the decoder lets nothing else stand here
+		name, _ := token.(string) // the decoder accepts only a string here
 		var value json.RawMessage
 		if err := from.Decode(&value); err != nil {
 			return err

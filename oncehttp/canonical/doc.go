@@ -1,3 +1,3 @@
-// Package canonical makes the same bytes of two request bodies that say the same: functions for
-// Preset.Body of package oncehttp, for clients that encode a body anew for each try.
+// Package canonical makes the same bytes of two request bodies with the same meaning. Its functions are for Preset.Body of package oncehttp, for
+// clients that encode a body again for each try.
 package canonical

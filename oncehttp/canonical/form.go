@@ -7,19 +7,16 @@ import (
 	"strings"
 )
 
-// A form with more parameters or more names inside of one another is not canonical: what
-// is noted of each must not cost more than the form itself.
+// A form with more parameters, or with deeper nested names, is not canonical: the notes about each name must not cost more than the form itself.
 const (
 	maxParameters     = 10_000
 	maxParameterDepth = 32
 )
 
-// Form is a Preset.Body of package oncehttp: of two forms (application/x-www-form-urlencoded) that have
-// the same parameters it makes the same bytes. The order of parameters does not count, nor
-// how a character is escaped. The order within a list does: in a[]=1&a[]=2, and in
-// a[][x]=1&a[][y]=2, where it also says what belongs together. A form that cannot be read,
-// or that uses one name in two ways (a=1&a[b]=2), or that has more than 10000 parameters or
-// more than 32 names inside of one another, is compared as it is.
+// Form is a Preset.Body of package oncehttp: of two forms (application/x-www-form-urlencoded) with the same parameters it makes the same bytes. The
+// order of parameters and the escaping of characters do not count. The order within a list does: in a[]=1&a[]=2, and in a[][x]=1&a[][y]=2, where it
+// also says which values belong together. Form does not change a body that cannot be read, that uses one name in two ways (a=1&a[b]=2), that has more
+// than 10000 parameters or names with more than 32 levels.
 func Form(contentType string, body []byte) []byte {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "application/x-www-form-urlencoded" {
@@ -43,17 +40,16 @@ func Form(contentType string, body []byte) []byte {
 	return sorted
 }
 
-// parameter is one of a form.
+// parameter is one parameter of a form.
 type parameter struct {
 	name, value string
-	assigned    bool   // with an equals sign: a is nothing, a= is empty
-	list        string // the name, up to the [] of a list: the order of what has it in common counts
+	assigned    bool   // with an equals sign: a has no value, a= has an empty one
+	list        string // the name up to the [] of a list: the order of parameters with the same list counts
 }
 
-// formParameters returns the parameters of a form. It returns false if there is more than
-// one way to read them.
+// formParameters returns the parameters of a form. It returns false if the form can be read in more than one way.
 func formParameters(body string) (params []parameter, ok bool) {
-	uses := map[string]parameterUse{} // by name and by every name that it is inside of
+	uses := map[string]parameterUse{} // by name and by each prefix of a name
 	for pair := range strings.SplitSeq(body, "&") {
 		if pair == "" {
 			continue
@@ -78,7 +74,7 @@ func formParameters(body string) (params []parameter, ok bool) {
 	return params, true
 }
 
-// parameterUse is what a name stands for.
+// parameterUse is the way in which a name is used.
 type parameterUse uint8
 
 const (
@@ -87,8 +83,7 @@ const (
 	useObject
 )
 
-// markUses notes what name and the names that it is inside of stand for. It returns false
-// if one of them has stood for something else.
+// markUses notes the use of name and of its prefixes. It returns false if one of them was used in another way before.
 func markUses(uses map[string]parameterUse, name string) bool {
 	mark := func(name string, use parameterUse) bool {
 		before := uses[name]

@@ -13,7 +13,7 @@ func canonicalForm(body string) string {
 	return string(canonical.Form("application/x-www-form-urlencoded; charset=utf-8", []byte(body)))
 }
 
-func TestForm(t *testing.T) {
+func TestFormsThatAreEqual(t *testing.T) {
 	for _, same := range [][]string{
 		{"a=1&b=2", "b=2&a=1", "&a=1&&b=2&", "%61=1&b=%32"},
 		{"a=x y", "a=x+y", "a=x%20y"},

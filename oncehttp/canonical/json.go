@@ -11,16 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how many values can be inside of one another in canonical JSON: each level may
-// have to be moved as a whole.
+// maxDepth is the deepest nesting of values in canonical JSON: each level may have to be moved as a whole.
 const maxDepth = 100
 
-// JSON is a Preset.Body of package oncehttp: of two JSON bodies that say the same it makes the same
-// bytes. White space, the order of members and the way in which a character is escaped
-// do not count. Everything else does: numbers are compared as they are written, since
-// readers do not agree on what 9007199254740993 or 1.10 is. What is not JSON, or has two
-// members of one name, or half of a character, or values more than 100 deep, is compared
-// as it is. It takes memory for a few times the body, however deep that is.
+// JSON is a Preset.Body of package oncehttp: of two JSON bodies with the same meaning it makes the same bytes. White space, the order of members and
+// the escaping of characters do not count. Everything else does: numbers are compared as they are written, since readers do not agree on the values
+// of 9007199254740993 and 1.10. JSON does not change a body that is not JSON, that has two members of one name, half of a character, or values more
+// than 100 deep. It needs memory for a few times the body, however deep that is.
 func JSON(contentType string, body []byte) []byte {
 	if !isJSON(contentType) || !utf8.Valid(body) || !json.Valid(body) {
 		return body
@@ -32,19 +29,18 @@ func JSON(contentType string, body []byte) []byte {
 	return c.out
 }
 
-// canonicalizer reads valid JSON. Its methods return false if there is more than one way to
-// read it, or if it is too deep.
+// canonicalizer reads valid JSON. Its methods return false if it can be read in more than one way, or if it is too deep.
 type canonicalizer struct {
-	in      []byte // what is left
+	in      []byte // the rest of the input
 	out     []byte
 	members []member // of the objects that are open
-	moved   []byte   // room for what is put in order
+	moved   []byte   // buffer for sorted members
 }
 
-// member is one of an object, by its place in the output: "name":value,.
+// member is one member of an object, by its place in the output: "name":value,.
 type member struct{ begin, nameEnd, end int }
 
-// next skips white space and returns what comes then.
+// next skips white space and returns the next byte.
 func (c *canonicalizer) next() byte {
 	c.in = bytes.TrimLeft(c.in, " \t\r\n")
 	return c.in[0]
@@ -56,7 +52,7 @@ func (c *canonicalizer) skip() {
 	c.in = c.in[1:]
 }
 
-// value copies the next one.
+// value copies the next value.
 func (c *canonicalizer) value(depth int) bool {
 	first := c.next()
 	if depth == 0 {
@@ -128,7 +124,7 @@ func (c *canonicalizer) object(depth int) bool {
 	return ok
 }
 
-// sort puts members in order, which are at the end of the output. Two of one name have none.
+// sort sorts the members of an object at the end of the output. It returns false if two have the same name.
 func (c *canonicalizer) sort(members []member) bool {
 	name := func(m member) []byte { return c.out[m.begin:m.nameEnd] }
 	compare := func(a, b member) int { return bytes.Compare(name(a), name(b)) }
@@ -156,8 +152,8 @@ func (c *canonicalizer) sort(members []member) bool {
 	return true
 }
 
-// text copies a string, with its characters escaped as encoding/json does it. What is not
-// escaped by itself is U+FFFD: readers put it in the place of half of a character.
+// text copies a string, with its characters escaped as encoding/json does it. It returns false for U+FFFD: readers put it in the place of half of a
+// character.
 func (c *canonicalizer) text() bool {
 	c.in = c.in[1:]
 	c.out = append(c.out, '"')
@@ -179,7 +175,7 @@ func (c *canonicalizer) text() bool {
 	}
 }
 
-// escaped returns the character that in begins with, which is escaped, and its length there.
+// escaped returns the escaped character at the beginning of in, and its length there.
 func escaped(in []byte) (r rune, size int) {
 	if in[1] != 'u' {
 		if i := strings.IndexByte("bfnrt", in[1]); i >= 0 {
@@ -197,7 +193,7 @@ func escaped(in []byte) (r rune, size int) {
 }
 
 func hex4(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // it is valid
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // cannot fail: the JSON is valid
 	return rune(n)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-func TestJSON(t *testing.T) {
+func TestJSONThatIsEqual(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
 		same bool

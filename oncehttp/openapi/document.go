@@ -1,4 +1,4 @@
-// Package openapi tells what clients have to know of routes that package oncehttp protects.
+// Package openapi describes routes of package oncehttp for their clients.
 package openapi
 
 import (
@@ -17,9 +17,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Document is what clients have to know of routes that are protected by a key: an OpenAPI
-// 3.1 document, whose parts can be merged into that of the service. It is an
-// [http.Handler] that serves itself, and what fmt prints is its JSON, which is also YAML.
+// Document describes routes that are protected by a key: it is an OpenAPI 3.1 document, whose parts can be merged into the document of the service.
+// It is an [http.Handler] that serves itself, and fmt prints it as JSON, which is also YAML.
 //
 //	doc := openapi.New(engine, map[string]oncehttp.Config{"POST /refunds": cfg})
 //	mux.Handle("GET /idempotency.json", doc)
@@ -30,26 +29,23 @@ type Document struct {
 	paths map[string]any
 }
 
-// object is one of JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// New returns the document of the routes, by their pattern as in [http.ServeMux]. A
-// pattern without a method stands for all methods that are keyed and have no pattern of
-// their own. It panics if a Config is invalid, as [oncehttp.Middleware] does, if the method of a
-// pattern is not keyed, or if two patterns mean the same path of a document, which knows
-// no hosts: they need a document each.
+// New returns the document of the routes, by their pattern as in [http.ServeMux]. A pattern without a method means all keyed methods without a
+// pattern of their own. It panics if a Config is invalid, as [oncehttp.Middleware] does, if the method of a pattern is not keyed, or if two patterns
+// have the same path in the document, which has no hosts: such patterns need a document each.
 //
-// Patterns that differ in the names of their wildcards alone are one path of the document,
-// with the names of the first one. OpenAPI 3.1 knows no methods but those of HTTP: the
-// operations of others are in the member x-additional-operations of their path.
+// Patterns that differ only in the names of their wildcards are one path of the document, with the names of the first one. OpenAPI 3.1 has only the
+// methods of HTTP: the operations of other methods are in the member x-additional-operations of their path.
 //
-// Each operation has the parameters and the answers of the middleware, the problem codes of
-// each status (x-problems), and an x-idempotency object that says which form keys have, what makes two requests the same,
-// which answers are stored, without what and for how long, and what the store may lose (may_be_lost), if it is a [upkeep.Volatile].
+// Each operation has the parameters and the answers of the middleware, the problem codes of each status (x-problems), and an x-idempotency object.
+// That has the form of keys, the compared parts of a request, the stored answers with their omissions and their retention, and the data that the
+// store may lose (may_be_lost), if it is a [upkeep.Volatile].
 func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Document {
 	d := &Document{Title: "Operations that take effect once", Version: "1", paths: object{}}
 	from := map[string]string{}  // patterns, by method and path
-	names := map[string]string{} // of paths, by what remains of them without the names of parameters
+	names := map[string]string{} // of paths, by their text without the names of parameters
 	for _, pattern := range bySpecificity(routes) {
 		p := describe(oncehttp.NewRoute(e, routes[pattern]))
 		if v, ok := store.As[upkeep.Volatile](e.Store()); ok {
@@ -120,7 +116,7 @@ func (d *Document) MarshalJSON() ([]byte, error) {
 func (d *Document) String() string {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		return err.Error() // it is made of strings and numbers
+		return err.Error() // cannot fail: it has only strings and numbers
 	}
 	return string(text)
 }
@@ -157,7 +153,7 @@ func (p *route) operation(params []any) object {
 	return op
 }
 
-// formBody is what is known of a request body: that a form may carry the key.
+// formBody describes a request body that may be a form with the key.
 func (p *route) formBody() object {
 	least, most := p.keyBytes()
 	key := object{
@@ -186,7 +182,7 @@ func (p *route) keyParameter() object {
 	pattern := forms.bare + "|" + forms.quoted
 	switch {
 	case p.Preset.OpaqueKeys:
-		pattern, example = forms.opaque, strings.Trim(example, `"`) // quotation marks would be part of it
+		pattern, example = forms.opaque, strings.Trim(example, `"`) // the quotation marks of a header would be part of the value
 	case p.Preset.QuotedKeys:
 		pattern = forms.quoted
 		text += " In quotation marks, as a String of RFC 9651."
@@ -243,8 +239,7 @@ var attemptParameter = object{
 	"schema":      object{"type": "integer", "minimum": 1},
 }
 
-// rules are what an intermediary or a client generator would want to know, and what the
-// draft of the IETF asks a resource to publish.
+// rules are the facts for intermediaries and client generators, and those that the draft of the IETF asks a resource to publish.
 func (p *route) rules() object {
 	source := "headers"
 	switch {
@@ -280,7 +275,7 @@ func (p *route) rules() object {
 		key["format"] = "uuid"
 	}
 	if p.KeyFormat.Check != nil {
-		key["checked"] = true // by the program, which says in the detail of its answer what it asks for
+		key["checked"] = true // by the program, whose answer has the reason in its detail
 	}
 	rules := object{
 		"dialect":            p.Preset.Name,

@@ -1,5 +1,7 @@
 package openapi_test
 
+// The tests with databases are in integration/openapi: "make test-of DIR=oncehttp/openapi" runs them after these.
+
 import (
 	"encoding/json"
 	"fmt"
@@ -53,7 +55,7 @@ func panicOf(f func()) (text string) {
 	return ""
 }
 
-func TestDocument(t *testing.T) {
+func TestDocumentOfSeveralRoutes(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	cfg := oncehttp.Config{Principal: oncehttp.SharedPrincipal()}
 	other := oncehttp.DefaultPreset()
@@ -268,7 +270,7 @@ func TestDocumentOfAnUndo(t *testing.T) {
 }
 
 // Hosts are not part of a document, and no pattern replaces another one unnoticed.
-func TestHosts(t *testing.T) {
+func TestHostsAreNotInTheDocument(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	cfg := func(bytes int64) oncehttp.Config {
 		return oncehttp.Config{Principal: oncehttp.SharedPrincipal(), MaxRequest: bytes}
@@ -299,7 +301,7 @@ func TestHosts(t *testing.T) {
 
 // Two templates of one path are one path, and a method that OpenAPI does not know does not make
 // the document invalid.
-func TestPaths(t *testing.T) {
+func TestPathsOfOneTemplate(t *testing.T) {
 	e := once.New(memstore.New(), once.Config{})
 	query := oncehttp.DefaultPreset()
 	query.Methods = []string{"POST", "QUERY", "post"}

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// responses returns the Responses Object: what the middleware adds to those of a handler.
+// responses returns the Responses Object: the answers of the middleware.
 func (p *route) responses() object {
 	about, said := object{}, []string{wire.StatusStored, wire.StatusOmitted, wire.StatusReplayed, wire.StatusNotStored, wire.StatusIgnored}
 	if p.Undoes != "" {
@@ -62,7 +62,7 @@ func (p *route) problemResponse(problems []oncehttp.Problem) object {
 			"schema":      object{"type": "string", "enum": []string{"true", "false"}},
 		}
 	}
-	if p.Preset.WriteProblem == nil { // else in a form of its own, which only the dialect knows
+	if p.Preset.WriteProblem == nil { // otherwise only the dialect knows the form
 		r["content"] = object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}
 		headers["Link"] = object{"description": "The page of the problem, with rel=\"help\".", "schema": object{"type": "string"}}
 		if slices.ContainsFunc(problems, func(p oncehttp.Problem) bool { return p.RetryAfter > 0 }) {
@@ -84,10 +84,10 @@ var problemSchema = object{
 		"title":        object{"type": "string"},
 		"status":       object{"type": "integer"},
 		"detail":       object{"type": "string"},
-		"instance":     object{"type": "string", "format": "uri", "description": "Names the operation for those who run the service, by the hash of its key."},
+		"instance":     object{"type": "string", "format": "uri", "description": "Names the operation for the operators of the service, by the hash of its key."},
 		"code":         object{"type": "string"},
 		"retryable":    object{"type": "boolean", "description": "The same request with the same key may succeed later."},
-		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: starting anew with another one does nothing twice."},
+		"safe_new_key": object{"type": "boolean", "description": "Nothing was applied under this key and nothing can be: a new attempt under another key repeats no effect."},
 		"status_url":   object{"type": "string", "description": "Where the state of the operation can be seen."},
 		"errors": object{"type": "array", "items": object{
 			"type": "object", "required": []string{"pointer", "detail"},

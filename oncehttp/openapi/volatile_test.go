@@ -15,8 +15,8 @@ type frail struct{ *memstore.Store }
 
 func (frail) Volatile() string { return "All may be lost." }
 
-// TestVolatile: the document says what the store may lose, and nothing where it loses nothing.
-func TestVolatile(t *testing.T) {
+// TestVolatileStoreIsNamed: the document says what the store may lose, and nothing where it loses nothing.
+func TestVolatileStoreIsNamed(t *testing.T) {
 	routes := map[string]oncehttp.Config{"POST /mails": {Principal: oncehttp.SharedPrincipal()}}
 	if doc := openapi.New(once.New[*memstore.Tx](frail{memstore.New()}, once.Config{}), routes).String(); !strings.Contains(doc, `"may_be_lost": "All may be lost."`) {
 		t.Error(doc)

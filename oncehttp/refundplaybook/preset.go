@@ -9,14 +9,12 @@ import (
 	"github.com/oncelib/once/oncehttp/canonical"
 )
 
-// Preset returns the dialect of refund services behind several gateways: a
-// reversal is a DELETE and carries a key, too; a mismatch is 409, like an operation in
-// flight, and the header error_code, which every problem has, tells them apart; JSON is
-// compared by what it says ([canonical.JSON]), because clients encode it anew for every
-// try.
+// Preset returns the dialect of refund services behind several gateways. A reversal is a DELETE and has a key, too. A mismatch is 409, like an
+// operation in flight, and the header error_code, which every problem has, tells them apart. JSON is compared by its meaning ([canonical.JSON]),
+// because clients encode it again for every try.
 //
-// Problems have the codes of the playbook's taxonomy, and a member "hint" that says what the
-// caller should do. Codes that the taxonomy does not have are those of package oncehttp.
+// Problems have the codes of the playbook's taxonomy, and a member "hint" with advice for the caller. Codes that the taxonomy does not have are the
+// codes of package oncehttp.
 //
 //	code                                   status  retryable
 //	VALIDATION.*                              400  no
@@ -33,8 +31,8 @@ import (
 //
 //	playbook.WriteProblem(w, oncehttp.Problem{Code: "PROVIDER.duplicate"})
 //
-// A 409 of a handler is not stored and its writes are rolled back: a handler that records
-// what the provider has told it calls oncehttp.Decide(ctx, oncehttp.VerdictCommit).
+// A 409 of a handler is not stored and its writes are rolled back: a handler that stores the provider's answer calls oncehttp.Decide(ctx,
+// oncehttp.VerdictCommit).
 func Preset() *oncehttp.Preset {
 	p := oncehttp.DefaultPreset()
 	p.Name = "refund-playbook"
@@ -56,7 +54,7 @@ func Preset() *oncehttp.Preset {
 	return p
 }
 
-// taxon is what the playbook says about a code, or about the class that it begins with.
+// taxon is the playbook's entry for a code, or for the class of the code.
 type taxon struct {
 	status int
 	retry  bool
@@ -81,7 +79,7 @@ var taxonomy = map[oncehttp.ProblemCode]taxon{
 	"INTERNAL":                        {http.StatusInternalServerError, false, "Report the defect to the service. Do not use a new key."},
 }
 
-// completed fills in what follows from the code.
+// completed fills in the fields that follow from the code.
 func completed(p oncehttp.Problem) oncehttp.Problem {
 	t, listed := taxonomy[p.Code]
 	if !listed {
@@ -95,7 +93,7 @@ func completed(p oncehttp.Problem) oncehttp.Problem {
 		p.Status = t.status
 	}
 	if _, told := p.Extra["hint"]; !told {
-		p.Extra = maps.Clone(p.Extra) // the caller's
+		p.Extra = maps.Clone(p.Extra) // the map of the caller is not changed
 		if p.Extra == nil {
 			p.Extra = map[string]any{}
 		}

@@ -1,5 +1,4 @@
-// Package doctor looks in a database for settings that would break a promise of once, and for what waits there for a person. It writes
-// nothing.
+// Package doctor examines a database for settings that would break a promise of once, and for work that waits for a person. It writes nothing.
 //
 //	report, err := doctor.Examine(ctx, doctor.Config{DB: db, Dialect: sqlplane.PostgreSQL, Name: "orders", Operator: operator})
 //
@@ -21,59 +20,59 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Config says which database is examined, and what is known of it. Name is required, and DB with Dialect, or Store. Without one of the functions, the
-// checks that need it are left out.
+// Config says which database is examined. Required are Name, and either DB with Dialect or Store. If a function is missing, the checks that need it
+// are left out.
 type Config struct {
-	// Store is a store that has no SQL, such as a redisstore or a dynamostore: it is asked whether it can work, and what it may lose.
+	// Store is a store that has no SQL, such as a redisstore or a dynamostore: the checks ask whether it can work, and which data it may lose.
 	Store any
 
 	DB      *sql.DB // without a guard; one connection is enough
 	Dialect sqlplane.Dialect
 	Name    string // for people, without a password
-	URL     string // what stands behind --db in the commands that findings advise; default: "URL"
+	URL     string // the argument of --db in the commands that findings advise; default: "URL"
 	Path    string // of an SQLite file
-	Host    string // of the server, as the service names it: some services are known by it
+	Host    string // of the server, in the service's configuration: some services are recognised by it
 
-	AsService bool // the connections of DB have the settings of the service's
+	AsService bool // the connections of DB have the settings of the service's connections
 	Synced    bool // the service sets once.Config.Synced
 
-	// RestoredTo is the moment of the backup from which the database was restored. If it is set, the checks are those that tell what has to be looked
-	// at again; the others are not made.
+	// RestoredTo is the moment of the backup from which the database was restored. If it is set, the checks find the work that a person must look at
+	// again; the other checks are not made.
 	RestoredTo time.Time
 
 	// Status returns the migrations of all capabilities, as sqlstore.Status and pgxstore.Status do.
 	Status func(ctx context.Context) ([]migration.Status, error)
 
-	// Operator returns what an operator sees of the database, and a function that is called when it is no longer needed.
+	// Operator returns an operator of the database, and a function to call when it is no longer needed.
 	Operator func(ctx context.Context) (*operate.Operator, func(), error)
 
-	// StoreError returns why a store refuses to start, nil if it starts. MySQL and MariaDB alone are asked: their sessions have
-	// settings that a store needs.
+	// StoreError returns the reason why a store refuses to start, or nil. Only MySQL and MariaDB are asked: their sessions have settings that a store
+	// needs.
 	StoreError func(ctx context.Context) error
 
 	// Rehearse migrates in a session of MySQL or MariaDB whose variable readOnly is 1, so that nothing is written, and returns the error.
 	Rehearse func(ctx context.Context, readOnly string) error
 
-	// BackendPID returns the process of PostgreSQL that the driver was told of when it connected.
+	// BackendPID returns the process ID that PostgreSQL has sent to the driver when it connected.
 	BackendPID func(ctx context.Context) (uint32, error)
 
-	// BouncerSettings returns what "show config" says on the console of PgBouncer.
+	// BouncerSettings returns the result of "show config" on the console of PgBouncer.
 	BouncerSettings func(ctx context.Context) (map[string]string, error)
 
 	// Broker opens the broker of the outbox and of the inboxes.
 	Broker func() (*Broker, error)
 }
 
-// Broker is a destination of an outbox, or where an inbox has its messages from.
+// Broker is the destination of an outbox, or the source of messages of an inbox.
 type Broker struct {
 	Name string // for people, without a password
 
-	// Check returns what in the settings of the broker endangers the promises of the outbox for these topics, one sentence for each.
-	// Nil means that it has no settings to ask for.
+	// Check returns the settings of the broker that endanger the promises of the outbox for these topics, one sentence for each. Nil means that it
+	// has no such settings.
 	Check func(ctx context.Context, topics []string) ([]string, error)
 
-	// CheckConsumers returns the same for the consumers of the broker that have one of these names, and how many it has found.
-	// Nil means that the broker keeps no settings of consumers.
+	// CheckConsumers returns the same for the consumers of the broker that have one of these names, and how many such consumers exist. Nil means that
+	// the broker keeps no settings of consumers.
 	CheckConsumers func(ctx context.Context, names []string) (found int, findings []string, err error)
 
 	Close func()
@@ -84,7 +83,7 @@ type Verdict string
 
 const (
 	VerdictOK   Verdict = "ok"
-	VerdictWarn Verdict = "warn" // a failure may take longer to be noticed, or something costs more than necessary, or waits for a person
+	VerdictWarn Verdict = "warn" // a failure may be noticed late, something costs more than necessary, or work waits for a person
 	VerdictFail Verdict = "fail" // a promise does not hold on this database, or once cannot work with it
 )
 
@@ -93,12 +92,12 @@ type Finding struct {
 	Check   string   `json:"check"` // a name for scripts, which does not change
 	Verdict Verdict  `json:"level"`
 	Says    string   `json:"says"`
-	Try     string   `json:"try,omitempty"`     // what to do; "" if the verdict is VerdictOK
-	First   []string `json:"first,omitempty"`   // the first of what was counted: IDs, or what names a row
+	Try     string   `json:"try,omitempty"`     // advice; "" if the verdict is VerdictOK
+	First   []string `json:"first,omitempty"`   // IDs or names of the first counted rows
 	Runbook string   `json:"runbook,omitempty"` // the page of the alert for the same trouble, if there is one
 }
 
-// Report is what all checks have found.
+// Report has the findings of all checks.
 type Report struct {
 	Database string    `json:"database"`
 	Dialect  string    `json:"dialect"`
@@ -111,8 +110,8 @@ type Report struct {
 // checkTimeout bounds one check: counting rows may take long.
 const checkTimeout = 10 * time.Second
 
-// Examine makes all checks. A question that the user of the database may not ask is a warning. The error says that the database does not
-// answer any more.
+// Examine makes all checks. If the user of the database lacks a privilege for a check, that is a warning. Examine returns an error if the database
+// does not answer any more.
 func Examine(ctx context.Context, c Config) (Report, error) {
 	if c.DB == nil && c.Store == nil || c.Name == "" {
 		return Report{}, errors.New("doctor: Config.DB or Config.Name is missing. Try: both, or Config.Store and Config.Name")
@@ -152,15 +151,15 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 	return r, c.DB.PingContext(ctx) //nolint:wrapcheck // the caller knows what it has opened
 }
 
-// examination is a database, and what earlier checks have found out.
+// examination is a database, and the results of earlier checks.
 type examination struct {
 	Config
 
 	mariadb bool // it is not MySQL: set by the check of the version
-	pooler  bool // one is in the way: set by the check of the pooler
+	pooler  bool // connections go through a pooler: set by the check of the pooler
 }
 
-// check is one question to a database. An error means that it was not answered, and no verdict that there is nothing to ask.
+// check is one question to a database. An error means that it was not answered. A finding without a verdict means that the question does not apply.
 type check struct {
 	name    string
 	ask     func(context.Context, *examination) (Finding, error)
@@ -174,7 +173,7 @@ func (p *examination) make(ctx context.Context, c check) (f Finding, ok bool) {
 	defer cancel()
 	f, err := c.ask(ctx, p)
 	if sqlguard.IsMissing(err) {
-		return f, false // which is the finding of another check
+		return f, false // another check reports it
 	}
 	if err != nil {
 		what, try := words.Advice(err.Error())
@@ -207,13 +206,13 @@ func fine(format string, args ...any) Finding {
 func warn(says, try string) Finding { return Finding{Verdict: VerdictWarn, Says: says, Try: try} }
 func fail(says, try string) Finding { return Finding{Verdict: VerdictFail, Says: says, Try: try} }
 
-// text is one value that the database answers with.
+// text returns one value of the database.
 func (p *examination) text(ctx context.Context, query string) (s string, err error) {
 	err = p.DB.QueryRowContext(ctx, query).Scan(&s)
 	return s, err
 }
 
-// operator calls ask with what an operator sees. It returns no finding if Config.Operator is nil.
+// operator calls ask with an operator of the database. It returns no finding if Config.Operator is nil.
 func (p *examination) operator(ctx context.Context, ask func(*operate.Operator) (Finding, error)) (Finding, error) {
 	if p.Operator == nil {
 		return Finding{}, nil

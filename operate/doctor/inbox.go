@@ -13,19 +13,19 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// inboxChecks are the same for all dialects. Without the tables of the inbox there is nothing to ask.
+// inboxChecks are the same for all dialects. Without the tables of the inbox they do not apply.
 var inboxChecks = []check{
 	{name: "inbox_gaps", ask: askGaps},
 	{name: "inbox_consumers", ask: askConsumers},
 }
 
-// gapBound is how long a key may wait for a message before it is worth a word.
+// gapBound is how long a key may wait for a message before that is reported.
 const gapBound = time.Minute
 
-// mostGaps is how many keys that wait are counted.
+// mostGaps is how many waiting keys are counted.
 const mostGaps = 100_000
 
-// askGaps asks for keys that wait for a message that has not come, or that fails. What waits for a dead letter is told with the dead letters.
+// askGaps asks for keys that wait for a missing or failing message. Keys that wait for a dead letter are reported with the dead letters.
 func askGaps(ctx context.Context, p *examination) (Finding, error) {
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		now, err := o.Keys.Now(ctx)
@@ -107,10 +107,10 @@ func (p *examination) consumers(ctx context.Context) (names []string, err error)
 	return slices.Compact(names), nil
 }
 
-// mostNames is how many topics or consumers are asked for.
+// mostNames bounds the topics or consumers in one question.
 const mostNames = 100
 
-// distinct returns the first values of the first column of an index, each found by one look at it.
+// distinct returns the first values of the first column of an index, by one look-up for each.
 func (p *examination) distinct(ctx context.Context, table, column string) (list []string, err error) {
 	query := dialect.Text(p.Dialect, "select min("+column+") from "+table+" where "+column+" > ?")
 	for last := ""; len(list) < mostNames; {

@@ -16,8 +16,8 @@ import (
 
 var creates = regexp.MustCompile(`create table (\w+)`)
 
-// askMigrations is the same for all dialects. A capability of which the database has nothing is
-// not in use; one that it has in part fails.
+// askMigrations is the same for all dialects. A capability without any table in the database is not in use; a capability with some of its tables
+// fails.
 func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	if p.Status == nil {
 		return Finding{}, nil
@@ -68,11 +68,11 @@ func askMigrations(ctx context.Context, p *examination) (Finding, error) {
 	return fine("the database has all: %s", migration.Newest(has)), nil
 }
 
-// dropped returns a table that a migration has created and that is gone, "" if there is none.
+// dropped returns a table that a migration has created and that no longer exists, or "".
 func (p *examination) dropped(ctx context.Context, has []migration.Migration) (migration.Migration, string) {
 	for _, m := range has {
 		for _, match := range creates.FindAllStringSubmatch(m.SQL, -1) {
-			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // its rows have another name now
+			if strings.Contains(m.SQL, "alter table "+match[1]+" rename to ") { // a later migration has renamed it
 				continue
 			}
 			_, err := p.DB.ExecContext(ctx, dialect.Text(p.Dialect, "select 1 from "+match[1]+" where 1 = 0"))

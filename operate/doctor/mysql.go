@@ -34,15 +34,15 @@ var mysqlChecks = []check{
 	{name: "group", ask: askGroup},
 }
 
-// setting is the value of the one variable that a statement of the form "show ... like" finds, ""
-// if there is none: it belongs to a plugin or to another version.
+// setting is the value of the one variable that a statement of the form "show ... like" finds, or "" if the variable does not exist: it belongs to a
+// plugin or to another version.
 func (p *examination) setting(ctx context.Context, show string) (value string, err error) {
 	err = none(p.DB.QueryRowContext(ctx, show).Scan(new(string), &value))
 	return value, err
 }
 
-// askVariable asks for a variable, as it is in the sessions of the service, and judges it. One that
-// is not there has the value otherwise; if that is empty there is nothing to judge.
+// askVariable asks for a variable, as it is in the sessions of the service, and judges it. otherwise is the value of a variable that does not exist;
+// if that is empty the check does not apply.
 func askVariable(name, otherwise string, judge func(value string) Finding) func(context.Context, *examination) (Finding, error) {
 	return func(ctx context.Context, p *examination) (Finding, error) {
 		value, err := p.setting(ctx, "show variables like '"+name+"'")
@@ -53,7 +53,7 @@ func askVariable(name, otherwise string, judge func(value string) Finding) func(
 	}
 }
 
-// askEngines asks for tables of the database that no transaction rolls back.
+// askEngines asks for tables of the database whose engine cannot roll back.
 func askEngines(ctx context.Context, p *examination) (Finding, error) {
 	rows, err := p.DB.QueryContext(ctx, `select t.table_name, coalesce(t.engine, 'unknown') from information_schema.tables t
  left join information_schema.engines e on e.engine = t.engine
@@ -73,11 +73,11 @@ func askEngines(ctx context.Context, p *examination) (Finding, error) {
 	return judgeEngines(tables), errors.Join(rows.Err(), rows.Close())
 }
 
-// table is one that is not transactional.
+// table is a table that is not transactional.
 type table struct{ name, engine string }
 
 func judgeEngines(tables []table) Finding {
-	const most = 5 // of the names that are told
+	const most = 5 // names in the finding
 	var names []string
 	bad := warn
 	for i, t := range tables {
@@ -99,7 +99,7 @@ func judgeEngines(tables []table) Finding {
 }
 
 func judgeFlushLog(value string) Finding {
-	if value != "1" && value != "3" { // 3 is MariaDB's, and flushes more often
+	if value != "1" && value != "3" { // 3 exists in MariaDB only, and flushes more often
 		return fail(fmt.Sprintf("innodb_flush_log_at_trx_commit is %s: a crash takes the last second of commits that were acknowledged", value), "set global innodb_flush_log_at_trx_commit = 1")
 	}
 	return fine("each commit is flushed")
@@ -113,7 +113,7 @@ func judgeDoublewrite(value string) Finding {
 	return fine("on")
 }
 
-// askRedoLog asks MySQL, which can do without the log.
+// askRedoLog asks MySQL, which can run without the log.
 func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.setting(ctx, "show global status like 'Innodb_redo_log_enabled'")
 	if value == "OFF" {
@@ -122,7 +122,7 @@ func askRedoLog(ctx context.Context, p *examination) (Finding, error) {
 	return Finding{}, err
 }
 
-// askSyncBinlog asks only where there is a binary log.
+// askSyncBinlog applies only with a binary log.
 func askSyncBinlog(ctx context.Context, p *examination) (Finding, error) {
 	log, err := p.setting(ctx, "show variables like 'log_bin'")
 	if err != nil || log != "ON" {
@@ -131,7 +131,7 @@ func askSyncBinlog(ctx context.Context, p *examination) (Finding, error) {
 	return askVariable("sync_binlog", "1", judgeSyncBinlog)(ctx, p)
 }
 
-// askBinlogFormat does so as well.
+// askBinlogFormat applies only with a binary log.
 func askBinlogFormat(ctx context.Context, p *examination) (Finding, error) {
 	log, err := p.setting(ctx, "show variables like 'log_bin'")
 	if err != nil || log != "ON" {
@@ -154,8 +154,7 @@ func judgeSyncBinlog(value string) Finding {
 	return fine("each commit is in the binary log")
 }
 
-// askIdleTransaction asks how long a transaction may do nothing. MySQL bounds only how long a
-// connection may.
+// askIdleTransaction asks how long a transaction may be idle. MySQL bounds only how long a connection may be idle.
 func askIdleTransaction(ctx context.Context, p *examination) (Finding, error) {
 	value, err := p.setting(ctx, "show variables like 'idle_transaction_timeout'")
 	if value == "" && err == nil {
@@ -172,7 +171,7 @@ func judgeIdleTransaction(value string) Finding {
 	return fine("a transaction that does nothing for %s s is ended", value)
 }
 
-// maxIdle is a time, in seconds, after which a person has noticed that an operation is stuck.
+// maxIdle is a time in seconds after which people notice that an operation is stuck.
 const maxIdle = 300
 
 func judgeIdleConnection(value string) Finding {

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store/migration"
 )
 
-// isDenied reports whether the user may not do that.
+// isDenied reports whether the user lacks a privilege.
 func isDenied(err error) bool {
 	code, _ := sqlguard.MySQLCode(err)
 	return code == 1044 || code == 1142 || code == 1143 || code == 1227
@@ -33,7 +33,7 @@ func (p *examination) count(ctx context.Context, query string) (n int, err error
 	return n, errors.Join(rows.Err(), rows.Close())
 }
 
-// askMySQLVersion is the first check: others depend on what it finds.
+// askMySQLVersion is the first check: others depend on its result.
 func askMySQLVersion(ctx context.Context, p *examination) (Finding, error) {
 	var version, comment string
 	if err := p.DB.QueryRowContext(ctx, "select version(), @@version_comment").Scan(&version, &comment); err != nil {
@@ -76,7 +76,7 @@ func judgeMySQLVersion(version, comment string) Finding {
 	return fine("%s %s; once is tested with %s", name, number, tested)
 }
 
-// askLocks asks whether sessions keep locks, which claims are.
+// askLocks asks whether sessions keep locks: claims are such locks.
 func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	const name = "concat('once doctor ', connection_id())"
 	var kept sql.NullBool
@@ -85,14 +85,14 @@ func askLocks(ctx context.Context, p *examination) (Finding, error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // it is the finding
+		return fail("this server gives sessions no locks, so that operations cannot be claimed: "+err.Error(), try), nil //nolint:nilerr // the error is the finding
 	case !kept.Bool:
 		return warn("this server does not keep locks of sessions: duplicates of an operation run beside each other, until the key lets one of them commit", try), nil
 	}
 	return fine("locks of sessions are kept"), err
 }
 
-// askPackets asks whether sessions of the service take several statements in a packet, which an operation then saves round trips by.
+// askPackets asks whether sessions of the service accept several statements in one packet, which saves an operation round trips.
 func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	if !p.AsService {
 		return Finding{}, nil
@@ -105,7 +105,7 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // the server prepares no two statements
+	_, err = p.DB.ExecContext(ctx, "do 0; do ?", 1) // the server cannot prepare two statements at once
 	if code, _ := sqlguard.MySQLCode(err); code == syntaxError {
 		return warn("a packet takes several statements, and no arguments: a batch with arguments is not one round trip, and a statement of a handler that has some takes two, or three the first time",
 			"sqlstore.Open without multiStatements in the data source name, or interpolateParams=true with it"), nil
@@ -115,25 +115,24 @@ func askPackets(ctx context.Context, p *examination) (Finding, error) {
 
 const syntaxError = 1064
 
-// askStore has the store itself look at the sessions of the service: their mode, isolation level and
-// autocommit.
+// askStore lets the store itself check the sessions of the service: their mode, isolation level and autocommit.
 func askStore(ctx context.Context, p *examination) (Finding, error) {
 	if p.StoreError == nil {
 		return Finding{}, nil
 	}
-	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // see migrations and privileges
+	if err := p.StoreError(ctx); err != nil && !errors.Is(err, store.ErrNotMigrated) && !isDenied(err) { // reported by the checks of migrations and privileges
 		what, try := words.Advice(err.Error())
 		return fail("the store refuses to start: "+what, words.Either(try != "", try, "the URL of the service")), nil
 	}
 	return fine("the store accepts the settings of the sessions"), nil
 }
 
-// rehearse returns why "once migrate up" would fail, nil if no reason is found. It has the server
-// check each statement without running it, and migrates in a session that can write nothing.
+// rehearse returns the reason why "once migrate up" would fail, or nil if it finds none. The server checks each statement without running it, and
+// then the migration runs in a session that cannot write.
 func (p *examination) rehearse(ctx context.Context, missing []migration.Migration) error {
 	for _, m := range missing {
 		for statement := range strings.SplitSeq(strings.TrimSpace(m.SQL), ";\n") {
-			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !sqlguard.IsMissing(err) { // of an earlier statement
+			if err := p.prepare(ctx, strings.TrimSuffix(statement, ";")); err != nil && !sqlguard.IsMissing(err) { // the table of an earlier statement
 				return err
 			}
 		}
@@ -142,13 +141,13 @@ func (p *examination) rehearse(ctx context.Context, missing []migration.Migratio
 		return nil
 	}
 	err := p.Rehearse(ctx, p.readOnlyVariable())
-	if code, _ := sqlguard.MySQLCode(err); code == 1792 || ctx.Err() != nil { // in a read-only transaction; another one migrates
+	if code, _ := sqlguard.MySQLCode(err); code == 1792 || ctx.Err() != nil { // 1792: a write in a read-only transaction; or another process migrates
 		return nil
 	}
 	return err
 }
 
-// prepare has the server check a statement.
+// prepare lets the server check a statement.
 func (p *examination) prepare(ctx context.Context, statement string) error {
 	stmt, err := p.DB.PrepareContext(ctx, statement)
 	if err == nil {
@@ -157,7 +156,7 @@ func (p *examination) prepare(ctx context.Context, statement string) error {
 	return err
 }
 
-// askPrivileges has the server check what operations do, without doing it.
+// askPrivileges lets the server check the statements of operations, without running them.
 func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
 	var denied []string
 	for _, statement := range []string{
@@ -186,7 +185,7 @@ func askPrivileges(ctx context.Context, p *examination) (Finding, error) {
 	return fine("this user may read and write once_operation"), nil
 }
 
-// askEncryption asks what is known of the way to the server.
+// askEncryption asks whether the connection to the server is encrypted.
 func askEncryption(ctx context.Context, p *examination) (Finding, error) {
 	cipher, err := p.setting(ctx, "show session status like 'Ssl_cipher'")
 	if err != nil {
@@ -196,7 +195,7 @@ func askEncryption(ctx context.Context, p *examination) (Finding, error) {
 	return judgeEncryption(cipher, host), err
 }
 
-// judgeEncryption: host is what the server knows of this machine.
+// judgeEncryption: host is this machine as the server sees it.
 func judgeEncryption(cipher, host string) Finding {
 	switch {
 	case cipher != "":

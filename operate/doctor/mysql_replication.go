@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// askReadOnly asks whether the server takes writes, and should not.
+// askReadOnly asks whether the server refuses writes, or accepts them although it is a replica.
 func askReadOnly(ctx context.Context, p *examination) (Finding, error) {
-	readOnly, err := p.setting(ctx, "show global variables like 'read_only'") // which super_read_only sets as well
+	readOnly, err := p.setting(ctx, "show global variables like 'read_only'") // super_read_only sets it as well
 	if err != nil {
 		return Finding{}, err
 	}
@@ -20,7 +20,7 @@ func askReadOnly(ctx context.Context, p *examination) (Finding, error) {
 	return judgeReadOnly(readOnly, session, following), err
 }
 
-// readOnlyVariable is the setting of a session in which nothing can be written.
+// readOnlyVariable is the setting of a session that cannot write.
 func (p *examination) readOnlyVariable() string {
 	if p.mariadb {
 		return "tx_read_only"
@@ -28,8 +28,8 @@ func (p *examination) readOnlyVariable() string {
 	return "transaction_read_only"
 }
 
-// follows reports whether the server applies what another one has committed. MySQL tells only those
-// with the privilege REPLICATION CLIENT; for others nothing is known.
+// follows reports whether the server is a replica of another one. MySQL answers only users with the privilege REPLICATION CLIENT; for other users it
+// is not known.
 func (p *examination) follows(ctx context.Context) (bool, error) {
 	if p.mariadb {
 		n, err := p.setting(ctx, "show global status like 'Slaves_running'")
@@ -54,14 +54,14 @@ func judgeReadOnly(server, session string, following bool) Finding {
 	return fine("it takes writes")
 }
 
-// replication is what a server says of those who follow it.
+// replication is a server's view of its replicas.
 type replication struct {
 	mysql                   bool
-	replicas, waited        int // connected, and of these: that acknowledge semi-synchronously
+	replicas, waited        int // connected replicas, and the ones that acknowledge semi-synchronously
 	enabled, point, timeout string
 }
 
-// askReplicas asks who follows. MariaDB tells it to everybody.
+// askReplicas asks for the replicas of the server. MariaDB answers every user.
 func askReplicas(ctx context.Context, p *examination) (Finding, error) {
 	r := replication{mysql: !p.mariadb}
 	for _, v := range []struct {
@@ -129,7 +129,7 @@ func (r replication) judge() Finding {
 	return fine("there are none")
 }
 
-// askGroup asks only where there is a group of servers: Galera, or group replication of MySQL.
+// askGroup applies only to a group of servers: Galera, or group replication of MySQL.
 func askGroup(ctx context.Context, p *examination) (Finding, error) {
 	if galera, err := p.setting(ctx, "show variables like 'wsrep_on'"); err != nil || galera == "ON" {
 		return judgeGroup("", ""), err
@@ -145,8 +145,8 @@ func askGroup(ctx context.Context, p *examination) (Finding, error) {
 	return askVariable("group_replication_consistency", "", func(consistency string) Finding { return judgeGroup(single, consistency) })(ctx, p)
 }
 
-// judgeGroup: members that lag refuse at COMMIT what conflicts with what they lack. Galera has no
-// setting for a single primary.
+// judgeGroup: a member that lags refuses at COMMIT a write that conflicts with a transaction that it has not applied yet. Galera has no setting for a
+// single primary.
 func judgeGroup(single, consistency string) Finding {
 	const stale = "so a lost COMMIT may be told as not applied although it was, and a retry may execute until its own COMMIT is refused"
 	switch {

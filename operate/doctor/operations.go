@@ -23,15 +23,15 @@ var operationChecks = []check{
 // most is how many operations a check reads at most.
 const most = 10_000
 
-// found is how many operations a check has found among those that it has read, and the oldest of them: a row of its own, so that a person has
-// something to begin with.
+// found is how many operations a check has found among the ones that it has read, with the oldest of them as an example for the person who reads the
+// finding.
 type found struct {
 	operate.Operation
 
 	n, read int
 }
 
-// oldest reads a table of operations, which has no more than most of them (on MySQL: of each state), and finds those of a condition.
+// oldest reads a table of operations, which has no more than most of them (on MySQL: of each state), and finds the ones that meet a condition.
 func (p *examination) oldest(ctx context.Context, table, where, by string) (f found, err error) {
 	err = p.DB.QueryRowContext(ctx, dialect.Text(p.Dialect, `with those as (select * from `+table+`)
  select r.n, f.n, coalesce(o.scope, ''), coalesce(o.KEY, ''), o.moment, NOW from (select count(*) as n from those) r
@@ -51,15 +51,15 @@ func (p *examination) unfinished() string {
 	return dialect.Unfinished(p.Dialect, "scope, KEY, state, since, lease_until", most)
 }
 
-// count is the number of those that were found.
+// count is the number of found operations.
 func (f found) count() string {
-	if f.read >= most { // there may be more
+	if f.read >= most { // more may exist
 		return fmt.Sprintf("at least %d", f.n)
 	}
 	return strconv.Itoa(f.n)
 }
 
-// among is where they were looked for, if that is not everywhere.
+// among names the searched operations, if not all were searched.
 func (f found) among() string {
 	if f.read >= most {
 		return fmt.Sprintf(" of the first %d that are not done", most)
@@ -82,7 +82,7 @@ func askUnknown(ctx context.Context, p *examination) (Finding, error) {
 }
 
 func askWaiting(ctx context.Context, p *examination) (Finding, error) {
-	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // those wait as long as they have to
+	f, err := p.oldest(ctx, p.unfinished(), fmt.Sprintf("state = %d and scope not like 'saga/%%' and scope not like 'gateway/%%'", store.StateWaiting), "since") // sagas and gateway operations wait as long as they must
 	if f.n > 0 {
 		return warn(fmt.Sprintf("%s operations have stopped before their end and wait for their next owner, the oldest began %s ago: a retry of the caller or a lease.Completer goes on with them", f.count(), age(f.Operation)), p.show(f.Operation)), err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// restoreChecks are made in place of all others if Config.RestoredTo is set: of a database that was restored from a backup. What they find is in
-// docs/restore.md, in the same order.
+// restoreChecks replace all other checks if Config.RestoredTo is set: for a database that was restored from a backup. docs/restore.md explains their
+// findings, in the same order.
 var restoreChecks = []check{
 	{name: "restore_moment", ask: askMoment},
 	{name: "restore_work", ask: askWorkSince},
@@ -30,16 +30,16 @@ var restoreChecks = []check{
 	{name: "restore_forgotten", ask: askForgottenAgain},
 }
 
-// firstIDs is how many of what a check counts are named.
+// firstIDs is how many of the counted rows are named.
 const firstIDs = 5
 
-// several is how many rows a query has found, and what its first ones are called.
+// several is how many rows a query has found, and the names of the first ones.
 type several struct {
 	n     int
 	first []string
 }
 
-// several returns how many rows a table has for which a condition holds, 10,000 at most, and names the first ones by some columns.
+// several counts the rows of a table for which a condition holds, up to 10,000, and names the first ones by some columns.
 func (p *examination) several(ctx context.Context, table, where, columns string, args ...any) (s several, err error) {
 	rows, err := p.DB.QueryContext(ctx, dialect.Text(p.Dialect, fmt.Sprintf("select %s from %s where %s order by %s limit %d", columns, table, where, columns, most)), args...)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s several) of(noun string) string {
 	return words.Count(s.n, noun)
 }
 
-// again is a warning with the first of what was found; fine if there is none.
+// again is a warning with the names of the first rows. Without a row it is fine.
 func (s several) again(none, says, try string) Finding {
 	if s.n == 0 {
 		return fine("%s", none)
@@ -96,7 +96,7 @@ func askMoment(ctx context.Context, p *examination) (Finding, error) {
 		"stop every process that worked on this database before, empty caches that are shared (Redis), and go through this list before the service starts"), nil
 }
 
-// askWorkSince asks for operations that are later than the backup: then the service has worked on it already.
+// askWorkSince asks for operations that are later than the backup: then the service has already worked on the restored database.
 func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 	s, err := p.several(ctx, "once_operation", "since > ?", "scope, KEY", dialect.StoredTime(p.Dialect, p.RestoredTo))
 	return s.again("no operation has begun since the moment of the backup: a client that retries one that is lost has it run again, under the same keys for the services that it calls",
@@ -104,7 +104,7 @@ func askWorkSince(ctx context.Context, p *examination) (Finding, error) {
 		"the moment of the last commit in the backup; or stop the service until this list is done"), err
 }
 
-// calling are operations whose call of another service was begun, and whose outcome the backup does not have.
+// calling are operations with a call of another service that has begun, and whose outcome the backup does not have.
 const calling = "calling"
 
 func askCalls(ctx context.Context, p *examination) (Finding, error) {
@@ -206,7 +206,7 @@ func askReceiptsAgain(ctx context.Context, p *examination) (Finding, error) {
 		"restore the database of the gateway to the same moment, or compare what the gateway holds: once keys list --since "+p.RestoredTo.UTC().Format(time.RFC3339)+" --db URL-OF-THE-GATEWAY"), err
 }
 
-// askForgottenAgain asks for entries of the audit: people may have had something erased since, which the backup has.
+// askForgottenAgain asks for audited erasures since the backup: the restored data is in the database again.
 func askForgottenAgain(ctx context.Context, p *examination) (Finding, error) {
 	var n int
 	if err := p.DB.QueryRowContext(ctx, "select count(*) from (select 1 from once_audit where action like '%forget%' order by id desc limit 1000) as forgotten").Scan(&n); err != nil {

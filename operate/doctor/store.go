@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// storeChecks are those of a store without SQL.
+// storeChecks are the checks of a store without SQL.
 var storeChecks = []check{
 	{"store", askUsable, ""},
 	{"volatile", askVolatile, ""},

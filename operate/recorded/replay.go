@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// What became of a request that was sent again.
+// Outcomes of a request that was sent again.
 const (
 	OutcomeExecuted   = "executed"
 	OutcomeReplayed   = "replayed"
@@ -31,12 +31,12 @@ const (
 
 // ReplayConfig says how a request is sent again. The zero value sends it once.
 type ReplayConfig struct {
-	Concurrency int         // how many are sent at the same moment; default 1
+	Concurrency int         // requests at the same time; default 1
 	Times       int         // how often that is done; default 1
-	Header      http.Header // takes the place of recorded lines; an empty line takes them away
+	Header      http.Header // replaces recorded lines; an empty line removes them
 }
 
-// Report is what a service has answered. Its JSON form is a contract with scripts.
+// Report has the answers of a service. Its JSON form is a contract with scripts.
 type Report struct {
 	ID          string   `json:"id"`
 	To          string   `json:"to"`
@@ -45,7 +45,7 @@ type Report struct {
 	Replayed    int      `json:"replayed"`
 	Refused     int      `json:"refused"`
 	Unanswered  int      `json:"unanswered"`
-	BodiesEqual bool     `json:"bodies_equal"` // of what was executed and replayed
+	BodiesEqual bool     `json:"bodies_equal"` // of the executed and replayed answers
 	Answers     []Answer `json:"answers"`
 }
 
@@ -55,7 +55,7 @@ type Answer struct {
 	Status     int    `json:"status,omitempty"`
 	Outcome    string `json:"outcome"` // OutcomeExecuted, OutcomeReplayed, OutcomeRefused or OutcomeUnanswered
 	BodySHA256 string `json:"body_sha256,omitempty"`
-	SameBody   bool   `json:"same_body"` // as the first one that was executed or replayed
+	SameBody   bool   `json:"same_body"` // as the first executed or replayed answer
 	Error      string `json:"error,omitempty"`
 }
 
@@ -112,8 +112,8 @@ func answerTo(client *http.Client, req *http.Request) Answer {
 	return Answer{Status: resp.StatusCode, Outcome: outcomeOf(resp), BodySHA256: hex.EncodeToString(hash[:])}
 }
 
-// outcomeOf is what the headers of an answer say. A service without keys says nothing: then a redirect, which is not followed, and a
-// refusal are not taken for executions.
+// outcomeOf is the outcome that the headers of an answer tell. The answer of a service without keys has no such header: then a redirect, which is not
+// followed, and a refusal do not count as executions.
 func outcomeOf(resp *http.Response) string {
 	status := strings.ToLower(resp.Header.Get(wire.StatusHeader))
 	switch {
@@ -125,7 +125,7 @@ func outcomeOf(resp *http.Response) string {
 	return OutcomeRefused
 }
 
-// count adds the answers up.
+// count counts the outcomes of the answers.
 func (r *Report) count() {
 	first := ""
 	r.Sent, r.BodiesEqual = len(r.Answers), true

@@ -1,4 +1,4 @@
-// Package recorded is the file of a request that was exported from one service, to be sent to another one.
+// Package recorded reads and writes a request that was exported from one service to be sent to another one.
 //
 // It is a JSON object:
 //
@@ -31,7 +31,7 @@ import (
 	"time"
 )
 
-// format and version are those of the files that this release writes.
+// format and version of the files that this release writes.
 const (
 	format  = "once-request"
 	version = 1
@@ -52,7 +52,7 @@ type Request struct {
 	Body       []byte      `json:"body"`
 }
 
-// Operation is what the record of the request says.
+// Operation is the record of the operation to which the request belongs.
 type Operation struct {
 	Scope       string    `json:"scope"`
 	Key         string    `json:"key"` // as it is stored
@@ -63,17 +63,17 @@ type Operation struct {
 	Trace       string    `json:"trace,omitempty"`
 }
 
-// secrets are parts of the names of headers that are always left out. A name more costs a --header, and one that is
-// missing costs the secret. Package oncehttp does not keep Authorization, Proxy-Authorization and Cookie.
+// secrets are parts of the names of headers that are always left out. A needless name costs the user a --header, and a missing name leaks a secret.
+// Package oncehttp does not keep Authorization, Proxy-Authorization and Cookie.
 var secrets = []string{
 	"auth", "cookie", "token", "secret", "password", "passwd", "passphrase", "passcode", "credential", "session", "jwt", "assertion", "client-cert",
 	"api-key", "apikey", "access-key", "subscription-key", "private-key", "functions-key", "encryption-key", "customer-key", "master-key", "account-key", "signing-key",
 }
 
-// secretWords are too short to be looked for within other words, such as the "pin" of "shipping".
+// secretWords are too short to be searched inside of other words, such as "pin" in "shipping".
 var secretWords = []string{"otp", "totp", "pin", "pwd", "dpop"}
 
-// secretNames prove who has sent the request. The signature of a webhook, such as Stripe-Signature, is needed by the one who replays it.
+// secretNames identify the sender of the request. The signature of a webhook, such as Stripe-Signature, is kept, because a replay needs it.
 var secretNames = []string{"signature", "x-amz-signature"}
 
 // IsSecret reports whether a header is one of secrets.
@@ -125,7 +125,7 @@ func Parse(file []byte) (Request, error) {
 	var r Request
 	err := json.Unmarshal(file, &r)
 	switch {
-	case r.Format != format: // nor is it JSON, perhaps
+	case r.Format != format: // perhaps it is not JSON either
 		return r, errors.New("it is no request of once keys export. Try: once keys export KEY --db URL")
 	case r.Version != version:
 		return r, fmt.Errorf("it has version %d, and this release of once knows version %d. Try: the release that has written it", r.Version, version)
@@ -138,7 +138,7 @@ func Parse(file []byte) (Request, error) {
 	return r, nil
 }
 
-// check says what could not be sent.
+// check returns an error if the request cannot be sent.
 func (r *Request) check() error {
 	switch {
 	case !isToken(r.Method):

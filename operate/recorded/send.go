@@ -15,8 +15,8 @@ import (
 // ReplayHeader marks a replay, with the ID of the file.
 const ReplayHeader = "Once-Replay-Of"
 
-// HTTP returns the request, to be sent to a service at target, whose path goes before that of the request. Each header
-// of changed takes the place of the recorded one; an empty one takes it away.
+// HTTP returns the request, to be sent to a service at target, whose path goes before the path of the request. Each header of changed replaces the
+// recorded one; an empty one removes it.
 func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header) (*http.Request, error) {
 	u, err := exactly(strings.TrimSuffix(target.EscapedPath(), "/") + r.Path)
 	if err != nil {
@@ -27,7 +27,7 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 	if err != nil {
 		return nil, err
 	}
-	req.GetBody = nil // a client that sends it again by itself would spoil the count
+	req.GetBody = nil // a client that repeats it by itself would make the counts wrong
 	req.URL = u
 	for name, lines := range r.Headers {
 		req.Header[name] = slices.Clone(lines)
@@ -46,13 +46,13 @@ func (r *Request) HTTP(ctx context.Context, target *url.URL, changed http.Header
 		}
 	}
 	if req.UserAgent() == "" {
-		req.Header["User-Agent"] = []string{""} // net/http sends none then
+		req.Header["User-Agent"] = []string{""} // net/http then sends none
 	}
 	req.Header.Set(ReplayHeader, r.ID)
 	return req, nil
 }
 
-// exactly returns a URL whose path and query go over the wire as path is written.
+// exactly returns a URL whose path and query are sent exactly as path is written.
 func exactly(path string) (*url.URL, error) {
 	raw, query, asks := strings.Cut(path, "?")
 	unescaped, err := url.PathUnescape(raw)
@@ -75,14 +75,14 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// CameFrom reports whether target may be the server that has recorded the request: it has the same name, at any
-// port, or an address of it at the same port. A recorded host whose addresses are not known here is told by its name alone.
+// CameFrom reports whether target may be the server that has recorded the request: it has the same name, at any port, or an address of it at the same
+// port. If the addresses of the recorded host are not known here, only the name is compared.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
 	if err != nil {
 		return true
 	}
-	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // without a port it was that of its scheme, which is not recorded
+	samePort := recorded.Port() == "" || recorded.Port() == portOf(target) // without a port it was the default port of its scheme, which is not recorded
 	name, other := hostName(recorded), hostName(target)
 	here, there := addresses(ctx, resolver, name), addresses(ctx, resolver, other)
 	if name == other && (samePort || !isLocal(name, here)) {
@@ -103,12 +103,12 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// isLocal reports whether many services have this name, each at a port of its own.
+// isLocal reports whether the name is shared by many services, each at a port of its own.
 func isLocal(name string, addresses []netip.Addr) bool {
 	return net.ParseIP(name) != nil || len(addresses) > 0 && !slices.ContainsFunc(addresses, func(ip netip.Addr) bool { return !ip.IsLoopback() })
 }
 
-// addresses are those of a name, as far as they are known. All that reach this machine are one.
+// addresses are the known addresses of a name. All addresses of this machine count as one.
 func addresses(ctx context.Context, resolver Resolver, name string) []netip.Addr {
 	ip, err := netip.ParseAddr(name)
 	list := []netip.Addr{ip}

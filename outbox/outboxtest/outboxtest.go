@@ -1,6 +1,6 @@
 // Package outboxtest checks that an [outbox.Publisher] keeps its contract:
 //
-//	func TestPublisher(t *testing.T) {
+//	func TestPublisherKeepsTheContract(t *testing.T) {
 //		outboxtest.Run(t, outboxtest.Destination{
 //			Publisher: mybroker.Publisher(conn),
 //			Topics:    []string{"refunds", "payouts"},
@@ -26,21 +26,21 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Destination is a publisher and what is behind it.
+// Destination is a publisher, and the destination behind it.
 type Destination struct {
 	Publisher outbox.Publisher
 
-	// Topics are one or more that the destination takes.
+	// Topics are one or more topics that the destination accepts.
 	Topics []string
 
-	// Received returns every message that has arrived since it was last called, in the order of
-	// arrival. All that were confirmed before are among them. [Message] makes one from headers.
+	// Received returns every message that has arrived since its last call, in the order of arrival. It must include every message that was confirmed
+	// before the call. [Message] makes a message from headers.
 	Received func(t *testing.T) []message.Message
 
-	// Reject changes m so that the destination refuses it, and only it. nil: there is no such message.
+	// Reject changes m so that the destination refuses m alone. nil if the destination refuses no message.
 	Reject func(m *message.Message)
 
-	// Break makes the destination unreachable until restore is called. nil: it cannot be broken.
+	// Break makes the destination unreachable until restore is called. nil if the test cannot do that.
 	Break func(t *testing.T) (restore func())
 }
 
@@ -61,9 +61,8 @@ func Run(t *testing.T, d Destination) {
 	t.Run("Unreachable", d.unreachable)
 }
 
-// Message returns the message of which a destination has received the topic, headers and payload: a
-// CloudEvent in binary mode, whose attributes have names that begin with prefix. escaped says that their values
-// are in percent encoding.
+// Message makes a message from the topic, headers and payload that a destination has received: a CloudEvent in binary mode, whose attribute names
+// begin with prefix. escaped says that their values are in percent encoding.
 func Message(topic, prefix string, escaped bool, headers iterator, payload []byte) (message.Message, error) {
 	m := message.Message{Topic: topic, Payload: payload, Headers: map[string]string{}}
 	for name, value := range headers {
@@ -144,8 +143,7 @@ func (d *Destination) checkLength(t *testing.T, errs []error, messages []message
 	}
 }
 
-// check fails the test unless what arrived begins, key by key, with the messages in their order, and
-// everything is there that errs says is confirmed.
+// check fails the test unless the first arrivals of each key are its messages in order, and each confirmed message, with a nil in errs, has arrived.
 func (d *Destination) check(t *testing.T, messages []message.Message, errs []error) {
 	t.Helper()
 	d.checkLength(t, errs, messages)
@@ -288,8 +286,7 @@ func (d *Destination) contextHasEnded(t *testing.T) {
 	}
 }
 
-// contextEnds cancels the context at several moments of a Publish. What arrives later than that
-// may arrive; the order of keys holds.
+// contextEnds cancels the context at several moments of a Publish. Messages may still arrive later, but in the order of their key.
 func (d *Destination) contextEnds(t *testing.T) {
 	d.Received(t)
 	for _, after := range []time.Duration{0, 200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond} {
@@ -298,7 +295,7 @@ func (d *Destination) contextEnds(t *testing.T) {
 		errs := d.Publisher.Publish(ctx, messages)
 		cancel()
 		d.check(t, messages, errs)
-		for tries := 1; errs != nil; tries++ { // as a relay does: the client may still give up what the ended context has left
+		for tries := 1; errs != nil; tries++ { // a relay retries too: the client may still be busy with the cancelled call
 			errs = d.Publisher.Publish(t.Context(), messages)
 			d.checkLength(t, errs, messages)
 			failed := slices.IndexFunc(errs, func(err error) bool { return err != nil })

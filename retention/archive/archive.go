@@ -8,17 +8,17 @@
 //
 // An archive is a directory of segments, gzipped lines of JSON, and a manifest that
 // lists them with their sums. A segment is written under another name, flushed to the
-// disk, renamed, and listed; only then may its rows be deleted. A process that is killed on the
-// way loses nothing: what was not listed is still in the database, or is listed when the
+// disk, renamed, and listed; only then may its rows be deleted. A process that is killed
+// meanwhile loses nothing: rows that were not listed are still in the database, or they are listed when the
 // archive is opened again.
 //
 // So a row can be in an archive twice. Rows with the same scope, key and claim are one
 // operation; with the same scope and key but another claim they are two, the later one
-// executed after the first had expired. Rows of another table are one if all of them is the same.
+// executed after the first had expired. Rows of another table are the same if all their values are.
 //
-// The files hold what the database held: stored answers as they are, captured requests
+// The files hold the contents of the database: stored answers as they are, captured requests
 // encrypted if they were. One process at a time writes an archive; give each node a
-// directory of its own. Anything may read it meanwhile.
+// directory of its own. Other processes may read it meanwhile.
 package archive
 
 import (
@@ -50,8 +50,8 @@ type Writer struct {
 	broken   bool  // something was not finished
 }
 
-// Open opens the archive in dir, which it makes if it is not there, and mends what a
-// crash has left behind. It fails if another process writes this archive.
+// Open opens the archive in dir, which it makes if it does not exist, and repairs it after
+// a crash. It fails if another process writes this archive.
 func Open(dir string) (*Writer, error) { return open(dir, osFiles{}) }
 
 func open(dir string, fs files) (_ *Writer, err error) {
@@ -74,7 +74,7 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close lets another process write. What was kept is on the disk already.
+// Close allows another process to write. The archived rows are on the disk already.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,7 +152,7 @@ const (
 	temporary  = ".tmp"
 )
 
-// summed hashes and counts what is written.
+// summed hashes and counts the written bytes.
 type summed struct {
 	to   io.Writer
 	hash hash.Hash

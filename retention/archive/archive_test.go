@@ -108,8 +108,8 @@ func TestOneWriter(t *testing.T) {
 	mustOpen(t, dir)
 }
 
-// TestVersion1 reads what the first version has written. The files are never changed.
-func TestVersion1(t *testing.T) {
+// TestVersion1IsStillRead reads what the first version has written. The files are never changed.
+func TestVersion1IsStillRead(t *testing.T) {
 	if got, want := all(t, "testdata/v1"), operations(3); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -124,9 +124,9 @@ func receipts(n int) (list []upkeep.Expired) {
 	return list
 }
 
-// TestVersion2: rows of other tables come out as they went in, beside operations. Only a segment that has some is marked with the second version,
+// TestVersion2HasRowsOfOtherTables: rows of other tables come out as they went in, beside operations. Only a segment that has some is marked with the second version,
 // also when it is listed after a crash: an earlier release reads the others.
-func TestVersion2(t *testing.T) {
+func TestVersion2HasRowsOfOtherTables(t *testing.T) {
 	if got, want := all(t, "testdata/v2"), append(operations(2), receipts(2)...); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -167,8 +167,8 @@ func TestVersion2(t *testing.T) {
 	}
 }
 
-// TestVerify: whatever happens to a file is seen.
-func TestVerify(t *testing.T) {
+// TestVerifySeesEachDamage: whatever happens to a file is seen.
+func TestVerifySeesEachDamage(t *testing.T) {
 	for name, harm := range map[string]func(segment, manifest string) error{
 		"a bit":         func(s, _ string) error { return edit(s, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }) },
 		"its end":       func(s, _ string) error { return edit(s, func(b []byte) []byte { return b[:len(b)-1] }) },
@@ -218,8 +218,8 @@ func replace(path, from, to string) error {
 	})
 }
 
-// TestMend: what a crash has left behind is finished, and nothing that was kept is lost.
-func TestMend(t *testing.T) {
+// TestMendAfterACrash: what a crash has left behind is finished, and nothing that was kept is lost.
+func TestMendAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	want := operations(5)
 	w := mustOpen(t, dir)

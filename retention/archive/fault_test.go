@@ -111,10 +111,10 @@ func (f faultyFile) WriteAt(b []byte, at int64) (int, error) {
 
 func (f faultyFile) Sync() error { return f.f.do("sync", f.file.Sync) }
 
-// TestFaults makes the N-th operation on the disk fail, N = 1, 2, ... until a sweep
+// TestFaultsOfTheDiskLoseNothing makes the N-th operation on the disk fail, N = 1, 2, ... until a sweep
 // survives. Whatever fails, what is deleted is in the archive; and afterwards all of it
 // is, whether the writer goes on or another one opens the archive, as after a crash.
-func TestFaults(t *testing.T) {
+func TestFaultsOfTheDiskLoseNothing(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range []struct{ stays, after, reopen bool }{
 		{}, {after: true}, {stays: true}, {reopen: true}, {after: true, reopen: true}, {stays: true, after: true, reopen: true},

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// files is what an archive does to the disk. Tests make each step of it fail.
+// files are the operations of an archive on the disk. Tests make each step of it fail.
 type files interface {
 	mkdir(path string) error
 	open(path string) (file, error)   // the manifest, locked; made if it is not there
@@ -44,7 +44,7 @@ func (osFiles) open(path string) (file, error) {
 	return f, nil
 }
 
-// create locks what it makes: the manifest is written anew under another name, and must be
+// create locks the new file: the manifest is written again under another name, and must be
 // locked when it gets its own.
 func (osFiles) create(path string) (file, error) {
 	if !lockedfile.Supported {
@@ -71,7 +71,7 @@ func (osFiles) names(dir string) (names []string, err error) {
 
 func (osFiles) syncDir(dir string) error { return syncDir(dir) }
 
-// makeDir makes dir, and what is missing above it, as durable as the files in it.
+// makeDir makes dir, and missing directories above it, as durable as the files in it.
 func makeDir(fs files, dir string) error {
 	err := fs.mkdir(dir)
 	if above := filepath.Dir(dir); errors.Is(err, iofs.ErrNotExist) && above != dir {

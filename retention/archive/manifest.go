@@ -14,7 +14,7 @@ import (
 // the last one can be, does not count.
 const manifestName = "manifest.jsonl"
 
-// Segment is what the manifest says of a file.
+// Segment is the manifest's entry for a file.
 type Segment struct {
 	Version int       `json:"v"`
 	File    string    `json:"file"`

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// mend finishes what was not finished: a torn line goes, half a segment goes, and a
-// segment that is whole but not listed is listed.
+// mend repairs the archive after a crash: a torn line and half a segment are removed, and a
+// complete segment that is not listed is listed.
 func (w *Writer) mend() error {
 	if err := w.mended(); err != nil {
 		return fmt.Errorf("archive: %w", err)
@@ -44,7 +44,7 @@ func (w *Writer) mended() error {
 			return err
 		}
 	}
-	if err := w.fs.syncDir(w.dir); err != nil { // before what was renamed is listed
+	if err := w.fs.syncDir(w.dir); err != nil { // the renames must be durable before they are listed
 		return err
 	}
 	for _, name := range whole {
@@ -72,8 +72,8 @@ func (w *Writer) listed() (names map[string]bool, text []byte, err error) {
 	return names, text, nil
 }
 
-// replace writes the manifest anew. After an error of the disk it is unknown which of the
-// old file's bytes are on it, whatever a second attempt to flush them says.
+// replace writes the manifest again, to a new file. After an error of the disk it is unknown which bytes of the
+// old file are on it, even if a second flush succeeds.
 func (w *Writer) replace(text []byte) error {
 	f, err := w.fs.create(w.path(manifestName + temporary))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Segments returns what the manifest of the archive in dir lists, oldest first.
+// Segments returns the entries of the manifest of the archive in dir, oldest first.
 func Segments(dir string) ([]Segment, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if err != nil {
@@ -27,8 +27,8 @@ func Segments(dir string) ([]Segment, error) {
 	return list, err
 }
 
-// Records returns what the archive in dir has, segment by segment: operations, and rows of other tables. One that is
-// there twice comes twice; the package documentation says how to tell. After an error
+// Records returns the records of the archive in dir, segment by segment: operations, and rows of other tables. A record that is
+// there twice comes twice; the package documentation says how to recognise it. After an error
 // the rest of its segment is left out.
 func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	return func(yield func(upkeep.Expired, error) bool) {
@@ -50,7 +50,7 @@ func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	}
 }
 
-// Damage is what is wrong with a segment.
+// Damage is a damaged segment.
 type Damage struct {
 	Segment
 	Err error
@@ -103,7 +103,7 @@ func notListed(dir string, names []string) (unlisted []Damage, err error) {
 	return unlisted, err
 }
 
-// inspect reads a segment to its end and returns what there is to say of it.
+// inspect reads a segment to its end and returns its entry.
 func inspect(path string) (s Segment, err error) {
 	s.Version = 1
 	f, err := os.Open(path)

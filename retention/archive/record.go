@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// version of the form of records and manifests. What an earlier version has written is
-// read by every later one: see testdata.
+// version of the form of records and manifests. Every later version can read
+// the files of an earlier one: see testdata.
 const version = 2
 
 // versionOf is the first version that has rows such as e, with which its line and its segment are marked: an earlier
@@ -31,7 +31,7 @@ type record struct {
 	Version     int       `json:"v"`
 	Scope       string    `json:"scope"`
 	Key         string    `json:"key"`
-	Name        string    `json:"name,omitempty"` // what kind of work it was
+	Name        string    `json:"name,omitempty"` // the kind of work
 	Fence       int64     `json:"fence"`
 	Claim       []byte    `json:"claim"`
 	Fingerprint []byte    `json:"fingerprint,omitempty"` // version byte, SHA-256
@@ -46,7 +46,7 @@ type record struct {
 	Since       time.Time `json:"since"`
 	Expired     time.Time `json:"expired"`
 
-	// Since version 2: a row that is not an operation. It has scope, key and expired beside them.
+	// Since version 2: a row that is not an operation. It also has scope, key and expired.
 	Table string          `json:"table,omitempty"`
 	Row   json.RawMessage `json:"row,omitempty"`
 }

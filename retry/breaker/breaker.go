@@ -1,13 +1,11 @@
-// Package breaker is a circuit breaker for package retry: [gobreaker], told what an
-// attempt has become.
+// Package breaker is a circuit breaker for package retry: a [gobreaker] that gets the outcome of each attempt.
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{
 //		Breaker: breaker.ByHost(gobreaker.Settings{}),
 //	}}
 //
-// A breaker spares those who call a destination that is down the waiting, and the
-// destination the calls. It does not replace the budget of package retry, which keeps the
-// amount of retries in proportion also while the breaker is closed.
+// While a destination is down, a breaker saves callers the wait, and the destination the calls. It does not replace the budget of package retry,
+// which keeps the number of retries in proportion also while the breaker is closed.
 //
 // [gobreaker]: https://github.com/sony/gobreaker
 package breaker
@@ -26,11 +24,9 @@ type Breaker struct {
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// New returns a closed breaker. Where settings say nothing, it opens when half of the
-// attempts of the last 10 s have failed, of at least 20; it is open for 5 s, and then lets
-// one attempt through to see. IsSuccessful and IsExcluded are not looked at: what an
-// attempt means is said by [retry.Health], and one that was abandoned by its caller
-// counts for nothing.
+// New returns a closed breaker. By default it opens when half of the attempts of the last 10 s have failed, of at least 20; it is open for 5 s, and
+// then lets one attempt through as a probe. IsSuccessful and IsExcluded are ignored: [retry.Health] says whether an attempt counts as a failure, and
+// an attempt that its caller has abandoned is not counted.
 //
 // OnStateChange is called under the lock of the breaker, which it must not use.
 func New(settings gobreaker.Settings) *Breaker {

@@ -78,7 +78,7 @@ func TestAbandonedCountsForNothing(t *testing.T) {
 }
 
 // Failures that are old do not count.
-func TestWindow(t *testing.T) {
+func TestWindowForgetsOldFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker.New(gobreaker.Settings{})
 		attempt(b, 19, retry.HealthBad)
@@ -90,7 +90,7 @@ func TestWindow(t *testing.T) {
 }
 
 // Do stops as soon as the breaker is open, and says so, with the failure before.
-func TestDo(t *testing.T) {
+func TestDoStopsWhenTheBreakerOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &retry.Policy{
 			Budget:  &retry.Budget{Burst: -1},
@@ -174,8 +174,8 @@ type refused struct{}
 
 func (refused) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }
 
-// TestGauges: a gauge tells which destinations are kept away from.
-func TestGauges(t *testing.T) {
+// TestGaugesNameOpenBreakers: a gauge tells which destinations are kept away from.
+func TestGaugesNameOpenBreakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := breaker.NewHosts(gobreaker.Settings{})
 		want := func(when string, want map[string]float64) {

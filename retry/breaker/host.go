@@ -14,17 +14,16 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Most hosts that are remembered.
+// Hosts that are remembered, at most.
 const maxHosts = 10_000
 
-// ByHost returns a function for Breaker of retryhttp.Transport: each host has a breaker
-// of its own, with these settings and the host as its name. Of 10,000 hosts; then each
-// new one replaces another, whose breaker begins anew when it comes back.
+// ByHost returns a function for Breaker of retryhttp.Transport: each host has a breaker of its own, with these settings and the host as its name. It
+// remembers 10,000 hosts; after that each new host replaces another one, which gets a new breaker when it is used again.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }
 
-// Hosts are the breakers of [ByHost], and a [gauge.Source] that tells which of them are open:
+// Hosts are the breakers of [ByHost], and a [gauge.Source] that shows which of them are open:
 //
 //	hosts := breaker.NewHosts(gobreaker.Settings{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
@@ -41,7 +40,7 @@ func NewHosts(settings gobreaker.Settings) *Hosts {
 	return &Hosts{settings: settings, all: map[string]*Breaker{}}
 }
 
-// Gauges implements [gauge.Source]: which breakers are open, or let single attempts through to see.
+// Gauges implements [gauge.Source]: the breakers that are open or half-open.
 func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	h.mu.Lock()
 	all := maps.Clone(h.all)
@@ -57,8 +56,7 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	return values, nil
 }
 
-// Of returns the breaker of a host. What is one host to [retry.BudgetFor] has one breaker, and
-// the same name.
+// Of returns the breaker of a host. Two spellings that are one host for [retry.BudgetFor] have the same breaker, and the same name.
 func (h *Hosts) Of(host string) retry.Breaker {
 	host = hostname.Canonical(host)
 	h.mu.Lock()
@@ -73,7 +71,7 @@ func (h *Hosts) Of(host string) retry.Breaker {
 		}
 	}
 	settings := h.settings
-	host = strings.Clone(host) // not the whole URL that it is a part of
+	host = strings.Clone(host) // a copy, so that the whole URL can be freed
 	settings.Name = host
 	b := New(settings)
 	h.all[host] = b

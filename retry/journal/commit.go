@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// batch is records that are written together.
+// batch is a group of records that are written together.
 type batch struct {
 	payloads [][]byte
 	opened   []*entry
@@ -26,8 +26,7 @@ func (b *batch) add(r *record) error {
 	return nil
 }
 
-// flush returns when b is on the disk. The first caller writes what all have brought
-// meanwhile.
+// flush returns when b is on the disk. The first caller writes the records of all callers so far.
 func (f *File) flush(b *batch) error {
 	f.writing.Lock()
 	if !b.done {
@@ -52,8 +51,7 @@ func (f *File) pending() bool {
 	return len(f.next.payloads) > 0 && !f.next.flush
 }
 
-// commit writes the next batch, and flushes it if a caller waits for that. f.writing is
-// held.
+// commit writes the next batch, and flushes it if a caller waits for that. f.writing is held.
 func (f *File) commit() {
 	f.mu.Lock()
 	b, err := f.next, f.err
@@ -88,8 +86,7 @@ func (f *File) put(b *batch) error {
 		return f.undo(err)
 	}
 	if b.flush {
-		// What the system says of these bytes after a flush that has failed means nothing,
-		// and neither does a second flush.
+		// After a failed flush neither the file's content nor a second flush can be trusted: the system may have dropped the pages.
 		if err := f.out.Sync(); err != nil {
 			return f.fail(errors.Join(err, f.out.Truncate(f.size)))
 		}
@@ -102,8 +99,8 @@ func (f *File) put(b *batch) error {
 	return nil
 }
 
-// writeFlushFrame writes down that all has been flushed. A flush frame that there is no room for is missed by nothing
-// but rot, and written over by what comes next.
+// writeFlushFrame notes in the file that all of it has been flushed. If it does not fit on the disk, only the detection of later damage suffers, and
+// the next write overwrites it.
 func (f *File) writeFlushFrame() {
 	m := f.salt.frame(nil, f.size, f.flushed, nil)
 	if _, err := f.out.WriteAt(m, f.size); err == nil {
@@ -111,7 +108,7 @@ func (f *File) writeFlushFrame() {
 	}
 }
 
-// undo takes back a write that has failed, as on a full disk, so that the next may succeed.
+// undo removes a failed write, as on a full disk, so that the next one may succeed.
 func (f *File) undo(err error) error {
 	if cut := f.out.Truncate(f.size); cut != nil {
 		return f.fail(errors.Join(err, cut))
@@ -119,7 +116,7 @@ func (f *File) undo(err error) error {
 	return fmt.Errorf("%w. Try: make room on the disk of %s, then the same request again", err, f.path)
 }
 
-// fail ends all work with this file.
+// fail makes all further calls fail.
 func (f *File) fail(err error) error {
 	err = fmt.Errorf("%w (%w)", ErrBroken, err)
 	f.mu.Lock()
@@ -128,14 +125,14 @@ func (f *File) fail(err error) error {
 	return err
 }
 
-// shrink writes the file anew. If that cannot be, the old one goes on for a while.
+// shrink writes a new file with the open intents. If that fails, the old file goes on for a while.
 func (f *File) shrink() {
 	if err := f.rewrite(); err != nil {
 		f.limit = 2 * f.size
 	}
 }
 
-// snapshot returns the records of a file of what is open, and of the last ID: none is given twice.
+// snapshot returns records of the open intents, and of the last ID, so that no ID is given twice.
 func (f *File) snapshot() (payloads [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +141,7 @@ func (f *File) snapshot() (payloads [][]byte, err error) {
 		records = append(records, &record{Kind: kindClose, ID: f.table.last})
 	}
 	for _, e := range f.table.entries() {
-		if e.in == nil { // else it is about to be written
+		if e.in == nil { // otherwise it is about to be written
 			records = append(records, &e.record)
 		}
 	}
@@ -158,7 +155,7 @@ func (f *File) snapshot() (payloads [][]byte, err error) {
 	return payloads, nil
 }
 
-// rewrite writes a file of what is open. f.writing is held.
+// rewrite writes a new file with the open intents. f.writing is held.
 func (f *File) rewrite() error {
 	payloads, err := f.snapshot()
 	if err != nil {
@@ -184,8 +181,7 @@ func (f *File) rewrite() error {
 	return nil
 }
 
-// replace puts a new file in the place of the old one. The new one is locked before it gets
-// its name, so that there is no moment in which another process could take it.
+// replace replaces the old file by a new one. The new one is locked before it gets its name, so that no other process can take it in between.
 func (f *File) replace(text []byte) (file, error) {
 	out, err := f.disk.create(f.path + ".tmp")
 	if err != nil {

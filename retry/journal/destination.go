@@ -7,24 +7,23 @@ import (
 	"github.com/oncelib/once/internal/base/hostname"
 )
 
-// Most requests to a host that can end without having been in the journal. No budget pays for
-// them: the client may be the wrong one.
+// Requests to a host that may end without any record in the journal, at most. No budget pays for them: the client may be the wrong one.
 const maxStrays = 10
 
-// destination is a host, and what is to be sent to it. It decides how fast.
+// destination is a host with its intents to send. It decides how fast they are sent.
 type destination struct {
 	list []Intent
-	at   int // the first of list that is to be sent
+	at   int // index in list of the next intent to send
 
 	queued bool
-	busy   int // requests under way
-	room   int // how many there may be
-	most   int // what its budget pays for at once; 0: unknown
-	earned int // answers since it was found out
+	busy   int // running requests
+	room   int // how many may run
+	most   int // how many its budget pays for at once; 0 if unknown
+	earned int // answers since most is known
 
-	failing bool // one has failed
-	strays  int  // of which the journal has heard nothing
-	broke   bool // its budget is empty, and what is sent is on trust
+	failing bool // a request has failed
+	strays  int  // requests without any record in the journal
+	broke   bool // its budget is empty, and requests are sent on trust
 }
 
 func (r *resumption) add(in Intent) {
@@ -43,7 +42,7 @@ func (r *resumption) add(in Intent) {
 
 func (d *destination) rest() int { return len(d.list) - d.at }
 
-// next returns the intent that is sent now.
+// next returns the intent to send now.
 func (d *destination) next() Intent {
 	if d.failing || d.broke {
 		i := d.at + rand.IntN(d.rest())
@@ -58,15 +57,14 @@ func (d *destination) putBack(in Intent) {
 	d.list[d.at] = in
 }
 
-// leave gives up for this time, and returns how many are left.
+// leave gives up for this time, and returns the number of intents that are not sent.
 func (d *destination) leave() int {
 	left := d.rest()
 	d.at = len(d.list)
 	return left
 }
 
-// learn draws its conclusions from what has become of an intent. It returns how many of
-// the others are left alone because of that.
+// learn adapts the pace to the result of an intent. It returns how many of the other intents are given up because of it.
 func (d *destination) learn(e *result, parallel int) (left int) {
 	switch e.meets {
 	case answers:
@@ -82,7 +80,7 @@ func (d *destination) learn(e *result, parallel int) (left int) {
 		}
 	case unpaid:
 		d.putBack(e.in)
-		if d.busy > 0 { // those have the price, and may bring it back
+		if d.busy > 0 { // the running requests have the price, and may bring it back
 			d.most, d.room, d.earned = d.busy, d.busy, 0
 			break
 		}

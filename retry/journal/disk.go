@@ -8,10 +8,10 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// disk is what a journal does to the disk. Tests make each step of it fail.
+// disk has the disk operations of a journal. Tests make each of them fail.
 type disk interface {
-	open(path string) (file, error)   // locked, and made if there is none; errors.ErrUnsupported where there is no lock
-	create(path string) (file, error) // locked; replaces what is there
+	open(path string) (file, error)   // locked; created if it does not exist; errors.ErrUnsupported if the system has no locks
+	create(path string) (file, error) // locked; replaces an existing file
 	rename(from, to string) error
 	syncDir(dir string) error
 }
@@ -36,7 +36,7 @@ func (osDisk) open(path string) (file, error) {
 }
 
 func (osDisk) create(path string) (file, error) {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // its mode may be another one
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // its mode may differ
 		return nil, err
 	}
 	f, err := lockedfile.Create(path)

@@ -101,10 +101,10 @@ func (f faultyFile) Truncate(size int64) error {
 
 func (f faultyFile) Sync() error { return f.d.do("sync", f.file.Sync) }
 
-// TestFaults makes the N-th operation on the disk fail, N = 1, 2, ... until a client
+// TestFaultsOfTheDiskLoseNothing makes the N-th operation on the disk fail, N = 1, 2, ... until a client
 // survives. What Begin has returned for is in the file; a flush that has failed ends all
 // work; and a process that opens the journal afterwards can work, and finds what was open.
-func TestFaults(t *testing.T) {
+func TestFaultsOfTheDiskLoseNothing(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range []struct{ stays, after bool }{{}, {after: true}, {stays: true}, {stays: true, after: true}} {
 		for n := 1; ; n++ {

@@ -11,18 +11,15 @@ import (
 
 // Config of a journal. The zero value is ready to use.
 type Config struct {
-	// Headers are kept in addition to the usual ones (Content-Type, Accept, If-Match, ...).
-	// Those that are known for secrets are refused.
+	// Headers are kept in addition to the usual ones (Content-Type, Accept, If-Match, ...). Headers that are known to carry secrets are refused.
 	Headers []string
 
-	// Compact is from which size on, in bytes, a file is written anew when most of it
-	// is done with. Default 4 MiB.
+	// Compact is the size in bytes from which on a file is written again when most of it is obsolete. Default 4 MiB.
 	Compact int64
 
-	// MaxOpen is how many intents may be open in a [File], and MaxBytes how many bytes they
-	// may have together: a File keeps them in memory. One more fails with [ErrFull], and its
-	// request is not sent. What is open already can be asked for again, resumed and resolved.
-	// A [Table] has no such bounds. Default 100,000 and 256 MiB.
+	// MaxOpen is how many intents may be open in a [File], and MaxBytes how many bytes they may have together: a File keeps them in memory. A further
+	// intent fails with [ErrFull], and its request is not sent. Open intents can still be sent again, resumed and resolved. A [Table] has no such
+	// bounds. Default 100,000 and 256 MiB.
 	MaxOpen  int
 	MaxBytes int64
 }
@@ -44,22 +41,20 @@ type File struct {
 	out     file
 	self    os.FileInfo // of out
 	salt    salt
-	size    int64 // what is whole
-	flushed int64 // what of it is on the disk
-	limit   int64 // from which size on it is written anew
+	size    int64 // length of the complete records
+	flushed int64 // length of the flushed part
+	limit   int64 // size from which on it is written again
 
 	mu    sync.Mutex
 	table *table
 	next  *batch
-	err   error // for everybody, from now on
+	err   error // returned to every caller from now on
 }
 
-// Damage returns what of the file was left out when it was opened, because a crash had
-// torn it. Zero: nothing.
+// Damage returns the part of the file that was left out when it was opened, because a crash had torn it. Zero means no damage.
 func (f *File) Damage() Damage { return f.damage }
 
-// Begin implements [Journal]. It returns when the intent is on the disk; that ctx ends
-// does not end the wait for it.
+// Begin implements [Journal]. It returns when the intent is on the disk; the end of ctx does not end this wait.
 func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	kept, err := f.cfg.Redact(in)
 	if err != nil {
@@ -72,7 +67,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	if err != nil {
 		return in, err
 	}
-	if b != nil { // also that of another call, which has begun it at the same time
+	if b != nil { // it may be the batch of another call, which has begun the intent at the same time
 		if err := f.flush(b); err != nil {
 			return in, fmt.Errorf("journal: the intent could not be written down, and its request was not sent: %w", err)
 		}
@@ -84,8 +79,7 @@ func (f *File) Begin(_ context.Context, in Intent) (Intent, error) {
 	return out, nil
 }
 
-// begin returns the intent of a request, and the batch that it is written with if it is
-// not on the disk yet.
+// begin returns the intent of a request, and its batch if the intent is not on the disk yet.
 func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +110,7 @@ func (f *File) begin(id string, r record) (e *entry, b *batch, again bool, err e
 	return e, e.in, again, nil
 }
 
-// room fails if there is none for one more intent. f.mu is held.
+// room returns an error if one more intent does not fit. f.mu is held.
 func (f *File) room(r *record) error {
 	open, bytes := len(f.table.byID), f.table.bytes
 	if open < f.cfg.MaxOpen && bytes+r.size() <= f.cfg.MaxBytes {
@@ -125,9 +119,8 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents of %d bytes are open, the most are %d intents (Config.MaxOpen) of %d bytes (Config.MaxBytes). Try: journal.Resume, or once journal list and resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. That an intent is closed is flushed with the next intent: if the
-// power fails before, the request is sent once more, with the same key. Until when the key may
-// be sent, or that a person holds it, is on the disk when End returns.
+// End implements [Journal]. The end of an intent is flushed together with the next intent: if the power fails before that, the request is sent once
+// more, with the same key. A new expiry of the key, or a hold for a person, is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {
@@ -140,7 +133,7 @@ func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	return nil
 }
 
-// end returns the batch that a note is written with, nil if there is none.
+// end returns the batch in which a note is written, or nil if no note is needed.
 func (f *File) end(in Intent, o Proof) (note *batch, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,8 +166,7 @@ func (f *File) close(e *entry) error {
 	return f.next.add(&record{Kind: kindClose, ID: e.ID})
 }
 
-// Resolve closes an intent about which a person knows what became of it. When it returns,
-// that is on the disk.
+// Resolve closes an intent after a person has found out its outcome. When it returns, that is on the disk.
 func (f *File) Resolve(_ context.Context, id string) error {
 	b, err := f.resolve(id)
 	if err != nil {
@@ -199,7 +191,7 @@ func (f *File) resolve(id string) (*batch, error) {
 	return f.next, f.close(e)
 }
 
-// Close ends the use of the journal, and lets another process open it.
+// Close closes the journal, and lets another process open it.
 func (f *File) Close() error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -228,7 +220,7 @@ func (f *File) List(context.Context) ([]Intent, error) {
 	return f.table.intents(), nil
 }
 
-// Read returns what is open in the journal at path, also while a process has it open.
+// Read returns the open intents of the journal at path, even while a process has it open.
 func Read(path string) ([]Intent, Damage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

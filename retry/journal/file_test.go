@@ -92,7 +92,7 @@ func TestAnIntentOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-func TestOutcomes(t *testing.T) {
+func TestOutcomesThatCloseAnIntent(t *testing.T) {
 	path := newPath(t)
 	f := mustOpen(t, path)
 	for i, c := range []struct {

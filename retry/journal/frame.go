@@ -13,23 +13,18 @@ import (
 //
 //	magic (16) | salt (16) | base (8) | sum of these (4)
 //
-// The salt is random, and part of all sums: what looks like a frame inside of a body is
-// none. The file was base bytes long, and flushed, before it got its name. Frames follow,
-// one for each record:
+// The salt is random, and part of all sums, so that bytes inside of a body cannot look like a frame. The file was base bytes long, and flushed,
+// before it got its name. Frames follow, one for each record:
 //
 //	length (4) | durable (8) | sum of the head (4) | sum of the payload (4) | payload
 //
-// durable is how much of the file had been flushed when the frame was written. So damage
-// before the largest durable is in frames that a caller relied upon. Behind it a crash may have
-// left anything: frames of which a part has not reached the disk, even before others that
-// have.
+// durable is how much of the file had been flushed when the frame was written. Damage before the largest durable is in frames that a caller relied
+// upon. After it a crash may have left anything: frames of which a part has not reached the disk, even before other frames that have.
 //
-// A frame without a payload is a flush frame: it is written when the batch before it has been
-// flushed, and before a caller is told, so that damage in the last batch is known from a
-// write that was torn. No flush frame can say so that is written together with its batch: of one
-// write the disk may have the end and not the beginning. It is not flushed by itself. If
-// the power fails before the system writes it to the disk, or if it is damaged as well,
-// that batch looks like one that was torn.
+// A frame without a payload is a flush frame. It is written after the batch before it has been flushed, and before its callers return, so that damage
+// in the last batch can be distinguished from a torn write. A flush frame cannot be written together with its batch: of one write the disk may have
+// the end and not the beginning. It is not flushed by itself. If the power fails before the system writes it to the disk, or if it is damaged as
+// well, its batch looks like a torn one.
 const (
 	magic      = "once journal 1\n\x00"
 	headerSize = 16 + 16 + 8 + 4
@@ -46,7 +41,7 @@ func newSalt() (s salt) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is that of b at an offset of a file with this salt.
+// sum is the checksum of b at an offset of a file with this salt.
 func (s salt) sum(offset int64, b []byte) uint32 {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(offset))
@@ -61,7 +56,7 @@ func (s salt) header(base int64) []byte {
 	return binary.BigEndian.AppendUint32(b, s.sum(0, b))
 }
 
-// frame appends a frame to b. It will be at an offset of the file.
+// frame appends a frame to b. Its place will be at an offset of the file.
 func (s salt) frame(b []byte, offset, durable int64, payload []byte) []byte {
 	begin := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
@@ -88,19 +83,18 @@ func (s salt) frameAt(file []byte, offset int64) (payload []byte, durable, next 
 	return payload, int64(binary.BigEndian.Uint64(rest[4:])), offset + headSize + n, true
 }
 
-// Damage is what a crash has left of records that were being written.
+// Damage describes records that a crash has torn.
 type Damage struct {
-	Offset int64 // of the first
+	Offset int64 // of the first record
 	Bytes  int64 // in all
 }
 
 var errNone = errors.New("journal: this is no journal, or its beginning is damaged. Try: the right path, or a copy")
 
-// parse calls apply with the payload of each frame of a file. It tolerates damage where a
-// crash can have left it, and refuses it elsewhere.
+// parse calls apply with the payload of each frame of a file. It tolerates damage where a crash can have caused it, and fails elsewhere.
 func parse(file []byte, apply func(payload []byte) error) (damage Damage, err error) {
 	if len(file) == 0 {
-		return damage, nil // as mktemp makes it
+		return damage, nil // mktemp makes such a file
 	}
 	if len(file) >= len("once journal ") && bytes.HasPrefix(file, []byte("once journal ")) && !bytes.HasPrefix(file, []byte(magic)) {
 		return damage, fmt.Errorf("journal: the file is of another version: %q. Try: the release of once that has written it", file[:min(len(file), 14)])

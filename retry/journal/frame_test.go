@@ -220,8 +220,8 @@ func TestABodyIsNoRecord(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no journal is not overwritten.
-func TestRefused(t *testing.T) {
+// TestRefusedFileIsNotOverwritten: what is no journal is not overwritten.
+func TestRefusedFileIsNotOverwritten(t *testing.T) {
 	for _, text := range []string{"precious", "once journal 2\n\x00 and more, which this version does not understand", magic} {
 		path := newPath(t)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

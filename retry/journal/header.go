@@ -15,7 +15,7 @@ var kept = []string{
 	"If-Match", "If-None-Match", "If-Unmodified-Since", "Prefer", "User-Agent", "X-Idempotency-Key",
 }
 
-// allow returns the names of the headers that are kept.
+// allow returns the names of the headers to keep.
 func allow(more []string) ([]string, error) {
 	names := append([]string{}, kept...)
 	for _, name := range more {
@@ -27,7 +27,7 @@ func allow(more []string) ([]string, error) {
 	return names, nil
 }
 
-// secret reports whether a header is known for credentials.
+// secret reports whether a header is known to carry credentials.
 func secret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range [...]string{"auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey", "signature"} {
@@ -38,7 +38,7 @@ func secret(name string) bool {
 	return false
 }
 
-// filter returns what is kept of h.
+// filter returns the kept headers of h.
 func filter(h http.Header, names []string) http.Header {
 	out := make(http.Header)
 	for _, name := range names {
@@ -49,9 +49,8 @@ func filter(h http.Header, names []string) http.Header {
 	return out
 }
 
-// Redact returns what of an intent is written down, for a journal of your own: no header but
-// those that are allowed, no user and password in its URL, and since when it is. It fails
-// if Headers names a secret.
+// Redact returns the parts of an intent that are stored, for a journal of your own: only allowed headers, a URL without user and password, and the
+// time since which it exists. It fails if Headers names a secret.
 func (c Config) Redact(in Intent) (Intent, error) {
 	names, err := allow(c.Headers)
 	if err != nil {
@@ -67,8 +66,7 @@ func (c Config) Redact(in Intent) (Intent, error) {
 	return in, nil
 }
 
-// bare returns an address without the credentials in front of its host, and without a
-// fragment, which is not sent.
+// bare returns an address without the credentials before its host, and without the fragment, which is not sent.
 func bare(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

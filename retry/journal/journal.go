@@ -7,63 +7,60 @@ import (
 	"time"
 )
 
-// Intent is a request that is to take effect once.
+// Intent is a request that must take effect once.
 type Intent struct {
 	ID     string // within its journal
 	Key    string // as it is in the header Idempotency-Key
 	Method string
 	URL    string
-	Header http.Header // what the journal keeps of it
+	Header http.Header // the kept headers
 	Body   []byte
 
-	Since   time.Time // when it was written down: no attempt is older
-	Expires time.Time // from then on its key is not sent any more
+	Since   time.Time // when it was stored: no attempt is older
+	Expires time.Time // its key is not sent after this time
 
-	Held   string // why it waits for a person; "": it does not
-	Again  bool   // of Begin: it was in the journal already
-	Active bool   // of List: a request of this process has it at the moment
+	Held   string // why it waits for a person; "" if it does not
+	Again  bool   // of Begin: it was already in the journal
+	Active bool   // of List: a running request of this process has it
 }
 
-// Proof is what the attempts of one call prove about an intent.
+// Proof says what the attempts of one call prove about an intent.
 type Proof uint8
 
 const (
 	ProofNone      Proof = iota // nothing: it stays open
-	ProofUntouched              // that none of them had an effect: closed, unless others may have had one
-	ProofAnswered               // what became of it: closed
+	ProofUntouched              // no attempt had an effect: it is closed, unless other calls may have had one
+	ProofAnswered               // its outcome: it is closed
 	ProofExpired                // its key is too old to be sent again: it stays open, held for a person
 )
 
 // Journal keeps intents. [File] is one.
 type Journal interface {
-	// Begin makes an intent durable and returns it. If one with its key, method and URL
-	// is open already, that one is returned: with Again, and Since of the first time. Its
-	// request must be the same, or Begin fails with [ErrMismatch]. If in.ID is set, it is
-	// that one or none: Begin fails with [ErrGone] if it is not open any more. After an
-	// error the request must not be sent.
+	// Begin makes an intent durable and returns it. If an intent with its key, method and URL is already open, Begin returns that one: with Again,
+	// and Since of the first time. Its request must be the same, or Begin fails with [ErrMismatch]. If in.ID is set, only that intent is meant: Begin
+	// fails with [ErrGone] if it is not open any more. After an error the request must not be sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
-	// End is called once for each Begin that has returned no error. If in.Expires is
-	// set, and earlier than it was or the first one, that is noted.
+	// End is called once for each Begin without an error. If in.Expires is set, and earlier than the stored time or the first one, it is stored.
 	End(ctx context.Context, in Intent, o Proof) error
 
-	// List returns the intents that are open, oldest first.
+	// List returns the open intents, oldest first.
 	List(ctx context.Context) ([]Intent, error)
 }
 
 var (
-	// ErrMismatch is another request with the key of one that is still open.
+	// ErrMismatch says that another request has the key of an open intent.
 	ErrMismatch = errors.New("journal: the key belongs to another request that is still open. Try: a key of its own for each intent")
 
-	// ErrGone is an intent that was to be resumed, and was closed meanwhile.
+	// ErrGone says that an intent to resume was closed meanwhile.
 	ErrGone = errors.New("journal: the intent is not open any more")
 
-	// ErrFull is an intent for which there is no room among those that are open.
+	// ErrFull says that the journal has no room for another open intent.
 	ErrFull = errors.New("journal: it is full, and the request was not sent")
 
-	// ErrBroken is a journal whose disk has failed.
+	// ErrBroken says that the disk of the journal has failed.
 	ErrBroken = errors.New("journal: its disk has failed, and it takes nothing more. Try: look at the disk, then open the journal again")
 
-	// ErrClosed is a journal that is used after its end.
+	// ErrClosed says that the journal is closed.
 	ErrClosed = errors.New("journal: it is closed")
 )

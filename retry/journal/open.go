@@ -11,10 +11,8 @@ import (
 	"github.com/oncelib/once/internal/base/lockedfile"
 )
 
-// Open opens the journal at path, or makes one there; its folder must exist. It fails if
-// another process has it open, if the system cannot keep other processes out (then the
-// error is an errors.ErrUnsupported), and if it is damaged where it should not be. What is
-// open in it is for [Resume].
+// Open opens the journal at path, or creates it; its folder must exist. It fails if another process has it open, if the system cannot keep other
+// processes out (then the error is an errors.ErrUnsupported), and if flushed records are damaged. Its open intents are for [Resume].
 func Open(path string, cfg Config) (*File, error) { return open(path, cfg, osDisk{}) }
 
 func open(path string, cfg Config, d disk) (_ *File, err error) {
@@ -63,8 +61,8 @@ func (f *File) take() error {
 	if f.table, f.damage, err = readTable(text); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	// Written anew, all that was read is on the disk, whatever an earlier process was told
-	// when it flushed; and a torn end is gone.
+	// All records are written to a new file: then they are on the disk, even if an earlier process got a wrong answer to its flush, and a torn end is
+	// gone.
 	if err := f.rewrite(); err != nil {
 		return fmt.Errorf("journal: %w. Try: make room, and see that you may write to its folder", err)
 	}
@@ -81,9 +79,8 @@ func (f *File) use(out file) error {
 	return nil
 }
 
-// current fails if the file that is written is not the one at its path any more. Intents in
-// a file that was removed are gone at the next start, and nothing that is flushed there is
-// kept.
+// current returns an error if the file that is written is no longer the one at its path. Intents in a removed file are lost at the next start, and
+// everything that is flushed there is lost too.
 func (f *File) current() error {
 	is, err := lockedfile.IsAt(f.path, f.self)
 	if err != nil || is {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// record is the payload of a frame: an intent, or what has become of one.
+// record is the payload of a frame: an intent, or a change of one.
 type record struct {
 	Kind string `json:"k"`
 	ID   uint64 `json:"i"`
@@ -65,9 +65,9 @@ func decode(payload []byte) (r record, err error) {
 type entry struct {
 	record
 
-	in    *batch // that it is written with; nil: it is on the disk
-	begun int    // calls that have it at the moment
-	doubt bool   // an attempt that is over may have had an effect
+	in    *batch // its batch; nil if it is on the disk
+	begun int    // running calls that have it
+	doubt bool   // a finished attempt may have had an effect
 }
 
 func (e *entry) intent() Intent {
@@ -91,7 +91,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// size is how many bytes an intent takes, about.
+// size is the approximate size of an intent in bytes.
 func (r *record) size() int64 {
 	n := len(r.Key) + len(r.Method) + len(r.URL) + len(r.body)
 	for name, lines := range r.Header {
@@ -103,10 +103,10 @@ func (r *record) size() int64 {
 	return int64(n) + entrySize
 }
 
-// entrySize is what an intent takes beside its texts and body.
+// entrySize is the size of an intent without its texts and body.
 const entrySize = 512
 
-// name is what two requests for one intent have in common.
+// name is the part that two requests for one intent have in common.
 type name struct{ key, method, url string }
 
 func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
@@ -115,13 +115,13 @@ func (r *record) name() name { return name{r.Key, r.Method, r.URL} }
 type table struct {
 	byID   map[uint64]*entry
 	byName map[name]*entry
-	last   uint64 // ID, also of what is closed
-	bytes  int64  // of all of them
+	last   uint64 // highest ID, closed intents included
+	bytes  int64  // of all open intents
 }
 
 func newTable() *table { return &table{byID: map[uint64]*entry{}, byName: map[name]*entry{}} }
 
-// apply does to the table what a record says.
+// apply applies a record to the table.
 func (t *table) apply(r record) error {
 	e := t.byID[r.ID]
 	t.last = max(t.last, r.ID)
@@ -130,16 +130,16 @@ func (t *table) apply(r record) error {
 		if e != nil {
 			return errRecord
 		}
-		if closed := t.byName[r.name()]; closed != nil { // or it could not have been begun again: that was torn
+		if closed := t.byName[r.name()]; closed != nil { // its close record was torn: otherwise it could not have been begun again
 			t.remove(closed)
 		}
 		t.add(&entry{record: r})
 	case kindNote:
-		if e != nil { // else its intent was torn
+		if e != nil { // otherwise its intent was torn
 			e.Expires, e.Held = r.Expires, r.Held
 		}
 	case kindClose:
-		if e != nil { // else it says only which ID was the last
+		if e != nil { // otherwise the record only has the last ID
 			t.remove(e)
 		}
 	default:
@@ -199,7 +199,7 @@ func readTable(file []byte) (*table, Damage, error) {
 		return t.apply(r)
 	})
 	for _, e := range t.byID {
-		e.doubt = true // by those who were killed
+		e.doubt = true // calls that were killed may have had an effect
 	}
 	return t, damage, err
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// meeting is what the request of an intent has met with.
+// meeting is how the request of an intent has ended.
 type meeting uint8
 
 const (
-	nothing meeting = iota // it was not sent, which says nothing of its host
-	answers                // the host is there, whatever it says
-	fails                  // it was not answered, or only with an excuse
-	unpaid                 // it was not sent, because the budget of its host is empty
-	shut                   // nor was it, because the breaker of its host is open
-	astray                 // it was not written down, perhaps because the client does not use the journal
+	nothing meeting = iota // it was not sent, which says nothing about its host
+	answers                // the host is up, whatever its answer
+	fails                  // no answer, or only an excuse
+	unpaid                 // not sent, because the budget of its host is empty
+	shut                   // not sent, because the breaker of its host is open
+	astray                 // the journal has no record of it, perhaps because the client does not use the journal
 )
 
-// result is what has become of the request of an intent.
+// result is the result of sending an intent's request.
 type result struct {
 	to *destination
 	in Intent
 
 	meets   meeting
-	trusted bool // it was not paid for
+	trusted bool // sent without a price
 	later   bool // the host has said when to come again
 	outcome Proof
 	err     error
 }
 
-// send sends the request of an intent. If there is trust, it need not be paid for.
+// send sends the request of an intent. With trust it is sent even if the budget is empty.
 func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result) {
 	m := &resumed{journal: r.journal, id: in.ID, trust: trust}
 	e.err = r.exchange(ctx, in, m, &e)
-	if errors.Is(e.err, ErrGone) { // it needs no attention any more
+	if errors.Is(e.err, ErrGone) { // it is already closed
 		e.err, m.outcome = nil, ProofAnswered
 	}
 	e.trusted, e.outcome = m.trusted, m.outcome
@@ -66,8 +66,7 @@ func (r *resumption) send(ctx context.Context, in Intent, trust bool) (e result)
 	return e
 }
 
-// exchange sends a request and has its answer taken. It returns why the outcome of the
-// intent is not to be looked at.
+// exchange sends a request and passes its answer to Options.Answer. It returns the reason why the outcome of the intent cannot be used.
 func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *result) error {
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, keyOfResumed{}, m), in.Method, in.URL, bytes.NewReader(in.Body))
 	if err != nil {
@@ -88,7 +87,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	resp, err := r.client.Do(req)
 	if err != nil {
 		e.meets = met(err)
-		if m.outcome != ProofNone { // of an intent that is held for a person nothing more is said
+		if m.outcome != ProofNone { // the answer says nothing about an intent that is held for a person
 			return nil
 		}
 		return err
@@ -105,7 +104,7 @@ func (r *resumption) exchange(ctx context.Context, in Intent, m *resumed, e *res
 	return errors.Join(err, resp.Body.Close())
 }
 
-// met returns what an error of the client means for the next request.
+// met returns the meeting for an error of the client.
 func met(err error) meeting {
 	var e *retry.Error
 	switch {
@@ -117,24 +116,24 @@ func met(err error) meeting {
 	return nothing
 }
 
-// excuse reports whether an answer says no more than that there is none.
+// excuse reports whether an answer says only that the server has no real answer now.
 func excuse(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
-// resumed is what a transport and Resume tell each other, by the context of a request.
+// resumed is shared by a transport and Resume, through the context of a request.
 type resumed struct {
 	journal Journal
 	id      string // of the intent, until it is begun
 	trust   bool   // it may be sent although the budget is empty
 
-	paid    *retry.Budget // from which its price was taken; nil: it was not
-	trusted bool          // it was not, since there is trust
-	refused bool          // it was not, and so the request was not sent
+	paid    *retry.Budget // the budget that has paid its price; nil if none has
+	trusted bool          // sent on trust, without a price
+	refused bool          // the budget was empty, and so the request was not sent
 
 	begun   bool
-	unsent  bool // the journal has not taken it
-	keep    bool // the answer was not taken
+	unsent  bool // the journal has refused it
+	keep    bool // Options.Answer has returned an error
 	outcome Proof
 }
 
@@ -158,15 +157,14 @@ func (m *resumed) pay(b *retry.Budget) error {
 	return nil
 }
 
-// Begin is j.Begin for transports: it lets [Resume] know that its intents are looked after,
-// and has it pay for them from b, which is where the transport pays for retries. The request
-// must not be sent after an error.
+// Begin is j.Begin for transports: it marks the intents of [Resume] as begun, and takes their price from b, from which the transport also pays for
+// retries. The request must not be sent after an error.
 func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if err := m.pay(b); err != nil {
 			return in, err
 		}
-		in.ID, m.id = m.id, "" // what follows a redirect begins it once more
+		in.ID, m.id = m.id, "" // a request after a redirect begins it once more
 		got, err := j.Begin(ctx, in)
 		m.unsent = err != nil
 		return got, err
@@ -178,7 +176,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 // End is j.End for transports.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
-		if m.keep || o == ProofUntouched { // of earlier senders nothing is known
+		if m.keep || o == ProofUntouched { // nothing is known about earlier attempts
 			o = ProofNone
 		}
 		m.outcome = o

@@ -8,48 +8,40 @@ import (
 
 // Options of [Resume]. Its functions may be called concurrently.
 type Options struct {
-	// Prepare adds to a request what the journal does not keep, such as Authorization. It
-	// is asked for every host that is in the journal: give each only the secrets that are
-	// meant for it, by r.URL.Host. Its error leaves the intent open. Default: nothing.
+	// Prepare adds headers that the journal does not keep, such as Authorization. It is called for every host in the journal: choose the secrets by
+	// r.URL.Host, so that no host gets those of another. Its error leaves the intent open. Default: nothing is added.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer takes the last answer; its body is closed afterwards. It need not settle
-	// anything: a 500, or the login page that a redirect has led to, which has another
-	// Request. An error leaves the intent open, and it will be resumed again. Default: the
-	// answer is not looked at.
+	// Answer gets the last answer; its body is closed afterwards. The answer may leave the outcome open, like a 500, or like the login page of a
+	// redirect, which has another Request. If Answer returns an error, the intent stays open, and will be resumed again. Default: the answer is
+	// ignored.
 	Answer func(Intent, *http.Response) error
 
-	// Parallel is how many requests are under way at the same time, at most. Towards each
-	// host it begins with one, another one is added with each answer, and there are no
-	// more than its budget pays for at once (Burst, 10 by default). Default 4.
+	// Parallel is how many requests may run at the same time. For each host it begins with one and adds one with each answer, up to the number that
+	// the host's budget pays for at once (Burst, 10 by default). Default 4.
 	Parallel int
 }
 
-// Resumed is how a call of [Resume] has ended.
+// Resumed is the result of a call of [Resume].
 type Resumed struct {
 	Closed int // their outcome is known now, or another process has closed them
-	Open   int // it is not: they can be resumed again
-	Left   int // of those, what was not sent, because its host is failing: resume it later
+	Open   int // their outcome is not known: they can be resumed again
+	Left   int // open ones that were not sent, because their host is failing: resume them later
 	Held   int // they wait for a person
-	Active int // a request of this process has them, and was left alone
+	Active int // skipped, because a running request of this process has them
 }
 
-// Resume sends the open intents of j again, each with the key it had, and waits for their
-// answers. What a request of this process has at the moment, and what is held for a
-// person, is left alone.
+// Resume sends the open intents of j again, each with its key, and waits for the answers. It skips intents of running requests of this process, and
+// intents that are held for a person.
 //
-// It does not add to an outage. Each redelivery is paid for, as a retry is, from the
-// budget of the client for that host (see [retry.Budget]), and gets its price back if it
-// is answered: a host that is well is caught up with without limit. When the budget is
-// empty, one more request is sent at a time, as long as each is answered; after one that
-// is not the rest of that host is left for another time. So is what a breaker does not
-// let through, or a host that fails has asked to keep for later (Retry-After). The
-// oldest are sent first; once one has failed they are chosen by chance, so that what
-// always fails does not stand in the way of the rest.
+// It does not add to an outage. Each redelivery is paid for, like a retry, from the budget of the client for that host (see [retry.Budget]), and gets
+// its price back if it is answered: so a healthy host gets all of its intents. When the budget is empty, one further request at a time is sent, as
+// long as each is answered; after one without an answer the rest of that host is left for later. The same happens if a breaker is open, or if a
+// failing host has asked for a pause (Retry-After). The oldest are sent first; after a failure they are chosen at random, so that an intent that
+// always fails does not block the rest.
 //
-// client must have a retryhttp.Transport with j as its Journal: it is what closes intents.
-// The error tells of those that were not answered, or whose answer was not taken. If ctx
-// ends, what was not resumed stays open.
+// client must have a retryhttp.Transport with j as its Journal, because that closes the intents. The error names intents without an answer, and
+// errors of Options.Answer. If ctx ends, the remaining intents stay open.
 func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Resumed, error) {
 	list, err := j.List(ctx)
 	if err != nil {
@@ -80,15 +72,14 @@ type resumption struct {
 	client  *http.Client
 
 	hosts map[string]*destination
-	ready []*destination // what can be sent to, in turn
+	ready []*destination // destinations to which a request can be sent, in turn
 	ended chan result
 
 	n    Resumed
 	errs []error
 }
 
-// run sends what can be sent until there is nothing more. All decisions are made here, and
-// only the requests are made elsewhere.
+// run sends intents until none can be sent any more. It makes all decisions in this goroutine; other goroutines only send requests.
 func (r *resumption) run(ctx context.Context) {
 	for busy := 0; ; busy-- {
 		for busy < r.Parallel && len(r.ready) > 0 && ctx.Err() == nil {
@@ -106,7 +97,7 @@ func (r *resumption) run(ctx context.Context) {
 	}
 }
 
-// start sends the next intent of whose turn it is, if that one still has something to send.
+// start sends the next intent of the destination whose turn it is, if it still has one.
 func (r *resumption) start(ctx context.Context) bool {
 	d := r.ready[0]
 	r.ready = r.ready[1:]
@@ -125,14 +116,14 @@ func (r *resumption) start(ctx context.Context) bool {
 	return true
 }
 
-// offer has d take its turn, if it can.
+// offer queues d for its turn, if it can send.
 func (r *resumption) offer(d *destination) {
 	if !d.queued && d.rest() > 0 && d.busy < d.room {
 		d.queued, r.ready = true, append(r.ready, d)
 	}
 }
 
-// take takes down what has become of an intent.
+// take counts the result of an intent.
 func (r *resumption) take(e result) {
 	d := e.to
 	d.busy--
@@ -142,7 +133,7 @@ func (r *resumption) take(e result) {
 	}
 	r.offer(d)
 	switch {
-	case e.meets == unpaid, e.meets == shut: // it is one of the rest again, or was left with it
+	case e.meets == unpaid, e.meets == shut: // it belongs to the rest again, or was given up with it
 	case e.err != nil:
 		r.n.Open++
 		r.errs = append(r.errs, e.err)

@@ -27,16 +27,16 @@ import (
 //	...
 //	err = tx.Commit()
 //
-// Either both are there or none, and [Resume] sends what is: at once, for it need not have been
-// sent before. [Migrations] creates the table.
+// Either both the write and the intent are committed or neither, and [Resume] sends committed intents: at once, even if they were not sent before.
+// [Migrations] creates the table.
 //
-// Any number of processes may share the table. Two that resume the same intent send it
-// twice with the same key; the server must see to it that this has one effect.
+// Any number of processes may share the table. Two processes that resume the same intent send it twice with the same key; the server must make sure
+// that this has one effect.
 type Table struct {
 	db     sqlplane.Database
 	cfg    Config
 	insert string
-	counts bool // the affected rows of insert tell whether it inserted one
+	counts bool // the affected rows of insert tell whether it has inserted the intent
 }
 
 // OpenTable returns the journal in db, which is a *pgxstore.Store or *sqlstore.Store and has been migrated. It does not ask the database.
@@ -54,16 +54,15 @@ func (t *Table) text(query string) string { return dialect.Text(t.db.Dialect(), 
 
 const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
 
-// Insert returns a statement that plans an intent, and its arguments, for a transaction of
-// the caller. If one with its key, method and URL is open already, it changes nothing.
-// Since is now unless it is set: the retention is counted from then on. A plan is closed
-// by an answer only: that it could not be sent does not undo it.
+// Insert returns a statement that plans an intent, and its arguments, for a transaction of the caller. If an intent with its key, method and URL is
+// already open, the statement changes nothing. Since is now unless it is set: the retention counts from then on. Only an answer closes a planned
+// intent: it stays open if it could not be sent.
 func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	args, err = t.fields(&in, 1)
 	return t.insert, args, err
 }
 
-// fields are the values of tableColumns. in is cleaned of what is not kept.
+// fields are the values of tableColumns. It removes the parts of in that are not kept.
 func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	clean, err := t.cfg.Redact(*in)
 	if err != nil {
@@ -81,7 +80,7 @@ func (t *Table) fields(in *Intent, calls int) ([]any, error) {
 	}, nil
 }
 
-// nameOf is equal for requests of one intent: those with the same key, method and URL.
+// nameOf is equal for requests of one intent, which have the same key, method and URL.
 func nameOf(in Intent) string {
 	h := sha256.New()
 	for _, part := range []string{in.Key, in.Method, in.URL} {
@@ -95,7 +94,7 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	switch o {
 	case ProofAnswered:
 		_, err = t.exec(ctx, "delete from once_intent where id = ?", in.ID)
-	case ProofUntouched: // and no other process has begun or planned it
+	case ProofUntouched: // if no other process has begun or planned it
 		_, err = t.exec(ctx, "delete from once_intent where id = ? and calls = 1", in.ID)
 	case ProofExpired:
 		_, err = t.exec(ctx, "update once_intent set held = ? where id = ? and held = ''", "its key has expired", in.ID)
@@ -110,8 +109,7 @@ func (t *Table) End(ctx context.Context, in Intent, o Proof) (err error) {
 	return nil
 }
 
-// List implements [Journal]. Nothing in it is Active: that is known to the
-// processes only.
+// List implements [Journal]. It never sets Active, because only the process of a request knows that.
 func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	list, _, err := t.read(ctx, " order by since, id")
 	if err != nil {
@@ -120,7 +118,7 @@ func (t *Table) List(ctx context.Context) ([]Intent, error) {
 	return list, nil
 }
 
-// Resolve closes an intent after a person has found out what became of it.
+// Resolve closes an intent after a person has found out its outcome.
 func (t *Table) Resolve(ctx context.Context, id string) error {
 	closed, err := t.exec(ctx, "delete from once_intent where id = ?", id)
 	if err == nil && !closed {

@@ -29,7 +29,7 @@ func (t *Table) Begin(ctx context.Context, in Intent) (Intent, error) {
 	return got, nil
 }
 
-// begin writes mine down, or counts one more call of what is there.
+// begin stores mine, or counts one more call of an existing intent.
 func (t *Table) begin(ctx context.Context, mine Intent, args []any) (Intent, error) {
 	for ctx.Err() == nil {
 		added, err := t.exec(ctx, t.insert, args...)
@@ -72,8 +72,7 @@ func (t *Table) again(ctx context.Context, in Intent) (Intent, error) {
 	return in, context.Cause(ctx)
 }
 
-// count counts one more call of the intent that is there, unless another process has counted
-// one meanwhile.
+// count counts one more call of the existing intent, unless another process has counted one meanwhile.
 func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Intent) (bool, error) {
 	if !slices.Equal(there.Body, asked.Body) || !slices.Equal(there.Header["Content-Type"], asked.Header["Content-Type"]) {
 		return false, ErrMismatch
@@ -82,13 +81,13 @@ func (t *Table) count(ctx context.Context, there *Intent, calls int64, asked Int
 	return t.exec(ctx, "update once_intent set calls = calls + 1 where id = ? and calls = ?", there.ID, calls)
 }
 
-// withdraw deletes an intent that may have been written down, although the caller is told
-// that it was not. If another call has begun it meanwhile, it is the intent of that one.
+// withdraw deletes an intent that may have been stored, although Begin returns an error. If another call has begun it meanwhile, it belongs to that
+// call and stays.
 func (t *Table) withdraw(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, err := t.exec(ctx, "delete from once_intent where id = ? and calls = 1", id); err != nil {
-		return fmt.Errorf("journal: it is not sure that it is not there, and then it will be sent when the journal is resumed: %w", err)
+		return fmt.Errorf("journal: the intent may have been stored, and then Resume will send it: %w", err)
 	}
 	return nil
 }

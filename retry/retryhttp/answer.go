@@ -17,22 +17,22 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// answer is what has become of one attempt: a response or an error.
+// answer is the result of one attempt: a response or an error.
 type answer struct {
 	resp *http.Response
 	err  error
 
-	good  bool // it is for the caller
+	good  bool // the caller gets it
 	class retry.Class
 	after time.Duration
-	code  string // of a problem
-	shut  bool   // the breaker has not allowed the attempt
-	stale bool   // the connection was dead before
+	code  string // of a problem document
+	shut  bool   // the breaker has refused the attempt
+	stale bool   // the connection was already dead
 
-	number  int64         // that the budget gave it
+	number  int64         // from Budget.Begin
 	begun   time.Duration // as a lazy.Moment
-	sending *sending      // nil if it was not made
-	runner  int           // of a race
+	sending *sending      // nil if no request was made
+	runner  int           // number in a race
 }
 
 // cancel ends the attempt.
@@ -42,10 +42,10 @@ func (a *answer) cancel() {
 	}
 }
 
-// StatusError is an answer that was a failure, where an error is asked for.
+// StatusError is a failed response in the form of an error.
 type StatusError struct {
 	Status int
-	Code   string // of a problem document, "" if there was none
+	Code   string // of a problem document, or ""
 }
 
 func (e *StatusError) Error() string {
@@ -64,7 +64,7 @@ func (a *answer) failure() error {
 	return &StatusError{a.resp.StatusCode, a.code}
 }
 
-// refusal returns an answer that is good as an error, nil if it is none.
+// refusal returns a good answer as an error if its status is 400 or higher, else nil.
 func (a *answer) refusal() error {
 	if a.resp.StatusCode < http.StatusBadRequest {
 		return nil
@@ -72,7 +72,7 @@ func (a *answer) refusal() error {
 	return a.failure()
 }
 
-// judge says what a response means.
+// judge classifies a response.
 func (c *call) judge(a *answer) {
 	status := a.resp.StatusCode
 	c.meet(a.resp.Header)
@@ -94,7 +94,7 @@ func (c *call) judge(a *answer) {
 	}
 }
 
-// The code with which oncehttp says that an earlier attempt is still at work.
+// The code with which oncehttp says that an earlier attempt is still running.
 const codeInFlight = "CONFLICT.idempotency.in_flight"
 
 func (c *call) judgeFailure(a *answer) (err error) {
@@ -102,8 +102,7 @@ func (c *call) judgeFailure(a *answer) (err error) {
 	return err
 }
 
-// classify says what an answer that is a failure means, to a request with a key or not. The
-// problem that it tells of is read if asked for.
+// classify classifies a failed response to a request with or without a key. If asked for, it reads the problem document in it.
 func classify(resp *http.Response, keyed, read bool) (class retry.Class, after time.Duration, code string, err error) {
 	h := resp.Header
 	var p problem
@@ -123,7 +122,7 @@ func classify(resp *http.Response, keyed, read bool) (class retry.Class, after t
 	case resp.StatusCode != http.StatusConflict:
 	case again, p.code == codeInFlight: // Stripe's idempotency_key_in_use
 		class = retry.ClassInFlight
-	case keyed && (p.again || named): // of some other request
+	case keyed && (p.again || named): // an earlier request with the key is in flight
 		class = retry.ClassInFlight
 	}
 	if class == retry.ClassFinal && again {
@@ -160,8 +159,8 @@ func byStatus(status int, after time.Duration) retry.Class {
 	return retry.ClassFinal
 }
 
-// buffer reads a short answer to the end, which is not that of its Content-Length: over
-// HTTP/2 there can be trailers, and to close the body before would reset the stream.
+// buffer reads a short answer to its end, which may be after its Content-Length: over HTTP/2 trailers may follow, and closing the body before them
+// would reset the stream.
 func (c *call) buffer(a *answer) {
 	most := c.t.Buffer
 	if most == 0 {
@@ -184,13 +183,14 @@ func (c *call) buffer(a *answer) {
 	a.resp.Body = io.NopCloser(bytes.NewReader(whole))
 }
 
-// fail makes a an attempt without an answer.
+// fail makes a the result of an attempt without an answer.
 func (a *answer) fail(err error) {
 	if cause := context.Cause(a.sending); cause == errSlow || cause == errUnseen || cause == errReset || cause == errLost { //nolint:errorlint // our own
 		err = cause
 	}
 	a.resp, a.err, a.good = nil, err, false
 	if a.stale {
+		// The connection was dead before: only the proof that nothing was sent counts.
 		a.class = retry.ClassUnknown
 		if unseen(err) || a.sending.unsent() {
 			a.class = retry.ClassUnseen
@@ -199,6 +199,7 @@ func (a *answer) fail(err error) {
 		return
 	}
 	a.class, a.after = classOf(err)
+	// Nothing was written to the connection, so that the server has not seen the request.
 	if a.class == retry.ClassUnknown && a.sending.unsent() {
 		a.class = retry.ClassTransient
 		if refused(err) {
@@ -208,7 +209,7 @@ func (a *answer) fail(err error) {
 	a.cancel()
 }
 
-// classOf classifies what Base has returned.
+// classOf classifies an error of Base.
 func classOf(err error) (retry.Class, time.Duration) {
 	if unseen(err) {
 		return retry.ClassUnseen, 0
@@ -223,7 +224,7 @@ func classOf(err error) (retry.Class, time.Duration) {
 	return retry.Classify(err)
 }
 
-// hopeless reports whether err comes again with each attempt.
+// hopeless reports whether each further attempt would return err again.
 func hopeless(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -248,11 +249,10 @@ func hopeless(err error) bool {
 	return false
 }
 
-// passingAlerts are those that do not say that the two sides do not fit together.
+// passingAlerts are TLS errors that do not prove that the two sides are incompatible.
 var passingAlerts = [...]string{"tls: internal error", "tls: user canceled", "tls: unexpected message", "tls: bad record MAC"}
 
-// refused reports whether a proxy has answered CONNECT with a refusal, of which net/http
-// tells the text of its status alone.
+// refused reports whether a proxy has refused CONNECT. net/http returns only the text of its status.
 func refused(err error) bool {
 	for status := http.StatusBadRequest; status < http.StatusInternalServerError; status++ {
 		if text := http.StatusText(status); text != "" && text == err.Error() {
@@ -262,7 +262,7 @@ func refused(err error) bool {
 	return false
 }
 
-// mistakes are what net/http says of requests that cannot be sent. They have no types.
+// mistakes are net/http's texts for requests that cannot be sent. These errors have no types.
 var mistakes = []string{
 	"unsupported protocol scheme",
 	"http: no Host in request URL",
@@ -276,7 +276,7 @@ var mistakes = []string{
 	"tls: server selected unsupported protocol version",
 }
 
-// outcome is what the answer, to a caller with ctx, tells a breaker.
+// outcome is the Health of the answer, for a caller with ctx.
 func (a *answer) outcome(ctx context.Context) retry.Health {
 	switch {
 	case a.good, a.class == retry.ClassInFlight, a.resp == nil && a.class == retry.ClassFinal:
@@ -287,10 +287,10 @@ func (a *answer) outcome(ctx context.Context) retry.Health {
 	return retry.HealthBad
 }
 
-// keep makes the attempt last until the caller has done with its body.
+// keep keeps the attempt alive until the caller has closed its body.
 func (a *answer) keep() {
 	switch {
-	case a.resp.StatusCode == http.StatusSwitchingProtocols: // its body is a connection, and to be written to
+	case a.resp.StatusCode == http.StatusSwitchingProtocols: // its body is a connection, which can also be written to
 	case a.resp.Body == http.NoBody:
 		a.cancel()
 	default:
@@ -299,8 +299,7 @@ func (a *answer) keep() {
 	}
 }
 
-// discard reads what is left of the answer, within reason, so that its connection can
-// be used again.
+// discard reads the rest of the answer, up to a limit, so that its connection can be used again.
 func (a *answer) discard() {
 	if a.resp != nil && a.resp.Body != http.NoBody {
 		on := a.sending

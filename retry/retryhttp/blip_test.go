@@ -19,7 +19,7 @@ import (
 // A server hangs for a moment: of n parallel calls the first attempt of h is never
 // answered. That the others of the same moment are as silent says nothing about what comes
 // next. So as many are retried as the budget pays for.
-func TestBlip(t *testing.T) {
+func TestBlipIsRetriedWithinTheBudget(t *testing.T) {
 	testenv.Prove(t)
 	var failed []string
 	for _, burst := range []int{10, 40} {

@@ -152,7 +152,7 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
-func TestUpgrade(t *testing.T) {
+func TestUpgradedConnectionPassesThrough(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, _ := http.NewResponseController(w).Hijack()
 		defer conn.Close()

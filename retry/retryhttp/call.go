@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// call is one request of the caller: all attempts of it.
+// call is one request of the caller, with all its attempts.
 type call struct {
 	t       *Transport
 	req     *http.Request // the caller's, which is never changed
@@ -25,30 +25,30 @@ type call struct {
 	breaker retry.Breaker
 	start   time.Time
 
-	keyed      bool   // there is an idempotency key
-	key        string // the same, unless the header has it already
-	once       bool   // the server is to look at it at most once, whatever its key
+	keyed      bool   // it has an idempotency key
+	key        string // the key, unless the header has it already
+	once       bool   // the server may look at it at most once, whatever its key
 	repeatable bool   // by its key or by its method
 	body       source
 	since      time.Time // of the key
 
-	patience time.Duration // the caller's X-Request-Timeout; 0: none that can be read
-	asked    time.Time     // since when that is running
+	patience time.Duration // the caller's X-Request-Timeout; 0 if it has none that can be read
+	asked    time.Time     // the time from which patience counts
 
-	intent *intent // in the journal; nil: there is none
+	intent *intent // in the journal; nil if it is not there
 
 	last   error // the failure before this attempt
 	hedged bool
-	nested bool // another Transport retries
-	stale  int  // dead connections that this one has met
-	shared bool // one of them under other requests as well
+	nested bool // an outer Transport retries
+	stale  int  // dead connections of this call
+	shared bool // a dead connection also had other requests
 
 	mu      sync.Mutex // hedges run in parallel
-	expires time.Time  // the key
-	noted   time.Time  // what the journal is to know of that
+	expires time.Time  // of the key
+	noted   time.Time  // the expiry that the journal must note
 	first   int        // the number of the first attempt
 	sent    int        // attempts so far
-	unpaid  int        // of these, those that are no retries
+	unpaid  int        // attempts that are not retries
 
 	one sending // the first attempt
 }
@@ -72,7 +72,7 @@ func (t *Transport) begin(req *http.Request) (*call, error) {
 	if c.since.IsZero() {
 		c.since = c.start
 	}
-	c.since = c.since.Round(0) // by the clock of the wall: the monotonic one stops while the machine sleeps
+	c.since = c.since.Round(0) // by the wall clock: the monotonic clock stops while the machine sleeps
 	if c.keyed {
 		c.expire(t.retention())
 		if c.expired() {
@@ -114,7 +114,7 @@ func (c *call) count() int {
 	return c.first + c.sent - 1
 }
 
-// countFree counts what net/http has sent again by itself because a connection was dead.
+// countFree counts a request that net/http has sent again by itself because a connection was dead.
 func (c *call) countFree() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *call) countFree() {
 	c.unpaid++
 }
 
-// tries returns how many attempts the policy is to know of.
+// tries returns the number of attempts for the policy.
 func (c *call) tries() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,8 @@ func (c *call) attempts() int {
 	return c.sent
 }
 
-// due returns when an attempt that begins now must have an answer, zero if it need not,
-// and whether that is before the caller's own time is over.
+// due returns when an attempt that begins now must have an answer, or zero if it has no deadline. It also reports whether the deadline is before the
+// end of the caller's own time.
 func (c *call) due() (until time.Time, ours bool) {
 	if c.policy.Timeout > 0 {
 		until = time.Now().Add(c.policy.Timeout)
@@ -159,23 +159,23 @@ func (c *call) total() time.Duration {
 	return c.policy.Total
 }
 
-// listen notes how patient the caller is.
+// listen notes the caller's X-Request-Timeout.
 func (c *call) listen(req *http.Request) {
 	if c.patience, _ = wire.Timeout(req.Header); c.patience <= 0 {
 		return
 	}
 	c.asked = c.start
 	if s := sendingOf(req.Response); s != nil && !s.call.asked.IsZero() {
-		c.asked = s.call.asked // this is where a redirect leads to, with the header that it had
+		c.asked = s.call.asked // after a redirect, with the header of the first request
 	}
 }
 
-// impatient reports whether the caller's X-Request-Timeout is over, or as good as over.
+// impatient reports whether the caller's X-Request-Timeout is over, or almost over.
 func (c *call) impatient() bool {
 	return c.patience > 0 && c.patience-time.Since(c.asked) < time.Millisecond
 }
 
-// decide says what follows a failure.
+// decide decides what follows a failure.
 func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	ctx := c.req.Context()
 	switch {
@@ -186,6 +186,7 @@ func (c *call) decide(a answer) (wait time.Duration, stop retry.Reason) {
 	case a.class == retry.ClassFinal:
 		return 0, retry.ReasonPointless
 	case !c.repeatable && a.class != retry.ClassTransient && a.class != retry.ClassUnseen:
+		// Only the proof that the server has not executed it allows another attempt.
 		return 0, retry.ReasonNotSafe
 	case !c.body.repeatable():
 		return 0, retry.ReasonNotWhole

@@ -9,9 +9,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// NewClient returns a client that retries as t says. A nil t is the zero [Transport]. It
-// has no Timeout: one would end all attempts of a call together, and so does the context of
-// a request, while [retry.Policy] has one for each attempt and one for all.
+// NewClient returns a client that retries as t says. A nil t means the zero [Transport]. It has no Timeout: a Timeout would bound all attempts of a
+// call together, as the context of a request already can, while [retry.Policy] has one for each attempt and one for all.
 func NewClient(t *Transport) *http.Client {
 	if t == nil {
 		t = new(Transport)
@@ -19,10 +18,9 @@ func NewClient(t *Transport) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// Classify returns what the outcome of a request means for another attempt, and for how
-// long the server wants to be left alone, as [Transport] understands it: for clients that
-// retry by themselves. What has succeeded is [retry.ClassFinal]. The body of resp can be read
-// afterwards as before. Of resp.Request it is looked at whether there is an idempotency key.
+// Classify returns the class of the outcome of a request, and how long the server wants no further attempt, as [Transport] sees it: for clients that
+// retry by themselves. A success is [retry.ClassFinal]. The body of resp can be read afterwards as before. Of resp.Request only the idempotency key
+// matters.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:
@@ -40,8 +38,8 @@ func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 
 type keyOfPolicy struct{}
 
-// WithPolicy returns a context whose requests have p instead of [Transport.Policy]. Where p
-// has no Budget, Breaker or Observe, those of the transport stay.
+// WithPolicy returns a context whose requests use p instead of [Transport.Policy]. An empty Budget, Breaker or Observe of p is taken from the
+// transport's policy.
 func WithPolicy(ctx context.Context, p retry.Policy) context.Context {
 	return context.WithValue(ctx, keyOfPolicy{}, &p)
 }
@@ -66,8 +64,7 @@ func (t *Transport) policyOf(ctx context.Context) retry.Policy {
 
 type keyOfHint struct{}
 
-// WithIdempotent returns a context whose requests can be repeated whatever their method is:
-// a search by POST, say. They need no key.
+// WithIdempotent returns a context whose requests can be repeated whatever their method is, for example a search by POST. They need no key.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, keyOfHint{}, true)
 }

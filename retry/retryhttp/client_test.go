@@ -20,7 +20,7 @@ import (
 )
 
 // Classify says what the transport would do, and leaves the answer as it was.
-func TestClassify(t *testing.T) {
+func TestClassifyAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		resp  *http.Response
@@ -181,7 +181,7 @@ func TestBeforeAttempt(t *testing.T) {
 }
 
 // Each call ends with one final event, and what was sent meanwhile is told.
-func TestEvents(t *testing.T) {
+func TestEventsOfACall(t *testing.T) {
 	stale := func(r *http.Request) (*http.Response, error) {
 		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true, WasIdle: true})
 		return nil, io.EOF

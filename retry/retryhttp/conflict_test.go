@@ -19,7 +19,7 @@ import (
 
 // A 409 to a request with a key is asked again, with the same key, where the server says
 // that this helps. All others are final.
-func TestConflicts(t *testing.T) {
+func TestConflictsThatAreAskedAgain(t *testing.T) {
 	const problem, plain = "application/problem+json", "application/json; charset=utf-8"
 	for _, c := range []struct {
 		name      string

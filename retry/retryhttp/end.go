@@ -28,11 +28,11 @@ func (c *call) hand(a answer, why *retry.Error) (*http.Response, error) {
 	return a.resp, nil
 }
 
-// end returns the last failure: as an answer if it is one.
+// end returns the last failure, as an answer if it has one.
 func (c *call) end(a answer, stop retry.Reason) (*http.Response, error) {
 	failure := a.failure()
 	if stop == retry.ReasonOpen || stop == retry.ReasonCancelled && c.last != nil {
-		failure = c.last // that this one was cut off, or not made, says less
+		failure = c.last // the end of this attempt says less than the failure before it
 	}
 	why := c.gaveUp(stop, failure)
 	if stop == retry.ReasonOpen {
@@ -67,7 +67,7 @@ func (c *call) gaveUp(reason retry.Reason, last error) *retry.Error {
 	return e
 }
 
-var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: find out at the server what has become of it")
+var errAtMostOnce = errors.New("the request is sent at most once, and the server may have got it. Try: ask the server for the outcome")
 
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
@@ -77,8 +77,8 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// GivenUp returns why resp, although a failure, was not followed by another attempt. It
-// is nil for answers that are no failures, and for those of other transports.
+// GivenUp returns the reason why no attempt followed resp, although it is a failure. It is nil for an answer that is not a failure, and for answers
+// of other transports.
 func GivenUp(resp *http.Response) *retry.Error {
 	if s := sendingOf(resp); s != nil {
 		return s.gaveUp
@@ -95,8 +95,7 @@ func sendingOf(resp *http.Response) *sending {
 	return s
 }
 
-// handing is the context of the request of an answer: the caller's, by which the attempt
-// is found again.
+// handing is the context of the request of an answer: it is the caller's, and gives access to the attempt.
 type handing struct {
 	context.Context //nolint:containedctx // it is one
 

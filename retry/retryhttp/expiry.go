@@ -2,7 +2,7 @@ package retryhttp
 
 import "time"
 
-// expire sets when the key expires if it is kept for so long, or sooner if that is known.
+// expire sets when the key expires: after the given retention, or sooner if that is known.
 func (c *call) expire(retention time.Duration) {
 	expires := c.until(retention)
 	c.mu.Lock()
@@ -10,7 +10,7 @@ func (c *call) expire(retention time.Duration) {
 	c.expires = sooner(c.expires, expires)
 }
 
-// advertised believes the server, if that makes it sooner, and has the journal note it.
+// advertised takes a shorter retention from the server, and lets the journal note it.
 func (c *call) advertised(retention time.Duration) {
 	expires := c.until(retention)
 	c.mu.Lock()
@@ -18,28 +18,26 @@ func (c *call) advertised(retention time.Duration) {
 	c.expires, c.noted = sooner(c.expires, expires), sooner(c.noted, expires)
 }
 
-// resume sets when a key expires whose intent was in the journal already. What is there
-// was known when it was written down: Retain can only shorten it, and its default says
-// nothing then.
+// resume sets when the key of an intent expires that was already in the journal. The stored time was right when it was stored: Retain can only
+// shorten it, and the default of Retain is ignored.
 func (c *call) resume(expires time.Time) {
 	c.mu.Lock()
 	c.expires, c.noted = expires, expires
 	c.mu.Unlock()
 	switch {
-	case c.t.Dialect.Retain > 0 && expires.IsZero(): // the plan of a process that did not know
+	case c.t.Dialect.Retain > 0 && expires.IsZero(): // planned by a process that did not know the retention
 		c.advertised(c.t.Dialect.Retain)
 	case c.t.Dialect.Retain > 0 || expires.IsZero():
 		c.expire(c.t.retention())
 	}
 }
 
-// until is when a key that is kept for so long is sent for the last time: what is sent
-// then arrives later.
+// until is the last time at which a key with this retention is sent: a request arrives later than it is sent.
 func (c *call) until(retention time.Duration) time.Time {
 	return c.since.Add(retention - min(retention/10, time.Minute))
 }
 
-// sooner returns the sooner one of two times, of which a zero one is none.
+// sooner returns the sooner one of two times. A zero time is no time.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -54,7 +52,7 @@ func (t *Transport) retention() time.Duration {
 	return t.Dialect.Retain
 }
 
-// expiry returns until when the request may be sent. Zero: for ever.
+// expiry returns the time until which the request may be sent. Zero means for ever.
 func (c *call) expiry() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

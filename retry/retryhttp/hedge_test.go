@@ -29,7 +29,7 @@ func problem(status int, body string) *http.Response {
 	return resp
 }
 
-func TestHedge(t *testing.T) {
+func TestHedgeTakesTheFirstAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		first func(r *http.Request) (*http.Response, error)

@@ -15,27 +15,28 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// intent is what the journal has of a call.
+// intent is the intent of a call in the journal.
 type intent struct {
 	journal.Intent
 
-	follows bool // a redirect
+	follows bool // it follows a redirect
 
 	mu    sync.Mutex // hedges run in parallel
 	doubt bool       // an attempt may have had an effect
 	stale bool       // the server says that the key has expired
 }
 
-// record writes down what is about to be asked for.
+// record stores the intent of the call in the journal.
 func (c *call) record(k Key) error {
-	if s := sendingOf(c.req.Response); s != nil { // this is where a redirect leads to
+	if s := sendingOf(c.req.Response); s != nil { // the request follows a redirect
 		switch {
 		case s.call.intent != nil && s.call.intent.Key == k.Value && s.call.intent.Method == c.method():
 			return c.follow(s.call.intent)
-		case safe(c.req.Method): // not what was asked for: a login page, say
+		case safe(c.req.Method): // another request, for example for a login page
 			return nil
 		}
 	}
+	// Before the first attempt: a process that resumes the intent needs all of it.
 	body, err := c.body.whole(c.req.Context())
 	if err != nil {
 		return err
@@ -46,8 +47,7 @@ func (c *call) record(k Key) error {
 	}, &intent{doubt: !k.Since.IsZero()})
 }
 
-// follow begins the intent of the call that was redirected here once more, because it is
-// unknown there whether it will be followed.
+// follow begins the intent of the redirected call once more, because that call does not know whether the redirect will be followed.
 func (c *call) follow(from *intent) error {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *call) follow(from *intent) error {
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
-// commence begins what is asked for in the journal.
+// commence begins the intent in the journal.
 func (c *call) commence(asked journal.Intent, i *intent) error {
 	ctx := c.req.Context()
 	got, err := journal.Begin(ctx, c.t.Journal, asked, c.policy.Budget)
@@ -65,10 +65,10 @@ func (c *call) commence(asked journal.Intent, i *intent) error {
 	}
 	c.intent, i.Intent = i, got
 	if i.follows {
-		i.Again = asked.Again // that it is there already says nothing
+		i.Again = asked.Again // the first request has stored it already
 	}
 	if i.Again {
-		c.first = max(2, c.first) // the number of attempts is unknown
+		c.first = max(2, c.first) // the number of earlier attempts is unknown
 	}
 	if got.Again || i.follows {
 		c.since = got.Since
@@ -98,7 +98,7 @@ func (c *call) leave(o journal.Proof) error {
 	return journal.End(c.req.Context(), c.t.Journal, in, o)
 }
 
-// run makes the attempts, and tells the journal how that has ended.
+// run makes the attempts, and tells the journal the outcome.
 func (c *call) run() (resp *http.Response, err error) {
 	over := false
 	defer func() {
@@ -121,7 +121,7 @@ func (c *call) run() (resp *http.Response, err error) {
 	if settles(resp) {
 		o = journal.ProofAnswered
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the caller's, and no answer
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body belongs to the caller, and is not an answer
 		_ = c.leave(o)
 		return resp, nil
 	}
@@ -135,7 +135,7 @@ func endedBy(err error, reason retry.Reason) bool {
 	return errors.As(err, &e) && e.Reason == reason
 }
 
-// joined adds what the journal says to err, which is returned as it is if that is nothing.
+// joined adds an error of the journal to err. Without one it returns err unchanged.
 func joined(err, more error) error {
 	if more == nil {
 		return err
@@ -143,7 +143,7 @@ func joined(err, more error) error {
 	return errors.Join(err, more)
 }
 
-// taken is the body of an answer. The journal is told when the caller has done with it.
+// taken is the body of an answer. When the caller closes it, the journal gets the outcome.
 type taken struct {
 	io.ReadCloser
 
@@ -152,7 +152,7 @@ type taken struct {
 
 func (b *taken) Close() error { return joined(b.ReadCloser.Close(), b.end()) }
 
-// proven returns what the attempts prove if no answer settles it.
+// proven returns what the attempts prove if no answer settles the outcome.
 func (c *call) proven() journal.Proof {
 	i := c.intent
 	i.mu.Lock()
@@ -160,13 +160,13 @@ func (c *call) proven() journal.Proof {
 	switch {
 	case i.stale && (i.doubt || i.Again):
 		return journal.ProofExpired
-	case !i.doubt: // others may have had it, which the journal knows
+	case !i.doubt: // other calls may have had an effect, which the journal knows
 		return journal.ProofUntouched
 	}
 	return journal.ProofNone
 }
 
-// What oncehttp says of keys in problem documents.
+// The codes of oncehttp about keys, in problem documents.
 const (
 	codeUnknown     = "CONFLICT.idempotency.unknown"
 	codeStale       = "CONFLICT.idempotency.stale"
@@ -180,7 +180,7 @@ func (i *intent) expired() {
 	i.stale = true
 }
 
-// note takes down what an attempt proves.
+// note notes what an attempt proves.
 func (i *intent) note(a *answer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -200,19 +200,17 @@ func harmless(err error) bool {
 	return unseen(err) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// redirects reports whether an answer only says where to ask, if that.
+// redirects reports whether an answer only names another address.
 func redirects(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest
 }
 
-// moved reports whether the same request is to be made at another address: that is where
-// its answer is.
+// moved reports whether the same request must be sent to another address, which has its answer.
 func moved(resp *http.Response) bool {
 	return (resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect) && resp.Header.Get("Location") != ""
 }
 
-// settles reports whether an answer says for good what became of the operation, whatever
-// earlier attempts have done.
+// settles reports whether an answer is a final outcome of the operation, whatever earlier attempts have done.
 func settles(resp *http.Response) bool {
 	h := resp.Header
 	if s := h.Get(wire.StatusHeader); s == wire.StatusReplayed || s == wire.StatusStored || s == wire.StatusOmitted || strings.EqualFold(h.Get(wire.ReplayedHeader), "true") {

@@ -216,9 +216,9 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestResume: another process asks again with the same key and the same bytes, says that
+// TestResumeInAnotherProcess: another process asks again with the same key and the same bytes, says that
 // it is not the first time and since when, and takes the answer.
-func TestResume(t *testing.T) {
+func TestResumeInAnotherProcess(t *testing.T) {
 	f, path := newJournal(t)
 	if _, err := ask(t, journaled(f, base(func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })), "k", "http://service.example/refunds"); err == nil {
 		t.Fatal("answered")
@@ -359,8 +359,8 @@ func TestExpiredIntent(t *testing.T) {
 	resp.Body.Close()
 }
 
-// TestTogether: of two calls with one intent neither closes what the other may have done.
-func TestTogether(t *testing.T) {
+// TestTwoCallsWithOneIntent: of two calls with one intent neither closes what the other may have done.
+func TestTwoCallsWithOneIntent(t *testing.T) {
 	for _, c := range []struct {
 		second error
 		open   bool

@@ -16,21 +16,19 @@ import (
 type Key struct {
 	Value string
 
-	// Since is when it was first sent, for one that has outlived its process. Zero: it
-	// has never been sent.
+	// Since is when the key was first sent, for a key that is older than its process. Zero means that it has never been sent.
 	Since time.Time
 }
 
-// WithKey returns a context whose requests carry k, if they have no key of their own
-// and their method is not a safe one. All of them mean the same thing: give each intent
-// a context of its own.
+// WithKey returns a context whose requests have k, if they have no key of their own and their method is not safe. All of them mean the same
+// operation: give each intent a context of its own.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }
 
 type keyOfContext struct{}
 
-// Names of headers, beside those of package wire, in the form in which [http.Header] has them.
+// Names of headers, in the form of [http.Header]. Package wire has the others.
 const (
 	headerKeyX    = "X-Idempotency-Key"
 	headerHint    = "Stripe-Should-Retry"
@@ -38,7 +36,7 @@ const (
 	headerAfterMs = "Retry-After-Ms"
 )
 
-// field is h.Get(name) for a name that is spelt as net/http spells it.
+// field is h.Get(name) for a name in net/http's spelling.
 func field(h http.Header, name string) string {
 	if lines := h[name]; len(lines) > 0 {
 		return lines[0]
@@ -46,8 +44,8 @@ func field(h http.Header, name string) string {
 	return ""
 }
 
-// declared reports whether h has an idempotency key without a line, by which net/http
-// takes a request for one that can be repeated, and sends no key.
+// declared reports whether h has the header of an idempotency key without a line. This is net/http's sign for a repeatable request, which sends no
+// key.
 func declared(h http.Header) bool {
 	for _, name := range [...]string{wire.KeyHeader, headerKeyX} {
 		if lines, ok := h[name]; ok && len(lines) == 0 {
@@ -57,8 +55,8 @@ func declared(h http.Header) bool {
 	return false
 }
 
-// keyOf returns the key of req, the name of the header that holds it if it is there
-// already, and whether it was made here: no other process knows it then.
+// keyOf returns the key of req, the name of the header that holds it if the request has it already, and whether it was made here: then no other
+// process knows it.
 func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err error) {
 	k, given := req.Context().Value(keyOfContext{}).(Key)
 	if given && k.Value == "" {
@@ -78,7 +76,7 @@ func (t *Transport) keyOf(req *http.Request) (k Key, in string, made bool, err e
 		return Key{}, "", false, nil
 	case given:
 	case req.Response != nil && req.Response.Request != nil && field(req.Response.Request.Header, wire.KeyHeader) != "":
-		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // this is where a redirect leads to
+		return Key{Value: field(req.Response.Request.Header, wire.KeyHeader)}, "", true, nil // the request follows a redirect
 	case t.Keys && !hinted(req):
 		k.Value, made = keyname.New(), true
 	default:

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-func TestKeys(t *testing.T) {
+func TestKeysOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		method string

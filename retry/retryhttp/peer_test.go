@@ -16,7 +16,7 @@ import (
 
 // A host learns which attempt it gets, and for how long its answer is waited for, when it
 // has shown that it understands, or when we say so.
-func TestAnnounce(t *testing.T) {
+func TestAttemptsAreAnnouncedToPeers(t *testing.T) {
 	ours := oncehttp.Middleware(once.New(memstore.New(), once.Config{}), oncehttp.Config{Principal: oncehttp.SharedPrincipal()})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, c := range []struct {
 		name     string

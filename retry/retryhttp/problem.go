@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// problem is what a problem document (RFC 9457) says about a retry, or, with 409, any JSON.
+// problem has the members of a problem document (RFC 9457) about retries, or, with 409, of any JSON.
 type problem struct {
 	code  string
 	again bool // it says "retryable": true
 	final bool // it says "retryable": false
 }
 
-// Most of a problem document that is read to judge it.
+// Bytes of a problem document that are read to judge it, at most.
 const maxPeek = 8 << 10
 
-// peek reads the problem in the first bytes of resp and leaves its body as it was.
+// peek reads the problem in the first bytes of resp and leaves its body unchanged.
 func peek(resp *http.Response, most int64) (problem, error) {
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(mediaType)) {
@@ -38,14 +38,13 @@ func peek(resp *http.Response, most int64) (problem, error) {
 	return parseProblem(head), nil
 }
 
-// put is a body that what was read has been put back into.
+// put is a body whose first bytes were read and put back.
 type put struct {
 	io.Reader
 	io.Closer
 }
 
-// parseProblem reads the members that matter of a JSON object that may be cut off, and
-// may be no JSON at all.
+// parseProblem reads the members that matter of a JSON object, which may be cut off, and may not be JSON at all.
 func parseProblem(text []byte) (p problem) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {

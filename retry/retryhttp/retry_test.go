@@ -63,7 +63,7 @@ func TestConnectionRefused(t *testing.T) {
 	}
 }
 
-func TestBreaker(t *testing.T) {
+func TestBreakerEndsTheCall(t *testing.T) {
 	shut := errors.New("shut")
 	var said []retry.Health
 	allowed := 2

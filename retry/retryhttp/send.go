@@ -18,7 +18,7 @@ import (
 
 // send makes one attempt for a caller with ctx.
 func (c *call) send(ctx context.Context) (a answer) {
-	outcome := retry.HealthBad // a panic
+	outcome := retry.HealthBad // if it panics
 	if c.breaker != nil {
 		done, err := c.breaker.Allow()
 		if err != nil {
@@ -43,29 +43,31 @@ func (c *call) send(ctx context.Context) (a answer) {
 	}
 	a.begun = time.Duration(lazy.Now())
 	a.number = c.policy.Budget.Begin(a.begun)
-	a.resp, err = c.roundTrip(req) //nolint:bodyclose // closed by whom the answer is handed to
+	a.resp, err = c.roundTrip(req) //nolint:bodyclose // closed by the receiver of the answer
 	switch {
 	case err != nil && a.resp != nil && a.resp.Body != nil: // both, against the rules of RoundTripper
 		a.resp.Body.Close()
 	case err == nil && a.resp == nil:
 		err = errors.New("retryhttp: Base has returned neither an answer nor an error")
-	case err == nil && a.resp.Body == nil: // as stubs do, and http.Client accepts
+	case err == nil && a.resp.Body == nil: // stubs do so, and http.Client accepts it
 		a.resp.Body = http.NoBody
 	}
 	if err != nil {
 		a.stale = on.stale(err)
 		a.fail(err)
 		if why := c.body.failure(); why != nil {
+			// The caller's own body cannot be read: the server is not to blame, and a retry does not help.
 			a.err, a.class, a.stale = why, retry.ClassFinal, false
 		}
 	} else {
 		a.resp.Request = req
 		c.judge(&a)
 	}
-	if !on.inTime() && a.resp != nil { // what is left of it cannot be read any more
+	if !on.inTime() && a.resp != nil { // the rest of it cannot be read any more
 		a.resp.Body.Close()
 		a.fail(errSlow)
 	}
+	// The caller's context, and not the attempt's: a caller that gives up says nothing about the server.
 	outcome = a.outcome(c.req.Context())
 	if c.intent != nil {
 		on.code = a.code
@@ -95,7 +97,7 @@ func (c *call) request(on *sending) (*http.Request, error) {
 		}
 	}
 	c.hide(r.Header)
-	r.Body, r.GetBody = body, nil // else net/http may send it again by itself
+	r.Body, r.GetBody = body, nil // otherwise net/http may send it again by itself
 	return r, nil
 }
 
@@ -147,7 +149,7 @@ func (c *call) prepare(r *http.Request) error {
 	return nil
 }
 
-// hide takes away from net/http what it takes for the permission to repeat a request.
+// hide hides from net/http the signs by which it recognises a repeatable request.
 func (c *call) hide(h http.Header) {
 	for _, d := range disguises {
 		switch lines, ok := h[d.name]; {
@@ -159,8 +161,8 @@ func (c *call) hide(h http.Header) {
 	}
 }
 
-// left returns what is to be sent as X-Request-Timeout with an attempt that must have an
-// answer at until, and whether it is to be: what the caller has said may still be true.
+// left returns the value of X-Request-Timeout for an attempt with the deadline until, and whether to send it: the caller's own value may still be
+// right.
 func (c *call) left(h http.Header, until time.Time, announces bool) (left time.Duration, send bool) {
 	if !until.IsZero() {
 		left = time.Until(until)
@@ -177,10 +179,9 @@ func (c *call) left(h http.Header, until time.Time, announces bool) (left time.D
 	return left, left.Round(time.Millisecond) < c.patience.Round(time.Millisecond)
 }
 
-// disguised reports whether the key is hidden from net/http, which takes it for the
-// permission to send a request again by itself. It does not see one that is spelt in
-// lower case, and for a server it is the same. An attempt with a body has no GetBody, and
-// so net/http cannot repeat it anyway.
+// disguised reports whether the key must be hidden from net/http, which takes it for the permission to send a request again by itself. net/http does
+// not recognise a name in lower case, and for a server it is the same name. An attempt with a body has no GetBody, so net/http cannot repeat it
+// anyway.
 func (c *call) disguised() bool { return c.keyed && c.body.empty }
 
 var disguises = [...]struct{ name, disguise string }{
@@ -196,7 +197,7 @@ func rename(h http.Header, from, to string) {
 }
 
 var (
-	// errSlow is the end of an attempt that has taken too long.
+	// errSlow ends an attempt that has taken too long.
 	errSlow error = slow("retryhttp: no answer in time")
 
 	errImpatient error = slow("retryhttp: the X-Request-Timeout of the request is over")
@@ -210,7 +211,7 @@ func (slow) Is(target error) bool { return target == context.DeadlineExceeded }
 
 var errLost = errors.New("retryhttp: another attempt has been answered first")
 
-// handed is the body of an answer in the caller's hands. The attempt is over with it.
+// handed is the body of an answer that the caller has. Its close ends the attempt.
 type handed struct {
 	io.ReadCloser
 

@@ -9,19 +9,19 @@ import (
 	"sync"
 )
 
-// source is the body of a request, as often as it is needed.
+// source makes a body for each attempt of a request.
 type source struct {
 	empty bool
-	first io.ReadCloser // the caller's; nil once it is used
+	first io.ReadCloser // the caller's; nil after its use
 	again func() (io.ReadCloser, error)
-	tape  *tape      // of a body that is recorded; nil: it is not
+	tape  *tape      // of a recorded body; nil if it is not recorded
 	mu    sync.Mutex // GetBody need not be safe to run twice at once
 }
 
-// A body of a known length up to this is kept if the caller cannot give it again.
+// A body of a known length up to this is recorded if the caller gives no GetBody.
 const maxKept = 64 << 10
 
-// init takes the body of req over.
+// init takes over the body of req.
 func (s *source) init(req *http.Request, repeatable bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		s.empty = true
@@ -35,7 +35,7 @@ func (s *source) init(req *http.Request, repeatable bool) {
 
 func (s *source) repeatable() bool { return s.empty || s.again != nil || s.tape != nil }
 
-// failure returns why the body cannot be read, nil if it can.
+// failure returns the reason why the body cannot be read, or nil.
 func (s *source) failure() error {
 	if s.tape == nil {
 		return nil
@@ -43,7 +43,7 @@ func (s *source) failure() error {
 	return s.tape.failure()
 }
 
-// open returns the body for an attempt with ctx, nil if there is none.
+// open returns the body for an attempt with ctx, or nil for an empty body.
 func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	if s.empty {
 		return nil, nil //nolint:nilnil // as in http.Request
@@ -89,8 +89,7 @@ func closeBody(req *http.Request) {
 // A body up to this is written to a journal.
 const maxIntent = 32 << 20
 
-// whole returns all of the body, which can be read again from then on, unless ctx ends
-// before it is there.
+// whole returns the complete body, which can be read again from then on. It fails if ctx ends before the body is complete.
 func (s *source) whole(ctx context.Context) ([]byte, error) {
 	if s.empty {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-func TestHeaders(t *testing.T) {
+func TestHeadersOfEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &served{base: always(503, "Retry-After", "2")}
 		resp, err := post(t.Context(), &retryhttp.Transport{Base: s, Policy: retry.Policy{Base: -1, Attempts: 3}}, "Idempotency-Key", "k")
@@ -63,7 +63,7 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestTotal(t *testing.T) {
+func TestTotalTimeEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &served{base: func(_ int, r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

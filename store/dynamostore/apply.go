@@ -24,7 +24,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return c.Next, nil
 }
 
-// apply writes the record that c asks for, the items of the handler and those of c, if what c expects holds, or nothing: one request.
+// apply sends one request that writes the record of c, the handler's items and the writes of c, if the expectation of c holds; else it applies nothing.
 func (s *Store) apply(ctx context.Context, c store.Change, items []types.TransactWriteItem) (inTheWay store.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return inTheWay, failedRead(err)
@@ -52,11 +52,11 @@ func (s *Store) apply(ctx context.Context, c store.Change, items []types.Transac
 	return s.notApplied(ctx, &c, &w, d, err)
 }
 
-// writes is what one request sends: the record, if there is one, the handler's items, and what must be held.
+// writes are the items of one request: the record, if it is written, the handler's items, and the checks of Change.Held.
 type writes struct {
 	items  []types.TransactWriteItem
 	record bool
-	held   int // the first one that is a check of what must be held
+	held   int // the index of the first check of Change.Held
 }
 
 func (s *Store) writes(ctx context.Context, c *store.Change, items []types.TransactWriteItem) (w writes, err error) {
@@ -89,12 +89,12 @@ func (s *Store) writes(ctx context.Context, c *store.Change, items []types.Trans
 	return w, withinLimits(w)
 }
 
-// token returns the one by which the service recognises a request that the client sends again. It begins with the nonce of the record, so that
-// CloudTrail tells whose it was. The rest tells two requests of one nonce apart, which are not the same request.
+// token returns a token by which the service recognises a request that the client sends again. It begins with the nonce of the record, so that
+// CloudTrail shows which call sent it. The random rest distinguishes two different requests that have the same nonce.
 func token(nonce []byte) *string {
 	var own [4]byte
 	rand.Read(own[:])
-	if len(nonce) < 12 { // a release has none
+	if len(nonce) < 12 { // a release has no nonce
 		nonce = make([]byte, 12)
 		rand.Read(nonce)
 	}
@@ -127,7 +127,7 @@ func (s *Store) single(ctx context.Context, w types.TransactWriteItem) (err erro
 	return err
 }
 
-// notApplied says what an error of a write means. It is nil if the write was applied after all: the client had sent it again.
+// notApplied classifies the error of a write. It returns nil if the write was applied after all: the client had sent it again.
 func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *delivery, err error) (store.Record, error) {
 	r := refusalOf(err, w)
 	switch {
@@ -135,7 +135,7 @@ func (s *Store) notApplied(ctx context.Context, c *store.Change, w *writes, d *d
 		return s.late(ctx, c, err)
 	case r.kind == store.KindTaken && r.record:
 		return s.refused(ctx, c, d, r.item, err)
-	case d.uncertain(): // the last answer is not that of the first request
+	case d.uncertain(): // an earlier request of this write may have been applied, whatever the last answer says
 		return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
 	}
 	return store.Record{}, &store.Error{Kind: r.kind, Err: r.explain(err)}
@@ -153,7 +153,7 @@ func (s *Store) late(ctx context.Context, c *store.Change, err error) (store.Rec
 	return rec, &store.Error{Kind: store.KindStale, Err: errLate}
 }
 
-// refused says what is in the way of a record.
+// refused returns the record that made the request fail, and the error.
 func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found item, err error) (store.Record, error) {
 	rec, failed := store.Record{}, error(nil)
 	if found == nil { // it is absent, or the service does not return it
@@ -167,8 +167,8 @@ func (s *Store) refused(ctx context.Context, c *store.Change, d *delivery, found
 	if d.uncertain() {
 		switch own := len(c.Next.Nonce) > 0 && string(rec.Nonce) == string(c.Next.Nonce); {
 		case own && rec.State == c.Next.State && rec.Fence == c.Next.Fence:
-			return rec, nil // the client has sent it again, and meets its own write
-		case c.Expect.Fence == 0 && rec.State == store.StateDone: // which stays as it is: ours was never there
+			return rec, nil // the client has sent the request again, and it has met its own write
+		case c.Expect.Fence == 0 && rec.State == store.StateDone: // a finished record does not change, so ours was never written
 		default:
 			return store.Record{}, &store.Error{Kind: store.KindLost, Err: err}
 		}

@@ -94,7 +94,7 @@ func (s *Store) record(c *store.Change, id string, now time.Time) (w types.Trans
 	return w
 }
 
-// update makes an existing record what it is to be: nothing of the old one shows through, but since and what is to be kept.
+// update sets all attributes of an existing record: no old value is left, except since and, with keep, the kept attributes.
 func (e *expression) update(it item, keep bool) string {
 	var set, remove []string
 	for _, a := range attributes {
@@ -125,7 +125,7 @@ func (s *Store) check(h store.Hold) (w types.TransactWriteItem, err error) {
 	return w, nil
 }
 
-// checks returns those of all holds, each once: DynamoDB refuses two writes of one item.
+// checks returns one check for each hold, without duplicates: DynamoDB refuses two writes of one item.
 func (s *Store) checks(held []store.Hold) (list []types.TransactWriteItem, err error) {
 	for i, h := range held {
 		same := func(o store.Hold) bool {
@@ -134,7 +134,7 @@ func (s *Store) checks(held []store.Hold) (list []types.TransactWriteItem, err e
 		if slices.ContainsFunc(held[:i], same) {
 			continue
 		}
-		if len(h.Nonce) == 0 { // no record is without, and an empty value is refused
+		if len(h.Nonce) == 0 { // every record has a nonce, and DynamoDB refuses an empty value
 			return nil, &store.Error{Kind: store.KindTaken, Err: errNotHeld}
 		}
 		w, err := s.check(h)

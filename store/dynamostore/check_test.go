@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/store/dynamostore/internal/dynamofake"
 )
 
-// TestCheck: a table that cannot keep the promise is refused, and the error says why and what helps.
-func TestCheck(t *testing.T) {
+// TestCheckRefusesUnsafeTables: a table that cannot keep the promise is refused, and the error says why and what helps.
+func TestCheckRefusesUnsafeTables(t *testing.T) {
 	server, client := newFake(t)
 	for _, c := range []struct {
 		name     string
@@ -67,8 +67,8 @@ func TestMigrateTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestLimits: what the service does not take is an error that names the limit and what helps, and nothing is applied.
-func TestLimits(t *testing.T) {
+// TestLimitsAreNamedAndApplyNothing: what the service does not take is an error that names the limit and what helps, and nothing is applied.
+func TestLimitsAreNamedAndApplyNothing(t *testing.T) {
 	server, client := newFake(t)
 	s := dynamostore.New(client, "once")
 	put := func(n, size int) func(context.Context, tx) (string, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// The service tells its time with each answer, in whole seconds, and no condition can ask it. An estimate is made of an answer and of the
-// time since. It is never ahead of the service but for the drift of the process's clock, which these bounds hold small.
+// Each answer of the service has the time in whole seconds, and a condition cannot read the clock. So the time is estimated from an answer and the
+// time since. The estimate is ahead of the service only by the drift of the process's clock, which these bounds keep small.
 const (
-	window    = 30 * time.Second // the answer that was nearest to a full second counts for so long
-	trustFor  = 5 * time.Minute  // without another answer
-	maxFrozen = time.Second      // that the process may have been stopped without being noticed
+	window    = 30 * time.Second // how long the answer that was nearest to a full second is used
+	trustFor  = 5 * time.Minute  // how long an answer is used if no other comes
+	maxFrozen = time.Second      // how long the process may have been stopped without being noticed
 )
 
 // clock estimates the time of the service.
@@ -58,7 +58,7 @@ func (c *clock) hear(date string) {
 	}
 }
 
-// at returns the time of the service as the sample tells it at a moment of the process, if that can be relied on: a process that was
+// at estimates the time of the service at a moment of the process. ok is false if the estimate cannot be relied on: a process that was
 // frozen, as functions and machines are, has a clock that has stood still or has been set.
 func (s sample) at(now time.Time) (time.Time, bool) {
 	since := now.Sub(s.heard)

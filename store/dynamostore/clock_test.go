@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestClock: the estimate is never ahead of the service, is near it after a few answers, and is given up when the process may have been
+// TestClockIsNeverAhead: the estimate is never ahead of the service, is near it after a few answers, and is given up when the process may have been
 // frozen or has heard nothing for long.
-func TestClock(t *testing.T) {
+func TestClockIsNeverAhead(t *testing.T) {
 	service := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	local := time.Now()
 	c := &clock{local: func() time.Time { return local }}
@@ -43,8 +43,8 @@ func TestClock(t *testing.T) {
 	c.hear("")
 }
 
-// TestFrozen: a process whose monotonic clock has stood still asks again.
-func TestFrozen(t *testing.T) {
+// TestFrozenProcessAsksAgain: a process whose monotonic clock has stood still asks again.
+func TestFrozenProcessAsksAgain(t *testing.T) {
 	heard := time.Now()
 	s := sample{date: time.Now(), heard: heard}
 	if _, ok := s.at(heard.Add(time.Minute)); !ok {

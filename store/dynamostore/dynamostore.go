@@ -10,7 +10,7 @@
 // DynamoDB has no lock that others can try, so only the commit claims, see [store.CommitClaimer]: two calls of one
 // operation may both run their handlers, and one of them commits. The other one replays.
 //
-// Times are those of the service, as its answers tell them: see docs/dynamodb.md for what that is worth.
+// Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
 package dynamostore
 
 import (
@@ -62,7 +62,7 @@ func (s *Store) InHomeRegion(region string) *Store {
 	return &named
 }
 
-// Check implements [store.Checker]. It also fails if the table cannot keep what this package promises: because it has no index, or
+// Check implements [store.Checker]. It also fails if this package cannot keep its promises on the table: because it has no index, or
 // because it is replicated and the home region is not named.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})

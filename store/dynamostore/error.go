@@ -22,7 +22,7 @@ const (
 
 var errNotHeld = errors.New("an operation is no longer held")
 
-// kinds are those of the service's errors that are answers: a write was not applied. Others are [store.KindOther].
+// kinds has the errors with which the service answers that a write was not applied. Other errors are [store.KindOther].
 var kinds = map[string]store.Kind{
 	"TransactionConflictException":           store.KindRetry,
 	"TransactionConflict":                    store.KindRetry,
@@ -57,13 +57,13 @@ func failedRead(err error) error {
 // refusal is why the service has not applied a write.
 type refusal struct {
 	kind   store.Kind
-	record bool // because of the record: item is what it is, nil if it is absent or not known
+	record bool // because of the record: item is the record, nil if it is absent or not known
 	item   item
 	rows   bool // because of a condition of the handler
 }
 
-// refusalOf reads an error. Of a transaction, the record comes first: if the operation was done before, so were the handler's items, and that
-// is why their conditions do not hold. A conflict comes next: its winner may be what they do not hold for.
+// refusalOf reads an error. In a transaction, the record comes first: if the operation was done before, its items were written, too, and
+// so their conditions fail now. A conflict comes next: the other transaction may have made the conditions fail.
 func refusalOf(err error, w *writes) refusal {
 	var condition *types.ConditionalCheckFailedException
 	if errors.As(err, &condition) {
@@ -116,7 +116,7 @@ const (
 // withinLimits returns an error if the service takes no such transaction.
 func withinLimits(w writes) error {
 	if len(w.items) > maxItems {
-		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and what must be held; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
+		err := fmt.Errorf("dynamostore: a transaction has at most %d items, with the record and the checks of held operations; this one has %d. Try: %s", maxItems, len(w.items), tryTransaction)
 		return &store.Error{Kind: store.KindOther, Err: err}
 	}
 	all := 0

@@ -15,8 +15,8 @@ import (
 // Order is the value of an operation.
 type Order struct{ ID string }
 
-// TestOrder is the code of docs/dynamodb.md.
-func TestOrder(t *testing.T) {
+// TestOrderOfTheDocs is the code of docs/dynamodb.md.
+func TestOrderOfTheDocs(t *testing.T) {
 	_, client := newFake(t)
 	ctx, op := t.Context(), operation("order-42")
 	orders, order, item := effects, Order{ID: "42"}, effect("order-42").Item

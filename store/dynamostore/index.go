@@ -58,7 +58,7 @@ func (s *Store) first(ctx context.Context, kind string, after, before []byte, li
 	return all[:min(len(all), limit)], err
 }
 
-// items reads those of entries that are there, by id.
+// items reads the items of entries that still exist, by id.
 func (s *Store) items(ctx context.Context, entries []item, attributes ...string) (map[string]item, error) {
 	found := map[string]item{}
 	for some := range slices.Chunk(entries, 100) {
@@ -91,7 +91,7 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 	return found, nil
 }
 
-// Unfinished implements [upkeep.Lister]. What has changed a moment ago may be missing; what is listed is as it is in the table. It reads
+// Unfinished implements [upkeep.Lister]. The index lags a moment, so a change of just now may be missing; the listed records are read from the table. It reads
 // page.Limit entries of each part of the index, and as many operations in all.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	var before []byte

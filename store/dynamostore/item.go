@@ -16,16 +16,16 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// item is an item of DynamoDB. What is empty has no attribute.
+// item is an item of DynamoDB. An empty field has no attribute.
 type item = map[string]types.AttributeValue
 
-// attributes are those of a record but for its id and since, which stay as they are while it exists.
+// attributes are the attributes of a record except its id and since, which do not change while it exists.
 var attributes = []string{
 	"state", "fingerprint", "kind", "status", "header", "body", "nonce", "request", "trace", "name",
 	"fence", "lease", "point", "calling", "data", "until", "part", "due",
 }
 
-// kept are those that Change.KeepRequest leaves as they are.
+// kept has the attributes that Change.KeepRequest does not change.
 var kept = map[string]bool{"fingerprint": true, "request": true, "trace": true, "name": true}
 
 // The index has two kinds of records, each in parts, because one part of an index takes a thousand writes a second.
@@ -38,7 +38,7 @@ const (
 
 var errForeign = errors.New("dynamostore: a scope or key is not UTF-8, or has a zero byte")
 
-// idOf returns the id of an operation, and an error if it has none.
+// idOf returns the id of an operation, or an error if its scope or key cannot be stored.
 func idOf(id store.ID) (string, error) {
 	if t := id.Scope + id.Key; !utf8.ValidString(id.Scope) || !utf8.ValidString(id.Key) || strings.Contains(t, "\x00") {
 		return "", &store.Error{Kind: store.KindOther, Err: errForeign}

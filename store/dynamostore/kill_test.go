@@ -41,20 +41,20 @@ var works = map[string]func(t *testing.T, url, key string) error{
 	},
 }
 
-// TestChild is the process that TestKill kills.
-func TestChild(t *testing.T) {
+// TestChildProcess is the process that TestKillAtEveryRequest kills.
+func TestChildProcess(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
-		t.Skip("only as a child of TestKill")
+		t.Skip("only as a child of TestKillAtEveryRequest")
 	}
 	if err := works[os.Getenv(childFlow)](t, url, os.Getenv(childKey)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestKill kills a process when its Nth request has come to the service, N = 1, 2, ...: before the request has its effect and after it.
+// TestKillAtEveryRequest kills a process when its Nth request has come to the service, N = 1, 2, ...: before the request has its effect and after it.
 // Another process then gets the same key.
-func TestKill(t *testing.T) {
+func TestKillAtEveryRequest(t *testing.T) {
 	testenv.Core(t)
 	kills := 0
 	for name, work := range works {
@@ -62,7 +62,7 @@ func TestKill(t *testing.T) {
 			for n := int64(1); ; n++ {
 				server, client := newFake(t)
 				key := fmt.Sprint(name, fault, n)
-				child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
+				child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildProcess$")
 				child.Env = append(os.Environ(), childURL+"="+server.URL, childFlow+"="+name, childKey+"="+key)
 				var seen atomic.Int64
 				started := make(chan struct{})

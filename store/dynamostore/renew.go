@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// atOnce is how many requests a call sends beside each other.
+// atOnce is how many requests a call sends at the same time.
 const atOnce = 16
 
 // each calls fn for 0 to n-1, and returns an error of one call. After an error it calls no more.
@@ -45,7 +45,7 @@ func each(n int, fn func(i int) error) (first error) {
 	return first
 }
 
-// Renew implements [store.Renewer]. It writes each lease by itself: with many leases, a long one is cheaper.
+// Renew implements [store.Renewer]. It writes each lease in a request of its own: with many leases, a long lease is cheaper.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failedRead(err)

@@ -24,8 +24,8 @@ func order(key string) func(context.Context, tx) (string, error) {
 	return func(_ context.Context, t tx) (string, error) { return once.NewKey(), t.Put(effect(key)) }
 }
 
-// TestRequests counts what each call sends.
-func TestRequests(t *testing.T) {
+// TestRequestsOfEachCall counts what each call sends.
+func TestRequestsOfEachCall(t *testing.T) {
 	server, client := newFake(t)
 	s := dynamostore.New(client, "once")
 	e := once.New(s, once.Config{})

@@ -312,8 +312,8 @@ func duplicates(t *testing.T, client *dynamodb.Client, table string) {
 	}
 }
 
-// TestServers: dynalite and minidyn answer the table as the fake does, but for the differences that are named.
-func TestServers(t *testing.T) {
+// TestServersAgreeWithTheFake: dynalite and minidyn answer the table as the fake does, but for the differences that are named.
+func TestServersAgreeWithTheFake(t *testing.T) {
 	testenv.Prove(t)
 	t.Run("dynalite", func(t *testing.T) {
 		testenv.Need(t, "node", "npm")

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// grace is for how long an expired record stays: a write that was signed before it was too late may arrive for so long, and the record
-	// is what keeps it out.
+	// grace is how long an expired record stays: a write that was signed in time may arrive that much later, and only the record
+	// keeps it out.
 	grace = 15 * time.Minute
 
 	// behind is how far the index may be behind the table.
 	behind = time.Minute
 )
 
-// Sweep implements [upkeep.Sweeper]. Each record is deleted by itself, if it is still the one that was seen, a quarter of an hour after
+// Sweep implements [upkeep.Sweeper]. It deletes each record in a request of its own, if the record has not changed, a quarter of an hour after
 // its retention is over.
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	now, err := s.now(ctx)
@@ -89,7 +89,7 @@ func (s *Store) archive(ctx context.Context, entries []item, req upkeep.Sweep) (
 	return seen, nil
 }
 
-// sweep deletes what is still as it was seen: until tells, and the nonce, if the record was read.
+// sweep deletes an item if it has not changed: its until must be the same, and its nonce, if the record was read.
 func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	e := newExpression()
 	condition := e.compare("until", "=", it["until"])
@@ -104,7 +104,7 @@ func (s *Store) sweep(ctx context.Context, it item) (deleted bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper, or it is executed again just now
+	case errors.As(err, &changed), kindOf(err) == store.KindRetry: // another sweeper has deleted it, or the operation is being executed again
 		return false, nil
 	}
 	return false, err

@@ -14,8 +14,8 @@ import (
 // Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so no method waits. If one of them
 // fails, so do those after it, and nothing is committed.
 //
-// It has no reads: what a handler reads with a client of its own is isolated from nothing, and may have changed when the operation commits.
-// A write that depends on what was read says so in its condition; if that does not hold, nothing is committed, and the operation fails with
+// It has no reads: data that a handler reads with its own client is not isolated, and may have changed when the operation commits.
+// A write that depends on such data must check it in its condition; if the condition does not hold, nothing is committed, and the operation fails with
 // a cause that is [store.ErrRows].
 type Tx struct {
 	mu     sync.Mutex
@@ -68,7 +68,7 @@ func (t *Tx) add(w types.TransactWriteItem) error {
 	return t.err
 }
 
-// end returns what was collected. No more is taken.
+// end returns the collected items, and accepts no more.
 func (t *Tx) end() ([]types.TransactWriteItem, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

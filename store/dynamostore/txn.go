@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions on what was read")
+var errIsolation = errors.New("dynamostore: reads of a handler are committed and no more, while its writes are serializable. Try: no Operation.Isolation, and conditions that check the items which were read")
 
 // txn is an operation that may be executed. Nothing of it is in the service before Commit.
 type txn struct {
@@ -22,7 +22,7 @@ type txn struct {
 
 var _ ability.Counter = (*txn)(nil)
 
-// Begin implements [store.Store]. It is one consistent read, and none for a first attempt and a batch.
+// Begin implements [store.Store]. It costs one consistent read, and no request for a first attempt or a batch.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)

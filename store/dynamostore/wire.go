@@ -16,11 +16,11 @@ type wire struct {
 	clock *clock
 }
 
-// delivery is how the requests of one write have fared: the client sends it again by itself if that may help.
+// delivery tracks the requests of one write: the client itself sends it again if that may help.
 type delivery struct {
 	staleAfter time.Time // it is too late to send it; zero: never
 	open       bool      // the last request may have been applied, or may still be
-	lost       bool      // and so may one before it
+	lost       bool      // an earlier request may have been applied, too
 	late       bool      // it was not sent, because it was too late
 }
 

@@ -33,8 +33,8 @@ func (t *Tx) end() {
 	t.claims, t.over = nil, true
 }
 
-// check returns an error if c does not apply to what this transaction sees, and the record that
-// is in the way.
+// check returns an error if c does not apply to the rows that this transaction sees, and the record that
+// c conflicts with.
 func (t *Tx) check(c *store.Change) (store.Record, error) {
 	for _, h := range c.Held {
 		if !holds(t.seen(h.ID), h) {
@@ -54,7 +54,7 @@ func (t *Tx) check(c *store.Change) (store.Record, error) {
 	return store.Record{}, nil
 }
 
-// matches reports whether rec is what a change expects.
+// matches reports whether rec meets an expectation.
 func matches(rec store.Record, expect store.Expect) bool {
 	switch {
 	case rec.State == store.StateAbsent || expect.Fence == 0:
@@ -129,7 +129,7 @@ func (t *Tx) validate() error {
 	return nil
 }
 
-// prepare adds c to what the commit will apply.
+// prepare adds c to the changes that the commit will apply.
 func (t *Tx) prepare(c store.Change) (inTheWay store.Record, err error) {
 	if t.err != nil {
 		return inTheWay, aborted(t.err)
@@ -200,8 +200,8 @@ type joined struct {
 	since savepoint
 }
 
-// savepoint is how much a transaction had done at some moment. Reads are not
-// undone: what was decided afterwards may rest on them.
+// savepoint records how much a transaction had done at some moment. Reads are not
+// undone: later decisions may depend on them.
 type savepoint struct {
 	writes, pending, held, count int
 	err                          error

@@ -1,4 +1,4 @@
-// Package memstore keeps operations, and a table of strings beside them, in
+// Package memstore keeps operations, and a table of strings next to them, in
 // memory: a store for tests, examples and demos. Nothing survives the process.
 //
 // Transactions are optimistic and serializable: writes are buffered until the
@@ -152,7 +152,7 @@ func (t *Tx) fits(s *Store) error {
 func (s *Store) Classify(err error) store.Kind { return store.KindOf(err) }
 
 // inTheWay returns the record that keeps tx from claiming id; its State is
-// Absent if there is none.
+// StateAbsent if id is free.
 func (s *Store) inTheWay(id store.ID, tx *Tx) store.Record {
 	if tx != nil {
 		for _, p := range slices.Backward(tx.pending) {
@@ -195,7 +195,7 @@ func (s *Store) live(id store.ID) *row {
 
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead) }
 
-// late reports whether it is too late to execute what is absent.
+// late reports whether an absent operation must not be executed any more.
 func (s *Store) late(staleAfter time.Time) bool {
 	return !staleAfter.IsZero() && !s.now().Before(staleAfter)
 }

@@ -48,7 +48,7 @@ func (s *Store) expired(req upkeep.Sweep) (found []pending) {
 	return found[:min(len(found), req.Limit)]
 }
 
-// records returns copies of what is in rows.
+// records returns copies of the records in rows.
 func records(rows []pending) []upkeep.Expired {
 	list := make([]upkeep.Expired, len(rows))
 	for i, r := range rows {

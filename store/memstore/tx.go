@@ -8,11 +8,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Tx is a transaction on the store's table. A statement that fails poisons it, as
-// a database would: what follows is refused, and so is the commit.
+// Tx is a transaction on the store's table. As in a database, a statement that fails poisons it:
+// later statements are refused, and so is the commit.
 type Tx struct {
 	s       *Store
-	reads   []cell    // what was seen of the table
+	reads   []cell    // the values that were read from the table
 	writes  []cell    // in order; the last one of a key counts
 	pending []pending // records that commit with it
 	held    []store.Hold
@@ -84,8 +84,8 @@ func (t *Tx) Delete(key string) error {
 }
 
 // Commit ends a transaction of [Store.BeginTx]. In the transaction of an
-// operation it is misuse: its writes stand without a record, and the operation
-// fails with a report of that.
+// operation it is misuse: its writes are committed without a record, and the operation
+// fails with an error that says so.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()

@@ -106,7 +106,7 @@ func TestTxSeesItsOwnWrites(t *testing.T) {
 	}
 }
 
-func TestPoisoned(t *testing.T) {
+func TestPoisonedTransactionIsNotApplied(t *testing.T) {
 	s := memstore.New()
 	put(t, s, "taken", "1")
 	a := s.BeginTx()
@@ -128,7 +128,7 @@ func TestPoisoned(t *testing.T) {
 	}
 }
 
-func TestOver(t *testing.T) {
+func TestEndedTransactionIsRefused(t *testing.T) {
 	s := memstore.New()
 	a := s.BeginTx()
 	must(t, a.Commit())
@@ -154,7 +154,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-func TestStatements(t *testing.T) {
+func TestStatementsAndTheirRows(t *testing.T) {
 	args := func(a ...any) []any { return a }
 	for _, tt := range []struct {
 		s  store.Statement
@@ -194,7 +194,7 @@ func TestStatements(t *testing.T) {
 }
 
 // The middleware's own cost is measured on top of this store.
-func TestAllocations(t *testing.T) {
+func TestAllocationsOfACommit(t *testing.T) {
 	s := memstore.New()
 	ctx := context.Background()
 	done := store.Record{State: store.StateDone, Nonce: make([]byte, 16), Fingerprint: make([]byte, 33), Result: store.Result{Body: make([]byte, 100)}}

@@ -1,4 +1,4 @@
-// Package migration holds the schema of the SQL stores and of the capabilities beside them as
+// Package migration holds the schema of the SQL stores and of the capabilities with tables of their own as
 // numbered, plain SQL files that only move forward. The stores apply them with their Migrate
 // functions, the command with "once migrate up"; "once migrate print" prints them for goose,
 // Atlas or a person with psql.
@@ -42,7 +42,7 @@ type Migration struct {
 // File is the name of the file, such as "002_expiry.sql".
 func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
-// Noted returns the statements that note m as applied, for those who apply it with
+// Noted returns the statements that note m as applied, for users who apply it with
 // a tool of their own.
 func (m Migration) Noted() string {
 	return createTable + ";\n" + m.note() + ";\n"

@@ -17,13 +17,13 @@ type Status struct {
 
 // Tx is a transaction in which migrations run. It excludes other runs on the same
 // database, in whatever way the database offers. MySQL has no transaction for it:
-// there Exec gets over what a run that was killed has done already.
+// there Exec ignores the error of a statement that a killed run has done already.
 type Tx interface {
 	Exec(ctx context.Context, sql string) error
 	Query(ctx context.Context, sql string, each func(sqlplane.Row) error) error
 }
 
-// Up applies what tx's database lacks of sets, and returns what that was. If it lacks nothing,
+// Up applies the migrations of sets that tx's database lacks, and returns them. If it lacks nothing,
 // Up writes nothing.
 func Up(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Migration, error) {
 	has, err := readSchema(ctx, d, tx)
@@ -74,7 +74,7 @@ func Read(ctx context.Context, d sqlplane.Dialect, tx Tx, sets ...Set) ([]Status
 // schema is what a database has: capabilities and their versions.
 type schema struct {
 	versions map[string][]int
-	earlier  []Migration // of these, those that only once_migration knows
+	earlier  []Migration // the part of them that only once_migration has
 }
 
 const (
@@ -93,9 +93,9 @@ var readTables = map[sqlplane.Dialect]string{
 	sqlplane.MySQL:      `select table_name from information_schema.tables where table_schema = database() and table_name in ('once_schema', 'once_migration')`,
 }
 
-// earlier is what the versions in once_migration stand for. Programs from before once_schema
+// earlier translates the versions in once_migration. Programs from before once_schema
 // write that table, with one sequence for all capabilities, and may do so at any time. It is never
-// changed here, so that such a program finds what it has written.
+// changed here, so that such a program finds its own rows.
 var earlier = map[int][]Migration{
 	1: {{Capability: "operation", Version: 1, Name: "operation"}},
 	2: {{Capability: "operation", Version: 2, Name: "expiry"}},
@@ -103,8 +103,8 @@ var earlier = map[int][]Migration{
 	4: {{Capability: "journal", Version: 1, Name: "intent"}},
 }
 
-// renamed are capabilities by the names that they had before. A database keeps what was noted under such a name, so that a program of
-// before finds it too.
+// renamed maps the old names of capabilities to the new ones. A database keeps the rows that were noted under an old name, so that an earlier
+// program finds them too.
 var renamed = map[string]string{"admin": "operate"}
 
 func readSchema(ctx context.Context, d sqlplane.Dialect, tx Tx) (schema, error) {

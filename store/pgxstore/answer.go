@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// answerTime is how long the answer to what begins a transaction may take: as long as a
-// connection may, and as long again as a lock. 0 is no bound.
+// answerTime is how long the answer to the statements that begin a transaction may take: the time for a
+// connection and the time for a lock together. 0 means no bound.
 func answerTime(t store.Timeouts) time.Duration {
 	if t.Acquire == 0 {
 		return 0
@@ -30,16 +30,16 @@ func statementTime(t store.Timeouts) time.Duration {
 	return t.Statement + t.Acquire
 }
 
-// answerTimer ends a round trip whose answer does not come. A server may be silent and its
-// connection stay open: then nothing but a clock of this side ends the wait. It is the
-// connection's deadline that ends it: a context would cost each transaction several times more.
+// answerTimer ends a round trip whose answer does not come. A server may be silent while its
+// connection stays open: then only a clock on this side ends the wait. The timer sets the
+// connection's deadline: a context would cost each transaction several times more.
 type answerTimer struct {
 	conn  *pgx.Conn
 	limit time.Duration
 	timer *time.Timer // nil: no bound
 }
 
-// awaitAnswer bounds what is sent and read on conn from now on until [answerTimer.stop]; 0 is
+// awaitAnswer bounds all writes and reads on conn from now on until [answerTimer.stop]; 0 means
 // no bound.
 func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	t := answerTimer{conn: conn, limit: limit}
@@ -50,10 +50,11 @@ func awaitAnswer(conn *pgx.Conn, limit time.Duration) answerTimer {
 	return t
 }
 
-// stop returns what err means: if the time was over, that the server was silent. The
+// stop returns err, or an error that the server was silent if the time was over. The
 // connection is then closed.
 func (t answerTimer) stop(err error) error {
 	if t.timer == nil || t.timer.Stop() {
+		// The timer has not fired, so that no deadline is set on the connection.
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -49,8 +49,8 @@ func (t *batchTxn) Rollback(context.Context) error {
 	return nil
 }
 
-// Commit sends everything. The record comes first, so that a duplicate is known before
-// any write; whose the error is, its place tells.
+// Commit sends everything. The record comes first, so that a duplicate fails before
+// any write; the position of an error says which statement caused it.
 func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release()
 	if err := checkBatchWrites(c.Writes, t.s.simple); err != nil {
@@ -66,6 +66,7 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	case ordinary(c):
 		queueUnclaimed(&b, c)
 	default:
+		// That no record exists is not enough: another transaction may hold the claim and commit later.
 		if c.Expect.Fence == 0 && !c.ID.IsZero() {
 			b.refusing(store.KindTaken, pgsql.TryClaim, pgsql.LockID(c.ID))
 		}
@@ -112,17 +113,18 @@ func (t *batchTxn) Commit(ctx context.Context, c store.Change) error {
 	return t.s.failure(ctx, conn, b, failed, err)
 }
 
-// giveUp asks the server to end a batch whose time is over: it may be waiting for locks, and
-// its answer is better than none. It has a second for that.
+// giveUp asks the server to end a batch whose time is over: the server may be waiting for locks, and
+// its answer is better than no answer. It has a second for that.
 func giveUp(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	// Set before the request, which needs a connection of its own and may take all of the second.
 	_ = conn.Conn().SetDeadline(time.Now().Add(time.Second))
-	_ = conn.CancelRequest(ctx) // if it does not get there, the deadline does
+	_ = conn.CancelRequest(ctx) // if the request does not reach the server, the deadline ends the wait
 }
 
-// queueFront queues what goes before the claim. There is no time in which such a
-// transaction is idle.
+// queueFront queues the statements before the claim. It needs no idle timeout: a batch is never
+// idle in its transaction.
 func (t *batchTxn) queueFront(b *pipeline) {
 	if t.opts.Isolation != store.DefaultIsolation {
 		b.queue(beginText[t.opts.Isolation])
@@ -146,15 +148,15 @@ func unsent(conn *pgx.Conn, err error, appended bool) error {
 	case pe != nil && ownTable(pe, appended || errors.As(err, new(ownError))):
 		kind, err = store.KindUnavailable, notMigrated(err)
 	case kind == store.KindLost, conn.IsClosed():
-		kind = store.KindRetry // it broke while it was idle, and Begin knows what to do then
+		kind = store.KindRetry // the connection broke while it was idle; Begin connects again for this kind
 	}
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// checkBatchWrites refuses what could end the transaction in the middle of its pipeline, where
-// no answer is read before the end: COMMIT, and CALL and DO, whose code may commit where there
-// was no BEGIN. A text of several statements the server refuses by itself, unless pgx is
-// to use the simple protocol.
+// checkBatchWrites refuses statements that could end the transaction in the middle of its pipeline, where
+// no answer is read before the end: COMMIT, and CALL and DO, whose code may commit if there
+// was no BEGIN. The server itself refuses a text of several statements, unless pgx
+// uses the simple protocol.
 func checkBatchWrites(writes []store.Statement, simple bool) error {
 	for i, w := range writes {
 		word := firstWord(w.SQL)
@@ -170,8 +172,8 @@ func checkBatchWrites(writes []store.Statement, simple bool) error {
 	return nil
 }
 
-// firstWord is what a statement begins with, after blanks, comments and parentheses; "" if
-// that is no word. Comments inside of comments are not looked into.
+// firstWord returns the first word of a statement, after blanks, comments and parentheses; "" if
+// it does not begin with a word. Nested comments are not recognised.
 func firstWord(sql string) string {
 	for {
 		sql = strings.TrimLeft(sql, " \t\r\n\f(")

@@ -14,19 +14,20 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lookup is what the first round trip has brought.
+// lookup is the answer of the first round trip.
 type lookup struct {
 	id       store.ID  // zero: nothing is claimed
 	start    time.Time // of the transaction
 	granted  bool
 	recovery bool // the server is a standby
-	watched  bool // the server watches what the transaction reads: see serializable.go
+	watched  bool // the server tracks the transaction's reads (SSI): see serializable.go
 	row      row
-	late     bool // for what is absent
+	late     bool // an absent operation must not be executed any more
 }
 
 // begin sends BEGIN, the claim and the look-up in one round trip.
 func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
+	// Whether it is too late counts only if no record exists: that needs the look-up.
 	opts.First = opts.First && opts.StaleAfter.IsZero()
 	conn, err := s.acquire(ctx, opts)
 	if err != nil {
@@ -60,11 +61,13 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	rec := c.row.live()
 	switch {
 	case c.recovery && (rec.State != store.StateDone || opts.Durable):
+		// A standby lags: that it lacks a record proves nothing. A record that is done may be replayed, unless it must be durable.
 		_ = conn.Conn().Close(ctx) // the pool may find the primary
 		err = pgsql.ErrRecovery
 	case refusedByStandby(ctx, conn.Conn(), err):
 		err = pgsql.ErrRecovery
 	case c.watched && !lookedUp && looksUp(opts):
+		// The default level has turned out to be SERIALIZABLE: from now on the look-up goes ahead of BEGIN.
 		s.watched.Store(true)
 		t.abandon(ctx)
 		return s.begin(ctx, opts)
@@ -72,6 +75,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if conn.Conn().IsClosed() && !silent(err) {
+			// Begin tries another connection after a broken one. After a silent server it does not: that one may be no better.
 			err = &brokenError{err}
 		}
 		t.abandon(ctx)
@@ -81,6 +85,7 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	}
 	switch {
 	case rec.State == store.StateDone && opts.Durable:
+		// The commit of this record may still wait for the synchronous standby.
 		return nil, rec, t.synced(ctx, answerTime(opts.Timeouts))
 	case rec.State == store.StateAbsent && c.granted && c.late:
 		t.abandon(ctx) // it holds the claim
@@ -101,11 +106,13 @@ func queueClaim(ctx context.Context, b *pipeline, opts store.BeginOptions, read 
 		b.queue(pgsql.Start)
 		return
 	}
+	// The lock comes first: at READ COMMITTED the look-up then sees the commit of the last holder.
 	b.queue(pgsql.Lock, pgsql.LockID(opts.ID))
 	if looksUp(opts) && read != "" {
 		b.queue(read, opts.ID.Scope, opts.ID.Key)
 	}
 	if !opts.StaleAfter.IsZero() {
+		// After the look-up: a record that was seen absent may have expired just before.
 		b.queue(pgsql.Late, opts.StaleAfter)
 	}
 }
@@ -143,18 +150,19 @@ func readLookup(br pgx.BatchResults, sent pipeline, id store.ID) (c lookup, err 
 	return c, err
 }
 
-// budget is the time for a statement: what the caller allows, and what ctx leaves less a
-// little, so that it is the server that says no, and the connection survives.
+// budget is the time for a statement: the smaller of the caller's limit and the rest of ctx, less a little.
 func budget(ctx context.Context, allowed time.Duration) time.Duration {
 	deadline, _ := ctx.Deadline()
 	return budgetUntil(deadline, allowed)
 }
 
-// budgetUntil is budget up to a deadline; zero: there is none.
+// budgetUntil returns the statement timeout that fits before deadline; a zero deadline means no limit.
 func budgetUntil(deadline time.Time, allowed time.Duration) time.Duration {
 	if deadline.IsZero() {
 		return allowed
 	}
+	// 20 ms less than the client waits: the server ends the statement first, and the connection survives.
+	// At least 1 ms: to the server 0 means no limit.
 	left := max(time.Millisecond, time.Until(deadline)-20*time.Millisecond)
 	if allowed > 0 {
 		left = min(left, allowed)
@@ -171,6 +179,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 		defer cancel()
 	}
 	conn, err := s.pooled(own, opts.Waits)
+	// The time of Timeouts.Acquire is over, and not the caller's: so the pool is the reason.
 	if err != nil && own.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no connection of the pool was free or could be made within %v: %w. Try: more connections, or shorter handlers", patience, err)
 	}
@@ -186,6 +195,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*pgxpool.
 	if err := s.probe(own, conn.Conn()); err != nil {
 		switch {
 		case own.Err() != nil && ctx.Err() == nil:
+			// The pool has given a connection, and the server behind it is silent.
 			err = &store.Error{Kind: store.KindUnavailable, Err: &silentError{patience, err}}
 		case conn.Conn().IsClosed() && own.Err() == nil:
 			err = &store.Error{Kind: store.KindRetry, Err: &brokenError{err}} // it broke while it was idle
@@ -222,11 +232,11 @@ func (t *txn) synced(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// abandonTime is how long the answer to what only ends a transaction is waited for.
+// abandonTime is how long a rollback may take when only the transaction must be ended.
 const abandonTime = 5 * time.Second
 
-// abandon rolls back, cancelled or not, and gives the connection back. A pool
-// drops a connection whose transaction is still open.
+// abandon rolls back, cancelled or not, and returns the connection to the pool. The pool
+// closes a connection whose transaction is still open.
 func (t *txn) abandon(ctx context.Context) {
 	defer t.conn.Release() // also if a tracer panics
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
@@ -244,9 +254,8 @@ func (t *txn) closed() {
 }
 
 // Begin implements [store.Store]. A connection that turns out to be broken, because
-// the server has restarted since it was last used, is replaced: what begins a
-// transaction applies nothing, so that it can be sent again. Those that lie idle in
-// the pool may be broken, too.
+// the server has restarted since it was last used, is replaced: the statements that begin a
+// transaction apply nothing, so they can be sent again.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: no isolation level %d. Try: one of store.ReadCommitted, store.RepeatableRead, store.Serializable", opts.Isolation)}
@@ -258,6 +267,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 		txn, err = s.beginBatch(ctx, opts)
 		return txn, rec, err
 	}
+	// The claim travels in a pipeline of prepared statements, without the look-up that StaleAfter needs.
 	if s.prepares && opts.StaleAfter.IsZero() && (opts.First || s.mayBeOptimistic(opts)) {
 		txn, err = s.beginFirst(ctx, opts)
 		return txn, rec, err
@@ -266,6 +276,7 @@ func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.T
 	if !isBroken(ctx, err) {
 		return txn, rec, err
 	}
+	// After a restart of the server each idle connection may be broken. The one try more is for a new connection.
 	for tries := 1 + s.pool.Stat().IdleConns(); tries > 0 && isBroken(ctx, err); tries-- {
 		txn, rec, err = s.begin(ctx, opts)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// TestBudget: the time that a caller has becomes the statement_timeout of its
+// TestTimeBudgetBecomesAStatementTimeout: the time that a caller has becomes the statement_timeout of its
 // transaction, never beyond what the session had, and never for other users of the connection.
-func TestBudget(t *testing.T) {
+func TestTimeBudgetBecomesAStatementTimeout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, session string

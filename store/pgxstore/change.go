@@ -29,6 +29,7 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 	switch {
 	case c.ID.IsZero() && len(c.Held) == 0:
 	case c.ID == found.id && ordinary(c):
+		// An expired record counts as absent, and its row would make the insert fail.
 		if found.row.expired {
 			b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		}
@@ -36,9 +37,11 @@ func queueChange(b *pipeline, c store.Change, found *lookup) {
 	case keeps(c) && len(c.Held) == 0:
 		b.refusing(store.KindTaken, pgsql.SwapKeepSame, append(keepArgs(c), found.start)...)
 	case begins(c):
+		// The row of an expired record would make the insert fail.
 		b.queue(pgsql.Expired, c.ID.Scope, c.ID.Key)
 		b.refusing(store.KindTaken, pgsql.SwapInsertSame, append(insertArgs(c), found.start)...)
 	default:
+		// The handler may have sent "commit; begin" on its own: then the claim is gone.
 		b.refusing(store.KindEnded, pgsql.SameTransaction, found.start)
 		if c.ID == found.id && c.Next.State == store.StateAbsent && c.Expect.Fence == 0 {
 			c.ID, c.StaleAfter = store.ID{}, time.Time{} // it is absent, and stays so
@@ -69,7 +72,7 @@ func queueInsert(b *pipeline, refusal store.Kind, short, full string, c store.Ch
 	}
 }
 
-// queueSwap queues any Change, its Writes apart: what must be held, and the record.
+// queueSwap queues the record of a Change and the checks of its Held, but not its Writes.
 func queueSwap(b *pipeline, c store.Change) {
 	before, after := pgsql.HeldAround(c)
 	queueHeld(b, before)
@@ -77,6 +80,7 @@ func queueSwap(b *pipeline, c store.Change) {
 		queueRecord(b, c)
 	}
 	queueHeld(b, after)
+	// After the insert, so that an existing record is reported as taken and not as too late.
 	if !c.StaleAfter.IsZero() && c.Expect.Fence == 0 && !c.ID.IsZero() {
 		b.refusing(store.KindStale, pgsql.InTime, c.StaleAfter)
 	}
@@ -146,8 +150,8 @@ func queueRecord(b *pipeline, c store.Change) {
 	}
 }
 
-// queueWrites queues what travels with a commit, in the order of the locks it takes: what was
-// appended, and the Writes of the Change.
+// queueWrites queues the writes that travel with a commit, in the order of their locks: the appended
+// statements, and the Writes of the Change.
 func queueWrites(b *pipeline, tail, writes []store.Statement) {
 	if len(tail) > 0 {
 		writes = slices.Concat(tail, writes)
@@ -180,8 +184,8 @@ func results(ctx context.Context, br pgx.BatchResults, b pipeline) (failed int, 
 		failed, err = len(b), e // a deferred constraint, at the end of an implicit transaction
 	}
 	if err == nil && ctx.Err() != nil {
-		// A cancellation that the server has heard (pgx may be configured so) ends its wait
-		// for the standby, and the commit is answered as if that had not been missed.
+		// A cancellation that has reached the server (pgx may be configured so) ends its wait
+		// for the standby, and the server answers as if the standby had confirmed.
 		failed, err = len(b), ctx.Err()
 	}
 	return failed, tag, err
@@ -217,10 +221,11 @@ func errNotCommitted(tag pgconn.CommandTag) error {
 	return &pgconn.PgError{Severity: "ERROR", Code: "25P02", Message: "COMMIT answered " + tag.String()}
 }
 
-// failure says what it means that b has failed, with err, at statement number failed. What was
-// prepared for that statement is prepared anew if the tables have changed.
+// failure classifies the error of b at statement number failed. If the tables have changed, it drops the
+// prepared form of that statement, so that it is prepared again.
 func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed int, err error) error {
 	pe := serverError(err)
+	// A prepared statement keeps the types of its parameters from before an ALTER TABLE.
 	if pe != nil && failed < len(b) && misfit(pe) {
 		preparedOn(conn).forget(ctx, conn.PgConn(), b[failed].sql)
 	}
@@ -230,6 +235,7 @@ func (s *Store) failure(ctx context.Context, conn *pgx.Conn, b pipeline, failed 
 		return unsent(conn, err, b.at(failed).appended)
 	case pe == nil || fatal(pe):
 	case s.prepares && outdated(pe):
+		// A new connection has no prepared statements, so that the next run prepares them for the tables as they are.
 		_ = conn.Close(ctx)
 		return &store.Error{Kind: store.KindRetry, Err: explained(err)}
 	}

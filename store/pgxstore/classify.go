@@ -26,8 +26,7 @@ func (s *Store) Classify(err error) store.Kind {
 }
 
 // classify turns the error of a pipeline that carries the COMMIT into one of ours.
-// It is not a "no" unless the server has said so: an end of the connection, FATAL
-// included, leaves the COMMIT in doubt.
+// It is not a "no" unless the server has said so.
 //
 // [pgconn.SafeToRetry] does not help. In the query modes exec and simple_protocol
 // pgx reports an answer that was lost as "conn closed", and calls that safe.
@@ -39,6 +38,7 @@ func classify(err error, at statement) error {
 	switch {
 	case pe == nil:
 	case fatal(pe):
+		// Not a "no": the server may have committed before it ended the connection.
 	case pgsql.WrongRows(pe.Code, pe.Message):
 		kind, err = store.KindOther, fmt.Errorf("%w: %w", store.ErrRows, err)
 	case at.refusal == store.KindEnded && pe.Code == pgsql.DivisionByZero, (at.sql == pgsql.SwapKeepSame || at.sql == pgsql.SwapInsertSame) && pe.Code == pgsql.OutOfRange:
@@ -62,12 +62,12 @@ func classify(err error, at statement) error {
 func fatal(pe *pgconn.PgError) bool {
 	severity := pe.SeverityUnlocalized
 	if severity == "" {
-		severity = pe.Severity // what pgx makes itself, and servers before 9.6
+		severity = pe.Severity // an error that pgx itself has made, or a server before 9.6
 	}
 	return severity == "FATAL" || severity == "PANIC"
 }
 
-// down is for what happens before anything can have been applied.
+// down classifies an error that happened before anything could have been applied.
 func down(err error) error {
 	kind := store.KindUnavailable
 	if pe := serverError(err); pe != nil {
@@ -77,6 +77,7 @@ func down(err error) error {
 		case pgsql.Classify(pe.Code) == store.KindBusy: // the server is there: a lock was waited for, or a statement has taken too long
 			kind = store.KindBusy
 		case pgsql.Unwritable(pe.Code):
+			// A key with a NUL, for example, which no later try can store either.
 			kind = store.KindOther
 		case pe.Code == pgsql.UndefinedTable, pe.Code == pgsql.UndefinedColumn:
 			err = notMigrated(err)
@@ -85,8 +86,8 @@ func down(err error) error {
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// ownTable reports whether the table that does not exist, or has no such column yet, is one of
-// once or of a capability, and not of the handler. known: whose the statement is says so.
+// ownTable reports whether the missing table or column belongs to once or a capability
+// and not to the handler. known means that the statement is certainly once's own.
 func ownTable(pe *pgconn.PgError, known bool) bool {
 	return (known || strings.Contains(pe.Message, `"once_`)) && (pe.Code == pgsql.UndefinedTable || pe.Code == pgsql.UndefinedColumn)
 }
@@ -106,7 +107,7 @@ func (s *Store) unsendable(id store.ID) error {
 
 var errNUL = errors.New("pgxstore: a scope or key with a NUL cannot be stored. Try: one that DeriveKey makes")
 
-// stale is for what is absent, and too old to be executed.
+// stale returns the error for an absent operation that is too old to be executed.
 func stale() error {
 	return &store.Error{Kind: store.KindStale, Err: errors.New("pgxstore: no record exists, and the first attempt is older than the retention. Try: look whether it took effect, before you use a new key")}
 }
@@ -128,6 +129,7 @@ func refusedByStandby(ctx context.Context, conn *pgx.Conn, err error) (standby b
 	}
 	answer := awaitAnswer(conn, abandonTime)
 	defer func() { _ = answer.stop(nil) }()
+	// In a failed transaction the server would refuse the question whether it is a standby.
 	if conn.PgConn().TxStatus() != 'I' {
 		if _, err := conn.Exec(ctx, "rollback"); err != nil {
 			return false

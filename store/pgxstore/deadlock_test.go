@@ -39,8 +39,8 @@ func embrace(ctx context.Context, t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) (
 	return func() { <-done }
 }
 
-// TestADeadlock: swallowed, nothing commits; returned, the handler runs again.
-func TestADeadlock(t *testing.T) {
+// TestADeadlockSwallowedOrReturned: swallowed, nothing commits; returned, the handler runs again.
+func TestADeadlockSwallowedOrReturned(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})

@@ -15,12 +15,12 @@ import (
 )
 
 // firstAttempt is BEGIN and the claim of a first attempt, which travel with the first statement
-// of the handler: it would run whatever a look-up said, and that saves a round trip. The
-// claim fails if another transaction has it, and the server then skips the statement. An optimistic one fails also if there is a record.
+// of the handler: the handler runs whatever a look-up would find, so this saves a round trip. The
+// claim fails if another transaction holds it, and the server then skips the statement. An optimistic claim fails also if a record exists.
 type firstAttempt struct {
 	s        *Store
 	opts     store.BeginOptions
-	deadline time.Time // of Begin's context; zero: none
+	deadline time.Time // of Begin's context; zero means no deadline
 	start    *time.Time
 }
 
@@ -51,8 +51,7 @@ type sentStatement struct {
 
 // open makes sure that the transaction is open. If nothing was sent before, and first can
 // be part of a pipeline, it is sent with the claim and returned. Otherwise sent is nil, and
-// first is still to be sent. Meanwhile nothing else is sent, by another goroutine or after a
-// panic: it would run by itself.
+// first is still to be sent.
 func (s *session) open(ctx context.Context, first statement) (sent *sentStatement, err error) {
 	f := s.first
 	if f == nil {
@@ -63,17 +62,19 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 		s.traceRefused(ctx, nil, first, err)
 		return nil, err
 	}
+	// Until the claim is answered nothing else may be sent, by another goroutine or after a panic:
+	// it would run outside of the transaction.
 	s.first, s.refused = nil, errNotOpen
 	defer func() {
-		if s.refused == errNotOpen { //nolint:errorlint // this very one: a panic
-			_ = s.conn.Close(ctx) // for who uses it apart from s
+		if s.refused == errNotOpen { //nolint:errorlint // the identity matters: still this value means that send panicked
+			_ = s.conn.Close(ctx) // for code that uses the connection without s
 		}
 	}()
 	travels := first.travels()
 	if travels {
 		sent, err = f.send(ctx, s.conn, first)
 		if errors.As(err, new(unsentError)) && !s.conn.IsClosed() && f.s.Classify(err) != store.KindBusy {
-			travels = false // it cannot be prepared or encoded: pgx says so better
+			travels = false // it cannot be prepared or encoded: pgx has a better error for that
 		}
 	}
 	if !travels {
@@ -87,8 +88,8 @@ func (s *session) open(ctx context.Context, first statement) (sent *sentStatemen
 	return sent, nil
 }
 
-// traceRefused tells the tracer of a statement of the handler that fails because the
-// transaction is not open. Only what was sent has begun.
+// traceRefused reports to the tracer a statement of the handler that fails because the
+// transaction is not open. A statement that was sent has a span already, and others get one here.
 func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st statement, err error) {
 	switch {
 	case sent != nil:
@@ -100,8 +101,8 @@ func (s *session) traceRefused(ctx context.Context, sent *sentStatement, st stat
 
 var errNotOpen = error(&store.Error{Kind: store.KindAborted, Err: errors.New("pgxstore: the transaction is not open yet. Try: one statement at a time")})
 
-// travels reports whether st can be part of a pipeline: one without arguments may be
-// several, and one word is the name of what the user has prepared.
+// travels reports whether st can be part of a pipeline: a text without arguments may be
+// several statements, and a single word is the name of a statement that the user has prepared.
 func (st statement) travels() bool {
 	if len(st.args) == 0 || !strings.ContainsAny(st.sql, " \t\r\n") {
 		return false
@@ -136,19 +137,20 @@ func (f *firstAttempt) budget() time.Duration {
 	return budgetUntil(f.deadline, f.opts.Timeouts.Statement)
 }
 
-// prepare prepares what is to travel with the claim, if that is new to the connection. It waits for
-// who alters a table, under the bounds of the transaction to come.
+// prepare prepares the statement that travels with the claim, if the connection has not prepared it yet.
 func (f *firstAttempt) prepare(ctx context.Context, conn *pgx.Conn, sql string) error {
 	p := preparedOn(conn)
 	if p.known[sql] != nil || f.opts.Timeouts.Lock == 0 && f.opts.Timeouts.Statement == 0 {
 		return nil
 	}
 	p.trips++
+	// An ALTER TABLE may make it wait: the bounds of the coming transaction must hold already.
 	err := f.s.send(ctx, conn, f.begin()).Close()
 	if err == nil {
 		_, err = p.get(ctx, conn, sql)
 	}
 	if conn.PgConn().TxStatus() != 'I' {
+		// In a transaction that is still open, the BEGIN of the claim would only be a warning.
 		if _, e := conn.Exec(ctx, "rollback"); e != nil {
 			_ = conn.Close(ctx)
 			err = e
@@ -184,9 +186,9 @@ func (f *firstAttempt) queue(ctx context.Context, conn *pgx.Conn, b pipeline, ha
 }
 
 // send sends BEGIN, the claim and a statement of the handler, and reads the answers to BEGIN
-// and the claim. Once st was sent, it is returned also with an error: the tracer must be told
-// its end. A tracer sees a batch up to the claim, and st as a query beside it. It sees neither
-// if st cannot be prepared: then st is left to pgx, which tells the tracer.
+// and the claim. Once st was sent, it is returned also with an error: its end must be reported to the
+// tracer. A tracer sees a batch up to the claim, and st as a query of its own. It sees neither
+// if st cannot be prepared: then pgx runs st and reports it to the tracer.
 func (f *firstAttempt) send(ctx context.Context, conn *pgx.Conn, st statement) (*sentStatement, error) {
 	b := f.claim()
 	queued, err := f.queue(ctx, conn, b, []statement{st})
@@ -231,7 +233,7 @@ func (f *firstAttempt) claim() pipeline {
 }
 
 // exchange sends queued and reads the answers to its first n statements, the last of which
-// is the claim. It returns what is left.
+// is the claim. It returns the unread answers.
 func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgconn.Batch, trace *batchTrace, n int, withStatement bool) (_ pgx.BatchResults, err error) {
 	answer := awaitAnswer(conn, f.answerTime(withStatement))
 	defer func() { err = answer.stop(err) }()
@@ -246,17 +248,17 @@ func (f *firstAttempt) exchange(ctx context.Context, conn *pgx.Conn, queued *pgc
 	trace.end(err)
 	all.trace = nil
 	if err != nil {
-		_ = all.Close() // says the same
+		_ = all.Close() // its error would be the same
 		return nil, err
 	}
+	// Only now the claim is granted, so that duplicates may learn that the operation runs.
 	if f.opts.Optimistic != nil {
 		f.opts.Optimistic()
 	}
 	return all, nil
 }
 
-// refuse keeps why the transaction is not to be had. Nothing may then reach the server
-// that it would run by itself.
+// refuse records the error that every later statement of this transaction returns.
 func (s *session) refuse(ctx context.Context, err error) {
 	if err == nil {
 		s.refused = nil
@@ -265,8 +267,10 @@ func (s *session) refuse(ctx context.Context, err error) {
 	kind := store.KindBusy
 	switch pe := serverError(err); {
 	case pe != nil && pe.Code == pgsql.DivisionByZero:
+		// The claim is held, or a record exists: the next try looks up, and says which.
 		kind = store.KindTaken
 	case pe != nil && outdated(pe):
+		// The tables have changed since it was prepared: on another connection it is prepared again.
 		kind = store.KindRetry
 		_ = s.conn.Close(ctx)
 	case refusedByStandby(ctx, s.conn, err):
@@ -277,18 +281,19 @@ func (s *session) refuse(ctx context.Context, err error) {
 		}
 	case silent(err):
 	case ctx.Err() == nil:
-		kind = store.KindRetry // the connection broke while it was idle, and Begin knows what to do then
+		kind = store.KindRetry // the connection broke while it was idle; Begin connects again for this kind
 	default:
-		kind = store.KindOther // the time of the statement is over; the engine knows whether that of the caller is
+		kind = store.KindOther // the time of the statement is over; the engine knows whether the caller's is over, too
 	}
+	// No transaction is open: a later statement of the handler would commit by itself.
 	if s.conn.PgConn().TxStatus() == 'I' {
 		_ = s.conn.Close(ctx)
 	}
 	s.refused = &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// failed is for a statement that has travelled with the claim and failed with err. What was prepared
-// for it pgx does not know, and would not prepare anew.
+// failed handles a statement that has travelled with the claim and failed with err. pgx does not know its prepared
+// form and would not prepare it again, so a stale one is dropped here.
 func (s *session) failed(ctx context.Context, sql string, err error) error {
 	switch pe := serverError(err); {
 	case pe == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// gate lets one call at a time use a transaction, and none after its end. A goroutine that a
+// gate lets one call at a time use a transaction, and no call after its end. A goroutine that a
 // handler has left behind may be in the middle of a call when the transaction ends: to ask
 // whether it is over and to send a statement must be one step.
 type gate struct{ state atomic.Uint32 }
@@ -57,7 +57,7 @@ var (
 )
 
 // cut closes the socket of a connection that another goroutine is using. Nothing is sent: pgx ends
-// what is under way with an error and asks the server to cancel it.
+// the running call with an error and asks the server to cancel it.
 func cut(conn *pgconn.PgConn) { _ = conn.Conn().Close() }
 
 // gatedRows are rows that end with their transaction.

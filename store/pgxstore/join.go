@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// One name does for joins inside of joins: the newest savepoint of a name is meant,
-// and each join leaves none behind.
+// One name is enough for joins inside of joins: the newest savepoint of a name is used,
+// and no join leaves its savepoint behind.
 const (
 	savepoint = "savepoint once_join"
 	release   = "release savepoint once_join"
@@ -59,7 +59,7 @@ func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions
 		err = pgsql.ErrRecovery
 	}
 	if err != nil {
-		if set { // to go back to what was not set would fail the caller's transaction
+		if set { // without a savepoint, rolling back to it would fail the caller's transaction
 			_, _ = caller.Exec(context.WithoutCancel(ctx), undo)
 		}
 		return nil, store.Record{}, down(err)
@@ -93,10 +93,10 @@ type claims struct {
 
 const claimsKey = "once.claims"
 
-// claimsOf returns those of the transaction that began at start. An earlier one of the
-// connection is over.
+// claimsOf returns the claims of the transaction that began at start. The claims of an earlier transaction of
+// the connection are dropped.
 func claimsOf(conn *pgx.Conn, start time.Time) *claims {
-	if conn == nil { // the caller's pgx.Tx is not of pgx
+	if conn == nil { // the caller's pgx.Tx is an implementation without a connection
 		return new(claims)
 	}
 	data := conn.PgConn().CustomData()
@@ -118,12 +118,12 @@ func (j *joined) hold() error {
 	return nil
 }
 
-// leave ends a join that executes nothing, and gives its claim back. If a record that was
-// found must be durable, even the commit of a caller who writes nothing waits for the standby.
+// leave ends a join that executes nothing, and releases its claim.
 func leave(ctx context.Context, caller pgx.Tx, durable bool) error {
 	var b pipeline
 	b.queue(undoSavepoint)
 	if durable {
+		// The caller's commit then waits for the standby, even if the caller writes nothing.
 		b.queue(pgsql.Synced)
 	}
 	b.queue(release)
@@ -142,7 +142,7 @@ type joined struct {
 	over   bool
 }
 
-// ended reports whether savepoint once_join is no longer that of j.
+// ended reports whether savepoint once_join no longer belongs to j.
 func (j *joined) ended() bool {
 	return j.over || j.user.outer != nil && j.user.outer.ended()
 }
@@ -152,11 +152,11 @@ func (j *joined) Tx() pgx.Tx { return j.user }
 // Statements implements [ability.Counter].
 func (j *joined) Statements() int { return int(j.user.root.statements.Load() - j.before) }
 
-// enter keeps the handler out. If a call of it, or of the handler around it, is under way,
-// nothing can be sent any more: then the caller's transaction is kept from committing.
+// enter keeps the handler out. If a call of the handler, or of the handler around it, is under way,
+// the connection cannot be used any more: then the caller's transaction is kept from committing.
 func (j *joined) enter() (leave func(), err error) {
 	gate := &j.user.root.gate
-	if j.user.outer != nil { // the gate is that of the caller, who cannot commit after a collision
+	if j.user.outer != nil { // the gate of the outer handler's transaction, which cannot commit after a collision
 		switch err = gate.enter(); {
 		case err == nil:
 			return gate.leave, nil
@@ -206,9 +206,9 @@ func (j *joined) undo(ctx context.Context) error {
 	return nil
 }
 
-// unfit is unfit of a transaction. The connection of a caller who is not ours is not looked
-// at: if the handler has ended that transaction, it may belong to another goroutine by now. What
-// Commit sends finds that out.
+// unfit is unfit for a join. If the caller's transaction is not one of this package, its connection is not looked
+// at: if the handler has ended that transaction, the connection may belong to another goroutine by now. The
+// statements of Commit find that out.
 func (j *joined) unfit() error {
 	if _, ours := j.caller.(*session); ours {
 		return unfit(j.caller.Conn().PgConn(), j.user)
@@ -252,6 +252,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	}
 	var b pipeline
 	if j.undone {
+		// The undo has released the savepoint, and a failure below must be undone as well.
 		b.queue(savepoint)
 	}
 	queueChange(&b, c, &j.seen)
@@ -270,7 +271,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// send sends what a join writes. After an error nothing of it is in the caller's transaction.
+// send sends the writes of a join. After an error, the caller's transaction has none of them.
 func (j *joined) send(ctx context.Context, b pipeline) error {
 	failed, _, err := results(context.WithoutCancel(ctx), j.caller.SendBatch(ctx, b.batch()), b)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table and those of the capabilities that the program
+// Migrate creates or updates the store's table and the tables of the capabilities that the program
 // uses, in one transaction:
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
@@ -19,7 +19,7 @@ import (
 // If the database lacks nothing, it writes nothing. Nodes that start together may all call it. A
 // database that is newer than the program is refused.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
-	// At a higher level, a node that has waited for the lock would not see what was done meanwhile.
+	// At a higher level, a node that has waited for the lock would not see the work of the node before it.
 	level := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	up := func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, pgsql.MigrationLock); err != nil {
@@ -28,6 +28,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) err
 		_, err := migration.Up(ctx, sqlplane.PostgreSQL, migrating{tx}, withOperation(sets)...)
 		return err
 	}
+	// On a server that keeps no advisory locks, another node may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := pgx.BeginTxFunc(ctx, pool, level, up)
 		if pe := serverError(err); pe == nil || !pgsql.Overtaken(pe.Code) || tries == 1 || ctx.Err() != nil {

@@ -15,10 +15,10 @@
 // (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx keeps prepared
 // statements: a round trip less than the bare transaction has.
 //
-// A tracer of pgx sees what the store sends together, as BEGIN and the claim, as a batch
+// A tracer of pgx sees statements that the store sends together, as BEGIN and the claim, as a batch
 // ([pgx.BatchTracer]). It sees each statement of the handler as a query, also the one that
-// travels with BEGIN and the claim: that query begins when all of it is sent. Its preparation,
-// once for each connection, comes before ([pgx.PrepareTracer]). A first attempt whose claim is
+// travels with BEGIN and the claim: that query begins when all of it is sent. It is prepared before,
+// once for each connection ([pgx.PrepareTracer]). A first attempt whose claim is
 // refused is an error in both.
 //
 // A batch (once.DoBatch) is one round trip altogether, and not one of its statements may
@@ -66,14 +66,14 @@ type Store struct {
 	prepares bool // see send
 	simple   bool // texts of several statements are possible
 
-	name string // of transactions, see Config.NameTransactions; "": they have that of their connection
+	name string // of transactions, see Config.NameTransactions; "": the name of their connection
 
 	watched  atomic.Bool // SERIALIZABLE is the default level of the database: see serializable.go
 	probed   atomic.Bool
 	byCommit atomic.Bool // the server keeps no advisory locks: see probe.go
 
 	probing    sync.Mutex
-	probingNow *probing // nil: none is on its way
+	probingNow *probing // nil: no probe is running
 }
 
 var (
@@ -88,10 +88,10 @@ var (
 // Config of a [Store]. The zero value is ready to use.
 type Config struct {
 	// NameTransactions gives the transaction of each operation an application_name that ends with the hash of
-	// its key, such as "payments 2c26b46b68ffc68f": the one that [once.Log] writes as idempotency_key. The log of the
-	// server (log_line_prefix with %a) and pg_stat_activity then say of a statement of the handler, which waits for a lock
-	// or is slow, which operation it is of. It is sent with BEGIN, so it takes no round trip. Without a key, and in
-	// [once.Join], the name stays that of the connection.
+	// its key, such as "payments 2c26b46b68ffc68f": the hash that [once.Log] writes as idempotency_key. For a statement of the handler that waits for a lock
+	// or is slow, the log of the server (log_line_prefix with %a) and pg_stat_activity then show the operation
+	// it belongs to. It is sent with BEGIN, so it takes no round trip. Without a key, and in
+	// [once.Join], the transaction has the name of the connection.
 	NameTransactions bool
 }
 
@@ -124,7 +124,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return r.live(), nil
 }
 
-// look is Read with what has expired.
+// look is Read, but returns expired records, too.
 func (s *Store) look(ctx context.Context, id store.ID) (row, error) {
 	conn, err := s.pooled(ctx, waits.Of(ctx))
 	if err != nil {

@@ -22,13 +22,13 @@ type pipeline []statement
 type statement struct {
 	sql  string
 	args []any
-	rows bool                 // a caller reads them, and what they consist of
+	rows bool                 // a caller reads them and their columns
 	each func(pgx.Rows) error // reads each of them, if set
 
-	appended bool // by a Runner: its tables are those of a capability
+	appended bool // by a Runner: its tables belong to a capability
 
-	// refusal is what a division by zero in a statement of our own says. There a unique violation
-	// is [store.KindTaken]. Zero: it is no such statement.
+	// refusal is the kind of error that a division by zero in one of the store's own statements means. In such a statement a unique violation
+	// is [store.KindTaken]. Zero: it is not one of these statements.
 	refusal store.Kind
 }
 
@@ -39,7 +39,7 @@ func (t *pipeline) refusing(kind store.Kind, sql string, args ...any) {
 	*t = append(*t, statement{sql: sql, args: args, refusal: kind})
 }
 
-// at returns statement i, or none behind the last one: there a deferred constraint has failed.
+// at returns statement i, or an empty statement after the last one: then a deferred constraint has failed.
 func (t *pipeline) at(i int) statement {
 	if i < len(*t) {
 		return (*t)[i]
@@ -57,8 +57,8 @@ func (t *pipeline) batch() *pgx.Batch {
 }
 
 // send sends t in one round trip. A [pgx.Batch] is made for statements and arguments
-// of any kind, and two of them are a good part of what an operation costs the client. The
-// few statements that are needed all the time go without.
+// of any kind, and two of them are a large part of an operation's cost in the client. The
+// few statements that are needed all the time are sent without it.
 func (s *Store) send(ctx context.Context, conn *pgx.Conn, t pipeline) pgx.BatchResults {
 	if !s.prepares || !t.own() {
 		return conn.SendBatch(ctx, t.batch())
@@ -75,7 +75,7 @@ func mayPrepare(cfg *pgx.ConnConfig) bool {
 	return cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && cfg.StatementCacheCapacity > 0
 }
 
-// own reports whether every statement is one of ours that is needed all the time, so that
+// own reports whether all statements are among the store's own frequent ones, so that
 // they may stay prepared for as long as the connection lives.
 func (t *pipeline) own() bool {
 	for _, s := range *t {
@@ -97,10 +97,10 @@ var own = map[string]bool{
 	pgsql.Renew: true, pgsql.Recovery: true, pgsql.Unfinished: true,
 }
 
-// encoder has room for the arguments of one statement of our own, which a connection keeps.
+// encoder has room for the arguments of one of the store's own statements; a connection keeps it.
 type encoder struct {
 	values [][]byte
-	space  []byte // for what is not bytes already
+	space  []byte // for arguments that are not bytes already
 }
 
 // queue queues a statement that is own.
@@ -125,7 +125,7 @@ func (e *encoder) queue(ctx context.Context, conn *pgx.Conn, b *pgconn.Batch, st
 	return nil
 }
 
-// clear keeps the room, unless that is large, and not what others have given.
+// clear keeps the buffers, unless they are large, and drops the slices of callers.
 func (e *encoder) clear() {
 	clear(e.values[:cap(e.values)])
 	if cap(e.space) > 1<<12 {
@@ -133,7 +133,7 @@ func (e *encoder) clear() {
 	}
 }
 
-// ownError is that of preparing a statement of our own.
+// ownError is an error of preparing one of the store's own statements.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
@@ -149,8 +149,8 @@ var y2k = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 var errEncode = errors.New("pgxstore: an argument of a type that is not expected") // a mistake in this package
 
-// encode returns the binary form of an argument of a statement of our own, and what is
-// left of the space that it may use.
+// encode returns the binary form of an argument of one of the store's own statements, and the
+// unused part of space.
 func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	start := len(space)
 	switch v := arg.(type) {
@@ -199,7 +199,7 @@ func encode(oid uint32, arg any, space []byte) (value, rest []byte, err error) {
 	return nil, space, errEncode
 }
 
-// pipelineResults are those of a pipeline that went beside [pgx.Conn].
+// pipelineResults are the results of a pipeline that was sent past [pgx.Conn].
 type pipelineResults struct {
 	conn  *pgx.Conn
 	all   *pgconn.MultiResultReader
@@ -218,7 +218,7 @@ func (r pipelineResults) Exec() (pgconn.CommandTag, error) {
 	return tag, err
 }
 
-// Query is not told to a batchTrace: see [readRows].
+// Query does not report to a batchTrace: see [readRows].
 func (r pipelineResults) Query() (pgx.Rows, error) {
 	if !r.all.NextResult() {
 		return nil, r.ended()
@@ -273,7 +273,7 @@ func (r pipelineResults) decode(row *pgconn.ResultReader, dest []any) error {
 	return nil
 }
 
-// quick decodes what every operation asks for, and reports whether it has.
+// quick decodes the frequent types, and reports whether it has decoded value.
 func quick(column *pgconn.FieldDescription, value []byte, dest any) bool {
 	if column.Format != pgx.BinaryFormatCode {
 		return false
@@ -300,7 +300,7 @@ func (r pipelineResults) ended() error {
 	return errors.New("pgxstore: no more results")
 }
 
-// Close tells a tracer of the results that were not asked for, too, as pgx does.
+// Close also reports the unread results to a tracer, as pgx does.
 func (r pipelineResults) Close() error {
 	for r.trace.unread() {
 		_, _ = r.Exec()

@@ -13,13 +13,13 @@ import (
 	"github.com/oncelib/once/internal/sql/pgsql"
 )
 
-// maxPrepared is how many statements of batches and commits stay prepared on a connection. Those of the
-// cache of pgx are dropped with every pipeline that fails, and a duplicate is one.
+// maxPrepared is how many statements of batches and commits stay prepared on a connection. pgx drops the statements of its own
+// cache with every pipeline that fails, and each duplicate fails one.
 const maxPrepared = 256
 
-// preparedCache are what a connection knows of the statements of users in pipelines. pgx knows nothing of
-// them: it would run the user's other queries of the same text as these, and never
-// prepare them anew when a table has changed.
+// preparedCache has a connection's prepared statements of users in pipelines. pgx does not know
+// them: it would run the user's other queries of the same text with them, and never
+// prepare them again when a table has changed.
 type preparedCache struct {
 	known  map[string]*preparedStatement
 	own    map[string]*pgconn.StatementDescription // see getOwn
@@ -67,8 +67,7 @@ func (p *preparedCache) get(ctx context.Context, conn *pgx.Conn, sql string) (*p
 	return sd, nil
 }
 
-// getOwn returns a statement of our own, which pgx keeps. A tracer that sees Prepare would see
-// it each time, also when pgx has nothing to prepare, so that its answer is kept here, too.
+// getOwn returns a statement of our own, which pgx keeps.
 func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
 	if sd := p.own[sql]; sd != nil {
 		return sd, nil
@@ -78,6 +77,7 @@ func (p *preparedCache) getOwn(ctx context.Context, conn *pgx.Conn, sql string) 
 		return nil, err
 	}
 	describe(sd)
+	// A tracer of Prepare would see each call of it, also when pgx has nothing to prepare.
 	if tracersOf(conn).prepare != nil {
 		p.own[sql] = sd
 	}
@@ -98,7 +98,7 @@ func (p *preparedCache) name() string {
 	return p.prefix + strconv.FormatUint(p.names, 10)
 }
 
-// forget drops sql, so that it is prepared anew.
+// forget drops sql, so that it is prepared again.
 func (p *preparedCache) forget(ctx context.Context, conn *pgconn.PgConn, sql string) {
 	if st := p.known[sql]; st != nil {
 		delete(p.known, sql)
@@ -106,7 +106,7 @@ func (p *preparedCache) forget(ctx context.Context, conn *pgconn.PgConn, sql str
 	}
 }
 
-// makeRoom drops what has not been used for longest.
+// makeRoom drops the statement that was not used for the longest time.
 func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
 	var oldest *preparedStatement
 	for _, st := range p.known {
@@ -114,6 +114,7 @@ func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool
 			oldest = st
 		}
 	}
+	// Every statement that is kept belongs to this pipeline, which is not sent yet.
 	if oldest.used == p.trips {
 		return false, nil
 	}
@@ -127,7 +128,7 @@ func (p *preparedCache) makeRoom(ctx context.Context, conn *pgconn.PgConn) (bool
 func (s *Store) sendPrepared(ctx, within context.Context, conn *pgx.Conn, t pipeline) (pgx.BatchResults, error) {
 	b, err := s.queuePrepared(ctx, conn, t)
 	if err == nil && b == nil {
-		return conn.SendBatch(within, t.batch()), nil // which tells the tracer
+		return conn.SendBatch(within, t.batch()), nil // it reports to the tracer
 	}
 	within, trace := traceBatch(within, conn, t)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Store) sendPrepared(ctx, within context.Context, conn *pgx.Conn, t pipe
 	return pipelineResults{conn, conn.PgConn().ExecBatch(within, b), trace}, nil
 }
 
-// queuePrepared prepares a pipeline; it returns nil if pgx is to do that.
+// queuePrepared prepares a pipeline; it returns nil if pgx must prepare it.
 func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (*pgconn.Batch, error) {
 	if !s.prepares {
 		return nil, nil //nolint:nilnil // as documented
@@ -159,7 +160,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 				if st.sql, st.args, err = r.RewriteQuery(ctx, conn, st.sql, st.args[1:]); err != nil {
 					return nil, err
 				}
-				t[i] = st // for the tracer, and to look up what has failed
+				t[i] = st // for the tracer, and to find the statement that has failed
 			}
 		}
 		sd, err := p.get(ctx, conn, st.sql)
@@ -177,7 +178,7 @@ func (s *Store) queuePrepared(ctx context.Context, conn *pgx.Conn, t pipeline) (
 			bare.Fields = nil
 			sd = &bare
 		}
-		// b keeps the formats of results. Only those of the last statement are read.
+		// b keeps the result formats, which the next Build overwrites: only the formats of the last statement are read.
 		b.ExecStatement(sd, p.args.ParamValues, p.args.ParamFormats, p.args.ResultFormats)
 	}
 	return &b, nil
@@ -195,14 +196,14 @@ func describe(sd *pgconn.StatementDescription) {
 // changed since it was prepared: its parameters keep the types that they had then.
 func misfit(pe *pgconn.PgError) bool { return strings.HasPrefix(pe.Code, "42") }
 
-// outdated reports whether what was prepared no longer fits the tables, or is not there
-// any more. Another connection prepares anew.
+// outdated reports whether a prepared statement no longer fits the tables, or no longer
+// exists. Another connection prepares it again.
 func outdated(pe *pgconn.PgError) bool {
 	return pe.Code == pgsql.NoStatement || pe.Code == pgsql.PlanChanged && pe.Routine == "RevalidateCachedQuery"
 }
 
-// explained adds what to do if err says that a prepared statement is missing, or that its name
-// is taken. Unless statements were dropped by hand, only a pooler does that.
+// explained adds a remedy if err says that a prepared statement is missing, or that its name
+// is taken. Unless statements were dropped by hand, only a pooler causes that.
 func explained(err error) error {
 	if pe := serverError(err); pe != nil && (pe.Code == pgsql.NoStatement || pe.Code == pgsql.DuplicateStatement) {
 		return fmt.Errorf("%w. Try: default_query_exec_mode=exec, or PgBouncer 1.21 with max_prepared_statements, if a pooler in transaction mode is in between", err)

@@ -24,6 +24,7 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 			return down(err)
 		}
 		if !listed {
+			// The server may keep locks all the same: only a second session finds out.
 			return s.probeApart(ctx, server)
 		}
 		conn.PgConn().CustomData()[probedKey] = true
@@ -34,14 +35,13 @@ func (s *Store) probe(ctx context.Context, conn *pgx.Conn) error {
 
 const probedKey = "once.probed"
 
-// probing is one on its way, for all operations that wait for it.
+// probing is a running probe, which all operations wait for.
 type probing struct {
 	done chan struct{}
 	err  error
 }
 
-// probeApart finds out the same of a server that does not list its locks. It takes two sessions of its own, because the
-// pool may have no second one to give, and does not end with ctx: the next operation finds what it has found.
+// probeApart probes a server that does not list its locks, once for all operations that wait for it.
 func (s *Store) probeApart(ctx context.Context, server string) error {
 	s.probing.Lock()
 	p := s.probingNow
@@ -53,6 +53,7 @@ func (s *Store) probeApart(ctx context.Context, server string) error {
 		p = &probing{done: make(chan struct{})}
 		s.probingNow = p
 		go func() {
+			// It outlives its caller, because other operations wait for the answer.
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 			defer cancel()
 			p.err = s.findOut(within, server)
@@ -74,6 +75,7 @@ func (s *Store) probeApart(ctx context.Context, server string) error {
 // findOut tries a lock from a second session.
 func (s *Store) findOut(ctx context.Context, server string) error {
 	cfg := s.pool.Config()
+	// A pool of its own, because the store's may have no second connection to give.
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = 2, 0, 0
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -66,8 +66,8 @@ func place(ctx context.Context, engine *once.Engine[pgx.Tx], op once.Operation, 
 // tenant is what authentication has found out.
 func tenant(*http.Request) string { return "acme" }
 
-// TestReadme: what the first page shows works, and does so once.
-func TestReadme(t *testing.T) {
+// TestReadmeCodeWorks: what the first page shows works, and does so once.
+func TestReadmeCodeWorks(t *testing.T) {
 	ctx := t.Context()
 	pool := openPool(t)
 	if _, err := pool.Exec(ctx, "create table refund (id text, charge text not null check (charge <> ''))"); err != nil {

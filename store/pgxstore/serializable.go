@@ -11,21 +11,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// At SERIALIZABLE the look-up must not be part of the transaction: the server watches what
-// the transaction reads, new keys are neighbours in the index, and so operations of different
+// At SERIALIZABLE the look-up must not be part of the transaction: the server tracks the
+// transaction's reads (SSI), new keys are neighbours in the index, and so operations of different
 // keys would all conflict. The look-up goes ahead of BEGIN, in a READ COMMITTED transaction
 // of its own, in the same round trip. It may miss a record that is committed before the
 // claim is taken. Then the primary key refuses the record at the end, and the operation
 // starts again, as wherever a snapshot is older than the claim.
 
 // looksUpFirst reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level tells whether that is SERIALIZABLE.
+// default level finds out whether that level is SERIALIZABLE.
 func (s *Store) looksUpFirst(opts store.BeginOptions) bool {
 	return looksUp(opts) && (opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
 }
 
-// endLookUp ends the transaction of the look-up. It is written in another way than the COMMIT
-// that decides, for code that looks at what is sent.
+// endLookUp ends the transaction of the look-up. It is written differently from the COMMIT
+// that decides, so that code which inspects the traffic can tell them apart.
 const endLookUp = "commit"
 
 func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
@@ -38,10 +38,10 @@ func lookUp(ctx context.Context, opts store.BeginOptions) pipeline {
 }
 
 // lookWatched looks up inside of a SERIALIZABLE transaction of the caller. A key without a
-// record is found out by a probe, which the server does not watch. The probe would wait for
-// the holder of the claim, so without the claim the record is read.
+// record is found out by a probe, which the server does not watch.
 func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) error {
 	if c.granted {
+		// Without the claim the probe, an insert, would wait for its holder.
 		absent, err := c.probe(ctx, caller, opts)
 		if err != nil || absent {
 			return err
@@ -58,6 +58,7 @@ func (c *lookup) lookWatched(ctx context.Context, caller pgx.Tx, opts store.Begi
 // probe reports whether there is no record, and then asks once more whether it is too late.
 func (c *lookup) probe(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (absent bool, err error) {
 	var b pipeline
+	// The probe inserts a row if no record exists: that must be undone.
 	b.queue("savepoint once_probe")
 	b.queue(pgsql.Probe, opts.ID.Scope, opts.ID.Key)
 	b.queue("rollback to savepoint once_probe")

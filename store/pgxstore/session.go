@@ -27,7 +27,7 @@ type session struct {
 	conn    *pgx.Conn
 	first   *firstAttempt // BEGIN and claim that are not sent yet
 	refused error         // why it is not open
-	large   pgx.Tx        // what large objects belong to
+	large   pgx.Tx        // the transaction of the large objects
 	over    bool          // conn may belong to another goroutine
 
 	answerTime time.Duration // for a statement of the handler; 0: no bound
@@ -35,13 +35,13 @@ type session struct {
 
 var _ pgx.Tx = (*session)(nil)
 
-// Conn opens the transaction, for what is then sent apart from it. It has no context, and an
-// end of its own.
+// Conn opens the transaction, because the caller will send statements past it. Conn has no context, so
+// the opening has a time limit of its own.
 func (s *session) Conn() *pgx.Conn {
 	if s.first != nil && !s.over {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_, _ = s.open(ctx, statement{}) // refuse sees to it that nothing runs
+		_, _ = s.open(ctx, statement{}) // after a failure, refuse makes sure that no statement runs
 	}
 	if !s.over {
 		preparedOn(s.conn).forgetOwn()
@@ -146,7 +146,7 @@ func (s *session) LargeObjects() pgx.LargeObjects {
 		b.BeginTx(pgx.TxOptions{BeginQuery: "select"})
 		br := s.SendBatch(context.Background(), &b)
 		s.large = br.Tx()
-		_ = br.Close() // if it failed, every use of the large objects says so
+		_ = br.Close() // if it failed, every use of the large objects returns that error
 	}
 	return s.large.LargeObjects()
 }
@@ -186,9 +186,9 @@ var dead = func() context.Context {
 	return ctx
 }()
 
-// nameOf is what the names of all transactions begin with.
+// nameOf returns the prefix of the names of all transactions.
 func nameOf(conn *pgx.ConnConfig) string {
-	const longest = 63 - len(" 2c26b46b68ffc68f") // PostgreSQL cuts what is longer
+	const longest = 63 - len(" 2c26b46b68ffc68f") // PostgreSQL truncates longer names
 	name := cmp.Or(conn.RuntimeParams["application_name"], "once")
 	return strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }

@@ -39,6 +39,7 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	if err := fn(ctx, s.On(t.Tx())); err != nil {
 		return err
 	}
+	// Before Commit: it gives the connection back also if it fails, and no Rollback may follow.
 	commits = true
 	return t.Commit(ctx, store.Change{})
 }
@@ -80,8 +81,8 @@ func (r txRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// failed says what the error of a statement in a transaction means. The transaction has not
-// committed, whatever was lost.
+// failed classifies the error of a statement in a transaction. The transaction has not
+// committed, even if the answer was lost.
 func (r txRunner) failed(ctx context.Context, err error) error {
 	pe := serverError(err)
 	if pe == nil {
@@ -98,6 +99,7 @@ func (r txRunner) failed(ctx context.Context, err error) error {
 		kind = store.KindUnavailable
 	case pe != nil:
 		if kind = pgsql.Classify(pe.Code); kind == store.KindLost {
+			// COMMIT was not sent yet, so that a lost connection has applied nothing.
 			kind = store.KindUnavailable
 		}
 	}
@@ -118,6 +120,7 @@ func (r txRunner) fail(ctx context.Context, err error) {
 		return
 	}
 	answer := awaitAnswer(conn, abandonTime)
+	// The server does not know of the error, so a statement that fails there keeps the transaction from committing.
 	_, e := r.tx.Exec(context.WithoutCancel(ctx), failing)
 	_ = answer.stop(nil)
 	if serverError(e) == nil && !errors.Is(e, pgx.ErrTxClosed) { // rows are open, for example
@@ -157,14 +160,14 @@ func (p poolRunner) Exec(ctx context.Context, st store.Statement) (rows int64, e
 }
 
 func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sqlplane.Row) error) error {
-	if st.Rows > 0 { // they are known when it is too late for a statement by itself
+	if st.Rows > 0 { // rows are counted after the statement, when one in a transaction of its own is committed already
 		var refused error
 		err := p.s.Within(ctx, store.DefaultIsolation, func(ctx context.Context, r sqlplane.Runner) error {
 			err := r.Query(ctx, st, func(row sqlplane.Row) error {
 				refused = each(row)
 				return refused
 			})
-			if refused != nil { // what the statement has written stands
+			if refused != nil { // the statement's writes are committed
 				err = nil
 			}
 			return err
@@ -224,7 +227,7 @@ func (p poolRunner) run(ctx context.Context, statement func(*pgx.Conn) (answered
 	return &store.Error{Kind: kind, Err: explained(err)}
 }
 
-// statementError is what the error of one statement means, if that does not depend on where it was run.
+// statementError classifies the error of one statement, if its meaning does not depend on where it was run.
 func statementError(err error, pe *pgconn.PgError) (_ error, known bool) {
 	switch {
 	case pe == nil:
@@ -248,7 +251,7 @@ func affected(st store.Statement, tag pgconn.CommandTag) int64 {
 	return tag.RowsAffected()
 }
 
-// forEach calls each for every row. What each returns is refused, and err is that of the rows.
+// forEach calls each for every row. refused is the error of each, and err is the error of the rows.
 func forEach(rows pgx.Rows, each func(sqlplane.Row) error) (refused, err error) {
 	defer rows.Close() // also if each panics
 	for rows.Next() {

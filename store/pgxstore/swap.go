@@ -28,12 +28,12 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return store.Record{}, err
 }
 
-// swap runs b without BEGIN and COMMIT: a pipeline is a transaction by itself, at the level of the session. If that is another one than READ
-// COMMITTED, b may fail because of what others do, and runs again as apart does it.
+// swap runs b without BEGIN and COMMIT: a pipeline is a transaction of its own, at the level of the session.
 func (s *Store) swap(ctx context.Context, b pipeline, writes []store.Statement) (failed statement, err error) {
 	if checkBatchWrites(writes, s.simple) == nil { // nothing in it can commit
 		failed, err = s.inTransaction(ctx, b, false)
 		if store.KindOf(err) != store.KindRetry || ctx.Err() != nil {
+			// KindRetry comes from concurrent changes, if the session's level is higher than READ COMMITTED: b runs again at that level.
 			return failed, err
 		}
 	}
@@ -66,6 +66,7 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 		return failed, unsent(conn.Conn(), err, false)
 	}
 	n, tag, err := results(ctx, br, all)
+	// The COMMIT of a failed transaction is answered by ROLLBACK, and not by an error.
 	if err == nil && explicit && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}
@@ -83,7 +84,7 @@ func (s *Store) inTransaction(ctx context.Context, b pipeline, explicit bool) (f
 	return all.at(n), s.failure(ctx, conn.Conn(), all, n, err)
 }
 
-// inTheWay reads what has made a Swap fail.
+// inTheWay reads the record that has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, refused statement, taken error) (store.Record, error) {
 	r, err := s.look(ctx, c.ID)
 	switch {

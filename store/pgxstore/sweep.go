@@ -37,8 +37,8 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept
 	return upkeep.Swept{}, down(err)
 }
 
-// sweepOut is one round trip, which costs both sides less than four of them: what a
-// sweeper takes is taken from requests.
+// sweepOut is one round trip, which costs both sides less than four of them: requests
+// need the time that a sweeper takes.
 func (s *Store) sweepOut(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) textByClaim(usual, byCommit string) string {
 	return usual
 }
 
-// readSwept reads the answers to what sweepOut has sent.
+// readSwept reads the answers to the statements of sweepOut.
 func readSwept(br pgx.BatchResults, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	defer func() {
 		if e := br.Close(); err == nil { // of COMMIT
@@ -99,6 +99,7 @@ func (s *Store) sweepKept(ctx context.Context, tx pgx.Tx, req upkeep.Sweep) (upk
 		return swept, err
 	}
 	var alone bool
+	// Two sweepers that archive at once would archive everything twice.
 	if err := tx.QueryRow(ctx, pgsql.SweepLock).Scan(&alone); err != nil || !alone {
 		return swept, err
 	}
@@ -130,7 +131,7 @@ func scanExpired(from pgx.CollectableRow) (e upkeep.Expired, err error) {
 	return e, err
 }
 
-// behind is a row with columns before those that are asked for.
+// behind is a row with extra columns before the columns of the record.
 type behind struct {
 	pgx.Row
 	front []any

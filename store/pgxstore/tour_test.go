@@ -71,8 +71,8 @@ func operated(ctx context.Context, pool *pgxpool.Pool, mux *http.ServeMux) (*att
 	return attempts, err
 }
 
-// TestTour: what the tour shows compiles and works; a second welcome is a replay of the first.
-func TestTour(t *testing.T) {
+// TestTourCodeWorks: what the tour shows compiles and works; a second welcome is a replay of the first.
+func TestTourCodeWorks(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	pool := openPool(t)
 	if err := pgxstore.Migrate(ctx, pool); err != nil {

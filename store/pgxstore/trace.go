@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A pipeline goes to the server beside [pgx.Conn], whose methods tell the tracer of the
-// configuration what is sent. So a pipeline tells the tracer itself, as pgx would: statements
-// of ours, and those of a batch, are a batch; the statement of a handler that travels with the
+// A pipeline is sent past [pgx.Conn], whose methods report statements to the tracer of the
+// configuration. So a pipeline reports its statements itself, as pgx would: the store's own
+// statements, and those in a batch, are a batch; a handler's statement that travels with the
 // claim of a first attempt is a query of its own, and no part of that batch.
 
-// tracers are what the tracer of a connection implements; nil: it does not.
+// tracers has the interfaces that the tracer of a connection implements; the others are nil.
 type tracers struct {
 	query   pgx.QueryTracer
 	batch   pgx.BatchTracer
@@ -35,9 +35,9 @@ func tracersOf(conn *pgx.Conn) *tracers {
 	return t
 }
 
-// queryTrace is one call of Exec, Query or QueryRow that a tracer has been told of.
+// queryTrace is one call of Exec, Query or QueryRow whose start was reported to a tracer.
 type queryTrace struct {
-	tracer pgx.QueryTracer // nil: there is none
+	tracer pgx.QueryTracer // nil without a tracer
 	ctx    context.Context //nolint:containedctx // the tracer's, for the rest of the call
 	conn   *pgx.Conn
 }
@@ -56,7 +56,7 @@ func (t queryTrace) end(tag pgconn.CommandTag, err error) {
 	}
 }
 
-// batchTrace is a pipeline that a tracer has been told of; nil: batches are not traced.
+// batchTrace is a pipeline whose start was reported to a tracer; nil: batches are not traced.
 type batchTrace struct {
 	tracer  pgx.BatchTracer
 	ctx     context.Context //nolint:containedctx // the tracer's, for the rest of the call
@@ -99,8 +99,8 @@ func (t *batchTrace) answered(tag pgconn.CommandTag, err error) {
 	t.tracer.TraceBatchQuery(t.ctx, t.conn, pgx.TraceBatchQueryData{SQL: q.SQL, Args: q.Arguments, CommandTag: tag, Err: err, ReadStartTime: t.start})
 }
 
-// unread reports whether there are results that the tracer has not been told of, and has no
-// error to expect instead.
+// unread reports whether results are left that were not reported to the tracer, and that no
+// error replaces.
 func (t *batchTrace) unread() bool {
 	return t != nil && !t.ended && t.err == nil && t.next < len(t.queries)
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// errManaged is what Commit and Rollback of a handler's transaction return: it
-// ends when the handler returns, by a commit if there is no error.
+// errManaged is the error of Commit and Rollback of a handler's transaction: it
+// ends when the handler returns, with a commit if the handler returns no error.
 var errManaged = errors.New("pgxstore: the transaction ends with the handler. Try: return an error to roll back")
 
-// tx is the user's transaction: how it ends is ours, savepoints are known, and an error
-// which the server does not see (an argument that cannot be encoded) fails the
-// transaction as one of the server's would. What is run on Conn it does not see; a COMMIT
+// tx is the user's transaction. The store ends it, it knows its savepoints, and an error
+// that the server does not see (an argument that cannot be encoded) fails the
+// transaction as a server's error would. It does not see statements on Conn; a COMMIT
 // there is found out at the end, unless an answer is lost.
 type tx struct {
 	pgx.Tx
 	parent    *tx // nil: the real transaction
-	outer     *tx // of a join's: what it was joined to, if that is one of ours
+	outer     *tx // of a join: the transaction that it has joined, if that is a tx, too
 	savepoint string
 	root      *shared
 	tail      []store.Statement
@@ -35,10 +35,10 @@ type tx struct {
 	over      atomic.Bool
 }
 
-// shared is what a transaction and its savepoints have in common.
+// shared is common to a transaction and its savepoints.
 type shared struct {
-	gate                    // who is in it may use the rest, and the connection
-	statements atomic.Int64 // read without it
+	gate                    // the goroutine that has entered it may use the fields below and the connection
+	statements atomic.Int64 // read without the gate
 	savepoints int
 	prefix     string      // of the names of its savepoints
 	refusal    func() bool // store.BeginOptions.Refuse
@@ -49,8 +49,8 @@ func (s *shared) refuses() bool { return s.refusal != nil && s.refusal() }
 
 var prefixes atomic.Uint32
 
-// name names the next savepoint. What a forgotten goroutine still has of an earlier
-// transaction of the connection has another name. There are few of them: before version 17
+// name names the next savepoint. A savepoint that a forgotten goroutine still has from an earlier
+// transaction of the connection has another name. The number of names is small: before version 17
 // pg_stat_statements keeps each text.
 func (s *shared) name() string {
 	if s.prefix == "" {
@@ -60,7 +60,7 @@ func (s *shared) name() string {
 	return s.prefix + strconv.Itoa(s.savepoints)
 }
 
-// append keeps s until the commit. It belongs to the savepoint t, if t is one.
+// append keeps s until the commit. It belongs to the savepoint t, if t is a savepoint.
 func (t *tx) append(s store.Statement) error {
 	if err := t.enter(s.SQL); err != nil {
 		return err
@@ -90,12 +90,13 @@ func (t *tx) admit(sql string) error {
 		return err
 	}
 	if sqlguard.PostgreSQL.Ends(sql) {
+		// Noted: a handler that drops this error must not commit either.
 		return t.note(errControl)
 	}
 	return nil
 }
 
-// ended reports whether t, or what it is a part of, is over. The connection may then
+// ended reports whether t, or a transaction that t is part of, is over. The connection may then
 // belong to another goroutine.
 func (t *tx) ended() bool {
 	for l := t; l != nil; l = cmp.Or(l.parent, l.outer) {
@@ -119,8 +120,8 @@ func (t *tx) refuse() error {
 	return nil
 }
 
-// note keeps an error that the server does not know. Those that it has reported it
-// enforces itself, savepoints of any kind included.
+// note records an error that the server does not know. After an error that the server has reported, the
+// server itself refuses statements, with savepoints of any kind.
 func (t *tx) note(err error) error {
 	if err != nil && t.err == nil && serverError(err) == nil && !errors.Is(err, pgx.ErrTxClosed) {
 		t.err = err
@@ -155,6 +156,7 @@ func (t *tx) Commit(ctx context.Context) error {
 		return t.parent.note(err)
 	}
 	t.closed()
+	// Not before the release: a savepoint that is rolled back takes its appended statements along.
 	t.parent.tail = append(t.parent.tail, t.tail...)
 	return nil
 }
@@ -165,6 +167,7 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.managed()
 	}
+	// The gate alone, because t.enter refuses after an error, and the rollback is what undoes it.
 	if err := t.root.enter(); err != nil {
 		return err
 	}
@@ -179,8 +182,8 @@ func (t *tx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// What was committed apart from the record could be neither undone nor, when the process
-// dies or an answer is lost, found out.
+// A commit of the writes without the record could neither be undone nor, when the process
+// dies or an answer is lost, be found out.
 var errControl = &store.Error{Kind: store.KindMisused, Err: errors.New(
 	"pgxstore: refused, because it begins or ends the transaction. Try: return an error to roll back, a value to commit; for a part of it tx.Begin")}
 
@@ -284,8 +287,8 @@ func (t *tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []strin
 	return n, t.note(err)
 }
 
-// LargeObjects are pgx's own: what fails in them on this side only is not noticed, and what a
-// goroutine does with them while the transaction ends is not kept from it.
+// LargeObjects returns pgx's own large objects. It does not notice an error that occurs in them on this side only, and does not
+// stop a goroutine that uses them while the transaction ends.
 func (t *tx) LargeObjects() pgx.LargeObjects {
 	if t.root.enter() != nil {
 		return closedObjects()
@@ -298,7 +301,7 @@ func (t *tx) LargeObjects() pgx.LargeObjects {
 	return t.Tx.LargeObjects()
 }
 
-// closedObjects are those of a transaction that is over.
+// closedObjects are the large objects of a transaction that is over.
 func closedObjects() pgx.LargeObjects {
 	var b pgx.Batch
 	b.BeginTx(pgx.TxOptions{})

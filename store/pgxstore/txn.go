@@ -25,7 +25,7 @@ type txn struct {
 	shared shared
 	seen   lookup
 
-	optimistic bool // it was begun with the look-up put off
+	optimistic bool // it was begun with a delayed look-up
 }
 
 func (t *txn) Tx() pgx.Tx { return &t.user }
@@ -40,7 +40,7 @@ func (t *txn) IsOptimistic() bool { return t.optimistic }
 func (t *txn) Statements() int { return int(t.shared.statements.Load()) }
 
 // Rollback also finds out whether the handler has sent "commit; begin": then this is
-// another transaction, and what it undoes is not what the handler has written.
+// another transaction, and its rollback does not undo the handler's writes.
 func (t *txn) Rollback(ctx context.Context) error {
 	defer t.conn.Release() // also if a tracer panics
 	if t.end() {
@@ -55,7 +55,7 @@ func (t *txn) Rollback(ctx context.Context) error {
 		t.abandon(ctx)
 		return t.raw.refused
 	}
-	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() {
+	if pc.IsClosed() || pc.IsBusy() || pc.TxStatus() != 'T' || t.seen.start.IsZero() { // the server cannot be asked when its transaction began, or there is nothing to compare
 		ended := !pc.IsClosed() && pc.TxStatus() == 'I'
 		err := t.raw.Rollback(ctx)
 		t.closed()
@@ -100,13 +100,13 @@ func rolledBack(ended bool, err error) error {
 
 var errEnded = errors.New("the handler has ended the transaction by itself. Try: return an error to roll back, a value to commit")
 
-// Commit sends the record, what was appended and COMMIT in one round trip.
+// Commit sends the record, the appended statements and COMMIT in one round trip.
 func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	defer t.conn.Release() // as in Rollback
 	if t.end() {
 		return &store.Error{Kind: store.KindMisused, Err: errUnderWay}
 	}
-	// By itself: what claims together with its COMMIT could not be found out about.
+	// Open the transaction in a round trip of its own: if a claim travelled with its COMMIT and the answer were lost, nothing could tell whether both were applied.
 	_, err := t.raw.open(ctx, statement{})
 	if err == nil {
 		err = unfit(t.conn.Conn().PgConn(), &t.user)
@@ -131,6 +131,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 		return err
 	}
 	failed, tag, err := results(ctx, br, b)
+	// The COMMIT of a failed transaction is answered by ROLLBACK, and not by an error.
 	if err == nil && tag.String() != commit {
 		err = errNotCommitted(tag)
 	}
@@ -164,7 +165,7 @@ func unfit(pc *pgconn.PgConn, user *tx) error {
 
 var errOpen = errors.New("rows or batch results were left open. Try: close them before the handler returns")
 
-// unfitUse is what the handler's use of a transaction says about that.
+// unfitUse returns an error if the handler has used a transaction so that it must not commit.
 func unfitUse(user *tx) error {
 	switch {
 	case user.root.collided():

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Unfinished implements [upkeep.Lister] by an index of what is not done. A standby, which may be
+// Unfinished implements [upkeep.Lister] by an index of the operations that are not done. A standby, which may be
 // behind, is an error.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if err := s.unsendable(page.After); err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // Warm opens connections until the pool has n, or as many as it may have, and checks the
-// server. Call it before the service takes requests: the first ones then do not wait for
-// connections to be made. Later the pool closes those that lie idle (MaxConnIdleTime), except for its MinConns.
-// An error says how many there are.
+// server. Call it before the service takes requests: the first requests then do not wait for
+// new connections. Later the pool closes idle connections (MaxConnIdleTime), except for its MinConns.
+// An error says how many are open.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	n = min(n, int(s.pool.Config().MaxConns))
 	var group sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store/pgxstore"
 )
 
-// TestWarm: the connections are there before they are needed, and no more than the pool may have.
-func TestWarm(t *testing.T) {
+// TestWarmOpensConnectionsAhead: the connections are there before they are needed, and no more than the pool may have.
+func TestWarmOpensConnectionsAhead(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, func(c *pgxpool.Config) { c.MaxConns = 5 })
 	s := pgxstore.New(pool, pgxstore.Config{})

@@ -13,7 +13,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// abilities are those of a Store that packages of this module find with store.As, and that no program calls.
+// abilities are abilities of a Store that packages of this module find with store.As, and that no program calls.
 type abilities struct{ s *Store }
 
 var (
@@ -50,6 +50,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 		defer outer.root.leave()
 		caller, root = outer.Tx, outer.root
 	}
+	// undone: until the pipeline has run, no savepoint exists to go back to.
 	j := &joined{caller: caller, user: &tx{Tx: caller, outer: outer, root: root}, undone: true}
 	var start time.Time
 	var b pipeline
@@ -68,7 +69,7 @@ func (a abilities) Write(ctx context.Context, caller pgx.Tx, c store.Change) (st
 	return c.Next, j.hold()
 }
 
-// inTheWay reads what has made a Write fail, as the caller's transaction sees it.
+// inTheWay reads the record that has made a Write fail, as the caller's transaction sees it.
 func (j *joined) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.KindTaken || c.ID.IsZero() || len(c.Held) > 0 {
 		return store.Record{}, failed

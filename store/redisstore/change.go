@@ -28,7 +28,7 @@ func (s *Store) Read(ctx context.Context, id store.ID) (rec store.Record, err er
 		return rec, err
 	}
 	f := pairsOf(answer[1])
-	if len(f) > 0 && !confirmed { // a caller would be told what a failover may take back
+	if len(f) > 0 && !confirmed { // a failover may take the record back, so the caller must not receive it
 		return rec, &store.Error{Kind: store.KindUnavailable, Err: errBehind}
 	}
 	return recordOf(f, answer[0])
@@ -81,7 +81,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (rec store.Record, err
 		return rec, &store.Error{Kind: store.KindLost, Err: errBehind}
 	case answer[0] == "applied":
 		return c.Next, nil
-	case !confirmed: // what is in the way proves nothing: it may be the caller's own, which a failover may take back
+	case !confirmed: // the record that blocks this change proves nothing: it may be the caller's own, which a failover may take back
 		return rec, &store.Error{Kind: store.KindUnavailable, Err: errBehind}
 	}
 	if rec, err = recordOf(pairsOf(answer[2]), answer[1]); err == nil {

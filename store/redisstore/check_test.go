@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// TestCheck: a server that cannot keep what the store promises is refused, and the error says why and what helps.
-func TestCheck(t *testing.T) {
+// TestCheckRefusesUnsafeServers: a server that cannot keep what the store promises is refused, and the error says why and what helps.
+func TestCheckRefusesUnsafeServers(t *testing.T) {
 	good := start(t, durable)
 	replica := startReplica(t, good.Port(), false)
 	for _, c := range []struct {
@@ -43,8 +43,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNew: a store is not made by accident, nor on a client that sends commands again.
-func TestNew(t *testing.T) {
+// TestNewRefusesUnsafeClients: a store is not made by accident, nor on a client that sends commands again.
+func TestNewRefusesUnsafeClients(t *testing.T) {
 	once := func(o redis.Options) *redis.Client {
 		o.Addr = "127.0.0.1:1"
 		return redis.NewClient(&o)
@@ -166,8 +166,8 @@ func TestNothingUnfinishedExpires(t *testing.T) {
 	}
 }
 
-// TestVolatile: what the store may lose is said through what stands on it.
-func TestVolatile(t *testing.T) {
+// TestVolatileRecordSaysWhatItMayLose: what the store may lose is said through what stands on it.
+func TestVolatileRecordSaysWhatItMayLose(t *testing.T) {
 	s := redisstore.New(redis.NewClient(&redis.Options{MaxRetries: -1}), redisstore.Config{VolatileRecord: true, Replicas: 2})
 	v, is := store.As[upkeep.Volatile](lease.New(s, lease.Config{}))
 	if !is || !strings.Contains(v.Volatile(), "one of the 2 which have confirmed") {
@@ -175,8 +175,8 @@ func TestVolatile(t *testing.T) {
 	}
 }
 
-// TestFences: a fence is compared to the last digit, which the numbers of Lua do not have.
-func TestFences(t *testing.T) {
+// TestFencesCompareEveryDigit: a fence is compared to the last digit, which the numbers of Lua do not have.
+func TestFencesCompareEveryDigit(t *testing.T) {
 	s := open(t, start(t, durable).Addr())
 	id := store.ID{Scope: "s", Key: "k"}
 	const large = 1<<62 + 1

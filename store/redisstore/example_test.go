@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/redisstore"
 )
 
-// TestMail is the code of docs/redis.md.
-func TestMail(t *testing.T) {
+// TestMailOfTheDocs is the code of docs/redis.md.
+func TestMailOfTheDocs(t *testing.T) {
 	addr, ctx, op := start(t, durable).Addr(), t.Context(), operation("user-42")
 	send := func(_ context.Context, key string) (string, error) { return "sent " + key, nil }
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})

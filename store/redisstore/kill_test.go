@@ -58,8 +58,8 @@ func (m mailbox) mail(ctx context.Context, s *redisstore.Store, key string, inCa
 	})
 }
 
-// TestChild is the process that other tests kill or stop.
-func TestChild(t *testing.T) {
+// TestChildProcess is the process that other tests kill or stop.
+func TestChildProcess(t *testing.T) {
 	addr := os.Getenv(childAddr)
 	if addr == "" {
 		t.Skip("only as a child of other tests")
@@ -80,14 +80,14 @@ func TestChild(t *testing.T) {
 
 func child(t *testing.T, addr, key string, box mailbox, stop string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildProcess$")
 	cmd.Env = append(os.Environ(), childAddr+"="+addr, childKey+"="+key, childSent+"="+string(box), childStop+"="+stop)
 	return cmd
 }
 
-// TestKill kills a process when its Nth command has come to the server, N = 1, 2, ...: before the command has its effect and after it. Another process
+// TestKillAtEveryCommand kills a process when its Nth command has come to the server, N = 1, 2, ...: before the command has its effect and after it. Another process
 // then gets the same key.
-func TestKill(t *testing.T) {
+func TestKillAtEveryCommand(t *testing.T) {
 	testenv.Core(t)
 	server := start(t, durable)
 	rdb := clientOf(t, server.Addr())

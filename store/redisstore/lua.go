@@ -7,8 +7,8 @@ import (
 
 // The scripts. The server runs each of them alone, by its own clock; times are microseconds. Fences are compared as text, because a number of Lua has 53 bits.
 //
-// A server whose memory is full takes no new operation, and lets those that are there go on. Without the flag no-writes a script is refused by replicas,
-// which may be behind, also if it only reads.
+// A server whose memory is full accepts no new operations, and lets the existing ones go on. A replica refuses a script without the flag no-writes,
+// also if it only reads: replicas may be behind.
 const (
 	refusedWhenFull = "#!lua\n"
 	allowedWhenFull = "#!lua flags=allow-oom\n"
@@ -30,11 +30,11 @@ func newScript(text string) script {
 	return script{text, hex.EncodeToString(sum[:])}
 }
 
-// swapText makes a record what it is to be, if it is what is expected.
+// swapText writes the next state of a record, if the record is the expected one.
 //
-// KEYS: the record; what is written for WAIT to have something to wait for; the unfinished operations, by scope and key.
+// KEYS: the record; a key that is written so that WAIT has a write to wait for; the unfinished operations, by scope and key.
 // ARGV: the expected fence, nonce and 1 for a lease that is over; the time from which on it is too late; the next lease and retention;
-// 1 to keep what was asked; 1 to wait; the name of the operation among the unfinished; the next state; then fields and values.
+// 1 to keep the stored request; 1 to wait; the name of the operation among the unfinished; the next state; then fields and values.
 const swapText = `
 local record, sync, unfinished = KEYS[1], KEYS[2], KEYS[3]
 local fence, nonce, over, stale, lease, retain, keep, wait, member, state = unpack(ARGV, 1, 10)
@@ -84,7 +84,7 @@ end
 return {'applied'}
 `
 
-// readText returns the time and a record. KEYS: the record; what is written for WAIT. ARGV: 1 to wait.
+// readText returns the time and a record. KEYS: the record; the key that is written for WAIT. ARGV: 1 to wait.
 const readText = `
 local time = redis.call('TIME')
 local record = redis.call('HGETALL', KEYS[1])

@@ -25,7 +25,7 @@ func member(id store.ID) (string, error) {
 // Keys, behind the prefix.
 const recordKey, unfinishedKey, syncKey = "op:", "unfinished", "sync"
 
-// fieldsOf returns the fields of a record and their values. What is empty has none, and state, since and times are those of the script.
+// fieldsOf returns the fields of a record and their values. Empty fields are left out, and the script sets state, since and times.
 func fieldsOf(c *store.Change) (fields []any) {
 	r := c.Next
 	if c.KeepRequest {

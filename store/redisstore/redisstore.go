@@ -1,5 +1,5 @@
-// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. What was answered may be lost
-// with the server, and the operation is then executed again: see docs/redis.md for when.
+// Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The server may lose
+// a record that was answered, and the operation is then executed again: see docs/redis.md for when.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})
@@ -25,7 +25,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// DefaultPrefix is that of [Config].
+// DefaultPrefix is the default of Config.Prefix.
 const DefaultPrefix = "{once}:"
 
 // replicaWait is how long a call waits for replicas.
@@ -33,7 +33,7 @@ const replicaWait = time.Second
 
 // Config of a [Store].
 type Config struct {
-	// VolatileRecord says that it is known that Redis may lose what it has confirmed. Required.
+	// VolatileRecord confirms that you know that Redis may lose confirmed writes. Required.
 	VolatileRecord bool
 
 	// Prefix is how the names of all keys begin, one for each service. The part in braces keeps them on one shard of a cluster.
@@ -59,7 +59,7 @@ var (
 )
 
 // New returns a store on a server, which needs no preparation. It does not ask the server: see [Store.Check]. It panics without
-// Config.VolatileRecord, and if the client sends commands again by itself: the answer to the second one would be that of a stranger's record.
+// Config.VolatileRecord, and if the client itself sends commands again: the second command would find the record of the first, and report it as another caller's.
 func New(rdb *redis.Client, cfg Config) *Store {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -84,8 +84,8 @@ func (s *Store) Volatile() string {
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file or all of it, or evicts keys."
 }
 
-// Check implements [store.Checker]. It fails if the server cannot keep even what this package promises: because it evicts keys, has no append-only
-// file, is a replica, or has fewer replicas than are waited for. It asks by INFO, which managed services allow.
+// Check implements [store.Checker]. It fails if the server breaks a promise of this package: because it evicts keys, has no append-only
+// file, is a replica, or has fewer replicas than the store waits for. It asks by INFO, which managed services allow.
 func (s *Store) Check(ctx context.Context) error {
 	sections, err := s.rdb.InfoMap(ctx).Result()
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Store) problem(info map[string]string) error {
 	case info["role"] != "master":
 		return errors.New("is a replica. Try: the address of the primary")
 	case info["maxmemory_policy"] != "noeviction":
-		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server of its own beside that of your caches", info["maxmemory_policy"])
+		return fmt.Errorf("evicts keys (maxmemory-policy %q): an operation that is forgotten is executed again. Try: noeviction, and a server that is not the server of your caches", info["maxmemory_policy"])
 	case info["aof_enabled"] != "1":
 		return errors.New("has no append-only file: a restart would forget all operations. Try: appendonly yes")
 	case replicas < s.cfg.Replicas:

@@ -31,8 +31,8 @@ func (s *Store) run(ctx context.Context, script script, writes bool, c call) (an
 	return answer, confirmed, failed(err, writes)
 }
 
-// send runs a script for each of calls, in one pipeline. confirmed says that the replicas that are waited for have all that the calls have written or seen: WAIT
-// is about the writes of its connection, so it is in the same pipeline. An error is that of the first call which has one.
+// send runs a script for each of calls, in one pipeline. confirmed says that the required replicas have everything that the calls have written or seen: WAIT
+// covers the writes of its own connection, so it is in the same pipeline. The error is the first one of a call.
 func (s *Store) send(ctx context.Context, script script, writes bool, calls []call) (answers []*redis.Cmd, confirmed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, failed(err, false)
@@ -66,7 +66,7 @@ var unavailable = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "BUSY", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
 }
 
-// failed is the error of a command, nil if there is none. One that writes and was not answered may have been executed, or may still be.
+// failed classifies the error of a command; it returns nil for nil. A write that was not answered may have been executed, or may still be.
 func failed(err error, writes bool) error {
 	kind := store.KindUnavailable
 	var answer redis.Error

@@ -11,9 +11,9 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestStop: a holder is stopped (SIGSTOP) in its call for longer than its lease, and another process takes the operation over. When it goes on, it changes
+// TestStoppedHolderChangesNothing: a holder is stopped (SIGSTOP) in its call for longer than its lease, and another process takes the operation over. When it goes on, it changes
 // nothing, and its caller gets the answer of the other one or an error.
-func TestStop(t *testing.T) {
+func TestStoppedHolderChangesNothing(t *testing.T) {
 	testenv.Core(t)
 	server := start(t, durable)
 	rdb := clientOf(t, server.Addr())

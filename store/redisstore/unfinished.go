@@ -46,7 +46,7 @@ func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upk
 	return list, next, nil
 }
 
-// asked reports whether a record is one of those that a page asks for.
+// asked reports whether a record belongs on a page.
 func asked(page *upkeep.Listing, rec *store.Record) bool {
 	if page.Due && rec.State == store.StateRunning && !rec.LeaseExpired {
 		return false

@@ -219,8 +219,8 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// TestCommands counts what a call under a lease sends.
-func TestCommands(t *testing.T) {
+// TestCommandsOfEachCall counts what a call under a lease sends.
+func TestCommandsOfEachCall(t *testing.T) {
 	server := start(t, durable)
 	p := newProxy(t, server.Addr())
 	rdb := clientOf(t, p.addr())

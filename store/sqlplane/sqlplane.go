@@ -1,5 +1,5 @@
-// Package sqlplane is what a capability with tables of its own, such as an outbox, needs of a store that keeps its
-// operations in tables: it runs the statements of the capability, in transactions of the user or in its own.
+// Package sqlplane runs the statements of a capability with tables of its own, such as an outbox, through a store that keeps its
+// operations in tables, in transactions of the user or in its own.
 package sqlplane
 
 import (
@@ -21,11 +21,11 @@ const (
 	MySQL      Dialect = "mysql" // and MariaDB
 )
 
-// Database is a store that keeps operations in tables and runs the statements of a capability,
-// such as an outbox or the attempt log, beside them: the capability needs neither a driver nor a
-// pool of its own. What it needs inside of the user's transactions, [SQL] adds.
+// Database is a store that keeps operations in tables and also runs the statements of a capability,
+// such as an outbox or the attempt log: the capability needs neither a driver nor a
+// pool of its own. [SQL] adds statements inside of the user's transactions.
 //
-// Nothing bounds a wait but ctx. Statements are in the SQL of Dialect. Every error of a [Runner] is an [*store.Error].
+// Only ctx bounds waits. Statements are in the SQL of Dialect. Every error of a [Runner] is an [*store.Error].
 type Database interface {
 	Dialect() Dialect
 
@@ -56,13 +56,13 @@ type Runner interface {
 	Exec(ctx context.Context, s store.Statement) (rows int64, err error)
 
 	// Query runs s and calls each for every row it returns. An error of each ends it, and
-	// is returned as it is; what s has written stands. A row is valid until each returns. If s
+	// is returned as it is; the writes of s are not undone. A row is valid until each returns. If s
 	// commits by itself, the rows count only if Query returns nil. Rows of s is how many it
 	// returns.
 	Query(ctx context.Context, s store.Statement, each func(Row) error) error
 
-	// Append sends s together with the commit if the store can, and runs it now if not. What
-	// was appended to a savepoint that is rolled back is not sent. What s returns cannot be
+	// Append sends s together with the commit if the store can, and runs it now if not. Statements
+	// that were appended to a savepoint are not sent if it is rolled back. The rows that s returns cannot be
 	// read.
 	Append(ctx context.Context, s store.Statement) error
 }
@@ -87,7 +87,7 @@ func InLockOrder(list []store.Statement) []store.Statement {
 	return list
 }
 
-// Reserver is a [Database] that can keep a connection beside its pool, for a heartbeat: it does
+// Reserver is a [Database] that can keep a connection outside its pool, for a heartbeat: the heartbeat does
 // not wait for handlers that have all connections of the pool.
 type Reserver interface {
 	// Reserve returns the same database with one connection of its own, which is not one of the

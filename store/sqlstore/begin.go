@@ -41,6 +41,7 @@ func (s *Store) beginOn(ctx context.Context, opts store.BeginOptions) (begun sto
 	if s.dialect.name == sqlplane.PostgreSQL {
 		begun, rec, err = s.beginPostgres(ctx, opts)
 		if s.byCommit && !opts.ID.IsZero() {
+			// Logged by the first operation, so that a command which only looks says nothing.
 			s.logged.Do(func() { slog.WarnContext(ctx, pgsql.Unkept, "server", s.server) })
 		}
 	} else {
@@ -88,16 +89,19 @@ func (s *Store) begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	switch {
 	case err != nil:
 		if errors.Is(err, pgsql.ErrRecovery) {
+			// The connection leads to a standby: back in the pool it would fail the next operation as well.
 			_ = t.tx.Rollback()
 			sqlguard.Drop(t.conn)
 		}
 		_ = t.end()
 		return nil, store.Record{}, s.down(err)
 	case t.seen.watched && !s.looksAhead(opts):
+		// The default level has turned out to be SERIALIZABLE: from now on the look-up goes ahead of BEGIN.
 		_ = t.end()
 		s.watched.Store(true)
 		return s.begin(ctx, opts)
 	case t.seen.watched:
+		// At SERIALIZABLE the claim reads no record, so the one from before BEGIN counts.
 		t.seen.row = ahead
 	}
 	if opts.ID.IsZero() {
@@ -125,7 +129,7 @@ func (s *Store) readBeforeBegin(ctx context.Context, opts store.BeginOptions) (s
 		ctx, cancel = context.WithTimeout(ctx, opts.Timeouts.Acquire)
 		defer cancel()
 	}
-	if opts.Waits == nil { // the wait need not be told apart, which costs some
+	if opts.Waits == nil { // without Waits, Read is cheaper: it does not measure the wait for the connection
 		return s.Read(ctx, opts.ID)
 	}
 	conn, err := s.acquire(ctx, opts)
@@ -153,7 +157,6 @@ func (c *lookup) verdict() (rec store.Record, free bool) {
 //
 // A connection that turns out to be broken, because the server has restarted since it
 // was last used, is replaced: BEGIN applies nothing, so that it can be sent again.
-// Those that lie idle in the pool may be broken, too.
 func (s *Store) open(ctx context.Context, opts store.BeginOptions) (*txn, error) {
 	if s.file != nil {
 		return s.openSQLite(ctx, opts)
@@ -182,6 +185,7 @@ func (s *Store) openBy(ctx context.Context, opts store.BeginOptions, begin func(
 		isBroken := broken(t.conn)
 		t.release()
 		if tries < 0 {
+			// After a restart of the server each idle connection may be broken. The one try more is for a new connection.
 			tries = 1 + s.db.Stats().Idle
 		}
 		if !isBroken || tries == 0 || ctx.Err() != nil || store.KindOf(err) == store.KindBusy {
@@ -219,7 +223,7 @@ func (s *Store) acquire(ctx context.Context, opts store.BeginOptions) (*sql.Conn
 	return conn, err
 }
 
-// addLockWait adds the time since began to what an operation has waited for locks.
+// addLockWait adds the time since began to the lock waits of an operation.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
@@ -232,6 +236,7 @@ func (s *Store) connect(ctx context.Context, opts store.BeginOptions) (t *txn, o
 	if err != nil {
 		return nil, nil, err
 	}
+	// database/sql rolls back when the context of BeginTx ends, and the caller must not cancel a COMMIT.
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	return &txn{s: s, conn: conn, guard: new(sqlguard.Txn), cancel: cancel, stop: context.AfterFunc(ctx, cancel)}, own, nil
 }

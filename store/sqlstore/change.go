@@ -59,7 +59,7 @@ func (t *txn) write(caller context.Context, c store.Change) error {
 
 var (
 	errEnded          = errors.New("the handler has committed below the guard and begun another transaction")
-	errExpect         = errors.New("the record is not what was expected")
+	errExpect         = errors.New("the record is not the expected one")
 	errNotHeld        = errors.New("another operation, which must be held, is held no longer")
 	errOtherOperation = errors.New("the change is of another operation than the one that was claimed. Try: a transaction that claims none")
 	errKeep           = errors.New("a change that keeps the fingerprint, the request, the trace and the name of a record must expect a fence")
@@ -73,6 +73,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 		return t.swapRecord(ctx, c)
 	}
 	if t.seen.row.expired {
+		// An expired record counts as absent, and its row would make the insert fail.
 		if err := t.dropExpired(ctx, c.ID); err != nil {
 			return err
 		}
@@ -84,6 +85,7 @@ func (t *txn) writeRecord(ctx context.Context, c store.Change) error {
 		return t.recordFailed(err)
 	}
 	if t.s.dialect.name == sqlplane.PostgreSQL {
+		// The handler may have sent "commit; begin" below the guard: then the claim is gone.
 		if _, err := t.tx.ExecContext(ctx, pgsql.SameTransaction, t.seen.start); err != nil {
 			return t.recordFailed(err)
 		}
@@ -122,6 +124,7 @@ func (t *txn) swapRecord(ctx context.Context, c store.Change) error {
 		query = d.swapDelete
 	case c.Expect.Fence == 0:
 		if t.id.IsZero() {
+			// With a claim, writeRecord has dropped it.
 			if err := t.dropExpired(ctx, c.ID); err != nil {
 				return err
 			}
@@ -173,6 +176,7 @@ func (t *txn) checkHeld(ctx context.Context, holds []store.Hold) error {
 	case sqlplane.PostgreSQL:
 		_, err = t.tx.ExecContext(ctx, pgsql.Held, pgsql.Holds(holds), len(holds))
 		if n = len(holds); sqlguard.SQLState(err) == pgsql.DivisionByZero {
+			// The statement divides by zero unless all are held.
 			n, err = 0, nil
 		}
 	case sqlplane.MySQL:

@@ -18,13 +18,13 @@ var (
 	dialects = []database{sqlite, postgres, mysql}
 )
 
-// database is what differs between databases. The arguments of a text are the same
-// in both, by number.
+// database has the differences between databases. A text has the same arguments, by number,
+// in all of them.
 type database struct {
 	name sqlplane.Dialect
 
 	read       string                                                             // scope, key; not of sqlplane.PostgreSQL
-	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // what the transaction may wait for; nil if the database knows no such thing
+	timeouts   func(context.Context, *sql.Tx, store.Timeouts) error               // bounds the waits of the transaction; nil if the database has no such bounds
 	claim      func(context.Context, *sql.Tx, store.BeginOptions) (lookup, error) // claims and looks up
 	expired    string                                                             // scope, key
 	insert     string                                                             // scope, key, claim, fingerprint, status, kind, head, body, retain, start, request, trace, name
@@ -32,17 +32,17 @@ type database struct {
 	swapUpdate string                                                             // scope, key, fields..., expectation...
 	swapKeep   string                                                             // as swapUpdate, without fingerprint, request, trace and name
 	swapDelete string                                                             // scope, key, expectation...
-	synced     string                                                             // makes the commit of who has only read wait for the standby; "" if there are none
-	lock       string                                                             // held while migrating; "" if a transaction excludes others by itself
-	classify   func(error) (kind store.Kind, taken, known bool)                   // what a statement's error means; taken: if it was the record's
-	undefined  func(error) bool                                                   // a table or column is not there
+	synced     string                                                             // makes the commit of a transaction that has only read wait for the standby; "" if the database has no standbys
+	lock       string                                                             // held while migrating; "" if a transaction keeps out others by itself
+	classify   func(error) (kind store.Kind, taken, known bool)                   // the meaning of a statement's error; taken: if the statement was the record's
+	undefined  func(error) bool                                                   // a table or column does not exist
 }
 
-// lookup is what looking up has brought.
+// lookup is the answer to a claim and look-up.
 type lookup struct {
 	start   any // of the transaction, if its identity is checked when the record is written
 	granted bool
-	watched bool // PostgreSQL watches what the transaction reads: row is not looked up
+	watched bool // PostgreSQL tracks the transaction's reads (SSI): row is not looked up
 	row     row
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Classify(err error) store.Kind {
 	return k
 }
 
-// IsDeadlock implements [ability.DeadlockDetector]. SQLite has none: one writer waits for the other.
+// IsDeadlock implements [ability.DeadlockDetector]. SQLite has no deadlocks: one writer waits for the other.
 func (s *Store) IsDeadlock(err error) bool {
 	switch s.dialect.name {
 	case sqlplane.PostgreSQL:
@@ -46,10 +46,11 @@ func (s *Store) failed(err error, atRecord bool) error {
 		err = fmt.Errorf("%w: %w", sqlplane.ErrDuplicate, err)
 	case atRecord && s.dialect.undefined(err):
 		kind, err = store.KindUnavailable, notMigrated(err) // as a Begin that looks up says it
-	case errors.Is(err, driver.ErrBadConn): // what drivers say for both
+	case errors.Is(err, driver.ErrBadConn): // drivers use this error for both
 		s.forgetPacket()
 		return &store.Error{Kind: store.KindUnavailable, Err: fmt.Errorf("the connection was lost, or the handler has left rows open: %w", err)}
 	case !known, kind == store.KindLost:
+		// COMMIT was not sent yet, so that a lost connection has applied nothing.
 		s.forgetPacket()
 		kind = store.KindUnavailable
 	}
@@ -90,8 +91,8 @@ func (s *Store) lost(err error) error {
 	return &store.Error{Kind: kind, Err: err}
 }
 
-// down is for what happens before anything can have been applied. A server that has made a
-// statement wait for a lock, or for too long, is there.
+// down classifies an error that happened before anything could have been applied. A server that has made a
+// statement wait for a lock, or for too long, is not down.
 func (s *Store) down(err error) error {
 	if store.KindOf(err) == store.KindBusy {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// One name does for joins inside of joins: the newest savepoint of a name is meant,
-// and each join leaves none behind. On MySQL a second savepoint replaces the first one
+// One name is enough for joins inside of joins: the newest savepoint of a name is used,
+// and no join leaves its savepoint behind. On MySQL a second savepoint replaces the first one
 // of its name.
 func (s *Store) joinName() string {
 	if s.dialect.name == sqlplane.MySQL {
@@ -48,7 +48,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		return j, store.Record{}, nil
 	}
 	if err := j.look(ctx, opts); err != nil {
-		_ = j.undo(ctx) // what went wrong is in err
+		_ = j.undo(ctx) // err has the cause
 		return nil, store.Record{}, s.down(err)
 	}
 	rec, free := j.seen.verdict()
@@ -57,7 +57,7 @@ func (s *Store) Join(ctx context.Context, caller *sql.Tx, opts store.BeginOption
 		if s.dialect.name == sqlplane.PostgreSQL {
 			err = j.rollback(ctx) // it holds the claim
 		}
-		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also for a caller who writes nothing
+		if err == nil && opts.Durable && rec.State == store.StateDone && s.dialect.synced != "" { // also if the caller writes nothing
 			_, err = caller.ExecContext(ctx, s.dialect.synced)
 		}
 		if err == nil {
@@ -141,8 +141,8 @@ type joined struct {
 	id            store.ID
 	name          string // of the savepoint
 	seen          lookup
-	ownStatements int  // those of the store, before the handler's
-	inHandler     bool // the transaction belongs to another handler, which this join is inside of
+	ownStatements int  // the store's statements, before the handler's
+	inHandler     bool // the caller's transaction belongs to another handler, which this join runs inside
 	begun         bool // the handler has the transaction, or has had it
 	undone        bool
 	counted       bool // see countClaim
@@ -160,7 +160,7 @@ func (j *joined) Rollback(ctx context.Context) error {
 	j.takeBack()
 	defer j.guard.Refuse(j.guard.Exempt())
 	j.undone = true
-	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, whose own error is none of the handler's
+	lost := j.guard.RolledBack(guards[j.s.dialect.name]) // asked before undo, which can fail, too: only the handler's failures count
 	err := j.stands(j.undo(ctx))
 	switch {
 	case err == nil:
@@ -212,6 +212,7 @@ func (j *joined) undo(ctx context.Context) error {
 	}
 	if j.s.dialect.name == sqlplane.MySQL {
 		if err := j.complete(ctx); err != nil {
+			// Some writes could not be rolled back, so the record must say that the outcome is unknown.
 			return errors.Join(err, j.leaveUnknown(ctx), j.release(ctx))
 		}
 	}
@@ -234,7 +235,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	case j.id.IsZero() || !j.undone:
 	case j.s.dialect.name == sqlplane.MySQL: // the claim's row was undone as well
 		err = j.reclaimMySQL(ctx)
-	case j.s.dialect.name == sqlplane.SQLite: // and there, that look has deleted an expired record
+	case j.s.dialect.name == sqlplane.SQLite: // the undo has brought back the expired record, if the look-up had deleted one
 		t.seen.row.expired = true
 	}
 	if err == nil {
@@ -260,7 +261,7 @@ func (j *joined) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// stands adds to the error of an undo that a deadlock has rolled back all of the transaction before, incompletely.
+// stands joins the error of an undo with a note that an earlier deadlock has rolled back the transaction incompletely, so that some writes remain.
 func (j *joined) stands(undo error) error {
 	if undo == nil {
 		return nil

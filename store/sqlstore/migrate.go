@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table and those of the capabilities that the program
+// Migrate creates or updates the store's table and the tables of the capabilities that the program
 // uses, in one transaction:
 //
 //	err := sqlstore.Migrate(ctx, db, attemptlog.Migrations)
@@ -20,7 +20,7 @@ import (
 // database that is newer than the program is refused. db must come from [Open] or [OpenDB].
 //
 // MySQL and MariaDB commit every statement that changes a schema. There it runs under
-// GET_LOCK, and what a run that was killed has left is completed by the next one.
+// GET_LOCK, and if a run is killed, the next one completes its work.
 func Migrate(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	return MigrateOnly(ctx, db, withOperation(sets)...)
 }
@@ -37,8 +37,9 @@ func MigrateOnly(ctx context.Context, db *sql.DB, sets ...migration.Set) error {
 	}
 	var opts store.BeginOptions
 	if d.name == sqlplane.PostgreSQL {
-		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see what was done meanwhile
+		opts.Isolation = store.ReadCommitted // at a higher level, a node that has waited for the lock would not see the work of the node before it
 	}
+	// On a server that keeps no advisory locks, another node may create the same table at this moment.
 	for tries := pgsql.MigrateTries; ; tries-- {
 		err := migrateOnce(ctx, &Store{db: db, dialect: d}, opts, sets)
 		if d.name != sqlplane.PostgreSQL || !pgsql.Overtaken(sqlguard.SQLState(err)) || tries == 1 || ctx.Err() != nil {

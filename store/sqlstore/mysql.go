@@ -28,12 +28,12 @@ const (
 	mysqlTimes   = ", lease_until = " + mysqlNow + " + ?, expires_at = " + mysqlNow + " + ?"
 )
 
-// The texts of MySQL, whose values are filled in.
+// The texts of MySQL, before their values are filled in.
 const (
 	mysqlRead = "select " + mysqlColumns + " from once_operation" + mysqlWhere
 
-	// The claim of a join, and what is written before a statement that may end the transaction, is a row that says "unknown" as long as only
-	// its transaction can see it. If the transaction is committed from below, that is what it says to everybody.
+	// The claim of a join, and the record before a statement that may end the transaction, is a row in the state "unknown". As long as the
+	// transaction is open, no other transaction sees it. If the handler commits the transaction itself, the row says to all others that the outcome is unknown.
 	mysqlClaim   = "insert into once_operation (scope, `key`, since) values (?, ?, " + mysqlNow + ")"
 	mysqlReclaim = "update once_operation set state = 3, fence = 1, claim = '', fingerprint = null, status = 0, kind = 0, head = null, body = null, " +
 		"request = null, trace = null, name = null, point = null, calling = 0, data = null, lease_until = null, expires_at = null, since = " + mysqlNow + mysqlWhere + " and " + mysqlExpired
@@ -49,12 +49,12 @@ const (
 	mysqlNarrow   = "update once_operation set " + mysqlKeep + mysqlWhere
 	mysqlDelete   = "delete from once_operation" + mysqlWhere
 
-	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence is another one, so that it counts a row
+	mysqlSwapKeep    = "update once_operation set " + mysqlKeep + mysqlExpect // the fence changes, so that the update counts a row
 	mysqlDropExpired = mysqlDelete + " and " + mysqlExpired
 )
 
-// recordUnknown is a statement that records an operation whose rollback was incomplete as unknown, unless there is a
-// record.
+// recordUnknown is a statement that records an operation whose rollback was incomplete as unknown, unless it has a
+// record already.
 func (s *Store) recordUnknown(id store.ID) string {
 	text := fill(mysqlUnknown, id.Scope, id.Key, id.Scope, id.Key)
 	if s.compound {
@@ -92,7 +92,7 @@ func is(err error, code int) bool {
 	return got == code
 }
 
-// isLocked reports whether a lock of another transaction was in the way of a statement.
+// isLocked reports whether a statement failed because another transaction holds a lock.
 func isLocked(err error) bool { return is(err, mysqlLockWait) || is(err, mysqlLocked) }
 
 func classifyMySQL(err error) (kind store.Kind, taken, known bool) {
@@ -126,9 +126,10 @@ func refusesWrites(err error) bool {
 	return is(err, mysqlReadOnly) && strings.Contains(err.Error(), "read-only") || is(err, mysqlReadOnlyTx) || is(err, mysqlReadOnlyMode)
 }
 
-// fill puts values into a text, so that every statement is one round trip whatever the
-// driver is set to. Bytes are in hexadecimal: there is nothing to escape.
+// fill puts values into a text, so that every statement is one round trip with any configuration of the
+// driver. Bytes are in hexadecimal, so that they need no escapes.
 func fill(text string, values ...any) string {
+	// A byte takes two hexadecimal digits, and x'' around them.
 	size := len(text)
 	for _, v := range values {
 		switch v := v.(type) {
@@ -177,7 +178,7 @@ func literal(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// mysqlRecord are the values of mysqlFields, or of mysqlKeep, and what follows them.
+// mysqlRecord returns the values of mysqlFields, or of mysqlKeep, and the scope and key after them.
 func mysqlRecord(c store.Change) []any {
 	return append(fields(c), c.ID.Scope, c.ID.Key)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// A first attempt and a batch are not looked up where the server takes several statements in a packet: the claim travels with the first
-// statement, and the primary key finds a record that is there. A batch is one packet: it is claimed by its COMMIT. A key that is there, whichever
-// it is of, has the next try look up before it runs statement by statement.
+// Where the server takes several statements in a packet, a first attempt and a batch are not looked up: the claim travels with the first
+// statement, and an existing record makes the insert fail on its primary key. A batch is one packet: it is claimed by its COMMIT. If a batch fails on any
+// primary key, the next try looks up and then runs statement by statement.
 
 // mysqlFail is a number beyond the largest if a condition is true, so that its statement fails and the server ends the packet. DO would not fail.
 const mysqlFail = "set @once_failed = ~0 + (?)"
@@ -26,12 +26,12 @@ func (s *Store) claimOrFail(opts store.BeginOptions) string {
 	return fill(mysqlFail, raw(fill("? or coalesce(get_lock(?, 0), 0) <> 1", raw(s.replica(opts)), s.lockName(opts.ID))))
 }
 
-// lastMySQL has writes travel with COMMIT, unless a text of the user may hold the end of another one in a comment or in quotes, or may take
-// the arguments of another one.
+// lastMySQL has writes travel with COMMIT, and reports whether they do.
 func (t *txn) lastMySQL(c store.Change) bool {
 	size := sizeMySQL(c)
 	var last []sqlguard.Statement
 	for _, w := range sqlplane.InLockOrder(c.Writes) {
+		// The text may hold the end of another statement in a comment or in quotes, or take the arguments of another one.
 		if strings.ContainsAny(w.SQL, ";#*\\") || strings.Contains(w.SQL, "--") || strings.Count(w.SQL, "?") != len(w.Args) {
 			return false
 		}
@@ -43,7 +43,7 @@ func (t *txn) lastMySQL(c store.Change) bool {
 			last = append(last, sqlguard.Statement{Text: fill(mysqlFail, raw("row_count() <> "+strconv.Itoa(w.Rows)))})
 		}
 	}
-	if size > t.s.packet.Load()/2 { // each by itself may have room
+	if size > t.s.packet.Load()/2 { // each write alone may fit in a packet
 		return false
 	}
 	t.guard.Last(last...)
@@ -60,18 +60,18 @@ func (t *txn) notOpened() error {
 	switch {
 	case code == mysqlOutOfRange && strings.Contains(err.Error(), "get_lock"):
 		return &store.Error{Kind: store.KindTaken, Err: err}
-	case !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // the connection was broken while it was idle, perhaps, and Begin knows what to do then
+	case !answered && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded): // perhaps the connection broke while it was idle; Begin connects again for this kind
 		return &store.Error{Kind: store.KindRetry, Err: err}
 	}
 	return nil
 }
 
-// openBlind sends the claim of a first attempt whose handler has run nothing. It must not travel with COMMIT: if the answer to that were lost, a
-// look-up that finds nothing would prove nothing.
+// openBlind sends the claim of a first attempt whose handler has run no statement.
 func (t *txn) openBlind(ctx context.Context) error {
 	if !t.blind || t.batch {
 		return nil
 	}
+	// Not with COMMIT: if the answer to that were lost, a look-up that finds no record would prove nothing.
 	return sqlguard.OpenTx(ctx, t.tx)
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// A claim on MySQL and MariaDB is a lock of the session (GET_LOCK), which is asked for without waiting, and is let go after COMMIT or
-// ROLLBACK. The record is inserted when the transaction commits. Its primary key is the last gatekeeper, whatever the lock has done: a node
-// of Galera and a proxy that multiplexes keep none, and an earlier release of once claims on MariaDB by inserting the record first.
+// A claim on MySQL and MariaDB is a lock of the session (GET_LOCK). The store asks for it without waiting, and releases it after COMMIT or
+// ROLLBACK. The record is inserted when the transaction commits. Its primary key is the last gatekeeper, if the lock fails: a node
+// of Galera and a proxy that multiplexes keep no such locks, and an earlier release of once claims on MariaDB by inserting the record first.
 
-// claimMySQL begins a transaction that has the claim. If there is none, and no error, the
+// claimMySQL begins a transaction that has the claim. If it returns neither a transaction nor an error, the
 // record says why.
 //
-// A connection that was broken before is replaced, as in open: what was not committed
-// has not been applied.
+// A broken connection is replaced, as in open: nothing was committed on it, so
+// nothing was applied.
 func (s *Store) claimMySQL(ctx context.Context, opts store.BeginOptions) (t *txn, rec store.Record, err error) {
 	for tries := -1; ; tries-- {
 		var isBroken bool
@@ -42,6 +42,7 @@ func (s *Store) tryClaim(ctx context.Context, opts store.BeginOptions) (_ *txn, 
 	switch {
 	case err != nil:
 		if errors.Is(err, errReplica) {
+			// The connection leads to a replica: back in the pool it would fail the next operation as well.
 			sqlguard.Drop(t.conn)
 		}
 		isBroken = broken(t.conn)
@@ -67,7 +68,9 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	} else if granted, err = t.lookMySQL(ctx, opts); !granted || err != nil {
 		return false, err
 	}
+	// The lock belongs to the session: neither COMMIT nor ROLLBACK releases it.
 	t.guard.DoAfter(t.s.unlock(opts.ID))
+	// A rollback leaves writes to tables that are not transactional.
 	t.guard.IfIncomplete(t.s.recordUnknown(opts.ID))
 	t.guard.BeforeMark(func(ctx context.Context, session sqlguard.Session) error {
 		for _, statement := range t.replaceExpired(opts.ID, mysqlClaim, opts.ID.Scope, opts.ID.Key) {
@@ -84,7 +87,7 @@ func (t *txn) claimMySQL(ctx, own context.Context, opts store.BeginOptions) (gra
 	return true, t.setTimeouts(ctx, opts.Timeouts)
 }
 
-// lookMySQL claims and looks up. What it has found is in t.seen.
+// lookMySQL claims and looks up. The record that it has found is in t.seen.
 func (t *txn) lookMySQL(ctx context.Context, opts store.BeginOptions) (granted bool, err error) {
 	found, locked, err := t.s.lockMySQL(ctx, t.conn, opts, true)
 	if err != nil {
@@ -106,11 +109,12 @@ func (t *txn) replaceExpired(id store.ID, insert string, values ...any) (stateme
 	return append(statements, fill(insert, values...))
 }
 
-// letGo lets go of the lock of an operation, if the session has it, or drops the connection.
+// letGo releases the lock of an operation, if the session has it. If that fails, it closes the connection.
 func (t *txn) letGo(ctx context.Context, id store.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
 	defer cancel()
 	if sqlguard.OnConn(func() error { _, err := t.conn.ExecContext(ctx, "do "+t.s.unlock(id)); return err }) != nil {
+		// In the pool, the session would keep the operation locked.
 		sqlguard.Drop(t.conn)
 	}
 }

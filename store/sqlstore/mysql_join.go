@@ -11,11 +11,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. It waits neither for those who have the claim nor for
-// their rows. A SERIALIZABLE transaction locks the place of what it does not find, against all the keys that belong there: so it does not look.
+// claimMySQL claims in a transaction of the caller, behind the savepoint of the join. It does not wait for another holder of the claim, nor
+// for that holder's row. A SERIALIZABLE transaction that finds no record would lock the gap in the index, for all keys that belong there: so it does not look.
 func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error {
 	unlock := j.s.unlock(opts.ID)
-	j.guard.DoAfter(unlock) // before the statement, which may have the lock and fail all the same
+	j.guard.DoAfter(unlock) // before the statement, which may take the lock and fail nevertheless
 	found, locked, err := j.s.lockMySQL(ctx, j.caller, opts, !j.serializable())
 	if err == nil && !locked {
 		j.guard.DoNotAfter(unlock)
@@ -39,10 +39,10 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 		if undo := j.rollback(ctx); undo != nil {
 			return errors.Join(err, undo)
 		}
-		if isLocked(err) { // a gap between rows, and not the row of a holder: it was waited for
+		if isLocked(err) { // the claim is ours, so this is a locked gap between rows and not the row of a holder: the insert has waited for it already
 			return err
 		}
-		// What the transaction sees is older than the record. This look sees what is committed.
+		// The snapshot of the transaction is older than the record. A locking read sees the committed record.
 		switch found, err = lookUp(ctx, j.caller, fill(mysqlRead+mysqlShare, id...)); {
 		case isLocked(err) && tries == maxJoinTries:
 			return j.rollback(ctx) // in flight
@@ -58,10 +58,10 @@ func (j *joined) claimMySQL(ctx context.Context, opts store.BeginOptions) error 
 	return &store.Error{Kind: store.KindRetry, Err: errVanished}
 }
 
-// mysqlShare locks what is read against changes, and does not wait for that. MariaDB has other words for it.
+// mysqlShare makes a read lock its rows against changes, without waiting. MariaDB spells it differently.
 const mysqlShare = " /*!80000 for share nowait */ /*M! lock in share mode nowait */"
 
-var errVanished = errors.New("the operation's row, or its place, was locked, and then there was none")
+var errVanished = errors.New("other transactions have inserted and removed the operation's row while this one tried to claim it")
 
 // pause waits for the end of a transaction that has a lock, longer with each try.
 func pause(ctx context.Context, tries int) error {
@@ -73,11 +73,11 @@ func pause(ctx context.Context, tries int) error {
 	}
 }
 
-// maxJoinTries bounds how long a join whose operation is in flight keeps the transaction of
-// its caller waiting: for some 15 ms.
+// maxJoinTries bounds how long a join keeps its caller's transaction waiting for an operation in
+// flight: some 15 ms.
 const maxJoinTries = 5
 
-// serializable reports whether each look of the transaction locks what it looks for.
+// serializable reports whether each read of the transaction locks its rows.
 func (j *joined) serializable() bool {
 	level := j.guard.Isolation()
 	return level == sql.LevelSerializable || level == sql.LevelDefault && j.s.serializable
@@ -95,8 +95,8 @@ func (j *joined) reclaimMySQL(ctx context.Context) error {
 	return nil
 }
 
-// complete returns an error if what the join has written to tables that are not transactional
-// stands, or what the caller had written to such tables before: MySQL makes no difference.
+// complete returns an error if the rollback has left writes to tables that are not transactional, by the
+// join or by the caller before it: MySQL does not distinguish the two.
 func (j *joined) complete(ctx context.Context) (err error) {
 	warnings, err := j.caller.QueryContext(ctx, "show warnings")
 	if err != nil {
@@ -138,7 +138,7 @@ func (j *joined) leaveUnknown(ctx context.Context) error {
 	return err
 }
 
-// lookUp runs what lookMySQL has made.
+// lookUp runs the statement of lookMySQL.
 func lookUp(ctx context.Context, in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, look string) (row, error) {

@@ -15,19 +15,21 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// lockName is what the lock of an operation is called, as a literal. The locks of all databases of a server have one
-// space of names.
+// lockName is the name of an operation's lock, as a literal. All databases of a server share one namespace
+// of locks.
 func (s *Store) lockName(id store.ID) raw {
 	var text []byte
 	for _, part := range []string{s.schema, id.Scope, id.Key} {
+		// The lengths keep apart ("a", "bc") and ("ab", "c").
 		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
 	}
 	h := sha256.Sum256(text)
+	// MySQL takes names of up to 64 characters.
 	return raw("'once_" + hex.EncodeToString(h[:24]) + "'")
 }
 
-// mysqlLock asks for a lock and then looks the operation up, in this order: which of them has the
-// lock knows what its last holder has committed. The lock is let go at once if there is a record in the way.
+// mysqlLock asks for a lock and then looks the operation up, in this order: a caller that gets the
+// lock sees the commit of its last holder. If a record exists, the lock is released at once.
 const (
 	mysqlGetLock = "(select get_lock(?, 0) as locked) l"
 	mysqlLock    = "select l.locked, if(?, 255, coalesce(state, 0)), coalesce(fence, 0), claim, fingerprint, coalesce(status, 0), coalesce(kind, 0), head, body, request, " +
@@ -77,8 +79,8 @@ func insertMySQL(c store.Change) string {
 // raw is a part of a text, and no value in it.
 type raw string
 
-// lockMySQL asks for the lock of an operation and looks its record up. locked says that the caller has the
-// lock now, and must let it go. There is no look-up if it is not wanted, because it would lock the place of the record.
+// lockMySQL asks for the lock of an operation and looks its record up. locked reports that the caller has the
+// lock now, and must release it. Without look it reads no record, because that would lock the record's place in the index.
 func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOptions, look bool) (found row, locked bool, err error) {
 	ctx = sqlguard.LeavesSession(ctx)
 	name := s.lockName(opts.ID)
@@ -88,7 +90,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 		if found, got, err = s.lockInPacket(ctx, conn, opts); err != nil || !found.expired {
 			return s.locked(found, got, err)
 		}
-		found = row{} // the lock was let go, because there is a record
+		found = row{} // the server has released the lock, because a record exists
 	}
 	if !look {
 		var onReplica bool
@@ -97,6 +99,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 			found.State = stateReplica
 		}
 	} else {
+		// A record may be replayed from a replica, unless it must be durable.
 		if !opts.Durable {
 			replica = "(" + replica + ") and not (" + mysqlLive + ")"
 		}
@@ -106,7 +109,7 @@ func (s *Store) lockMySQL(ctx context.Context, on rowQuerier, opts store.BeginOp
 	return s.locked(found, got, err)
 }
 
-// locked is what lockMySQL has found.
+// locked checks and returns the answer of lockMySQL.
 func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error) {
 	switch {
 	case err != nil:
@@ -121,8 +124,8 @@ func (s *Store) locked(found row, got sql.NullBool, err error) (row, bool, error
 
 var errNoLock = errors.New("the server could not say whether the operation is locked (GET_LOCK returned NULL)")
 
-// lockInPacket is lockMySQL in two statements of one packet, which are less work to the server than one that joins. What they would compute is left
-// to the client: that is as much work again.
+// lockInPacket is lockMySQL in two statements of one packet, which are less work for the server than one statement with a join. The client
+// computes the derived columns itself, which saves the server as much work again.
 func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.BeginOptions) (found row, got sql.NullBool, err error) {
 	name := s.lockName(opts.ID)
 	rows, err := conn.QueryContext(sqlguard.OwnText(ctx), fill(mysqlLockFirst, name, raw(s.readOnlyWord(opts)), name, opts.ID.Scope, opts.ID.Key))
@@ -144,7 +147,7 @@ func (s *Store) lockInPacket(ctx context.Context, conn *sql.Conn, opts store.Beg
 	return found, got, errors.Join(err, rows.Err())
 }
 
-// scanAll scans the columns of a record, if there is one, and one behind them.
+// scanAll scans the columns of a record, if the result has a row, and one column after them.
 func scanAll(rows *sql.Rows, now int64) (r row, err error) {
 	names, err := rows.Columns()
 	switch {
@@ -181,7 +184,7 @@ const mysqlTable = 19
 
 var errColumns = errors.New("the table once_operation has not all columns")
 
-// behind scans what is behind the columns of a record into last.
+// behind scans the column after the columns of a record into last.
 type behind struct {
 	row  interface{ Scan(dest ...any) error }
 	last any
@@ -189,5 +192,5 @@ type behind struct {
 
 func (b behind) Scan(dest ...any) error { return b.row.Scan(append(dest, b.last)...) }
 
-// unlock is the expression that lets go of the lock of an operation.
+// unlock is the expression that releases the lock of an operation.
 func (s *Store) unlock(id store.ID) string { return fill(mysqlUnlock, s.lockName(id)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// The lock is one of the whole server, its name at most 64 characters long. MySQL has no md5 since
+// The lock belongs to the whole server, and its name has at most 64 characters. MySQL has no md5 since
 // 9.6; MariaDB keeps it, so that an earlier program that migrates at the same time is excluded.
 const (
 	migrationLockName = "concat('once migrate ', /*M! md5(database()) */ /*!80000 left(sha2(database(), 256), 32) */)"
@@ -46,8 +46,8 @@ func migrateMySQL(ctx context.Context, db *sql.DB, sets []migration.Set) error {
 	return err
 }
 
-// execMySQL runs the statements of a file one by one; each ends at the end of a line. Those that
-// a killed run has executed already fail because what they create exists, or what they drop does not, and are left out.
+// execMySQL runs the statements of a file one by one; each ends at the end of a line. A statement that
+// a killed run has executed already fails, because what it creates exists or what it drops does not; that error is ignored.
 func (m migrating) execMySQL(ctx context.Context, text string) error {
 	for statement := range strings.SplitSeq(text, ";\n") {
 		if statement = strings.TrimSuffix(strings.TrimSpace(statement), ";"); statement == "" {

@@ -20,13 +20,13 @@ const (
 	mysqlKept     = "select scope, `key`, expires_at, " + mysqlColumns + mysqlExpiring
 	mysqlSwept    = "select scope, `key`, claim, expires_at" + mysqlExpiring
 
-	// A statement that commits by itself, and instead of waiting for a lock fails: so it
-	// is in no deadlock.
+	// A statement that is a transaction of its own, and fails instead of waiting for a lock: so it
+	// is part of no deadlock.
 	mysqlBriefly = "set transaction isolation level read committed; set statement innodb_lock_wait_timeout = 0 for delete o from "
 
-	// How many rows there are, and the moment of the last one, is found first, without
-	// locks: so the second look, which locks what it sees, stops before it meets any other
-	// row. Both go by the index, however much of the table the server thinks they are.
+	// The number of rows, and the moment of the last one, are found first, without
+	// locks. So the second read, which locks the rows that it reads, stops before any other
+	// row. Both use the index, however large a part of the table the server expects.
 	mysqlFound = "from once_operation force index (once_operation_expires_at) where state = 2 and expires_at between ? and "
 	mysqlSweep = "begin not atomic declare n, last bigint; " +
 		"select count(*), coalesce(max(at), 0) into n, last from (select expires_at as at " + mysqlFound + mysqlNow + " order by expires_at limit ?) as found; " +
@@ -42,9 +42,9 @@ var mysqlSweeping = sweeping{isolation: store.ReadCommitted}
 // mysqlPart is how many rows that were kept are deleted in one transaction.
 const mysqlPart = 100
 
-// sweepMySQL deletes in one statement as long as no row is locked: it costs the server the
-// least time, which requests may need. If a row is locked, by another sweeper or by a claim of
-// an expired key, the rows are locked one by one, and those that are locked are left out.
+// sweepMySQL deletes in one statement as long as no row is locked: that costs the server the
+// least time, which requests may need. If another sweeper, or a claim of
+// an expired key, has locked a row, it locks the rows one by one and skips the locked ones.
 func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, error) {
 	query, scan := mysqlSwept, scanSwept
 	if req.Archive != nil {
@@ -76,13 +76,14 @@ func (s *Store) sweepMySQL(ctx context.Context, req upkeep.Sweep) (upkeep.Swept,
 	})
 }
 
-// sweepParts deletes what was found in as many transactions as are needed, with pauses as
-// long as they are. What is left after an error, or when ctx is over, is found again.
+// sweepParts deletes the found rows in as many transactions as needed, and pauses after each for as
+// long as it took. After an error, or when ctx is over, a later sweep finds the rest.
 func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, drop func([]upkeep.Expired) (int, error)) (all upkeep.Swept, err error) {
 	for part := range slices.Chunk(found, mysqlPart) {
 		began := time.Now()
 		dropped, err := drop(part)
 		if err != nil && all.Rows > 0 {
+			// The parts before are committed: the caller gets their number, and goes on here.
 			all.More, all.Mark = true, part[0].At
 			return all, nil
 		}
@@ -91,8 +92,9 @@ func sweepParts(ctx context.Context, req upkeep.Sweep, found []upkeep.Expired, d
 		}
 		all.Rows += dropped
 		select {
+		// Requests get at least half of the server's time.
 		case <-time.After(time.Since(began)):
-		case <-ctx.Done(): // the next one says so
+		case <-ctx.Done(): // the next transaction returns the error of ctx
 		}
 	}
 	all.More, all.Mark = len(found) >= req.Limit, found[len(found)-1].At
@@ -112,8 +114,8 @@ func (s *Store) sweepAtOnce(ctx context.Context, req upkeep.Sweep) (swept upkeep
 	return upkeep.Swept{Rows: rows, More: found >= int64(req.Limit), Mark: time.UnixMilli(last)}, done, nil
 }
 
-// deleteMySQL runs a compound that deletes and returns how many rows that were, and what
-// else it tells. It is not done, and nothing is deleted, if a row is locked, or if the
+// deleteMySQL runs a compound that deletes rows and returns their number, and
+// its other results in into. done is false, and nothing is deleted, if a row is locked, or if the
 // connection was broken before.
 func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (rows int, done bool, err error) {
 	conn, err := s.acquire(ctx, store.BeginOptions{})
@@ -139,6 +141,7 @@ func (s *Store) deleteMySQL(ctx context.Context, compound string, into ...any) (
 func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int, error) {
 	same := map[string]bool{}
 	for _, e := range found {
+		// A key may be claimed again, under another nonce, between the read and the lock.
 		same[string(e.Nonce)] = true
 	}
 	swept, err := s.sweeping(ctx, mysqlSweeping, func(tx *sql.Tx) (swept upkeep.Swept, err error) {
@@ -163,8 +166,8 @@ func (s *Store) deleteUnlocked(ctx context.Context, found []upkeep.Expired) (int
 	return swept.Rows, err
 }
 
-// thoseMySQL are rows by their keys, looked up one by one. A condition on many keys may
-// be answered by looking at all rows there are, and that waits for everybody's locks.
+// thoseMySQL joins to the rows by their keys, one by one. For a condition on many keys the server may
+// read all rows of the table, and then wait for every lock on them.
 func thoseMySQL(found []upkeep.Expired) (text string, values []any) {
 	for _, e := range found {
 		values = append(values, e.Scope, e.Key, e.Nonce)

@@ -12,7 +12,7 @@ import (
 
 // sessionTimeout is a setting of a session that is only ever shortened, and restored when the
 // connection goes back. MySQL bounds only statements that read. It has no bound of its own for
-// transactions that lie idle; that of idle sessions ends them as well.
+// idle transactions; the bound of idle sessions ends them as well.
 type sessionTimeout struct {
 	setting string
 	unit    time.Duration
@@ -50,6 +50,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 			continue
 		}
 		was, value := "@once_"+b.setting, float64(b.value)/float64(b.unit)
+		// Only max_statement_time takes fractions of its unit.
 		whole := b.setting != "max_statement_time"
 		if whole {
 			value = math.Ceil(value)
@@ -60,7 +61,7 @@ func (t *txn) timeoutsMySQL(timeouts store.Timeouts) (statements []string) {
 			limit = "if(" + is + " = 0, ?, " + limit + ")"
 			values = append(values, value)
 		}
-		if whole { // MySQL takes integers only, and not those of least
+		if whole { // MySQL accepts integers only, and not the result of least as it is
 			limit = "cast(" + limit + " as unsigned)"
 		}
 		values = append(values, value)

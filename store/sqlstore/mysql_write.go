@@ -14,13 +14,13 @@ import (
 // writeMySQL writes a record. If the transaction has claimed it from the beginning, and the server takes several statements in a packet, it
 // travels with COMMIT.
 func (t *txn) writeMySQL(ctx context.Context, c store.Change) error {
-	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // or the record would be written by itself
+	if t.conn != nil && (t.guard.HasMark() || t.ifEnded != nil) { // else the record would be written in a transaction of its own
 		_, err := t.tx.ExecContext(ctx, sqlguard.CheckMark)
 		switch {
 		case err == nil:
 		case sqlguard.MySQL.Refused(err):
 			return t.s.failed(err, false)
-		default: // what the handler has committed underneath, if it has, stands
+		default: // if the handler has committed the transaction itself, its writes are committed
 			return t.s.lost(err)
 		}
 	}
@@ -72,7 +72,7 @@ func (t *txn) insertMySQL(ctx context.Context, c store.Change) error {
 	return nil
 }
 
-// claimNowMySQL claims an operation at the end of a transaction that has claimed none, as a join would.
+// claimNowMySQL claims an operation at the end of a transaction that holds no claim, as a join would.
 func (t *txn) claimNowMySQL(ctx context.Context, id store.ID) error {
 	j := &joined{s: t.s, caller: t.tx, guard: t.guard, id: id, name: t.s.joinName()}
 	if err := j.savepoint(ctx); err != nil {
@@ -98,6 +98,7 @@ func (s *Store) swapMySQL(ctx context.Context, c store.Change) (store.Record, er
 	case t == nil:
 		return rec, &store.Error{Kind: store.KindTaken, Err: errExpect}
 	}
+	// COMMIT is not the caller's to cancel.
 	t.stop()
 	if err := t.Commit(ctx, c); err != nil {
 		return store.Record{}, err
@@ -110,7 +111,7 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	var onReplica bool
 	id := []any{c.ID.Scope, c.ID.Key}
 	expected := fill(mysqlExpected, append(id, c.Expect.Fence, c.Expect.LeaseExpired, len(c.Expect.Nonce) == 0, c.Expect.Nonce,
-		t.conn != nil)...) // a join may be inside of a handler, whose claim is no record
+		t.conn != nil)...) // a join may run inside a handler, whose claim is no record
 	if c.Expect.LeaseExpired {
 		expected += " nowait"
 	}
@@ -118,9 +119,9 @@ func (t *txn) replaceMySQL(ctx context.Context, c store.Change) error {
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &store.Error{Kind: store.KindTaken, Err: errExpect}
-	case c.Expect.LeaseExpired && isLocked(err): // by its owner, in a transaction that is open, or by another one who takes it over
+	case c.Expect.LeaseExpired && isLocked(err): // locked by its owner, in an open transaction, or by another caller that takes it over
 		return &store.Error{Kind: store.KindTaken, Err: errors.Join(errExpect, err)}
-	case err != nil: // a lock that was not to be had in time says nothing about the record
+	case err != nil: // a lock that was not granted in time says nothing about the record
 		return t.s.failed(err, false)
 	case onReplica:
 		return t.s.down(errReplica)
@@ -149,7 +150,7 @@ func (t *txn) countHeldMySQL(ctx context.Context, holds []store.Hold) (n int, er
 	return len(held), err
 }
 
-// heldMySQL is a query for those of holds that are held, looked up one by one: see thoseMySQL.
+// heldMySQL is a query for the holds that are still held, looked up one by one: see thoseMySQL.
 func heldMySQL(holds []store.Hold) string {
 	those, values := holdsMySQL(holds)
 	return fill("select o.scope, o.`key`, o.fence, o.claim from "+those, values...)
@@ -180,7 +181,7 @@ func collectHolds(ctx context.Context, from querier, query string, args ...any) 
 	return holds, rows.Err()
 }
 
-// checkMySQL asks a server for what the store builds on, and what it can do.
+// checkMySQL checks that a server meets the store's requirements, and finds out its abilities.
 func (s *Store) checkMySQL(ctx context.Context) error {
 	db := s.db
 	if err := checkMode(ctx, db); err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL watches
-// what the transaction reads, new keys are neighbours in the index, and so operations of
+// At SERIALIZABLE the look-up goes ahead of BEGIN, on the same connection: PostgreSQL tracks
+// the transaction's reads (SSI), new keys are neighbours in the index, and so operations of
 // different keys would all conflict. That is a round trip more; pgxstore needs none.
 
 // looksAhead reports whether the look-up goes ahead of BEGIN. The first transaction at the
-// default level tells whether that is SERIALIZABLE.
+// default level finds out whether that level is SERIALIZABLE.
 func (s *Store) looksAhead(opts store.BeginOptions) bool {
 	return s.dialect.name == sqlplane.PostgreSQL && !opts.ID.IsZero() &&
 		(opts.Isolation == store.Serializable || opts.Isolation == store.DefaultIsolation && s.watched.Load())
@@ -42,8 +42,8 @@ func (t *txn) lookAhead(ctx context.Context, opts store.BeginOptions) (err error
 	return err
 }
 
-// lookPostgres returns a record, which is absent if there is none. On a standby only a record
-// that is done, and need not be durable, is no error.
+// lookPostgres returns a record, in StateAbsent if no row exists. On a standby it returns an error, except for a
+// record that is done and need not be durable.
 func lookPostgres(ctx context.Context, from rowQuerier, opts store.BeginOptions) (row, error) {
 	var recovery bool
 	r, err := scan(from.QueryRowContext(ctx, pgsql.Look, opts.ID.Scope, opts.ID.Key), &recovery)
@@ -115,6 +115,7 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	for tries := -1; ; tries-- {
 		t, rec, err := s.begin(ctx, opts)
 		if !errors.Is(err, pgsql.ErrRecovery) {
+			// Only a connection to a standby is worth another try: the pool may have one to the primary.
 			return t, rec, err
 		}
 		if tries < 0 {
@@ -126,8 +127,8 @@ func (s *Store) beginPostgres(ctx context.Context, opts store.BeginOptions) (sto
 	}
 }
 
-// dropStandby returns err, with which a write has failed. If that is because the server is a standby, it
-// says so, and the connection is dropped: the pool may have another one, or make one to the primary.
+// dropStandby returns err, the error of a write. If the write failed because the server is a standby, the error
+// says so, and the connection is dropped: the pool may have another one, or connect to the primary.
 func (t *txn) dropStandby(ctx context.Context, err error) error {
 	if errors.Is(err, errReplica) {
 		_ = t.tx.Rollback()
@@ -138,6 +139,7 @@ func (t *txn) dropStandby(ctx context.Context, err error) error {
 		return err
 	}
 	_ = t.tx.Rollback()
+	// After the rollback: in a failed transaction the server would refuse this question as well.
 	var standby bool
 	if sqlguard.OnConn(func() error { return t.conn.QueryRowContext(ctx, pgsql.Recovery).Scan(&standby) }) != nil || !standby {
 		return err

@@ -26,7 +26,7 @@ func (r row) live() store.Record {
 	return r.Record
 }
 
-// scan reads the columns of dialect.read, behind those that go into front.
+// scan reads the columns of dialect.read; front takes the columns before them.
 func scan(from interface{ Scan(dest ...any) error }, front ...any) (r row, err error) {
 	var stored []byte
 	dest := slices.Concat(front, []any{&r.State, &r.Fence, &r.Nonce, &r.Fingerprint, &r.Result.Status, &r.Result.Kind, &stored,

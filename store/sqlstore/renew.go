@@ -13,12 +13,12 @@ import (
 
 var _ store.Renewer = (*Store)(nil)
 
-// Renew implements [store.Renewer], in one transaction. Rows are locked in the order of their keys,
-// which is that of [store.Change.Held], so that both together do not deadlock.
+// Renew implements [store.Renewer], in one transaction.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Duration) (renewed []store.Hold, err error) {
 	if len(holds) == 0 {
 		return nil, nil
 	}
+	// In the order in which Change.Held locks rows: otherwise the two could deadlock.
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b store.Hold) int {
 		return cmp.Or(cmp.Compare(a.ID.Scope, b.ID.Scope), cmp.Compare(a.ID.Key, b.ID.Key))
 	})
@@ -38,10 +38,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold, lease time.Durati
 	return renewed, nil
 }
 
-// leasing runs fn, which writes leases, in a transaction. With an error nothing was applied, unless that is of [store.KindLost].
+// leasing runs fn, which writes leases, in a transaction. With an error nothing was applied, unless its kind is [store.KindLost].
 func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own context.Context, t *txn) error) error {
-	opts := store.BeginOptions{Isolation: store.ReadCommitted} // what others have just changed is no failure
-	if s.dialect.name == sqlplane.SQLite {                     // has only one
+	opts := store.BeginOptions{Isolation: store.ReadCommitted} // at a higher level, a concurrent change would be an error
+	if s.dialect.name == sqlplane.SQLite {                     // it has only one level
 		opts.Isolation = store.DefaultIsolation
 	}
 	t, err := s.open(ctx, opts)
@@ -68,8 +68,8 @@ func (s *Store) leasing(ctx context.Context, lease time.Duration, fn func(own co
 // shortestIdle is how long a renewal may lie idle whatever the lease: a process on a busy machine does not lose its connection.
 const shortestIdle = 2 * time.Second
 
-// boundRenewal has the server end the transaction if its process is stopped before COMMIT: until then, what it has renewed
-// cannot be taken over. On SQLite nothing can do that.
+// boundRenewal has the server end the transaction if its process is stopped before COMMIT: until then, its operations
+// cannot be taken over. SQLite has no server that could do that.
 func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	idle := store.Timeouts{Idle: max(lease, shortestIdle)}
 	switch t.s.dialect.name {
@@ -81,7 +81,7 @@ func (t *txn) boundRenewal(ctx context.Context, lease time.Duration) error {
 	return nil
 }
 
-// renew renews those of part that are held, and returns them.
+// renew renews the holds of part that are still held, and returns them.
 func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	switch t.s.dialect.name {
 	case sqlplane.PostgreSQL:
@@ -106,8 +106,7 @@ func (t *txn) renew(ctx context.Context, part []store.Hold, lease time.Duration)
 	return renewed, nil
 }
 
-// renewMySQL looks first, without locks: what is held no longer may be claimed by an open transaction, for
-// which an update would wait. It looks again because an update that changes nothing counts no rows.
+// renewMySQL looks before the update and after it.
 func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Duration) ([]store.Hold, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {
@@ -116,6 +115,7 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if onReplica {
 		return nil, errReplica
 	}
+	// An update would wait for a row that is no longer held and that an open transaction claims.
 	held, err := collectHolds(ctx, t.tx, heldMySQL(part))
 	if err != nil || len(held) == 0 {
 		return nil, err
@@ -124,5 +124,6 @@ func (t *txn) renewMySQL(ctx context.Context, part []store.Hold, lease time.Dura
 	if _, err := t.tx.ExecContext(ctx, fill("update "+those+" set o.lease_until = "+mysqlNow+" + ?", append(values, millis(lease))...)); err != nil {
 		return nil, err
 	}
+	// An update that changes nothing counts no rows, so its count says nothing.
 	return collectHolds(ctx, t.tx, heldMySQL(held))
 }

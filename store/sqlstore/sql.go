@@ -36,7 +36,7 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	}
 	returned := false
 	defer func() {
-		if !returned { // it panics
+		if !returned { // fn panics
 			_ = t.Rollback(ctx)
 		}
 	}()
@@ -45,7 +45,7 @@ func (s *Store) Within(ctx context.Context, isolation store.Isolation, fn func(c
 	if err == nil {
 		return t.Commit(ctx, store.Change{})
 	}
-	if undo := t.Rollback(ctx); store.KindOf(undo) == store.KindRetry { // it has read what was not committed
+	if undo := t.Rollback(ctx); store.KindOf(undo) == store.KindRetry { // fn has read data that was then not committed
 		return errors.Join(undo, err)
 	}
 	return err
@@ -138,7 +138,7 @@ func (p poolRunner) Query(ctx context.Context, st store.Statement, each func(sql
 				stopped = each(row)
 				return stopped
 			})
-			if stopped != nil { // what the statement has written stands, as on servers
+			if stopped != nil { // the statement's writes are committed, as on servers
 				err = nil
 			}
 			return err
@@ -161,21 +161,21 @@ func (p poolRunner) Append(ctx context.Context, st store.Statement) error {
 	return err
 }
 
-// needsTx reports whether st does not commit by itself: a write to SQLite takes its turn, and one that
-// must affect a number of rows is undone if it affects another.
+// needsTx reports whether st must run in an explicit transaction: a write to SQLite waits for its turn, and a statement that
+// must affect a number of rows is undone if it affects another number.
 func (p poolRunner) needsTx(st store.Statement) bool {
 	return st.Rows > 0 || p.s.file != nil && !reads(st)
 }
 
 // reads reports whether st only reads.
 func reads(st store.Statement) bool {
-	reads, _ := sqlguard.SQLiteEffects(st.SQL) // its words are those of the others
+	reads, _ := sqlguard.SQLiteEffects(st.SQL) // the other databases have the same words
 	return reads
 }
 
 // run runs fn, which runs st, on a connection that is in no transaction.
 func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Conn) error) error {
-	for tries := 1 + p.s.db.Stats().Idle; ; tries-- { // those that lie idle may be broken
+	for tries := 1 + p.s.db.Stats().Idle; ; tries-- { // idle connections of the pool may be broken
 		conn, err := p.s.acquire(ctx, store.BeginOptions{})
 		if err != nil {
 			return p.s.down(err)
@@ -187,6 +187,7 @@ func (p poolRunner) run(ctx context.Context, st store.Statement, fn func(*sql.Co
 		// Drivers of PostgreSQL report some lost answers as connections that were never used.
 		unsent := errors.Is(err, driver.ErrBadConn) && (p.s.dialect.name != sqlplane.PostgreSQL || reads(st))
 		if unsent && tries > 0 && ctx.Err() == nil {
+			// Nothing was sent, so that the statement cannot run twice.
 			continue
 		}
 		switch {
@@ -227,7 +228,7 @@ func (s *Store) refusedByDriver(ctx context.Context, err error, ping func(contex
 	return ping(ctx) == nil
 }
 
-// executor is a transaction, or a connection that is in none.
+// executor is a transaction, or a connection outside of one.
 type executor interface {
 	querier
 	rowQuerier

@@ -29,7 +29,7 @@ const (
 
 	sqliteRead = `select ` + sqliteColumns + ` from once_operation where scope = ?1 and key = ?2`
 
-	// What a change expects follows these: fence, whether the lease must be over, nonce.
+	// These are followed by the expectation of a change: fence, whether the lease must be over, nonce.
 	sqliteExpect = ` where scope = ?1 and key = ?2 and state <> 2 and fence = `
 	sqliteLease  = ` and (not `
 	sqliteOver   = ` or (state = 1 and lease_until <= ` + sqliteNow + `))`
@@ -39,7 +39,7 @@ const (
 	sqliteHeld   = `select 1 from once_operation` + sqliteIsHeld
 	sqliteRenew  = `update once_operation set lease_until = ` + sqliteNow + ` + ?5` + sqliteIsHeld
 
-	// Whatever the statistics of the planner say, it does not read what is done.
+	// indexed by: the planner must not read the records that are done, whatever its statistics say.
 	// The scopes before ?7 follow, if there is such a bound, and sqliteInOrder.
 	sqliteUnfinished = `select scope, key, listed, n, state, fence, claim, fingerprint, 0, 0, null, null, null, trace, name, point, calling, null,
  coalesce(lease_until <= ` + sqliteNow + `, 0), since, 0 from (select *, row_number() over (order by scope, key) as n,
@@ -56,6 +56,7 @@ var sqlite = database{
 	claim: func(ctx context.Context, tx *sql.Tx, opts store.BeginOptions) (c lookup, err error) {
 		c.granted = true // BEGIN IMMEDIATE has excluded everyone else
 		var there int
+		// A read of no row takes its time by its columns, so that an absent operation is found out by one column.
 		err = tx.QueryRowContext(ctx, sqliteThere, opts.ID.Scope, opts.ID.Key).Scan(&there)
 		if err == nil {
 			c.row, err = scan(tx.QueryRowContext(ctx, sqliteRead, opts.ID.Scope, opts.ID.Key))
@@ -81,7 +82,7 @@ var sqlite = database{
 	undefined:  undefinedSQLite,
 }
 
-// undefinedSQLite reports whether a table is not there, or what a later migration adds.
+// undefinedSQLite reports whether the table is missing, or a column or index of a later migration.
 func undefinedSQLite(err error) bool {
 	if err == nil {
 		return false
@@ -102,10 +103,11 @@ func (s *Store) useGroups(ctx context.Context) error {
 	return s.file.UseGroups(ctx)
 }
 
-// openSQLite is open when it is its turn. The connection is asked for then: a writer that
-// waits for its turn needs none, and keeps none from those that only read.
+// openSQLite is open, after waiting for the turn to write. It takes the connection only then: a waiting
+// writer needs no connection, and leaves them to transactions that only read.
 func (s *Store) openSQLite(ctx context.Context, opts store.BeginOptions) (*txn, error) {
-	if s.file.Groups() { // SQLite itself waits for other processes there
+	// Only then the connection is taken: a waiting writer leaves the connections to transactions that only read.
+	if s.file.Groups() { // members wait for the file there, and SQLite itself waits for other processes
 		if err := lookBeforeWait(opts, func() (store.Record, error) { return s.readBeforeBegin(ctx, opts) }); err != nil {
 			return nil, err
 		}

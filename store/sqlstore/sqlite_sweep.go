@@ -12,7 +12,7 @@ import (
 )
 
 // Rows are found outside of the transactions that delete them, which keep all other
-// writers from the file. By the index alone, unless they are to be kept.
+// writers from the file. The index alone is read, unless the rows are archived.
 const (
 	sqliteExpired = ` from once_operation
  where state = 2 and expires_at <= ` + sqliteNow + ` and expires_at >= ? order by expires_at limit ?`
@@ -23,12 +23,12 @@ const (
 	sqliteDrop = `delete from once_operation where scope = ?1 and key = ?2 and +state = 2 and +expires_at <= ` + sqliteNow + ` and (?3 is null or claim = ?3)`
 )
 
-// A sweeper has the file for one part at a time, and then goes to the end of the line. A
+// A sweeper has the file for one part at a time, and then goes to the end of the queue. A
 // part ends as soon as a writer waits, but not before it has some rows: each costs some 20
 // microseconds, and its transaction 100.
 //
-// Each row was on a page of its own, and after each part there is a checkpoint, beside the
-// requests: the smaller it is, the shorter do their COMMITs wait on the disk behind it.
+// Each row was on a page of its own, and after each part a checkpoint runs while requests
+// run: the smaller the part, the shorter their COMMITs wait for the disk behind it.
 const (
 	sqliteLeast = 10
 	sqliteMost  = 20
@@ -58,7 +58,7 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 	defer conn.Close()
 	for len(found) > 0 {
 		part, err := s.sweepPart(ctx, conn, found[:min(len(found), sqliteMost)])
-		if err != nil && all.Rows > 0 { // what is left is found again
+		if err != nil && all.Rows > 0 { // a later sweep finds the rest
 			all.More, all.Mark = true, found[0].At
 			return all, nil
 		}
@@ -70,15 +70,15 @@ func (s *Store) sweepSQLite(ctx context.Context, req upkeep.Sweep) (all upkeep.S
 		all.Held += part.held
 		began := time.Now()
 		conn.Checkpoint(ctx)
-		select { // other processes do not stand in the line
+		select { // other processes are not in the queue: leave them as much time
 		case <-time.After(part.held - time.Since(began)):
-		case <-ctx.Done(): // the next part says so
+		case <-ctx.Done(): // the next part returns the error of ctx
 		}
 	}
 	return all, nil
 }
 
-// sweptPart is what one transaction has done.
+// sweptPart is the result of one transaction.
 type sweptPart struct {
 	tried, rows int
 	held        time.Duration
@@ -88,6 +88,7 @@ type sweptPart struct {
 func (s *Store) sweepPart(ctx context.Context, conn *sqlitegroup.Relaxed, part []upkeep.Expired) (done sweptPart, err error) {
 	done.held, err = conn.Run(ctx, sqliteDrop, func(ctx context.Context, drop *sql.Stmt) error {
 		for _, e := range part {
+			// A transaction costs as much as five rows, so that a waiting writer does not end it before sqliteLeast.
 			if done.tried >= sqliteLeast && s.file.Waiting() {
 				break
 			}

@@ -11,46 +11,46 @@
 //
 // [Open] is [sql.Open] with a guard below it: inside of an operation, a
 // transaction that has seen a statement error can neither go on nor commit, so
-// that a handler which swallows an error of the database never leaves a key without
-// its effect or an effect without its key. (Errors that database/sql raises without
-// asking the driver, as for a context that was over before the statement, it cannot
-// see.) Handlers get an ordinary [*sql.Tx]; other uses of the
+// that a handler which drops an error of the database never leaves a key without
+// its effect or an effect without its key. (The guard cannot see errors that database/sql raises without
+// asking the driver, as for a context that was over before the statement.)
+// Handlers get an ordinary [*sql.Tx]; other uses of the
 // *sql.DB are not touched.
 //
 // On SQLite an operation is one BEGIN IMMEDIATE transaction: writers of one file
 // follow each other, and a duplicate in another process waits for the file as any
-// writer does. Those of one Store stand in line, and hold no connection while they wait;
+// writer does. The writers of one Store wait in a queue, and hold no connection while they wait;
 // busy_timeout or Timeouts.Lock bounds that. So use one Store for a file. With many callers at
 // a time, [Config].GroupCommit gives a higher throughput. On PostgreSQL,
 // pgxstore does the same in fewer round trips. With several hosts in the data source name of
-// PostgreSQL, say target_session_attrs=read-write: on a standby all but replays is refused. A
+// PostgreSQL, say target_session_attrs=read-write: a standby refuses everything but replays. A
 // server that speaks its protocol and keeps no advisory locks is used as by pgxstore: [New] finds it out, and the log says so once.
 //
 // SQLite has no server that could end a handler which hangs. The Store does it: after
 // Timeouts.Idle without a statement it rolls back and gives connection and file to the next
-// one. The statements of the handler then fail with [sql.ErrTxDone], and its operation with
+// operation. The statements of the handler then fail with [sql.ErrTxDone], and its operation with
 // [store.KindBusy]. Timeouts.Statement interrupts a statement as the end of its context would;
-// what goes on between two rows a driver may be unable to interrupt at all. A process that is
-// stopped can do neither, and none can while the handler uses a [sql.RawBytes].
+// a driver may be unable to interrupt the work between two rows at all. A process that is
+// stopped can do neither, and no process can while the handler uses a [sql.RawBytes].
 //
 // # MySQL and MariaDB
 //
 // [Open] has connections take several statements in a packet, with arguments among them (multiStatements, interpolateParams), unless the data source name
-// says whether they do; for [OpenDB] the connector must allow it. An operation then has no round trip more than a bare transaction, a first attempt has one
-// less, and a batch is one. Otherwise an operation has three more. A replay is one. Your own texts hold one statement each: what may hold several is prepared
-// first, which costs a round trip, and is refused by the server. Only outside of handlers, and if your data source name says multiStatements=true, several are
-// sent. A statement with arguments is prepared, too, if its text has a backslash, or if its connection has another charset than utf8mb4 and those of one byte
+// says whether they do; for [OpenDB] the connector must allow it. An operation then has as many round trips as a bare transaction, a first attempt one
+// less, and a batch has one. Otherwise an operation has three more. A replay is one. Your own texts hold one statement each: a text that may hold several is prepared
+// first, which costs a round trip, and the server refuses it. Only outside of handlers, and if your data source name says multiStatements=true, several are
+// sent. A statement with arguments is prepared, too, if its text has a backslash, or if its connection has a charset other than utf8mb4 and the charsets of one byte
 // (charset=gbk). That [Open] may know this, each new connection is asked for its charset once.
 //
 // Sessions must be in
 // autocommit mode and not read uncommitted, which [New] checks. No session waits for a
 // claim, so that claims never deadlock, and a replay locks nothing. Tables must be
-// InnoDB's, yours as well: what is written to others is not rolled back. If that is found out,
-// the operation is in doubt, and recorded as unknown; once doctor names them.
+// InnoDB's, yours as well: writes to others are not rolled back. If that happens and is found out,
+// the operation is in doubt, and recorded as unknown; once doctor names such tables.
 //
 // A claim is a lock of the session (GET_LOCK), which is asked for together with the look-up and is released after COMMIT. A proxy must keep a session on
-// one connection: if it does not, duplicates run beside each other, and the primary key lets one commit. Nodes of an earlier release, which claim on
-// MariaDB by inserting the record, may run beside nodes of this one; a duplicate waits there for the lock of a row, as Timeouts.Lock bounds it.
+// one connection: if it does not, duplicates run at the same time, and the primary key lets one commit. Nodes of an earlier release, which claim on
+// MariaDB by inserting the record, may run together with nodes of this one; a duplicate waits there for the lock of a row, as Timeouts.Lock bounds it.
 //
 // A handler that changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE) costs
 // the connection: it is closed, so that no other operation gets the session. SET STATEMENT and
@@ -68,17 +68,17 @@
 // an error, and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the data
 // source name says clientFoundRows=true.
 //
-// A replica lags behind, so that what it lacks proves nothing. On a server that is set to
+// A replica lags behind, so that a missing record proves nothing there. On a server that is set to
 // read_only nothing is executed, also for users who may write there, and a lost COMMIT is
-// settled neither there nor on one that replicates from another server: it stays in doubt
-// until the primary can be asked. Set read_only on replicas: on one that is writable, and that
+// settled neither there nor on a server that replicates from another one: it stays in doubt
+// until the primary can be asked. Set read_only on replicas: on a writable one that
 // a pool of two hosts may reach, an operation runs again.
 //
-// once.Config.Synced refuses replays from such servers; besides it adds nothing here: no
+// once.Config.Synced refuses replays from such servers. It adds nothing else here: no
 // statement but COMMIT waits for a replica.
 // With semi-synchronous replication and rpl_semi_sync_master_wait_point = AFTER_SYNC
 // (MySQL: rpl_semi_sync_source_wait_point) no reader sees a commit that a replica has not
-// received, so that what is replayed survives a failover to it; with AFTER_COMMIT, MariaDB's
+// received, so that a replayed result survives a failover to it; with AFTER_COMMIT, MariaDB's
 // default, it may not. After rpl_semi_sync_master_timeout replication is asynchronous.
 package sqlstore
 
@@ -106,17 +106,17 @@ type Store struct {
 	db        *sql.DB
 	dialect   database
 	connector driver.Connector  // of db
-	file      *sqlitegroup.File // SQLite: whose writers take turns; nil for servers
+	file      *sqlitegroup.File // SQLite: its writers take turns; nil for servers
 	watched   atomic.Bool       // PostgreSQL: SERIALIZABLE is the default level of the database
 	byCommit  bool              // PostgreSQL: the server keeps no advisory locks
-	server    string            // which one that is
-	logged    sync.Once         // and that it was logged: by the first operation, and not for an operator who only looks
+	server    string            // the name of that server
+	logged    sync.Once         // that the server is logged: by the first operation, and not for an operator's command that only looks
 
 	compound     bool         // MySQL: the server is a MariaDB, which has compound statements
 	several      bool         // MySQL: connections take several statements in a packet
 	schema       string       // MySQL: the name of the database
 	serializable bool         // MySQL: sessions are SERIALIZABLE if nothing else is asked for
-	joins        atomic.Int64 // MySQL: how many there have been
+	joins        atomic.Int64 // MySQL: the number of joins so far
 	packet       atomic.Int64 // MySQL: max_allowed_packet; 0: to be asked for
 }
 
@@ -131,7 +131,7 @@ var (
 func Open(driverName, dataSourceName string) (*sql.DB, error) {
 	d, ok := drivers[driverName]
 	if !ok {
-		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which is told", driverName)
+		return nil, fmt.Errorf("sqlstore: the dialect of driver %q is not known. Try: sqlstore.OpenDB, which takes the dialect as an argument", driverName)
 	}
 	if d == sqlplane.MySQL {
 		if name, asks := severalInPacket(dataSourceName); asks {
@@ -178,7 +178,7 @@ func OpenDB(d sqlplane.Dialect, c driver.Connector) *sql.DB {
 	return sql.OpenDB(sqlguard.Wrap(c, guards[d]))
 }
 
-// dsnConnector is what database/sql does for drivers without connectors.
+// dsnConnector does the same as database/sql for drivers without connectors.
 type dsnConnector struct {
 	dsn    string
 	driver driver.Driver
@@ -210,6 +210,7 @@ func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sqlstore: %w", err)
 		}
 		if milliseconds == 0 {
+			// A writer that meets another one would fail at once.
 			return nil, errBusyTimeout
 		}
 		s.file = sqlitegroup.New(db, time.Duration(milliseconds)*time.Millisecond)
@@ -241,7 +242,7 @@ func (s *Store) probeClaims(ctx context.Context) error {
 
 var errUnguarded = errors.New("this *sql.DB is not guarded: a swallowed statement error could commit half an operation. Try: sqlstore.Open in place of sql.Open")
 
-// dialectOf returns the dialect of db, and what its connections are made by.
+// dialectOf returns the dialect of db, and the connector of its connections.
 func dialectOf(ctx context.Context, db *sql.DB) (database, driver.Connector, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -14,10 +14,10 @@ const (
 	trySmall  = "a smaller result, such as the name of a file"
 )
 
-// mysqlRest is more than what is sent with the values of a record.
+// mysqlRest is more than the size of a statement without the values of its record.
 const mysqlRest = 2048
 
-const mysqlPacket = 1153 // it was too large
+const mysqlPacket = 1153 // the error "packet too large"
 
 // tooLarge reports whether a database, or its driver, has refused a statement because of its
 // size.
@@ -50,13 +50,13 @@ func sizeMySQL(c store.Change) int64 {
 	return 2*int64(values) + mysqlRest
 }
 
-// checkSize returns an error if a statement of that size is larger than what the server takes. To
-// send it would cost the connection, and the reason would be lost with that.
+// checkSize returns an error if a statement of that size is larger than the server accepts. Sending
+// it would cost the connection, and lose the reason with it.
 func (s *Store) checkSize(ctx context.Context, on rowQuerier, size int64) error {
 	if s.dialect.name != sqlplane.MySQL || size <= s.packet.Load() {
 		return nil
 	}
-	var packet int64 // which may be another one since
+	var packet int64 // it may have changed since
 	if err := on.QueryRowContext(ctx, "select @@max_allowed_packet").Scan(&packet); err != nil {
 		return s.failed(err, false)
 	}
@@ -80,6 +80,6 @@ func largestValue(args []any) (most int64) {
 	return most
 }
 
-// forgetPacket has max_allowed_packet asked for anew, after a connection was lost: so the
-// server does what it does if the variable has been lowered.
+// forgetPacket makes the next use ask for max_allowed_packet again, after a connection was lost: a server
+// that has lowered the variable answers a larger packet by closing the connection.
 func (s *Store) forgetPacket() { s.packet.Store(0) }

@@ -34,7 +34,7 @@ func (s *Store) Swap(ctx context.Context, c store.Change) (store.Record, error) 
 	return c.Next, nil
 }
 
-// inTheWay reads what has made a Swap fail.
+// inTheWay reads the record that has made a Swap fail.
 func (s *Store) inTheWay(ctx context.Context, c store.Change, failed error) (store.Record, error) {
 	if store.KindOf(failed) != store.KindTaken || errors.Is(failed, errNotHeld) {
 		return store.Record{}, failed

@@ -15,14 +15,14 @@ import (
 
 var _ upkeep.Sweeper = (*Store)(nil)
 
-// sweeping is how a database deletes what has expired.
+// sweeping has the statements with which a database deletes expired operations.
 type sweeping struct {
 	isolation   store.Isolation
-	cheapCommit string              // makes the commit cheap; "": nothing inside of the transaction does
-	alone       string              // whether this transaction is the only one that keeps; "": nothing tells
+	cheapCommit string              // makes the commit cheap; "": no statement can
+	alone       string              // whether this transaction is the only one that archives; "": no statement can say
 	sweep       string              // limit, after: deletes, and returns how many and up to which moment
 	expiring    string              // limit, after: scope, key, moment of expiry, columns of the record
-	drop        string              // pgsql.Kept: deletes those that are still the same
+	drop        string              // pgsql.Kept: deletes the rows that have not changed
 	moment      func(time.Time) any // as the database has it
 }
 
@@ -54,6 +54,7 @@ func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (upkeep.Swept, erro
 	}
 	return s.sweeping(ctx, d, func(tx *sql.Tx) (upkeep.Swept, error) {
 		var alone bool
+		// Two sweepers that archive at once would archive everything twice.
 		if err := tx.QueryRowContext(ctx, d.alone).Scan(&alone); err != nil || !alone {
 			return upkeep.Swept{Mark: req.After}, err
 		}
@@ -102,7 +103,7 @@ func (d sweeping) deleteExpired(ctx context.Context, tx *sql.Tx, req upkeep.Swee
 	return swept, err
 }
 
-// readExpired reads what is to be deleted, and has it kept.
+// readExpired reads the rows to delete, and passes them to Archive.
 func (d sweeping) readExpired(ctx context.Context, from querier, req upkeep.Sweep) (found []upkeep.Expired, err error) {
 	rows, err := from.QueryContext(ctx, d.expiring, req.Limit, d.moment(req.After))
 	if err != nil {
@@ -131,7 +132,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// deleteKept deletes what was kept.
+// deleteKept deletes the archived rows.
 func (d sweeping) deleteKept(ctx context.Context, tx *sql.Tx, req upkeep.Sweep, found []upkeep.Expired) (upkeep.Swept, error) {
 	if len(found) == 0 {
 		return upkeep.Swept{Mark: req.After}, nil

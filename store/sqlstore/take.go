@@ -30,6 +30,7 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	// In the order in which renewals and Change.Held lock rows, so that they do not deadlock.
 	ids = slices.SortedFunc(slices.Values(ids), func(a, b store.ID) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
 	})
@@ -61,7 +62,7 @@ func (s *Store) Take(ctx context.Context, ids []store.ID, nonce []byte, lease ti
 	return taken, nil
 }
 
-// takeMySQL locks first what no other transaction has locked: an update would wait for it.
+// takeMySQL first locks the rows that no other transaction has locked: an update would wait for the others.
 func (t *txn) takeMySQL(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration) ([]upkeep.Entry, error) {
 	var onReplica bool
 	if err := t.tx.QueryRowContext(ctx, "select "+mysqlReplica).Scan(&onReplica); err != nil {

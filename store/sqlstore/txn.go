@@ -16,22 +16,22 @@ import (
 // txn is an open transaction and its claim.
 type txn struct {
 	s             *Store
-	id            store.ID // that it has claimed; zero: none
+	id            store.ID // of the claimed operation; zero: no operation is claimed
 	conn          *sql.Conn
 	tx            *sql.Tx
 	guard         *sqlguard.Txn
 	seen          lookup
-	ownStatements int // those of the store, before the handler's
+	ownStatements int // the store's statements, before the handler's
 	cancel        context.CancelFunc
-	restore       string        // gives the session its bounds back; "": they have not changed
+	restore       string        // restores the bounds of the session; "": they have not changed
 	stop          func() bool   // keeps the caller's context from cancelling
-	freed         bool          // of connection and turn
+	freed         bool          // connection and turn were given back
 	blind         bool          // MySQL: the claim travels with the first statement, and the record was not looked up
-	batch         bool          // MySQL: so do the writes of the change
-	ifEnded       *store.Change // MySQL: that was written before a statement which may end the transaction
+	batch         bool          // MySQL: likewise the writes of the change
+	ifEnded       *store.Change // MySQL: the change that was written before a statement which may end the transaction
 
-	hasTurn bool                // SQLite: to write
-	member  *sqlitegroup.Member // of a group; nil if it is none
+	hasTurn bool                // SQLite: it has the turn to write
+	member  *sqlitegroup.Member // of a group; nil outside of a group
 }
 
 // began hands the transaction to the handler.
@@ -93,6 +93,7 @@ func (t *txn) end() error {
 	defer t.release()
 	t.guard.AllowCommit()
 	err := t.tx.Rollback()
+	// ROLLBACK itself only warns that it has left writes to tables that are not transactional.
 	err = errors.Join(t.guard.Incomplete(), err)
 	switch ended := t.guard.Lift(); {
 	case t.member != nil:
@@ -168,7 +169,7 @@ func (t *txn) Commit(ctx context.Context, c store.Change) error {
 	return err
 }
 
-// writes runs what travels with a change.
+// writes runs the writes of a change.
 func (s *Store) writes(ctx context.Context, tx *sql.Tx, writes []store.Statement) error {
 	for _, w := range sqlplane.InLockOrder(writes) {
 		if err := s.checkSize(ctx, tx, largestValue(w.Args)); err != nil {

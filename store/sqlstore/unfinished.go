@@ -38,7 +38,7 @@ func unfinishedMySQL(page upkeep.Listing) string {
 	return fill(mysqlPage, page.Due, page.Name == "", page.Name, raw(strings.Join(states, " union all ")), limit, limit)
 }
 
-// Unfinished implements [upkeep.Lister]. On a standby it is an error: what is not there yet would be
+// Unfinished implements [upkeep.Lister]. On a standby it is an error: operations that the standby does not have yet would be
 // left out.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if page.Limit <= 0 {

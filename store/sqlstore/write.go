@@ -29,7 +29,7 @@ func (s *Store) Write(ctx context.Context, caller *sql.Tx, c store.Change) (stor
 	}
 }
 
-// seen reads what has made a Write fail, as the caller's transaction sees it.
+// seen reads the record that has made a Write fail, as the caller's transaction sees it.
 func (s *Store) seen(ctx context.Context, caller *sql.Tx, c store.Change, failed error) (store.Record, error) {
 	var r row
 	var err error

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testTxn proves what Begin, Commit and Rollback do.
+// testTxn proves the promises of Begin, Commit and Rollback.
 func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	t.Run("ClaimExcludes", func(t *testing.T) {
 		id := newID()
@@ -158,7 +158,7 @@ func testTxn[TX any](t *testing.T, u *suite[TX]) {
 	})
 }
 
-// testCommitClaims proves that of two transactions of one operation one commits, where both are granted.
+// testCommitClaims proves that only one of two transactions of one operation commits, where both are granted.
 func testCommitClaims[TX any](t *testing.T, u *suite[TX]) {
 	if !u.ClaimsByCommit {
 		return // ClaimExcludes proves more
@@ -214,7 +214,7 @@ func testEnded[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// putOff has an operation claimed together with what it first writes, if the store does that, and asks for it again so.
+// putOff proves a delayed claim: the operation is claimed together with its first write, if the store does that.
 func (u *suite[TX]) putOff(t *testing.T, opts store.BeginOptions) {
 	t.Helper()
 	id := newID()

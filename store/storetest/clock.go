@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testTimes proves what depends on time. Its cases follow each other: time
-// advances for all of them.
+// testTimes proves everything that depends on time. Its cases follow each other: the clock
+// moves for all of them.
 func testTimes(t *testing.T, o *operations) {
 	t.Run("TruthTable", func(t *testing.T) { testTruthTable(t, o) })
 	t.Run("Held", func(t *testing.T) { testHeld(t, o) })

@@ -18,7 +18,7 @@ import (
 
 func operation(id store.ID) once.Operation { return once.Operation{Scope: id.Scope, Key: id.Key} }
 
-// charge is a handler with one effect, whose value is new every time it runs.
+// charge is a handler with one effect, and with a new value in every run.
 func (u *suite[TX]) charge(key string) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		if err := u.Write(ctx, tx, key); err != nil {
@@ -28,7 +28,7 @@ func (u *suite[TX]) charge(key string) func(context.Context, TX) (string, error)
 	}
 }
 
-// testEngine proves what the engine promises on top of the store.
+// testEngine proves the engine's promises on top of the store.
 func testEngine[TX any](t *testing.T, u *suite[TX]) {
 	e, other := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	t.Run("Replay", func(t *testing.T) {
@@ -146,11 +146,11 @@ func testUnwinds[TX any](t *testing.T, u *suite[TX], e *once.Engine[TX]) {
 	}
 }
 
-// testWait proves that a duplicate waits if it is told to, and only then.
+// testWait proves that a duplicate waits if its Operation.Wait says so, and only then.
 func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 	for _, second := range []*once.Engine[TX]{e, other} {
 		if second == other && (u.OneWriter || u.ClaimsByCommit) {
-			break // it waits in the database, whatever it was told, or executes as well
+			break // the duplicate waits in the database, whatever its Wait is, or executes as well
 		}
 		id := newID()
 		ctx := bounded(t)
@@ -185,7 +185,7 @@ func testWait[TX any](t *testing.T, u *suite[TX], e, other *once.Engine[TX]) {
 	}
 }
 
-// outcome names what a caller has learnt.
+// outcome names the result that a caller has received.
 func outcome[T any](r once.Result[T], err error) string {
 	switch f := (*once.Failure)(nil); {
 	case errors.As(err, &f):

@@ -46,18 +46,18 @@ type Plan struct {
 	// Outage keeps the store out of reach after the last point of Nth or At has failed.
 	Outage bool
 
-	// Later is how many calls of Read, Begin and Swap see nothing yet of what is applied later,
+	// Later is how many calls of Read, Begin and Swap do not see a delayed commit yet,
 	// by default one. After 10 milliseconds it is applied in any case: a transaction that is
 	// open meanwhile may keep the calls waiting.
 	Later int
 
-	// Rival does at CommitTaken and SwapTaken what the faster one does. By
+	// Rival acts as the faster caller at CommitTaken and SwapTaken. By
 	// default it does nothing, and the error is false.
 	Rival func(context.Context)
 }
 
-// Faults is a store that fails where it is told to, the way a database does: what
-// is "not applied" was not applied, what is "lost" was, was not, or will be.
+// Faults is a store that fails at the planned points, the way a database does: after
+// "not applied" nothing was applied; after "lost" the change was applied, was not, or will be.
 type Faults[TX any] struct {
 	faults
 	s store.Store[TX]
@@ -68,7 +68,7 @@ func NewFaults[TX any](s store.Store[TX]) *Faults[TX] {
 	return &Faults[TX]{faults: faults{ops: s}, s: s}
 }
 
-// faults are those that a store can have that reads and swaps.
+// faults has the faults of a store that can read and swap.
 type faults struct {
 	ops  store.Operations
 	mu   sync.Mutex
@@ -78,13 +78,13 @@ type faults struct {
 	late []*late
 }
 
-// late is what is applied later than its caller was told that the answer is lost.
+// late is a change that is applied after its caller received "the answer is lost".
 type late struct {
-	unseen int // calls of the store that are still to see nothing of it
+	unseen int // calls of the store that must not see it yet
 	apply  func()
 }
 
-// Arm plans faults, in place of those that were planned before.
+// Arm plans faults, and drops those planned before.
 func (f *faults) Arm(p Plan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +92,8 @@ func (f *faults) Arm(p Plan) {
 	f.plan, f.out, f.hits = p, false, nil
 }
 
-// Heal drops what is planned and returns the points that have failed. When it returns, what
-// was to be applied later has been.
+// Heal drops the plan and returns the points that have failed. When it returns, all delayed
+// changes are applied.
 func (f *faults) Heal() []Point {
 	f.mu.Lock()
 	hits, late := f.hits, f.late
@@ -105,7 +105,7 @@ func (f *faults) Heal() []Point {
 	return hits
 }
 
-// later has apply called later, and returns the error that the caller is told now.
+// later delays the call of apply, and returns the error for the caller now.
 func (f *faults) later(apply func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,8 +118,8 @@ func (f *faults) later(apply func()) error {
 	return injected(store.KindLost)
 }
 
-// reached applies what this call of the store is to see. Who calls must have no transaction open:
-// on SQLite what is applied would wait for its end.
+// reached applies the delayed changes that this call of the store must see. The caller must have no transaction open:
+// on SQLite the changes would wait for its end.
 func (f *faults) reached() {
 	f.mu.Lock()
 	var due []*late

@@ -18,7 +18,7 @@ type flow[TX any] struct {
 
 type call[TX any] func(context.Context, trip[TX]) (once.Result[string], error)
 
-// trip is one call of a flow. Its handler misbehaves if it is told to, as far as the
+// trip is one call of a flow. With misbehave its handler misbehaves, as far as the
 // flow is about that; retries and rivals never do.
 type trip[TX any] struct {
 	t         *testing.T
@@ -27,10 +27,10 @@ type trip[TX any] struct {
 	misbehave bool
 }
 
-// ending is what a handler does after its charge.
+// ending is the rest of a handler after its charge.
 type ending[TX any] func(ctx context.Context, tx TX, misbehave bool) (string, error)
 
-// flows are what the fault loop goes through.
+// flows returns the flows of the fault loop.
 func flows[TX any](u *suite[TX]) []flow[TX] {
 	all := []flow[TX]{
 		{name: "do", call: u.doing(u.succeeds), effects: 1},
@@ -59,7 +59,7 @@ func flows[TX any](u *suite[TX]) []flow[TX] {
 	return all
 }
 
-// handler makes one effect and ends as it is told.
+// handler makes one effect and then returns as end does.
 func (u *suite[TX]) handler(c trip[TX], end ending[TX]) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		if err := u.Write(ctx, tx, c.op.Key); err != nil {
@@ -141,7 +141,7 @@ func (u *suite[TX]) panics(_ context.Context, _ TX, misbehave bool) (string, err
 	return once.NewKey(), nil
 }
 
-// recovered turns a handler's panic into what it means for the operation.
+// recovered turns a handler's panic into the error that the operation has then.
 func recovered[TX any](inner call[TX]) call[TX] {
 	return func(ctx context.Context, c trip[TX]) (r once.Result[string], err error) {
 		defer func() {

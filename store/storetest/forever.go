@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testForever proves that what is kept for ever is replayed after two centuries, however it
-// was written, and that no sweeper takes it. The store is its own: its time jumps.
+// testForever proves that a result which is kept for ever is replayed after two centuries, however it
+// was written, and that no sweeper deletes it. The test has a store of its own, because it moves the clock.
 func testForever[TX any](t *testing.T, u *suite[TX]) {
 	e, peer := u.engine(u.s, once.Config{}), u.engine(u.peer, once.Config{})
 	calls := map[string]call[TX]{

@@ -24,7 +24,7 @@ func testHeld(t *testing.T, o *operations) {
 	for i, h := range []struct {
 		name string
 		hold store.Hold     // but for its ID
-		then []store.Record // what becomes of the operation
+		then []store.Record // the changes of the held operation
 		over bool           // its lease
 		held bool
 	}{
@@ -166,7 +166,7 @@ func testHeldCrossed(t *testing.T, o *operations) {
 	}
 }
 
-// testHeldUntilCommit proves that what a Change in the caller's transaction must hold is held when
+// testHeldUntilCommit proves that the operations in Change.Held of a caller's transaction are still held when
 // that transaction commits, or it does not commit.
 func testHeldUntilCommit[TX any](t *testing.T, u *suite[TX]) {
 	if !u.joins {

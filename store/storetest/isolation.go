@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testIsolation proves the levels by what transactions see, whatever the server calls them.
+// testIsolation proves the levels by the data that transactions see, whatever the server calls them.
 func testIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, level := range append([]store.Isolation{store.DefaultIsolation}, u.Isolations...) {
 		id := newID()
@@ -101,8 +101,8 @@ func (u *suite[TX]) testLevel(t *testing.T, level store.Isolation) {
 	}
 }
 
-// testWriteSkew has two transactions each read what the other one writes. One after the
-// other, the later one would have read something else: one of them has to fail.
+// testWriteSkew has two transactions each read the row that the other one writes. If one ran after
+// the other, the later one would have read something else: so one of them has to fail.
 func (u *suite[TX]) testWriteSkew(t *testing.T) {
 	t.Helper()
 	var errs [2]error

@@ -26,8 +26,8 @@ func (u *suite[TX]) own(t *testing.T) caller[TX] {
 	return c
 }
 
-// testJoin proves that an operation in a transaction of the caller stands and
-// falls with it, and that its failure leaves it usable.
+// testJoin proves that an operation in a caller's transaction is committed or rolled back
+// with it, and that its failure leaves the transaction usable.
 func testJoin[TX any](t *testing.T, u *suite[TX]) {
 	e := u.engine(u.s, once.Config{})
 	if !u.joins {
@@ -47,7 +47,7 @@ func testJoin[TX any](t *testing.T, u *suite[TX]) {
 		})
 	}
 	succeed := func(context.Context, TX) (string, error) { return "value", nil }
-	// ends ends the caller's transaction and says what must be there afterwards.
+	// ends ends the caller's transaction and checks the state and the effects afterwards.
 	ends := func(t *testing.T, c caller[TX], commit bool, id store.ID, state store.State, effects int) {
 		t.Helper()
 		u.wantEffects(t, c.key, 0)

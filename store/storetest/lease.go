@@ -15,10 +15,10 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testLeases proves what a store can do for leases beside Swap. The store is its own: its time
-// jumps.
+// testLeases proves the abilities of a store for leases, besides Swap. The test has a store of its own, because it moves
+// the clock.
 func testLeases(t *testing.T, o *operations) {
-	t.Run("Backlog", func(t *testing.T) { // first: it counts all there is
+	t.Run("Backlog", func(t *testing.T) { // first, because it counts all operations of the store
 		if _, ok := store.As[upkeep.Backlogger](o.s); !ok {
 			t.Skip("the store is not a Backlogger")
 		}
@@ -52,7 +52,7 @@ func testLeases(t *testing.T, o *operations) {
 	})
 }
 
-// lease stores a running operation whose lease is one minute.
+// lease stores a running operation with a lease of one minute.
 func (o *operations) lease(t *testing.T) store.Hold {
 	t.Helper()
 	id := newID()
@@ -141,7 +141,7 @@ func renewNotHeld(t *testing.T, o *operations) {
 	o.same(t, "unknown", unknown.ID, stored(store.StateUnknown))
 	o.same(t, "waiting", waiting.ID, stored(store.StateWaiting))
 	o.wantState(t, released.ID, store.StateAbsent)
-	o.advance(t, 2*time.Hour) // what is done expires
+	o.advance(t, 2*time.Hour) // a finished operation expires
 	o.renew(t, 0, finished)
 	o.wantState(t, finished.ID, store.StateAbsent)
 }
@@ -185,8 +185,8 @@ func renewMany(t *testing.T, o *operations) {
 	}
 }
 
-// renewOverlapping has holders renew the same operations in opposite order: none waits for ever,
-// and none fails.
+// renewOverlapping has holders renew the same operations in opposite order: no call waits for ever,
+// and no call fails.
 func renewOverlapping(t *testing.T, o *operations) {
 	var list []store.Hold
 	for range 60 {
@@ -223,8 +223,8 @@ func renewCancelled(t *testing.T, o *operations) {
 	}
 }
 
-// testRenewedMeanwhile has a holder renew its lease while another one takes its operation over, in a
-// transaction that is open: one of them is told that it has failed.
+// testRenewedMeanwhile has a holder renew its lease while another one takes its operation over, in an
+// open transaction: one of the two must fail.
 func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	r, renews := store.As[store.Renewer](u.peer)
 	if !renews || !u.joins {
@@ -266,8 +266,8 @@ func testRenewedMeanwhile[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// testUnfinished proves that what runs or is unknown is listed, each operation once, and nothing
-// else.
+// testUnfinished proves that running, waiting and unknown operations are listed, each once, and no
+// others.
 func testUnfinished(t *testing.T, o *operations) {
 	tag := "unfinished " + once.NewKey() + " " // the scopes of this case
 	want := map[store.ID]store.Record{}
@@ -280,7 +280,7 @@ func testUnfinished(t *testing.T, o *operations) {
 			want[id] = rec
 		}
 	}
-	// Their order by bytes is none of a language, nor that of scope and key together.
+	// Their order by bytes differs from every language's, and from the order of scope and key joined together.
 	for i, key := range []string{"b", "a", "B", "A", "a b", "ab", "é", "z", "Z", "_", "~", "0", "10", "9", "ﬀ", "\U0001f600", "k ", "k"} {
 		running, unknown := calling(stored(store.StateRunning)), stored(store.StateUnknown)
 		running.Name, unknown.Name = listedNames[i%len(listedNames)], listedNames[i/2%len(listedNames)]
@@ -322,7 +322,7 @@ func testUnfinished(t *testing.T, o *operations) {
 	}
 }
 
-// wantListed wants that all of want are listed, and without those of held if only what is due is asked for.
+// wantListed checks that all of want are listed; when only due operations are asked for, without those in held.
 func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store.Record, held ...store.ID) {
 	t.Helper()
 	l, _ := store.As[upkeep.Lister](o.peer)
@@ -371,7 +371,7 @@ func wantListed(t *testing.T, o *operations, tag string, want map[store.ID]store
 
 var listedNames = []string{"", "POST /refunds", "POST /refunds ", "post /refunds"}
 
-// wantFiltered wants those of want with each name, in each state, and in the scopes with each prefix, listed in pages of one and of three.
+// wantFiltered checks the lists for each name, each state and each prefix of scopes, in pages of one and of three.
 func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]store.Record) {
 	t.Helper()
 	var filters []upkeep.Listing
@@ -391,8 +391,8 @@ func wantFiltered(t *testing.T, o *operations, tag string, want map[store.ID]sto
 	}
 }
 
-// wantPages wants those of want listed that a page and those behind it ask for, and that no page reads more than its limit: one that lists nothing
-// has read as much as one that lists all.
+// wantPages checks that page and the pages after it list the matching operations of want, and that no page reads more than its limit: a page that lists nothing
+// has read as much as a full one.
 func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, want map[store.ID]store.Record) {
 	t.Helper()
 	l, _ := store.As[upkeep.Lister](o.peer)
@@ -432,7 +432,7 @@ func wantPages(t *testing.T, o *operations, page upkeep.Listing, prefix string, 
 	}
 }
 
-// testBacklog proves that what runs, is unknown or has expired is counted with its age, and nothing else. The store is empty
+// testBacklog proves that running, waiting, unknown and expired operations are counted with their ages, and no others. The store is empty
 // in the beginning.
 func testBacklog(t *testing.T, o *operations) {
 	b, _ := store.As[upkeep.Backlogger](o.peer)

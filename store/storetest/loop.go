@@ -13,7 +13,7 @@ import (
 )
 
 // loop fails the N-th point of a flow, N = 1, 2, ... until the flow survives. After
-// each fault, what the caller was told must be true, and the same key asked again
+// each fault, the answer to the caller must be true, and the same key asked again
 // must end in one effect, one record and one answer.
 type loop[TX any] struct {
 	*suite[TX]
@@ -85,7 +85,7 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	t.Helper()
 	id, ctx := newID(), bounded(t)
 	op := operation(id)
-	patient := op // the server may still be at work on what was given up
+	patient := op // the server may still be working on a call that was given up
 	patient.Wait = time.Minute
 	clean := trip[TX]{t: t, e: l.engine(l.peer, once.Config{Observer: once.Discard}), op: patient}
 	if f.prepared {
@@ -135,8 +135,8 @@ func (l *loop[TX]) strike(t *testing.T, f flow[TX], p Plan) int {
 	return len(hits)
 }
 
-// judge says what is false about the outcome of a call, "" if it is true. Before
-// is whether the operation was done by another caller.
+// judge returns why the outcome of a call is false, "" if it is true. before
+// is whether another caller had done the operation.
 func (f flow[TX]) judge(err error, rec store.Record, effects int, before bool) string {
 	applied := rec.State == store.StateDone
 	want := 0

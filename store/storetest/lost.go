@@ -15,7 +15,7 @@ import (
 )
 
 // testLostAnswers proves that a caller can find out whether a Swap was applied whose answer was
-// lost: it sends the same Change again, and if that is refused, the record has its nonce or not.
+// lost: it sends the same Change again, and if that is refused, it looks for its nonce in the record.
 func testLostAnswers(t *testing.T, o *operations) {
 	t.Run("Each", func(t *testing.T) {
 		for _, outcome := range []Point{"", SwapDown, SwapRetry, SwapTaken, SwapLostUndone, SwapLostApplied, SwapLostLater} {
@@ -43,7 +43,7 @@ type holder struct {
 	o   *operations
 	s   *faults
 	id  store.ID
-	rec store.Record // as it stands
+	rec store.Record // the stored record
 }
 
 // step applies the next change, whatever it takes. Each raises the fence.
@@ -71,8 +71,8 @@ func (h *holder) step(next store.State, data []byte) {
 	h.t.Fatalf("to %s: no answer", next)
 }
 
-// testCounter has several processes add to one record, and they lose answers. What each of them
-// was told to have added is there once, and nothing else is.
+// testCounter has several processes add to one record, and they lose answers. Every value that a process
+// has added successfully is there once, and no other value is.
 func testCounter(t *testing.T, o *operations) {
 	seed := mathrand.Uint64()
 	id, ctx := newID(), bounded(t)

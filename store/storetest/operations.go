@@ -12,28 +12,28 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// OperationsHarness is what [RunOperations] needs to know about a store that has no
+// OperationsHarness describes, for [RunOperations], a store that has no
 // transactions of the user.
 type OperationsHarness struct {
 	// Open returns an empty store. It is called a few times. tb's clean-up closes what it has
 	// opened.
 	Open func(tb testing.TB) store.Operations
 
-	// Peer returns a second handle on what s keeps, as another process has it.
+	// Peer returns a second handle on the records of s, as another process has it.
 	Peer func(tb testing.TB, s store.Operations) store.Operations
 
 	// Advance moves the clock by which s judges leases, retention and Since: for
-	// every record that is there already, d more has passed.
+	// every existing record, d more has passed.
 	Advance func(tb testing.TB, s store.Operations, d time.Duration)
 
 	// OneRecord says that a Change of this store reaches one operation only. It then refuses
 	// every Change with Held, with [store.KindMisused].
 	OneRecord bool
 
-	// Expires says that the database deletes by itself what has expired, some time later: its Backlog counts none of that.
+	// Expires says that the database itself deletes expired records, some time later: the store's Backlog does not count them.
 	Expires bool
 
-	// MaxResult and ClockError are those of [Harness].
+	// MaxResult and ClockError mean the same as in [Harness].
 	MaxResult  int
 	ClockError time.Duration
 }
@@ -115,7 +115,7 @@ func (o plainOperations[TX]) Swap(ctx context.Context, c store.Change) (store.Re
 	return o.s.Swap(ctx, c)
 }
 
-// leasedOperations is one that can do what leases need.
+// leasedOperations is a store with the abilities that leases need.
 type leasedOperations[TX any] struct {
 	plainOperations[TX]
 	store.Renewer
@@ -142,16 +142,16 @@ type operations struct {
 	maxResult  int                                    // see Harness
 	clockError time.Duration                          // see Harness
 	ways       []way                                  // in which it applies a Change
-	puts       []put                                  // in which it stores what is absent; the first one is Swap
+	puts       []put                                  // in which it stores an absent operation; the first one is Swap
 	looks      []look                                 // in which a record is seen
-	claim      func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: there are none
+	claim      func(t *testing.T, id store.ID) func() // by an open transaction, which the function rolls back; nil: the store has no transactions
 }
 
 // put is a way in which a store applies a Change to an operation that is absent.
 type put struct {
 	name  string
 	apply func(t *testing.T, c store.Change) error
-	blind bool // what has expired may be in its way: it has not looked
+	blind bool // it has not looked: an expired record may block it
 }
 
 // look is a way in which a record is seen.
@@ -164,12 +164,12 @@ type look struct {
 type way struct {
 	name   string
 	apply  func(t *testing.T, c store.Change) (store.Record, error)
-	tells  bool // what is in the way
+	tells  bool // returns the conflicting record
 	undone bool // afterwards, by the caller
 	claims bool // the operation, which must be absent
 }
 
-// claiming are the ways in which a store applies a Change to what is absent.
+// claiming returns the ways in which a store applies a Change to an absent operation.
 func (o *operations) claiming() []way {
 	all := slices.Clone(o.ways)
 	for _, p := range o.puts[1:] {
@@ -259,7 +259,7 @@ func (o *operations) same(t *testing.T, what string, id store.ID, want store.Rec
 	}
 }
 
-// put stores what is absent.
+// put stores an absent operation.
 func (p put) put(t *testing.T, c store.Change) {
 	t.Helper()
 	if err := p.apply(t, c); err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// foreignText is what the engine would refuse in a scope or key.
+// foreignText is text that the engine would refuse in a scope or key.
 var foreignText = []string{"\x00", "a\x00b", "\xff", "\xc3"}
 
-// testForeignText proves that a scope or key which the engine would refuse, given to the store
-// itself, is taken or refused, and not told as a store that is down: waiting does not help.
+// testForeignText proves that the store itself accepts or refuses a scope or key which the engine would refuse,
+// and does not report that it is down: waiting does not help.
 func testForeignText(t *testing.T, o *operations) {
 	for _, text := range foreignText {
 		for _, id := range []store.ID{{Scope: "storetest", Key: once.NewKey() + text}, {Scope: text, Key: once.NewKey()}} {
@@ -52,7 +52,7 @@ func notDown(t *testing.T, what string, id store.ID, err error) {
 	}
 }
 
-// testRecord proves that what goes in comes out: every field, byte by byte.
+// testRecord proves that every field of a record is read as it was written, byte by byte.
 func testRecord(t *testing.T, o *operations) {
 	t.Run("RoundTrip", func(t *testing.T) {
 		seed := rand.Uint64()
@@ -122,7 +122,7 @@ func testRecord(t *testing.T, o *operations) {
 			o.same(t, "IDs of events", id, rec)
 		}
 	})
-	t.Run("Owned", func(t *testing.T) { // what callers do to their slices reaches no record
+	t.Run("Owned", func(t *testing.T) { // a caller may change its slices without changing a record
 		for _, by := range o.puts {
 			id := newID()
 			c := done(id, "as it was")
@@ -138,7 +138,7 @@ func testRecord(t *testing.T, o *operations) {
 	t.Run("Keys", func(t *testing.T) { testKeys(t, o) })
 }
 
-// testKeys proves that keys are compared by their bytes and that none needs care.
+// testKeys proves that keys are compared by their bytes and that no key needs escapes.
 func testKeys(t *testing.T, o *operations) {
 	tag := once.NewKey() // scopes of this run
 	ids := []store.ID{{Scope: tag + "a", Key: "bc"}, {Scope: tag + "ab", Key: "c"}, {Scope: "c", Key: tag + "ab"}}
@@ -162,8 +162,8 @@ func testKeys(t *testing.T, o *operations) {
 	}
 }
 
-// diff says where two records differ that a store must not tell apart: nil and
-// empty bytes are the same; Since and LeaseExpired are the store's own.
+// diff describes the differences between two records that a store must preserve: nil and
+// empty bytes are the same; the store itself sets Since and LeaseExpired.
 func diff(want, got store.Record) string {
 	var s []string
 	add := func(field string, want, got any) {
@@ -222,7 +222,7 @@ func claimed(rec store.Record) store.Record {
 	return rec
 }
 
-// atomic is rec as most are: without what only leased work has, and without a trace and a name.
+// atomic is rec without the fields of leased work, and without a trace and a name, as most records are.
 func atomic(rec store.Record) store.Record {
 	rec.Fence, rec.RecoveryPoint, rec.CallStarted, rec.Data, rec.Trace, rec.Name = 1, "", false, nil, "", ""
 	return rec
@@ -259,7 +259,7 @@ func randomBytes(r *rand.Rand, from, to int) []byte {
 	return b
 }
 
-// randomText returns what may be in a column of text: no zero bytes, no line ends.
+// randomText returns text that a column can hold: no zero bytes, no line ends.
 func randomText(r *rand.Rand) string {
 	alphabet := []rune("abcXYZ09-_:/ '\"\\%$?éß日😀")
 	text := make([]rune, r.IntN(20))

@@ -16,7 +16,7 @@ type plane[TX any] struct {
 }
 
 // testSQL proves that statements of a capability commit with the transaction in which they run, or
-// not at all, and that what they say about errors and values is the same on every database.
+// not at all, and that their errors and values are the same on every database.
 func testSQL[TX any](t *testing.T, u *suite[TX]) {
 	db, ok := store.As[sqlplane.SQL[TX]](u.s)
 	if !ok {
@@ -57,12 +57,12 @@ func (p *plane[TX]) text(query string, args ...any) store.Statement {
 	return store.Statement{SQL: dialect.Text(p.db.Dialect(), query), Args: args}
 }
 
-// insert adds a row. It fails if there is one.
+// insert adds a row. It fails if the row exists.
 func (p *plane[TX]) insert(key string) store.Statement {
 	return p.text("insert into storetest_row (KEY) values (?)", key)
 }
 
-// count is how many rows have been committed whose keys begin so.
+// count returns the number of committed rows whose keys have the prefix.
 func (p *plane[TX]) count(t *testing.T, prefix string) (n int) {
 	t.Helper()
 	return p.countOn(t, p.db.Pool(), prefix)

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// failing is a statement that fails, and what its error must say.
+// failing is a statement that fails, and the error that it must return.
 type failing struct {
 	name string
 	st   store.Statement
@@ -40,7 +40,7 @@ func (f failing) check(t *testing.T, err error) {
 	}
 }
 
-// testSQLErrors: what fails is not applied, and its error says why.
+// testSQLErrors: a failed statement is not applied, and its error says why.
 func testSQLErrors[TX any](t *testing.T, p *plane[TX]) {
 	key := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(key))
@@ -89,8 +89,8 @@ func testSQLEach[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLCancelled: a statement whose context is over is not applied, and what is in its
-// transaction is not committed without it.
+// testSQLCancelled: a statement whose context is over is not applied, and its transaction
+// is not committed without it.
 func testSQLCancelled[TX any](t *testing.T, p *plane[TX]) {
 	over, cancel := context.WithCancel(bounded(t))
 	cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// testSQLHandler: statements in the transaction of a handler stand and fall with it, count as its
-// own, and one that has failed keeps it from being committed.
+// testSQLHandler: statements in the transaction of a handler are committed or rolled back with it, count as
+// the handler's own, and one that has failed keeps the transaction from being committed.
 func testSQLHandler[TX any](t *testing.T, p *plane[TX]) {
 	t.Run("Commit", func(t *testing.T) {
 		id := newID()
@@ -118,7 +118,7 @@ func testSQLOwn[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLJoin: a Join undoes what was run in it, and nothing else.
+// testSQLJoin: a Join undoes its own statements, and nothing else.
 func testSQLJoin[TX any](t *testing.T, p *plane[TX]) {
 	if !p.joins {
 		return
@@ -172,8 +172,8 @@ func testSQLJoin[TX any](t *testing.T, p *plane[TX]) {
 	p.wantState(t, id, store.StateAbsent)
 }
 
-// testSQLSavepoint: a savepoint that is rolled back takes what was run and appended in it, and
-// their errors, with it.
+// testSQLSavepoint: a savepoint that is rolled back undoes the statements that were run and appended in it, and
+// clears their errors.
 func testSQLSavepoint[TX any](t *testing.T, p *plane[TX]) {
 	if p.Savepoint == nil {
 		return
@@ -215,8 +215,8 @@ func testSQLSavepoint[TX any](t *testing.T, p *plane[TX]) {
 	}
 }
 
-// testSQLAppend: what is appended commits with the operation or not at all, and where it is put
-// off until the commit, it is sent in the order of its Locks.
+// testSQLAppend: appended statements commit with the operation or not at all, and where they are
+// delayed until the commit, they are sent in the order of their Locks.
 func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 	// numbered inserts a row that says how many there were before it.
 	numbered := func(key, locks string) store.Statement {
@@ -295,7 +295,7 @@ func testSQLAppend[TX any](t *testing.T, p *plane[TX]) {
 	key := once.NewKey()
 	p.must(t, p.db.Pool(), p.insert(key))
 	for _, f := range p.failures(key) {
-		t.Run("Fails/"+f.name, func(t *testing.T) { // at once or at the commit, but nothing stands
+		t.Run("Fails/"+f.name, func(t *testing.T) { // at once or at the commit, but nothing is applied
 			id := newID()
 			txn := p.begin(t, id)
 			p.write(t, txn, id.Key)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// values are those of a row.
+// values are the values of a row.
 type values struct {
 	n    *int64
 	data []byte
@@ -47,7 +47,7 @@ func testSQLValues[TX any](t *testing.T, p *plane[TX]) {
 			}
 			var got values
 			var name string
-			var isNull bool // drivers read what is empty as nil, too
+			var isNull bool // drivers read empty bytes as nil, too
 			rows := 0
 			query := p.text("select KEY, n, data, data is null, flag, at from storetest_row where KEY = ?", key)
 			query.Rows = 1
@@ -129,7 +129,7 @@ func testSQLDialect[TX any](t *testing.T, p *plane[TX]) {
 	})
 }
 
-// testSQLLocked: SKIP LOCKED leaves out what another transaction has locked.
+// testSQLLocked: SKIP LOCKED leaves out rows that another transaction has locked.
 func testSQLLocked[TX any](t *testing.T, p *plane[TX]) {
 	if p.OneWriter {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testStored proves that the bytes of each scope are counted once, whatever the size of the pages, and without what has expired.
+// testStored proves that the bytes of each scope are counted once, whatever the size of the pages, and without expired records.
 func testStored[TX any](t *testing.T, u *suite[TX]) {
 	m, ok := dialect.Measurer(u.s)
 	if !ok {

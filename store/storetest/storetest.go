@@ -20,8 +20,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Harness is what the suite needs to know about a store. An effect is something
-// that transactions of the store can write and that can be counted by key, such as
+// Harness describes a store for the suite. An effect is a write
+// that transactions of the store can make and that can be counted by key, such as
 // a row of a table with no unique constraint.
 type Harness[TX any] struct {
 	// Open returns a store on an empty database of its own. It is called a few
@@ -55,15 +55,15 @@ type Harness[TX any] struct {
 	// and returns an error if that was refused. nil if TX knows no such thing.
 	End func(ctx context.Context, tx TX) error
 
-	// Savepoint sets a savepoint in tx, and returns the transaction for what is run in it; end
+	// Savepoint sets a savepoint in tx, and returns the transaction for statements in it; end
 	// releases it or rolls back to it. nil if TX knows no such thing.
 	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
 
 	// Isolations are the levels that the store offers.
 	Isolations []store.Isolation
 
-	// OneLevel says that they are all the same, so that there is nothing to tell them
-	// apart by: a transaction never sees what was committed after it began, or fails.
+	// OneLevel says that all levels are the same, so that no test can distinguish
+	// them: a transaction either never sees later commits of others, or fails.
 	OneLevel bool
 
 	// Set is a statement that gives key a value, whether it had one or not, and Get reads
@@ -79,24 +79,24 @@ type Harness[TX any] struct {
 	OneWriter bool
 
 	// ClaimsByCommit says that only a commit claims, see [store.CommitClaimer]: a duplicate is granted
-	// while another transaction is open, and of both one commits. No other node is told "in flight".
+	// while another transaction is open, and of both one commits. No other node gets "in flight".
 	ClaimsByCommit bool
 
-	// MaxResult is the size in bytes of the largest body of a result that the store takes beside all other
-	// fields; twice as much must be refused. 0: there is no bound below 1 MiB.
+	// MaxResult is the size in bytes of the largest body of a result that the store accepts with all other
+	// fields filled; twice as much must be refused. 0: every body up to 1 MiB is accepted.
 	MaxResult int
 
-	// ClockError is how far behind the store's clock may be, of a store that knows the time of its database roughly.
+	// ClockError is how far the store's clock may be behind, if the store only estimates the time of its database.
 	ClockError time.Duration
 
-	// Shared, if it is set, is the once.Config.Shared of every engine. Advance then ends what it holds, too.
+	// Shared, if it is set, is the once.Config.Shared of every engine. Advance then removes its entries, too.
 	Shared once.SharedCache
 
-	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second one after it.
+	// Brief leaves out the pairs of faults, as -short does: each call fails, and no second call after it.
 	Brief bool
 }
 
-// Run runs the suite. A failure prints what is needed to run it again.
+// Run runs the suite. A failure prints everything that is needed to run it again.
 func Run[TX any](t *testing.T, h Harness[TX]) {
 	h.check(t)
 	u := open(t, h)
@@ -121,7 +121,7 @@ func Run[TX any](t *testing.T, h Harness[TX]) {
 	}
 	t.Run("Clock", func(t *testing.T) {
 		u.parallel(t)
-		testClock(t, open(t, h)) // of its own: others must not see time jump
+		testClock(t, open(t, h)) // a store of its own: the clock of the others must not jump
 	})
 	t.Run("Lease", func(t *testing.T) {
 		u.parallel(t)

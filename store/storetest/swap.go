@@ -21,7 +21,7 @@ var (
 	otherNonce  = []byte("some other claim")
 )
 
-// standing is what an operation can be when a Change meets it.
+// standing is a state of an operation before a Change.
 type standing struct {
 	name    string
 	rec     store.Record // as it was written
@@ -55,7 +55,7 @@ func calling(rec store.Record) store.Record {
 	return rec
 }
 
-// matched says whether st is what ex expects. A LeaseExpired expectation of an absent operation
+// matched reports whether st meets the expectation ex. A LeaseExpired expectation of an absent operation
 // means nothing, and neither does a Nonce: both are not in the table.
 func (st standing) matched(ex store.Expect) bool {
 	switch {
@@ -86,9 +86,9 @@ var nexts = []struct {
 	{"mark unknown", store.Record{State: store.StateUnknown, Fence: fence, CallStarted: true, Request: []byte("next request")}},
 }
 
-// testTruthTable proves what every Change does to every operation, in every way in which it is
-// applied. Swap goes through all of it, but that each expectation with a nonce meets one next
-// record, as all do in the other ways. What is rolled back is what would have been applied.
+// testTruthTable proves the result of every Change on every operation, in every way in which a Change can be
+// applied. Swap goes through all combinations, but with one next record for each expectation with a nonce,
+// like the other ways. With a rollback, the same Change is applied and then undone.
 func testTruthTable(t *testing.T, o *operations) {
 	type cell struct {
 		name string
@@ -226,7 +226,7 @@ func testSwap(t *testing.T, o *operations) {
 	})
 }
 
-// testClaimed is testSwap beside open transactions.
+// testClaimed is testSwap while other transactions are open.
 func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 	testSwap(t, u.operations)
 	t.Run("Claimed", func(t *testing.T) {
@@ -244,7 +244,7 @@ func testClaimed[TX any](t *testing.T, u *suite[TX]) {
 			}
 			c := change(id, store.Expect{}, n.rec)
 			rec, err := u.peer.Swap(ctx, c)
-			if u.ClaimsByCommit { // nothing is in the way
+			if u.ClaimsByCommit { // an open transaction holds no claim
 				free()
 				if err != nil {
 					t.Errorf("to %s while a transaction is open that claims by its Commit: %v", n.name, err)
@@ -331,8 +331,8 @@ func testReclaimed(t *testing.T, o *operations) {
 	}
 }
 
-// testStaleAfter proves that a Change which claims what is absent is refused when it is too late,
-// and that nothing else is. The moments are years away: a store's clock need not be that of the
+// testStaleAfter proves that a Change which claims an absent operation is refused when it is too late,
+// and that no other Change is. The moments are years away: a store's clock need not be that of the
 // test.
 func testStaleAfter(t *testing.T, o *operations) {
 	const far = 10 * 365 * 24 * time.Hour
@@ -359,7 +359,7 @@ func testStaleAfter(t *testing.T, o *operations) {
 			again := c
 			again.StaleAfter = over
 			_, err = by.apply(t, again)
-			wantKind(t, err, store.KindTaken) // what is known is found all the same
+			wantKind(t, err, store.KindTaken) // an existing record is found all the same
 		}
 		if by.undone || by.claims {
 			continue

@@ -15,8 +15,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testSweep proves that what has expired goes, and nothing else, also while other sweepers are at
-// work. The store is its own: its time jumps.
+// testSweep proves that sweepers delete expired operations and nothing else, also while several are at
+// work. The test has a store of its own, because it moves the clock.
 func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	if _, ok := store.As[upkeep.Sweeper](u.s); !ok {
 		t.Skip("the store is not a Sweeper")
@@ -37,7 +37,7 @@ func testSweep[TX any](t *testing.T, u *suite[TX]) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, u) })
 		u.Advance(t, u.s, 2*time.Hour)
-		u.sweepAll(t, u.s, nil) // the next one begins with nothing that can expire
+		u.sweepAll(t, u.s, nil) // the next case begins without expired operations
 	}
 }
 
@@ -208,8 +208,8 @@ func sweepReplacing[TX any](t *testing.T, u *suite[TX]) {
 	}
 }
 
-// beside sweeps while another transaction is open, and must not wait for it. Where one
-// transaction at a time can write, that cannot be.
+// beside sweeps while another transaction is open, and must not wait for it. Where only one
+// transaction at a time can write, it has to wait.
 func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	t.Helper()
 	req := upkeep.Sweep{Limit: 100}
@@ -231,7 +231,7 @@ func (u *suite[TX]) beside(t *testing.T, keeps bool) {
 	}
 }
 
-// sweepIsolation sweeps in the middle of an execution of what it sweeps.
+// sweepIsolation sweeps an expired operation while it is executed again.
 func sweepIsolation[TX any](t *testing.T, u *suite[TX]) {
 	for _, isolation := range u.Isolations {
 		id := u.expire(t, 1)[0].ID
@@ -278,7 +278,7 @@ func sweepTogether[TX any](t *testing.T, u *suite[TX]) {
 			group.Go(func() { swept[i] = u.sweepAll(t, s, keep) })
 		}
 		group.Wait()
-		sum := u.sweepAll(t, u.s, keep) // what each has left to another who then gave up
+		sum := u.sweepAll(t, u.s, keep) // rows that one sweeper left to another one which then gave up
 		for _, n := range swept {
 			sum += n
 		}

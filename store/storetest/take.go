@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// testTake proves that of many operations those are taken that wait, each by one taker, and that the others stay as they are.
+// testTake proves that all waiting operations are taken, each by one taker, and that the others stay as they are.
 func testTake(t *testing.T, o *operations) {
 	var ids []store.ID
 	states := map[store.ID]store.State{}

@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// testUntil proves that what is absent is not granted when it is too late, whatever
-// the look-up could have been spared, and that what is known is found all the same. The
+// testUntil proves that an absent operation is not granted when it is too late, even if
+// the store could skip the look-up, and that an existing record is found all the same. The
 // moments are years away: a store's clock need not be that of the test.
 func testUntil[TX any](t *testing.T, u *suite[TX]) {
 	const far = 10 * 365 * 24 * time.Hour
@@ -28,7 +28,7 @@ func testUntil[TX any](t *testing.T, u *suite[TX]) {
 		asks["Join"] = func(t *testing.T, opts store.BeginOptions) (store.Transaction[TX], store.Record, error) {
 			j, _ := store.As[store.Joiner[TX]](u.s)
 			tx, end := u.Own(t, u.s)
-			defer func() { _ = end(false) }() // nothing is expected to be granted
+			defer func() { _ = end(false) }() // no grant is expected
 			txn, rec, err := j.Join(bounded(t), tx, opts)
 			if err == nil {
 				return txn, rec, err

@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// operationsOf returns the store of u as far as it reads and swaps, with all that its transactions
-// add to that: what Swap does is done by a commit, too.
+// operationsOf returns the store of u as far as it reads and swaps, and adds the ways of its transactions:
+// a commit can do everything that Swap does.
 func operationsOf[TX any](u *suite[TX]) *operations {
 	h := u.Harness
 	o := &operations{s: u.s, peer: u.peer, statement: h.Statement, claim: u.claims, maxResult: h.MaxResult, clockError: h.ClockError}
@@ -41,7 +41,7 @@ func (u *suite[TX]) byCommit(opts store.BeginOptions) func(t *testing.T, c store
 	}
 }
 
-// byJoin applies c in a transaction of the caller, which goes on afterwards and ends as it is told.
+// byJoin applies c in a transaction of the caller, which goes on afterwards and then commits or rolls back.
 func (u *suite[TX]) byJoin(commit bool) func(t *testing.T, c store.Change) (store.Record, error) {
 	return u.byCaller(commit, func(t *testing.T, own caller[TX], c store.Change) (rec store.Record, err error) {
 		t.Helper()
@@ -79,13 +79,13 @@ func (u *suite[TX]) byCaller(commit bool, apply func(*testing.T, caller[TX], sto
 func (u *suite[TX]) putByCommit(opts store.BeginOptions) func(t *testing.T, c store.Change) error {
 	return func(t *testing.T, c store.Change) error {
 		t.Helper()
-		own := opts // tests that run beside each other share this function
+		own := opts // a copy: parallel tests share this function
 		own.ID = c.ID
 		return u.granted(t, own).Commit(bounded(t), c)
 	}
 }
 
-// putByJoin does so in a transaction of the caller.
+// putByJoin applies c in a transaction of the caller.
 func (u *suite[TX]) putByJoin(t *testing.T, c store.Change) error {
 	t.Helper()
 	own := u.own(t)

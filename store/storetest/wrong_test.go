@@ -133,11 +133,11 @@ var wrongs = map[string]wrong{
 	}},
 }
 
-// TestWrongStore runs the suite on a store that is wrong, as a process of TestCatches.
+// TestWrongStore runs the suite on a store that is wrong, as a process of TestSuiteCatchesWrongStores.
 func TestWrongStore(t *testing.T) {
 	w, asked := wrongs[os.Getenv("STORETEST_WRONG")]
 	if !asked {
-		t.Skip("see TestCatches")
+		t.Skip("see TestSuiteCatchesWrongStores")
 	}
 	storetest.RunOperations(t, storetest.OperationsHarness{
 		Open:      func(testing.TB) store.Operations { return operations{memstore.New(), w} },
@@ -151,9 +151,9 @@ func TestWrongStore(t *testing.T) {
 	})
 }
 
-// TestCatches proves that the suite fails on every store that is wrong, at the case that is about
+// TestSuiteCatchesWrongStores proves that the suite fails on every store that is wrong, at the case that is about
 // it, and on no other.
-func TestCatches(t *testing.T) {
+func TestSuiteCatchesWrongStores(t *testing.T) {
 	for name, w := range wrongs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

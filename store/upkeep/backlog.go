@@ -16,20 +16,20 @@ type Backlogger interface {
 	Backlog(ctx context.Context) (Backlog, error)
 }
 
-// Backlog is what a store has beside the operations that are done and kept. Each number is at most [MaxBacklog].
+// Backlog counts the operations of a store, except the finished ones that are kept. Each number is at most [MaxBacklog].
 type Backlog struct {
 	Running Count // under a lease, whether it is over or not; since they were first written
 	Waiting Count // for their next owner; since they were first written
-	Unknown Count // nothing tells their outcome; since they were first written
+	Unknown Count // their outcome cannot be found out; since they were first written
 	Expired Count // their retention is over and they are not swept yet; since it was over
 
-	Names map[string]Named // those that are not done, by Operation.Name
+	Names map[string]Named // the operations that are not done, by Operation.Name
 }
 
 // Named is how many operations of a name are not done.
 type Named struct{ Running, Waiting, Unknown int }
 
-// Add counts n operations in a state, the oldest for that long. StateDone is for those that have expired.
+// Add counts n operations in a state, the oldest for that long. StateDone counts expired operations.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
 	count := &b.Expired
@@ -55,13 +55,13 @@ func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duratio
 	b.Names[name] = named
 }
 
-// Count is a number of operations, and for how long the oldest of them has been so, by the clock of the store.
+// Count is a number of operations, and how long the oldest of them has been in that state, by the clock of the store.
 type Count struct {
 	Number int
-	Oldest time.Duration // 0 if there are none
+	Oldest time.Duration // 0 if Number is 0
 }
 
-// Pooled counts the connections of its pool. It asks only the pool, so that it also tells when none is free.
+// Pooled counts the connections of its pool. It asks only the pool, so it also answers when no connection is free.
 type Pooled interface {
 	Connections() Connections
 }

@@ -1,5 +1,5 @@
-// Package upkeep is what a store offers for all of its operations together: to list them, to count them, and to delete
-// those that have expired. All of it is optional, and found with [store.As].
+// Package upkeep has the abilities of a store for all of its operations together: to list them, to count them, and to delete
+// the expired ones. All of them are optional, and found with [store.As].
 package upkeep
 
 import (
@@ -12,18 +12,18 @@ import (
 
 // Lister lists operations that are running, waiting or unknown.
 type Lister interface {
-	// Unfinished reads a page of them, by scope and key in the order of their bytes, and lists those that it asks for,
-	// without Data, Request and Result. It reads no more than page.Limit, and none that are done. next is Listing.After of the page
-	// behind it, zero if there is none: a page may list fewer operations than its limit, or none, although others follow.
-	// What is unfinished all the while is listed once.
+	// Unfinished reads a page of them, by scope and key in the order of their bytes, and lists the ones that match,
+	// without Data, Request and Result. It reads no more than page.Limit, and no finished operation. next is Listing.After of the
+	// following page, zero after the last page: a page may list fewer operations than its limit, or none, although others follow.
+	// An operation that stays unfinished all the while is listed once.
 	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
 // Taker takes over operations that wait, many in one transaction.
 type Taker interface {
-	// Take makes those of ids that wait running, under a lease and with a nonce, and raises their fences. It returns them, without
-	// Request and Result, and leaves out what another transaction has locked. then, in the dialect of the store, commits with it: it sees
-	// what was taken as a table (scope, key), which it names once, as "taken t", and it has no arguments. An error of [store.KindLost]
+	// Take makes the waiting operations among ids running, under a lease and with a nonce, and raises their fences. It returns them, without
+	// Request and Result, and leaves out operations that another transaction has locked. then, in the dialect of the store, commits with it: it sees
+	// the taken operations as a table (scope, key), which it names once, as "taken t", and it has no arguments. An error of [store.KindLost]
 	// means that some may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
@@ -34,12 +34,12 @@ type Entry struct {
 	store.Record
 }
 
-// Listing is a page of what a [Lister] lists.
+// Listing selects a page for a [Lister].
 type Listing struct {
-	After store.ID // what the page before has returned as next; zero: the first page, unless WithPrefix has set it
-	Limit int      // operations that the database reads at most, those that it leaves out among them
+	After store.ID // the next that the page before has returned; zero: the first page, unless WithPrefix has set it
+	Limit int      // operations that the database reads at most, including those it leaves out
 
-	// Due leaves out what an owner holds: the page has operations that wait or are unknown, and those whose lease is over.
+	// Due leaves out operations that an owner holds: the page has operations that wait or are unknown, or whose lease is over.
 	Due bool
 
 	// State leaves out operations in other states. [store.StateAbsent]: all states.

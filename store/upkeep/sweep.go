@@ -9,8 +9,8 @@ import (
 )
 
 // Sweeper is a store that deletes finished
-// operations whose retention is over by the store's own clock. They are absent to
-// everybody already; sweeping gives their room back.
+// operations whose retention is over by the store's own clock. For every
+// call they are absent already; sweeping frees their space.
 type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, oldest first, in one transaction, or
 	// in several where each of them keeps all others from writing. Operations that are
@@ -18,33 +18,33 @@ type Sweeper interface {
 	// for the next time: any number of nodes may sweep, and none of them waits for another,
 	// nor for a request.
 	//
-	// With s.Archive the rows are read, handed to it, and deleted if they are still the
-	// ones that it has seen. No row is locked meanwhile, so that no request waits for
-	// what it does. Who is killed in between has deleted nothing, and the rows come
-	// again: their Nonce tells that they are the same. Where the database can, one node at a time does this, and
-	// another one finds nothing to do; on SQLite two that work at once keep rows twice.
+	// With s.Archive the rows are read, passed to it, and deleted if they have not
+	// changed since. No row is locked meanwhile, so that no request waits for
+	// the archive. A process that is killed in between has deleted nothing, and the rows come
+	// again: the same Nonce shows that they are the same. Where the database can, one node at a time does this, and
+	// another node finds nothing to do; on SQLite two nodes that work at the same time archive rows twice.
 	//
-	// An error means that the rows are there, unless it is [store.KindLost]: then they may be gone,
-	// and were kept.
+	// An error means that the rows are still there, unless it is [store.KindLost]: then they may be deleted,
+	// and were archived.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
-// Sweep is what a [Sweeper] is asked for.
+// Sweep is a request to a [Sweeper].
 type Sweep struct {
 	Limit int // rows at most, at least 1
 
 	// After is a mark that an earlier Sweep has returned: rows that expired before it
-	// are not looked for. It saves the database from walking over what is deleted and not
-	// yet cleaned up. Zero: all rows are.
+	// are not looked for. It saves the database from walking over rows that are deleted and not
+	// yet cleaned up. Zero: all rows are looked for.
 	After time.Time
 
-	// Archive is called once with the rows that are about to be deleted, if there are any.
+	// Archive is called once with the rows that are about to be deleted, unless there are no such rows.
 	// When it returns nil they must be safe. An error keeps them in the store. nil:
-	// nothing is kept.
+	// rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []Expired) error
 }
 
-// Swept is what a [Sweeper] has done.
+// Swept is the result of a [Sweeper].
 type Swept struct {
 	Rows int       // deleted
 	More bool      // there may be more: ask again
@@ -61,8 +61,8 @@ type Expired struct {
 	store.Record
 	At time.Time // when it was over
 
-	// Table is where a row is from that is not an operation, such as "once_receipt". Such a row has an ID, by which it
-	// is found, and no Record. "" is an operation.
+	// Table is the table of a row that is not an operation, such as "once_receipt". Such a row has an ID, by which it
+	// is found, and no Record. "" means an operation.
 	Table string
 
 	// Row is that row: an object of JSON with all its columns. Bytes are in base64, and encrypted if they were.

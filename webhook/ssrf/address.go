@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// special are prefixes of the special-purpose registries of IANA (RFC 6890) that no receiver on the internet has, and multicast. Of IPv6 only 2000::/3 is
-// given out, and only what is special in it is listed.
+// special are the prefixes of the special-purpose registries of IANA (RFC 6890) that no receiver on the internet has, and multicast. Of IPv6 only
+// 2000::/3 is allocated, so the list has only the special prefixes inside it.
 var special = prefixes(
 	"0.0.0.0/8", "this network",
 	"10.0.0.0/8", "private",
@@ -51,7 +51,7 @@ var metadata = prefixes(
 )
 
 var (
-	global = netip.MustParsePrefix("2000::/3")     // what is given out of IPv6
+	global = netip.MustParsePrefix("2000::/3")     // the allocated part of IPv6
 	nat64  = netip.MustParsePrefix("64:ff9b::/96") // an IPv4 address in its last four bytes
 )
 
@@ -77,7 +77,7 @@ func find(list []named, a netip.Addr) *named {
 	return nil
 }
 
-// CheckAddr says why no connection may be made to a.
+// CheckAddr returns an error with the reason if no connection to a is allowed.
 func (g *Guard) CheckAddr(a netip.Addr) error {
 	switch {
 	case !a.IsValid():
@@ -91,7 +91,7 @@ func (g *Guard) CheckAddr(a netip.Addr) error {
 		return refused("the address %s is for metadata (%s). No setting allows it", a, m.name)
 	}
 	allowed := g.allows(a)
-	if nat64.Contains(a) && allowed { // what comes out at the other side counts
+	if nat64.Contains(a) && allowed { // the IPv4 address that NAT64 connects to decides
 		bytes := a.As16()
 		return g.CheckAddr(netip.AddrFrom4([4]byte(bytes[12:])))
 	}

@@ -1,5 +1,5 @@
-// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks: it connects to public addresses only, so that no user can have a
-// service send requests into its own network, or ask a cloud for its secrets (server-side request forgery).
+// Package ssrf guards a client whose URLs are chosen by others, such as the receivers of webhooks. It connects to public addresses only, so that no
+// user can make a service send requests into its own network, or read secrets from the metadata service of its cloud (server-side request forgery).
 //
 //	guard := &ssrf.Guard{}
 //	err := guard.CheckURL(ctx, url)         // when an endpoint is created: an answer at once
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// ErrRefused matches each error with which the guard refuses a URL or an address. A name that cannot be resolved now is another error.
+// ErrRefused matches each error with which the guard refuses a URL or an address. If a name cannot be resolved now, the error is another one.
 var ErrRefused = errors.New("ssrf: refused")
 
 // Guard says where a client may connect. The zero value allows https to port 443 of public addresses. Set its fields before the first use.
@@ -38,22 +38,23 @@ type Guard struct {
 	// AllowPorts are the ports. Default: 443, and 80 with AllowHTTP.
 	AllowPorts []uint16
 
-	// AllowHTTP allows URLs with http, whose requests and answers all can read on their way.
+	// AllowHTTP allows URLs with http. Every network on the path can read their requests and answers.
 	AllowHTTP bool
 
-	// Proxy, if it is set, is asked for all requests, and may have any address. The variables HTTP_PROXY and HTTPS_PROXY are not read.
+	// Proxy, if it is set, gets all requests, and may have any address. The variables HTTP_PROXY and HTTPS_PROXY are not read.
 	Proxy *url.URL
 
 	// Resolver of names. Default: [net.DefaultResolver].
 	Resolver *net.Resolver
 
-	// RootCAs verify certificates. Default: those of the system.
+	// RootCAs verify certificates. Default: the root certificates of the system.
 	RootCAs *x509.CertPool
 
 	// Timeout of a request with its answer. Default 15 s.
 	Timeout time.Duration
 
-	// MaxAnswer is how many bytes of the body of an answer can be read; reading on is an [http.MaxBytesError]. Default 64 kB. Headers have the same bound.
+	// MaxAnswer is how many bytes of the body of an answer can be read; the next read returns an [http.MaxBytesError]. Default 64 kB. Headers have
+	// the same bound.
 	MaxAnswer int64
 }
 
@@ -72,8 +73,8 @@ func (g *Guard) Control(network, address string, _ syscall.RawConn) error {
 	return g.CheckAddr(to.Addr())
 }
 
-// CheckURL says at once why no connection will be made to a URL: its form, its port, or one of the addresses that its name has now. An error that is not
-// [ErrRefused] is that of the resolver.
+// CheckURL returns an error at once if no connection to a URL is allowed, because of its form, its port, or one of the addresses that its name has
+// now. An error that is not [ErrRefused] comes from the resolver.
 func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -103,7 +104,7 @@ func (g *Guard) CheckURL(ctx context.Context, text string) error {
 	return nil
 }
 
-// checkForm checks what needs no resolver.
+// checkForm checks everything that needs no resolver.
 func (g *Guard) checkForm(u *url.URL) error {
 	port := uint16(443)
 	switch u.Scheme {

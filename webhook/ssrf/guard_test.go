@@ -30,8 +30,8 @@ var (
 2001:200::1 2001:4860:4860::8888 2400::1 2606:4700::1111 2a00:1450::1 3ffe::1`)
 )
 
-// TestAddresses: only public addresses are allowed, at creation and at the connection, and each refusal says what would allow it.
-func TestAddresses(t *testing.T) {
+// TestAddressesMustBePublic: only public addresses are allowed, at creation and at the connection, and each refusal says what would allow it.
+func TestAddressesMustBePublic(t *testing.T) {
 	g := &Guard{}
 	if len(bad) < 40 {
 		t.Fatal("vacuous")
@@ -83,8 +83,8 @@ func TestAllowPrefixes(t *testing.T) {
 	}
 }
 
-// TestURLs: what a URL may not have, and which setting would allow it.
-func TestURLs(t *testing.T) {
+// TestURLsThatAreRefused: what a URL may not have, and which setting would allow it.
+func TestURLsThatAreRefused(t *testing.T) {
 	open := &Guard{AllowHTTP: true, AllowPorts: []uint16{8443}}
 	for text, says := range map[string]string{
 		"https://1.1.1.1/":          "",
@@ -246,8 +246,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestProxy: no proxy is asked that was not configured. One that is may have any address, and URLs are checked all the same.
-func TestProxy(t *testing.T) {
+// TestProxyMustBeConfigured: no proxy is asked that was not configured. One that is may have any address, and URLs are checked all the same.
+func TestProxyMustBeConfigured(t *testing.T) {
 	var asked atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)

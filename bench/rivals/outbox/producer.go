@@ -66,7 +66,7 @@ func business(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// producers returns all of them; the first is the one by hand.
+// producers returns all of them; the first is the hand-written one.
 func producers(ctx context.Context, pool *pgxpool.Pool) ([]*producer, error) {
 	if _, err := pool.Exec(ctx, schema); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func producers(ctx context.Context, pool *pgxpool.Pool) ([]*producer, error) {
 	}, ours(pool)...), nil
 }
 
-// ours are those of once.
+// ours are the producers of once.
 func ours(pool *pgxpool.Pool) []*producer {
 	s := pgxstore.New(pool, pgxstore.Config{})
 	engine, box := once.New(s, once.Config{}), outbox.New(s, outbox.Config{})

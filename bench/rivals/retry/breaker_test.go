@@ -49,7 +49,7 @@ func (b failsafeBreaker) done(o retry.Health) {
 	b.RecordSuccess() // it has no word for an attempt that was abandoned
 }
 
-func TestBreakers(t *testing.T) {
+func TestBreakersOpenAfterTwoFailures(t *testing.T) {
 	for name, b := range map[string]retry.Breaker{
 		"gobreaker": goBreaker{gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 2 },

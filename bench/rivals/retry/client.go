@@ -17,9 +17,8 @@ import (
 	resty3 "resty.dev/v3"
 )
 
-// subject is a client in the configuration in which it is judged: two retries with
-// pauses of 10 to 20 ms, and otherwise its own defaults. Where a client does not retry
-// answers by default it is told to retry 5xx and 429, as its documentation shows.
+// subject is a client in the judged configuration: two retries with pauses of 10 to 20 ms, and otherwise its own defaults. A client that does not
+// retry answers by default is configured to retry 5xx and 429, as its documentation shows.
 type subject struct {
 	name   string
 	module string // whose version is printed
@@ -82,7 +81,7 @@ func newWithJournal(dir string, base http.RoundTripper) (roundtrippertest.Journa
 }
 
 func newFailsafe(base http.RoundTripper, retries int, least, most time.Duration) http.RoundTripper {
-	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries) //nolint:bodyclose // there is none
+	b := failsafehttp.NewRetryPolicyBuilder().WithMaxRetries(retries) //nolint:bodyclose // no body
 	if most > 0 {
 		b = b.WithBackoff(least, most) //nolint:bodyclose // as above
 	}
@@ -101,7 +100,7 @@ func newRehttp(base http.RoundTripper, retries int, delay rehttp.DelayFn) http.R
 	return rehttp.NewTransport(base, rehttp.RetryAll(rehttp.RetryMaxRetries(retries), failed), delay)
 }
 
-// resty is no RoundTripper: each request is made anew.
+// resty is not a RoundTripper: each request is made again.
 func newResty2(base http.RoundTripper, retries int, least, most time.Duration) *resty.Client {
 	return resty.New().SetTransport(base).SetRetryCount(retries).SetRetryWaitTime(least).SetRetryMaxWaitTime(most).
 		SetDoNotParseResponse(true).SetRedirectPolicy(resty.RedirectPolicyFunc(asItIs)).
@@ -142,10 +141,10 @@ func sendResty3(c *resty3.Client, ctx context.Context, method, url string, heade
 
 func failed(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }
 
-// asItIs hands a redirect to the http.Client around the client.
+// asItIs returns a redirect to the http.Client around the client.
 func asItIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// content returns the body of r as its users give it to resty: bytes if they have them.
+// content returns the body of r in the form in which users pass it to resty: bytes if they have them.
 func content(r *http.Request) any {
 	switch {
 	case r.Body == nil, r.Body == http.NoBody:

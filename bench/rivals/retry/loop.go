@@ -14,12 +14,12 @@ import (
 	sethvargo "github.com/sethvargo/go-retry"
 )
 
-// work is what is retried. It fails every other time if the task is to be retried once.
+// work is the retried function. It fails every other time if the task needs one retry.
 type work struct {
 	n     int64
 	fails bool
 
-	failed time.Duration // when, by whom notes that
+	failed time.Duration // time of the failure, if the runner notes it
 }
 
 var (
@@ -38,12 +38,11 @@ func (w *work) do() error {
 
 const attempts = 5
 
-// floor is what a retry costs by hand that is paid from a budget, counted, and bounded in
-// time: three atomic additions and a look at the clock.
+// floor is the cost of a hand-written retry with a budget, a counter and a bound in time: three atomic additions and a look at the clock.
 const floor = "by hand, with a budget and the clock"
 
-// loops are all that retry a function. The first one calls it as often, by hand; those
-// whose name does not say otherwise take a context for each call.
+// loops are all retry loops. The first one is a hand-written loop with as many calls; loops whose name does not say otherwise get a context for each
+// call.
 func loops(ctx context.Context, w *work) []*runner {
 	per := int64(1)
 	if w.fails {
@@ -59,7 +58,7 @@ func loops(ctx context.Context, w *work) []*runner {
 			return nil
 		}}
 	}
-	// A budget is what ends a storm of retries such as this one: it earns as much as it spends.
+	// This budget never runs out: it earns as much as it spends.
 	waiting := &retry.Policy{Base: -1, Budget: &retry.Budget{Percent: 100}}
 	ours := func(total time.Duration) func() error {
 		p := &retry.Policy{Base: -1, Total: total, Budget: &retry.Budget{Percent: 100}}

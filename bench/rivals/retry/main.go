@@ -1,5 +1,5 @@
-// Command retry compares what retries: HTTP clients by retry/retryhttp/roundtrippertest,
-// and by what they cost; loops around a function by what they cost.
+// Command retry compares retry libraries: HTTP clients by retry/retryhttp/roundtrippertest and by their cost, and loops around a function by their
+// cost.
 //
 //	cd bench/rivals/retry && GOWORK=off go run . -o RESULTS.md
 package main
@@ -30,7 +30,7 @@ func report(ctx context.Context, quick bool) (string, error) {
 	w.WriteString("<!-- Generated: cd bench/rivals/retry && GOWORK=off go run . -o RESULTS.md -->\n# Retrying\n\n")
 	fmt.Fprintf(&w, "Repeat with `cd bench/rivals/retry && GOWORK=off go run . -o RESULTS.md`. %s, Go %s, %d cores.\n",
 		time.Now().UTC().Format(time.DateOnly), strings.TrimPrefix(runtime.Version(), "go"), runtime.NumCPU())
-	speed, err := r.speed(ctx) // first: the checks leave connections to be cleared away
+	speed, err := r.speed(ctx) // first, because the checks leave connections to be closed
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func table(columns [][]roundtrippertest.Result) string {
 	return w.String()
 }
 
-// versions are those of the modules in this program.
+// versions are the versions of the modules in this program.
 func versions() map[string]string {
 	all := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -104,7 +104,7 @@ func versions() map[string]string {
 	return all
 }
 
-// address differs from run to run and says nothing.
+// address differs from run to run and is left out.
 var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 func passed(column []roundtrippertest.Result) (n int) {

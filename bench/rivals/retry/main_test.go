@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp/roundtrippertest"
 )
 
-func TestTable(t *testing.T) {
+func TestTableShowsFailedChecks(t *testing.T) {
 	columns := make([][]roundtrippertest.Result, len(subjects))
 	for i := range columns {
 		for j, c := range roundtrippertest.Checks() {
@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 }
 
 // All do the same work, or there is no table.
-func TestSpeed(t *testing.T) {
+func TestSpeedMeasuresEqualWork(t *testing.T) {
 	text, err := race{rounds: 1, slice: 100 * time.Microsecond}.speed(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -12,15 +12,15 @@ type runner struct {
 	name string
 	run  func(n int) error // does it n times
 
-	calls  func() int64 // what has arrived so far, of all that the task sends
-	per    int64        // how much of that one task is
+	calls  func() int64 // number of requests that have arrived so far
+	per    int64        // calls of one task
 	n      int          // tasks in a slice
 	laps   []float64    // nanoseconds a task, one a round
 	allocs float64      // a task
 }
 
-// race gives every runner a short slice of time in turn, for many rounds: what else
-// happens on the machine hits all of them, and they are compared round by round.
+// race gives every runner a short slice of time in turn, for many rounds: other load of the machine hits all of them, and they are compared round by
+// round.
 type race struct {
 	rounds int
 	slice  time.Duration
@@ -69,7 +69,7 @@ func (r race) warm(c *runner) error {
 	return err
 }
 
-// stint does n tasks, and fails if that is not what has arrived.
+// stint does n tasks, and fails if another number of calls has arrived.
 func (c *runner) stint(n int) (time.Duration, error) {
 	before := c.calls()
 	start := time.Now()

@@ -20,8 +20,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// side is what answers: a server, or a base that does without one. A request to /retry
-// is answered 503 first and 200 the next time.
+// side is the answering side: a server, or a base that needs none. A request to /retry is answered 503 first and 200 the next time.
 type side struct {
 	arrived, retried atomic.Int64
 	bytes            atomic.Int64 // of bodies
@@ -51,7 +50,7 @@ func (s *side) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// sender sends a request in the way in which a client is meant to be used.
+// sender sends a request in the way that the client's documentation shows.
 type sender func(ctx context.Context, method, url string, body []byte) (*http.Response, error)
 
 // byClient is how it is done with a RoundTripper.
@@ -73,7 +72,7 @@ func byClient(rt http.RoundTripper) sender {
 	}
 }
 
-// content of a request of resty, nil if there is none.
+// contentOf is the content of a request of resty, or nil for an empty body.
 func contentOf(body []byte) (header http.Header, content any) {
 	header = make(http.Header)
 	if body == nil {
@@ -83,7 +82,7 @@ func contentOf(body []byte) (header http.Header, content any) {
 	return header, body
 }
 
-// A pause that resty can be given, which takes 0 for something else.
+// The shortest pause that resty accepts: 0 means something else.
 const instant = 10 * time.Nanosecond
 
 // senders are the clients of client.go without pauses. The first one does not retry.
@@ -123,9 +122,8 @@ func senders(base http.RoundTripper) (names []string, all map[string]sender) {
 	return []string{"net/http", "once", "go-retryablehttp", "rehttp", "failsafehttp", "resty 2", "resty 3", frugal}, all
 }
 
-// frugal is a client that sends the number of the attempt and its time, as it must without
-// changing the caller's request, and repeats once what was answered 503: no key, no budget,
-// no deadline, no look at the answer.
+// frugal is a client that sends the number of the attempt and its time, as it must without changing the caller's request, and repeats once after a
+// 503: no key, no budget, no deadline, no look at the answer.
 const frugal = "by hand: two fields, one repetition"
 
 type byHand struct{ base http.RoundTripper }
@@ -158,7 +156,7 @@ func (b byHand) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// task is what is asked of every client.
+// task is a task for every client.
 type task struct {
 	name, method, path string
 	loopback           bool

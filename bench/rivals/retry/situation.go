@@ -21,8 +21,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// contender is a client that meets situations: at its own defaults, or with the settings
-// that once has by default, four retries with pauses of 100 ms to 2 s.
+// contender is a client in situations: with its own defaults, or with the default settings of once, four retries with pauses of 100 ms to 2 s.
 type contender struct {
 	name string
 	make func(base http.RoundTripper) http.RoundTripper
@@ -44,7 +43,7 @@ func contenders() []contender {
 			return &retryablehttp.RoundTripper{Client: newRetryable(base, four, least, most)}
 		}},
 		{"failsafehttp, its defaults", func(base http.RoundTripper) http.RoundTripper {
-			return failsafehttp.NewRoundTripper(base, failsafehttp.NewRetryPolicyBuilder().Build()) //nolint:bodyclose // there is none
+			return failsafehttp.NewRoundTripper(base, failsafehttp.NewRetryPolicyBuilder().Build()) //nolint:bodyclose // no body
 		}},
 		{"failsafehttp, equal settings", func(base http.RoundTripper) http.RoundTripper { return newFailsafe(base, four, least, most) }},
 		{"rehttp, equal settings", func(base http.RoundTripper) http.RoundTripper {
@@ -87,7 +86,7 @@ func ask(ctx context.Context, c *http.Client, url, key string) bool {
 	return err == nil && resp.StatusCode == http.StatusOK
 }
 
-// situations are what first users met.
+// situations are problems of first users.
 func situations(ctx context.Context) string {
 	var w strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -169,7 +168,7 @@ func rateLimit(ctx context.Context, c contender) (good, sent int32, took time.Du
 	return ok.Load(), n.Load(), time.Since(start)
 }
 
-// doomed is a connection that is reset by what arrives on it from some moment on.
+// doomed is a connection that is reset, from some moment on, by data that arrives on it.
 type doomed struct {
 	net.Conn
 
@@ -264,8 +263,8 @@ func blip(ctx context.Context, n, h, burst int) int {
 	return int(good.Load())
 }
 
-// chosen is how the rules were chosen, with the simulator of once storm: figures that are
-// not measured anew here, because no program outside of cmd/once can run it.
+// chosen describes how the rules were chosen, with the simulator of once storm. Its figures are not measured again here, because no program outside
+// of cmd/once can run it.
 const chosen = `
 ### How the rules were chosen
 

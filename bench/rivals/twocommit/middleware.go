@@ -23,7 +23,7 @@ const (
 	scope = "bench POST /charges"
 )
 
-// protect is the middleware: a commit for the key, those of next, a commit for the answer.
+// protect is the middleware: a commit for the key, the commits of next, a commit for the answer.
 func protect(pool *pgxpool.Pool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := serve(w, r, pool, next); err != nil {

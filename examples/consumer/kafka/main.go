@@ -22,6 +22,7 @@ import (
 	"github.com/oncelib/once/deadletter"
 	"github.com/oncelib/once/inbox"
 	"github.com/oncelib/once/message"
+	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/retry"
 	"github.com/oncelib/once/store/sqlstore"
 )
@@ -63,7 +64,7 @@ func open(ctx context.Context, dsn string) (*sql.DB, *inbox.Inbox[*sql.Tx], erro
 	if err != nil {
 		return nil, nil, err
 	}
-	err = sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations)
+	err = sqlstore.Migrate(ctx, db, inbox.Migrations, deadletter.Migrations, operate.Migrations)
 	if err == nil {
 		_, err = db.ExecContext(ctx, "create table if not exists booking (account text, amount integer)")
 	}

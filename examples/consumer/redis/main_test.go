@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestBooked: a refund that is in the stream twice is booked once.
-func TestBooked(t *testing.T) {
+// TestDuplicateRefundIsBookedOnce: a refund that is in the stream twice is booked once.
+func TestDuplicateRefundIsBookedOnce(t *testing.T) {
 	testenv.Need(t, "redis-server")
 	server, err := testenv.StartRedis(t.Context(), testenv.RedisConfig{Lines: "appendonly yes\n"})
 	if err != nil {

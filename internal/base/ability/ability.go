@@ -4,18 +4,18 @@ package ability
 
 import "errors"
 
-// DeadlockDetector is a store that tells a deadlock from other errors of store.KindRetry, for metrics.
+// DeadlockDetector is a store that distinguishes a deadlock from other errors of store.KindRetry, for metrics.
 type DeadlockDetector interface {
 	// IsDeadlock reports whether the database has ended a transaction because it and
 	// another one waited for each other.
 	IsDeadlock(err error) bool
 }
 
-// Irrevocable is a store.Store whose Rollback does not undo what a handler has done, because it
+// Irrevocable is a store.Store whose Rollback does not undo the work of a handler, because the handler
 // works in several transactions or calls other services. Its Transaction's Rollback returns nil if nothing
-// stands and the operation is absent again, an error of store.KindPartial if earlier steps stand, and
-// one of store.KindUncertain if an external call was begun whose outcome is not known. A final failure is
-// committed, and not rolled back. Commit settles a lost answer itself, as far as that can be done in its time. The engine
+// is committed and the operation is absent again, an error of store.KindPartial if earlier steps are committed, and
+// one of store.KindUncertain if an external call was begun and its outcome is not known. A final failure is
+// committed, and not rolled back. Commit settles a lost answer itself, as far as its time allows. The engine
 // does not end a handler with its caller's context.
 type Irrevocable interface {
 	Irrevocable()
@@ -26,16 +26,16 @@ type Counter interface {
 	Statements() int
 }
 
-// Optimist is a store.Transaction that may put off its claim and its look-up (store.BeginOptions.Optimistic).
+// Optimist is a store.Transaction that may delay its claim and its look-up (store.BeginOptions.Optimistic).
 type Optimist interface {
-	// IsOptimistic reports whether it has done so.
+	// IsOptimistic reports whether claim and look-up are delayed.
 	IsOptimistic() bool
 }
 
 // Expiring is a store.Transaction that may be ended by its store while the handler still has it.
 type Expiring interface {
 	// Ended returns a channel that is closed when the store has ended the transaction: nothing of it was
-	// applied, and the operation can be claimed again (of a leased one, what ended before stands). It is nil if the store never does.
+	// applied, and the operation can be claimed again (the finished phases of a leased operation stay committed). It is nil if the store never does.
 	Ended() <-chan struct{}
 
 	// OnEnd has f called, in a goroutine of its own, when the store has ended the claim, or at once
@@ -43,6 +43,6 @@ type Expiring interface {
 	OnEnd(f func()) (stop func() bool)
 }
 
-// ErrCheckable is in the chain of an error of store.KindUncertain if the service that was called can be asked what became of the call: the
+// ErrCheckable is in the chain of an error of store.KindUncertain if the called service can be asked whether the call took effect: the
 // next caller asks.
 var ErrCheckable = errors.New("the called service can be asked")

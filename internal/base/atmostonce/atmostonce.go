@@ -6,8 +6,8 @@ import "context"
 
 type key struct{}
 
-// Mark returns a context whose requests are sent at most once.
+// Mark returns a context that marks its requests to be sent at most once.
 func Mark(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, true) }
 
-// Is reports whether a request with ctx is to be sent at most once.
+// Is reports whether a request with ctx must be sent at most once.
 func Is(ctx context.Context) bool { return ctx.Value(key{}) != nil }

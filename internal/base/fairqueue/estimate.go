@@ -2,11 +2,11 @@ package fairqueue
 
 import "time"
 
-// MaxAfter is the longest time after which a caller is told to come back. Not all do, so
-// what lies further ahead is not known.
+// MaxAfter is the longest time after which a refused caller is asked to come back. Not all callers do, so
+// estimates further ahead would be wrong.
 const MaxAfter = time.Minute
 
-// ahead returns how many of those who wait are served before the next one of t.
+// ahead returns how many waiting requests are served before the next one of t.
 func (q *Queue) ahead(t *tenant) int {
 	own := len(t.waiters)
 	n := own
@@ -18,9 +18,9 @@ func (q *Queue) ahead(t *tenant) int {
 	return n
 }
 
-// gap returns the time between two ends of service, when all places are taken. While
-// none is done, it grows: something is stuck, and what was measured before is no
-// longer true.
+// gap returns the time between two ends of service, when all places are taken. As long as
+// no request ends, it grows: the requests are stuck, and the earlier measurements no longer
+// apply.
 func (q *Queue) gap(now time.Duration) time.Duration {
 	mean := q.mean
 	if stuck := now - q.progress; q.running > 0 && stuck > mean {
@@ -29,8 +29,8 @@ func (q *Queue) gap(now time.Duration) time.Duration {
 	return mean / time.Duration(q.Places())
 }
 
-// refuse says why t has to go. Who has more waiting than his part of the places is told
-// so, and everybody else that all are taken.
+// refuse returns why t is refused. A tenant with more waiting requests than its share of the places gets
+// Share; every other tenant gets why.
 func (q *Queue) refuse(now time.Duration, t *tenant, why Why) Refusal {
 	if n := len(q.tenants); n > 1 && len(t.waiters) >= max(1, q.Queue/n) {
 		return Refusal{Share, q.promise(now, t)}
@@ -38,9 +38,9 @@ func (q *Queue) refuse(now time.Duration, t *tenant, why Why) Refusal {
 	return Refusal{why, q.promise(now, nil)}
 }
 
-// promise returns after how long there will be room. Everybody is told another moment,
-// as far apart as they can be served: those who are sent away together do not come back
-// together. The promises to one who has had his share are his own affair.
+// promise returns after how long there will be room. Every caller gets a different moment,
+// as far apart as they can be served, so that refused callers do not all come back at the
+// same time. A tenant above its share has a series of promises of its own.
 func (q *Queue) promise(now time.Duration, t *tenant) time.Duration {
 	gap, n, last := q.gap(now), q.waiting, &q.promised
 	room := gap

@@ -20,18 +20,18 @@ type Config struct {
 	Wait     time.Duration // the longest that a request waits
 }
 
-// Queue is who is served and who waits.
+// Queue has the requests that are served and the requests that wait.
 type Queue struct {
 	Config
 
 	running, waiting int
-	tenants          map[string]*tenant // those with a request that runs or waits
-	order            []*tenant          // those with a request that waits, next one first
+	tenants          map[string]*tenant // with a request that runs or waits
+	order            []*tenant          // with a request that waits, next one first
 	spare            *tenant
 
-	mean     time.Duration // of what was served lately
+	mean     time.Duration // the mean service time of late
 	progress time.Duration // when a request was last served, or could have been at once
-	promised time.Duration // the last moment at which a caller was told to come back
+	promised time.Duration // the last moment that was promised to a caller
 }
 
 // Ticket is a request that is served.
@@ -71,7 +71,7 @@ type Refusal struct {
 // New returns an empty queue.
 func New(cfg Config) *Queue { return &Queue{Config: cfg, tenants: map[string]*tenant{}} }
 
-// Enter serves a request at once, if none waits and there is room.
+// Enter serves a request at once, if no other waits and a place is free.
 func (q *Queue) Enter(now time.Duration, name string) (Ticket, bool) {
 	if q.waiting > 0 {
 		return Ticket{}, false
@@ -113,7 +113,7 @@ func (q *Queue) Wait(now time.Duration, name string, budget time.Duration, w *Wa
 	return Refusal{}
 }
 
-// Quit takes w, who has waited long enough, out of the queue. If he was called in the
+// Quit takes w, which has waited long enough, out of the queue. If w was called in the
 // meantime it does nothing, and ok is false.
 func (q *Queue) Quit(now time.Duration, w *Waiter) (r Refusal, ok bool) {
 	if !w.queued {
@@ -169,8 +169,8 @@ func (q *Queue) start(now time.Duration, t *tenant, release func(bool)) Ticket {
 	return Ticket{t, now, release}
 }
 
-// acquire takes a place. One there always is: else those who wait would do so for ever
-// when no request is left whose end would wake them.
+// acquire takes a place. If no request runs, it always succeeds: otherwise the waiting requests would wait
+// for ever, because only the end of another one wakes them.
 func (q *Queue) acquire() (release func(bool), ok bool) {
 	if q.Capacity != nil {
 		release, ok = q.Capacity.Acquire()
@@ -187,8 +187,8 @@ func (q *Queue) Places() int {
 	return q.Limit
 }
 
-// next takes out who is served next: the first one of a tenant with the fewest running,
-// and among those tenants they take turns.
+// next takes the next request to serve out of the queue: the first one of a tenant with the fewest running
+// requests. Tenants with equally many take turns.
 func (q *Queue) next() *Waiter {
 	turn := 0
 	for i, t := range q.order {

@@ -100,7 +100,7 @@ func TestRandomHistories(t *testing.T) {
 
 // A free place goes to the tenant with the fewest running, whichever has more waiting, and
 // then they take turns.
-func TestTurns(t *testing.T) {
+func TestTenantsTakeTurns(t *testing.T) {
 	for limit, want := range map[int]string{1: "habhabhhhh", 2: "ahbhbhhhha"} {
 		q := fairqueue.New(fairqueue.Config{Limit: limit, Queue: 100, Wait: time.Hour})
 		var running []fairqueue.Ticket
@@ -152,7 +152,7 @@ func (none) Acquire() (func(bool), bool) { return nil, false }
 func (none) Limit() int                  { return 0 }
 
 // While nothing gets done, the time to come back grows.
-func TestStuck(t *testing.T) {
+func TestStuckQueueRaisesTheWait(t *testing.T) {
 	q := fairqueue.New(fairqueue.Config{Limit: 1, Queue: 0, Wait: time.Hour})
 	ticket, _ := q.Enter(0, "")
 	q.Leave(10*ms, ticket, true)

@@ -2,7 +2,7 @@ package fairqueue
 
 import "time"
 
-// tenant is whose requests take turns with those of others.
+// tenant has the requests of one tenant, which take turns with the requests of others.
 type tenant struct {
 	name     string
 	running  int
@@ -20,7 +20,7 @@ func (q *Queue) longest() (most *tenant) {
 	return most
 }
 
-// tenant returns the one of that name. It is to be dropped when none of its requests runs or waits any more.
+// tenant returns the tenant of that name. It must be dropped when it has no running or waiting request any more.
 func (q *Queue) tenant(name string) *tenant {
 	if t := q.tenants[name]; t != nil {
 		return t

@@ -16,21 +16,21 @@ const (
 	// version1 is SHA-256 over the parts, each behind its length as 8 bytes, big-endian.
 	version1 = 1
 
-	// ruled is the first 28 bytes of version1 over what a rule has chosen of a request. The last 4 bytes name the rule.
+	// ruled is the first 28 bytes of version1 over the parts of a request that a rule has chosen. The last 4 bytes name the rule.
 	ruled = 2
 
 	ruleSize = 4
 )
 
-// Ruled marks f, the hash of what a rule has chosen of a request, with the rule: it is compared with fingerprints of the same rule alone.
+// Ruled adds a rule to f, the hash of the parts of a request that the rule has chosen: the result is compared with fingerprints of the same rule only.
 func Ruled(f, rule [Size]byte) [Size]byte {
 	f[0] = ruled
 	copy(f[Size-ruleSize:], rule[1:])
 	return f
 }
 
-// Differ reports whether two requests are different ones, as their fingerprints prove it. What is empty, of another version or of another
-// rule is not compared: it proves nothing.
+// Differ reports whether the fingerprints prove that two requests are different. Fingerprints that are empty, or of different versions
+// or rules, are not compared: they prove nothing.
 func Differ(a, b []byte) bool {
 	switch {
 	case len(a) == 0, len(b) == 0, a[0] != b[0]:

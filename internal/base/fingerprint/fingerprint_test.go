@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/internal/base/fingerprint"
 )
 
-// TestDiffer: only fingerprints of one version, and of one rule, say that two requests differ.
-func TestDiffer(t *testing.T) {
+// TestDifferOnlyWithinOneVersion: only fingerprints of one version, and of one rule, say that two requests differ.
+func TestDifferOnlyWithinOneVersion(t *testing.T) {
 	a, b := fingerprint.Of([]byte("a")), fingerprint.Of([]byte("b"))
 	one, other := fingerprint.Of([]byte("rule 1")), fingerprint.Of([]byte("rule 2"))
 	ruled := func(f, rule [fingerprint.Size]byte) []byte { f = fingerprint.Ruled(f, rule); return f[:] }

@@ -1,4 +1,4 @@
-// Package gaugename has the names of the gauges, in the form of Prometheus. What each one tells is in package gauge.
+// Package gaugename has the names of the gauges, in the form of Prometheus. Package gauge describes them.
 package gaugename
 
 // The names.

@@ -9,7 +9,7 @@ const maxName = 255
 
 // Canonical returns the name of a host as it is in a URL, with or without a port: in lower
 // case, without the dot of the root, and without the ports 80 and 443. It encodes no
-// letters: a name in Unicode and its form in ASCII (xn--) remain two. What precedes a
+// letters: a name in Unicode and its form in ASCII (xn--) remain two. Text before a
 // slash, as in a target of gRPC, is kept.
 func Canonical(host string) string {
 	host = strings.ToLower(host[:min(len(host), maxName)])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCanonical(t *testing.T) {
+func TestCanonicalHostnames(t *testing.T) {
 	long := strings.Repeat("a", 300)
 	for host, want := range map[string]string{
 		"":                       "",

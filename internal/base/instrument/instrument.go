@@ -1,6 +1,6 @@
-// Package instrument is the counters and histograms of this library: their names and labels. What an event adds to which of them
-// stands beside the event: in package meter for the engine, and in outbox, inbox, retry and saga. Packages onceprom and onceotel
-// record what these say, so that they cannot differ, and link none of them.
+// Package instrument has the counters and histograms of this library: their names and labels. The packages that
+// raise events say which instrument an event adds to: package meter for the engine, and outbox, inbox, retry and saga. Packages onceprom and onceotel
+// record their values, so that the two cannot differ, and link none of these packages.
 package instrument
 
 // ID names an instrument: its place in [All].

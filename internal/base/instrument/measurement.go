@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Measurement is what an event adds to a counter, or a value of a histogram.
+// Measurement is an increment of a counter, or a value of a histogram, by one event.
 type Measurement struct {
 	ID     ID
 	Value  float64

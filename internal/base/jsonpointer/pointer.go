@@ -1,5 +1,5 @@
-// Package jsonpointer finds where in a JSON text the values are that JSON Pointers (RFC 6901) name. The text itself is not changed: what
-// lies around the values keeps its bytes.
+// Package jsonpointer finds the positions in a JSON text of the values that JSON Pointers (RFC 6901) name. The text itself is not changed: the
+// bytes around the values stay the same.
 package jsonpointer
 
 import (
@@ -78,13 +78,13 @@ type finder struct {
 	oneReading bool
 }
 
-// path is what is left of the pointer of this number.
+// path is the unread rest of the pointer of this number.
 type path struct {
 	number int
 	rest   Pointer
 }
 
-// next skips white space and returns what comes then.
+// next skips white space and returns the next byte.
 func (f *finder) next() byte {
 	for {
 		switch c := f.text[f.at]; c {

@@ -20,8 +20,8 @@ func parse(t *testing.T, s string) jsonpointer.Pointer {
 	return p
 }
 
-// TestRFC6901 has the examples of the RFC, section 5.
-func TestRFC6901(t *testing.T) {
+// TestExamplesOfRFC6901 has the examples of the RFC, section 5.
+func TestExamplesOfRFC6901(t *testing.T) {
 	const text = `{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`
 	for pointer, want := range map[string]string{
 		"": text, "/foo": `["bar","baz"]`, "/foo/0": `"bar"`, "/foo/1": `"baz"`, "/": "0", "/a~1b": "1", "/c%d": "2", "/e^f": "3", "/g|h": "4", "/i\\j": "5", "/k\"l": "6", "/\x20": "7", "/m~0n": "8",

@@ -64,7 +64,7 @@ func Time(key string) (t time.Time, ok bool) {
 	return time.UnixMilli(ms), true
 }
 
-// Check says what is wrong with key, nil if it can be used: 1 to 255 bytes of UTF-8 without control characters.
+// Check returns an error if key cannot be used: a key has 1 to 255 bytes of UTF-8 without control characters.
 func Check(key string) error {
 	switch {
 	case key == "":
@@ -77,10 +77,10 @@ func Check(key string) error {
 	return nil
 }
 
-// hashed is in front of what is stored in place of a key.
+// hashed is the prefix of a hash that is stored in place of a key.
 const hashed = "sha256-"
 
-// Hashed returns what is stored in place of key if keys are not stored.
+// Hashed returns the text that is stored in place of key if keys are not stored.
 func Hashed(key string) string {
 	h := sha256.Sum256([]byte(key))
 	return hashed + base64.RawURLEncoding.EncodeToString(h[:])
@@ -92,7 +92,7 @@ func Hash(key string) string {
 	return hex.EncodeToString(h[:8])
 }
 
-// Hashes returns what logs may call key, a key as it is stored: [Hashed] has the hash of the real key in it.
+// Hashes returns the hashes that logs may have for key, a key as it is stored: [Hashed] has the hash of the real key in it.
 func Hashes(key string) []string {
 	if text, ok := strings.CutPrefix(key, hashed); ok {
 		if h, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(h) == 32 {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Most is how many values a label has, and Other stands for all that come later.
+// Most is how many values a label has, and Other replaces all later ones.
 const (
 	Most  = 100
 	Other = "other"
 )
 
-// Unnamed stands for "": to Prometheus, a label without a value is no label.
+// Unnamed replaces "": to Prometheus, a label without a value is no label.
 const Unnamed = "unnamed"
 
 // Set is the values of one label. The zero value is ready to use.
@@ -22,8 +22,8 @@ type Set struct {
 	values map[string]string
 }
 
-// Value returns v as a value of the label: itself, if it is one of the first that have come. first says that it
-// has come now.
+// Value returns v as a value of the label: v itself, if it is among the first ones. first says that it is
+// new.
 func (s *Set) Value(v string) (_ string, first bool) {
 	if v == "" {
 		v = Unnamed

@@ -1,5 +1,5 @@
-// Package lazy has a context that is made when a goroutine waits for its end. Most are over
-// before, and to make them is the better part of what they cost.
+// Package lazy has a context that is made only when a goroutine waits for its end. Most contexts end
+// before that, and making them is the larger part of their cost.
 package lazy
 
 import (
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Context is what context.WithDeadline returns for Parent and Until, or, if that is Never,
-// what context.WithCancelCause returns. To others it looks like one whose timer can be
-// late: if time runs out while no goroutine looks, it may be what happens next that ends it.
+// Context is what context.WithDeadline returns for Parent and Until, or, if Until is Never,
+// the result of context.WithCancelCause. To its users it looks like a context whose timer can be
+// late: if time runs out while no goroutine looks, the next event may end it instead.
 //
 // Its maker calls Cancel in the end.
 type Context struct {
@@ -24,13 +24,13 @@ type Context struct {
 
 // made is the real one.
 type made struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // it is a context itself
 
 	stop context.CancelFunc      // nil: it has no deadline
 	quit context.CancelCauseFunc // nil: it has one
 }
 
-// unused stands for all that were not made before they were over.
+// unused is the real context of every Context that was over before one was made.
 var unused = func() *made {
 	ctx, quit := context.WithCancelCause(context.Background())
 	quit(nil)
@@ -62,13 +62,13 @@ func (m *made) cancel(cause error) {
 	}
 }
 
-// Cancel ends it, and frees what it holds. Without a deadline its cause is the one given,
+// Cancel ends the context, and frees its resources. Without a deadline its cause is the given one,
 // if any, as with a [context.CancelCauseFunc].
 func (c *Context) Cancel(cause error) {
 	if cause == nil && c.Parent.Err() == nil && c.made.CompareAndSwap(nil, unused) {
 		return
 	}
-	c.make().cancel(cause) // or it has ended with its parent, for the reason of that
+	c.make().cancel(cause) // or it has ended with its parent, and has the parent's cause
 }
 
 // Deadline implements [context.Context].
@@ -97,8 +97,8 @@ func (c *Context) Err() error {
 	return c.make().Err()
 }
 
-// Value implements [context.Context]. It knows, as soon as there is one, the real context
-// by what package context looks for: so what is derived from this one costs no goroutine,
+// Value implements [context.Context]. As soon as the real context exists, it also answers the key
+// by which package context looks for it: so a context derived from this one costs no goroutine,
 // and has its cause.
 func (c *Context) Value(key any) any {
 	if m := c.made.Load(); m != nil {
@@ -127,7 +127,7 @@ func Now() Moment { return Moment(time.Since(epoch)) }
 // At returns the moment of t.
 func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
-// Add returns the moment d after m, or Never if there is none. d is not negative.
+// Add returns the moment d after m, or Never if it would overflow. d is not negative.
 func (m Moment) Add(d time.Duration) Moment {
 	if end := m + Moment(d); end >= m {
 		return end

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAdd(t *testing.T) {
+func TestAddStopsAtNever(t *testing.T) {
 	for _, c := range []struct {
 		m    Moment
 		d    time.Duration
@@ -17,7 +17,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-func TestAt(t *testing.T) {
+func TestAtIsTheMomentOfATime(t *testing.T) {
 	before := Now()
 	now := time.Now()
 	if m := At(now); m < before || m > Now() || !m.time().Equal(now) {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Here is no lock that ends with its process, or none that was ever tried.
+// This system has no lock that ends with its process, or it was never tested here.
 const (
 	supported = false
 	noFollow  = 0

@@ -1,5 +1,5 @@
 // Package lockedfile opens files that one process at a time may have open. The lock is on
-// the file itself, and not on one beside it that may be removed; it ends with the
+// the file itself, and not on a second file that may be removed; it ends with the
 // process.
 package lockedfile
 
@@ -44,7 +44,7 @@ func Open(path string) (*os.File, error) {
 	}
 }
 
-// isLink tells why a file could not be opened. Systems disagree about the error.
+// isLink reports whether a file could not be opened because it is a link. Systems disagree about the error.
 func isLink(path string, err error) bool {
 	if err == nil {
 		return false
@@ -53,7 +53,7 @@ func isLink(path string, err error) bool {
 	return statErr == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// take locks f and reports whether it still is what is at path.
+// take locks f and reports whether f is still the file at path.
 func take(f *os.File, path string) (current bool, err error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// Key is that of a context value: a pointer to the configuration with which a transport
+// Key is the key of a context value: a pointer to the configuration with which a transport
 // executes an operation of an engine.
 type Key struct{ Engine any }
 
-// Difference returns in which field the configuration that inner points to differs from
-// that of the operation around it, "" if in none. The operation may be of another
-// transport, or of none: then "the transport" differs.
+// Difference returns the field in which the configuration that inner points to differs from
+// the configuration of the operation around it, "" if no field differs. If the operation belongs to another
+// transport, or to none, "the transport" differs.
 func Difference(ctx context.Context, engine, inner any) (field string) {
 	outer := ctx.Value(Key{engine})
 	if outer == inner {
@@ -33,13 +33,13 @@ func Difference(ctx context.Context, engine, inner any) (field string) {
 	return ""
 }
 
-// equal is [reflect.DeepEqual], except that a function equals itself.
+// equal is [reflect.DeepEqual], except that a function equals itself, and that a pointer to something with a state of its own, such as a quota, equals itself alone.
 func equal(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Func:
 		return same(reflect.ValueOf(a.Interface()), reflect.ValueOf(b.Interface()))
 	case reflect.Pointer:
-		return a.IsNil() && b.IsNil() || !a.IsNil() && !b.IsNil() && equal(a.Elem(), b.Elem())
+		return a.Pointer() == b.Pointer() || !a.IsNil() && !b.IsNil() && !hasState(a.Type().Elem()) && equal(a.Elem(), b.Elem())
 	case reflect.Struct:
 		for i := range a.NumField() {
 			if !equal(a.Field(i), b.Field(i)) {
@@ -47,12 +47,25 @@ func equal(a, b reflect.Value) bool {
 			}
 		}
 		return true
-	case reflect.Interface: // may hold what cannot be compared
+	case reflect.Interface: // its value may be one that cannot be compared
 		return a.Comparable() && b.Comparable() && a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// same compares the pointers that two values of functions are: to the code and what it has
-// captured. The code alone ([reflect.Value.Pointer]) is one for all closures of a place.
+// hasState reports whether a type has fields that are not exported. Other goroutines may change them.
+func hasState(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			return true
+		}
+	}
+	return false
+}
+
+// same compares the pointers of two values of functions: to their code and their captured
+// variables. The pointer to the code alone ([reflect.Value.Pointer]) is the same for all closures of one place.
 func same[T comparable](a, b T) bool { return a == b }

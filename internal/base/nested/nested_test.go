@@ -13,24 +13,27 @@ type (
 		Map   map[int]int
 		Func  func() string
 	}
+	state  struct{ n int }
 	config struct {
 		N      int
 		Func   func() string
 		Preset *preset
 		Any    any
+		State  *state
 		Bounds struct{ A, B int }
 	}
 )
 
 func fixed() string { return "" }
 
-func TestDifference(t *testing.T) {
+func TestDifferenceNamesTheField(t *testing.T) {
 	var says []func() string // of one piece of code
 	for _, s := range []string{"a", "b"} {
 		says = append(says, func() string { return s })
 	}
+	shared := &state{1}
 	base := func() *config {
-		c := &config{N: 1, Func: says[0], Preset: &preset{Names: []string{"a"}, Map: map[int]int{1: 2}, Func: fixed}, Any: t}
+		c := &config{State: shared, N: 1, Func: says[0], Preset: &preset{Names: []string{"a"}, Map: map[int]int{1: 2}, Func: fixed}, Any: t}
 		c.Bounds.A = 1
 		return c
 	}
@@ -40,6 +43,7 @@ func TestDifference(t *testing.T) {
 		"Config.Func":   func(c *config) { c.Func = says[1] }, // the same code
 		"Config.Preset": func(c *config) { c.Preset.Names = []string{"b"} },
 		"Config.Any":    func(c *config) { c.Any = []int{1} },
+		"Config.State":  func(c *config) { c.State = &state{shared.n} }, // what is in it now is the same
 		"Config.Bounds": func(c *config) { c.Bounds.B = 1 },
 	} {
 		inner := base()

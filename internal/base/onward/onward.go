@@ -1,4 +1,4 @@
-// Package onward is what a request needs that is forwarded to another server.
+// Package onward prepares a request that is forwarded to another server.
 package onward
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// SendOnce gives a request a body that net/http cannot read again. It sends a request a second time, by itself, if that has no body
-// or another one can be had (GetBody): with an Idempotency-Key on HTTP/1, and any on HTTP/2 after PROTOCOL_ERROR.
+// SendOnce gives a request a body that net/http cannot read again. net/http itself sends a request a second time if it has no body
+// or GetBody returns it again: with an Idempotency-Key on HTTP/1, and any request on HTTP/2 after PROTOCOL_ERROR.
 func SendOnce(out *http.Request, body io.ReadCloser) {
 	if out.Body, out.GetBody = body, nil; out.ContentLength == 0 {
 		out.TransferEncoding = []string{"identity"} // neither a length nor chunks, which not every service reads

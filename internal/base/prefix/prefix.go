@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// After returns the first text behind all that begin with prefix, in the order of their bytes; "" if there is none.
+// After returns the first text behind all that begin with prefix, in the order of their bytes; "" if no text is behind them.
 func After(prefix string) string {
 	prefix = strings.ToValidUTF8(prefix, "")
 	for prefix != "" {

@@ -1,4 +1,4 @@
-// Package printable tells text from bytes that a log, a header or a column cannot carry.
+// Package printable distinguishes text from bytes that a log, a header or a column cannot carry.
 package printable
 
 import (

@@ -1,4 +1,4 @@
-// Package seal encrypts what tables keep, so that reading a table is not reading what callers have sent.
+// Package seal encrypts data in tables, so that a reader of a table cannot read the data of callers.
 package seal
 
 import (
@@ -53,8 +53,8 @@ func Label(scope, storedKey string) []byte { return []byte(scope + "\x00" + stor
 
 var errNoKey = errors.New("it is encrypted, and Config.Encrypter is not set. Try: the key under which it was stored")
 
-// Message encrypts what a table keeps of a message, if e is set: its headers, from [EncodeHeaders], and its payload. Each is bound to label,
-// which names the message, and to its column. No payload is empty, and not nil, which would be NULL.
+// Message encrypts the headers, from [EncodeHeaders], and the payload of a message for a table, if e is set. Each is bound to label,
+// which names the message, and to its column. A missing payload is stored as empty, and not as nil, which would be NULL.
 func Message(e Encrypter, label string, headers, payload []byte) (sealedHeaders, sealedPayload []byte, err error) {
 	if e == nil {
 		return headers, append([]byte{}, payload...), nil // the caller may change it, and the statement may run later
@@ -85,7 +85,7 @@ func OpenMessage(e Encrypter, label string, headers, payload []byte) (plainHeade
 	return headers, payload, nil
 }
 
-// EncodeHeaders returns the stored form of headers: JSON, and nothing if there are none.
+// EncodeHeaders returns the stored form of headers: JSON, or no bytes without headers.
 func EncodeHeaders(h map[string]string) ([]byte, error) {
 	if len(h) == 0 {
 		return []byte{}, nil

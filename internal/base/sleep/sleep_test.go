@@ -9,8 +9,8 @@ import (
 	"github.com/oncelib/once/internal/base/sleep"
 )
 
-// TestFor: it waits for the whole time, and not beyond the end of the context.
-func TestFor(t *testing.T) {
+// TestForEndsWithTheContext: it waits for the whole time, and not beyond the end of the context.
+func TestForEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if !sleep.For(t.Context(), time.Hour) || time.Since(began) != time.Hour {

@@ -1,14 +1,14 @@
-// Package toolarge has the error of what is too large to be stored.
+// Package toolarge has the error for data that is too large to be stored.
 package toolarge
 
 import "fmt"
 
-// Error is the cause of an error when the record of an operation, its result above
-// all, or a value of a batch is larger than the database takes or the configuration allows.
-// Nothing was applied, and the same again fails the same.
+// Error is the cause of an error when the record of an operation, above all its result,
+// or a value of a batch is larger than the database takes or the configuration allows.
+// Nothing was applied, and the same data would fail again.
 type Error struct {
-	Bytes, Max int64  // of what would have been sent; 0: not known
-	Try        string // what helps
+	Bytes, Max int64  // the size of the data, and the limit; 0: not known
+	Try        string // a remedy
 	Err        error  // the database's own error; nil: it was not asked
 }
 
@@ -26,5 +26,5 @@ func (e *Error) Error() string {
 // Unwrap returns the database's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable tells retry loops that it is not worth while.
+// Retryable makes retry loops stop: the same data would fail again.
 func (e *Error) Retryable() bool { return false }

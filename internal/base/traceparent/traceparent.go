@@ -16,7 +16,7 @@ const (
 )
 
 // Parse returns the traceparent that value holds, "" if it is malformed. A traceparent of a later
-// version comes back as one of version 00, which is what the standard asks of a reader that does not
+// version is returned as one of version 00, as the standard asks of a reader that does not
 // know that version.
 func Parse(value string) string {
 	if len(value) < traceLength {

@@ -46,7 +46,7 @@ var traces = []struct{ name, value, want string }{
 	{"two in one line", trace + ", " + trace, ""},
 }
 
-func TestParse(t *testing.T) {
+func TestParseTraceparents(t *testing.T) {
 	for _, v := range traces {
 		if got := traceparent.Parse(v.value); got != v.want {
 			t.Errorf("%s: %q gives %q, want %q", v.name, v.value, got, v.want)

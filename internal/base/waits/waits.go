@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Waits are what a Begin or a Read has waited for. The rest of its time is the look-up.
+// Waits are the waiting times of a Begin or a Read. The rest of its time is the look-up.
 type Waits struct {
 	Acquire time.Duration // for a connection of the pool
 	Lock    time.Duration // for locks of others; on SQLite, for the turn to write
@@ -14,7 +14,7 @@ type Waits struct {
 
 type key struct{}
 
-// With returns a context for a Read, which adds to w what it has waited for. Begin has a field for that.
+// With returns a context for a Read, which adds its waiting times to w. Begin has a field for that.
 func With(ctx context.Context, w *Waits) context.Context {
 	if w == nil {
 		return ctx

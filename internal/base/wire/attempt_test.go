@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-func TestAttempt(t *testing.T) {
+func TestAttemptNumbers(t *testing.T) {
 	for value, want := range map[string]int{
 		"1": 1, "2147483647": 2147483647, "2147483648": 0, "0": 0, "-1": 0, "+1": 0, "one": 0, "1x": 0, "": 0,
 		strings.Repeat("0", 127) + "2": 2, strings.Repeat("0", 128) + "2": 0,

@@ -25,8 +25,8 @@ const (
 	RedactedHeader  = "Idempotency-Redacted"
 )
 
-// Attempt returns the number of the attempt that the lines of an AttemptHeader say. 0: they
-// say none. A number that cannot be read only serves logs and hints, so it is no error.
+// Attempt returns the number of the attempt in the lines of an AttemptHeader; 0: they
+// have no valid number. The number only serves logs and hints, so a wrong one is no error.
 func Attempt(lines []string) int {
 	const longest = 128 // as of everything that goes to logs
 	if len(lines) != 1 || len(lines[0]) > longest {

@@ -27,8 +27,8 @@ func parseString(value string) (string, error) {
 	return text, nil
 }
 
-// cutString cuts a String, from quote to quote, off the beginning of s. It returns what the
-// String stands for.
+// cutString cuts a String, from quote to quote, off the beginning of s. It returns the
+// unescaped text.
 func cutString(s string) (text, rest string, ok bool) {
 	if s, ok = strings.CutPrefix(s, `"`); !ok {
 		return "", "", false
@@ -56,7 +56,7 @@ func cutString(s string) (text, rest string, ok bool) {
 
 var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// parameters matches what may follow a String: RFC 9651, section 3.1.2, and for a Display
+// parameters matches the parameters after a String: RFC 9651, section 3.1.2, and for a Display
 // String the UTF-8 of RFC 3629. It is compiled for the first client that sends parameters.
 var parameters = sync.OnceValue(func() *regexp.Regexp {
 	const (

@@ -11,12 +11,12 @@ import (
 	"github.com/oncelib/once/internal/base/printable"
 )
 
-// KeyError is why a request has no usable key. Its text goes to the client.
+// KeyError says why a request has no usable key. Its text goes to the client.
 type KeyError struct {
 	Detail string
 
-	// MayBeUsed says that what was sent may name an operation all the same, so that
-	// starting anew with another key is not safe.
+	// MayBeUsed says that the sent text may name an operation all the same, so that
+	// starting again with another key is not safe.
 	MayBeUsed bool
 }
 

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// problemBase is what the types of our problems begin with.
+// problemBase is the prefix of all problem types.
 const problemBase = "https://oncelib.dev/problems/"
 
 // ProblemType returns the URI of the type of a problem with one of our codes.

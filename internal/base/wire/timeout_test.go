@@ -25,7 +25,7 @@ func FuzzTimeout(f *testing.F) {
 	})
 }
 
-func TestTimeout(t *testing.T) {
+func TestTimeoutHeader(t *testing.T) {
 	for value, want := range map[string]time.Duration{"1500": 1500 * time.Millisecond, "1.5s": 1500 * time.Millisecond} {
 		if d, ok := wire.Timeout(http.Header{"X-Request-Timeout": {value}}); !ok || d != want {
 			t.Errorf("%q is %v, %v", value, d, ok)

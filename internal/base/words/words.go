@@ -18,7 +18,7 @@ func Either(cond bool, yes, no string) string {
 }
 
 // Shown is s for a terminal: as it is, or in quotation marks if it could be mistaken for
-// something else, move the cursor, or change what stands beside it.
+// something else, move the cursor, or change the text next to it.
 func Shown(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) ||
 		strings.Contains(s, "  ") || strings.TrimSpace(s) != s || s[0] == '"' {

@@ -1,4 +1,4 @@
-// Package current is the operation that a context belongs to, for packages that write beside it: an outbox notes there what it was given.
+// Package current has the operation that a context belongs to, for packages that write in the same transaction: an outbox notes its events there.
 package current
 
 import (
@@ -11,7 +11,7 @@ import (
 // MaxEvents is how many events a record names. The others are delivered as well.
 const MaxEvents = 64
 
-// Operation is one whose handler runs.
+// Operation is an operation whose handler runs.
 type Operation struct {
 	ID store.ID // as it is stored; zero: it has no key
 
@@ -41,7 +41,7 @@ func With(ctx context.Context, o *Operation) context.Context {
 	return context.WithValue(ctx, Key{}, o)
 }
 
-// Of returns the operation that ctx belongs to, nil if there is none with a key.
+// Of returns the operation that ctx belongs to, nil if it has no key.
 func Of(ctx context.Context) *Operation {
 	if o, _ := ctx.Value(Key{}).(*Operation); o != nil && !o.ID.IsZero() {
 		return o
@@ -52,5 +52,5 @@ func Of(ctx context.Context) *Operation {
 // Bind has the operation of b, a *once.Batch, be o. Package once sets it.
 var Bind func(b any, o *Operation)
 
-// OfBatch returns the operation of b, a *once.Batch; nil if there is none with a key. Package once sets it.
+// OfBatch returns the operation of b, a *once.Batch; nil if it has no key. Package once sets it.
 var OfBatch func(b any) *Operation

@@ -1,5 +1,5 @@
 // Package flight coalesces the duplicates of one process: one caller asks the store, the others
-// wait for what it learns and hold no connection.
+// wait for its answer and hold no connection.
 package flight
 
 import (
@@ -24,12 +24,12 @@ func NewGroup(maxCalls int, maxBytes int64) *Group {
 	return &Group{flights: map[store.ID]*Flight{}, waiters: waiters{maxCalls: maxCalls, maxBytes: maxBytes}}
 }
 
-// Flight is one operation under way. What changes in it is guarded by the group's mutex.
+// Flight is one operation under way. The group's mutex guards the fields that change.
 type Flight struct {
 	group        *Group
 	running      gate // opened when the operation is known to run, here or elsewhere
 	ended        gate // opened when the leader has left
-	maybe        bool // it runs only if it is no replay, which its COMMIT will tell
+	maybe        bool // it runs only if it is no replay, which is known after its COMMIT
 	hasFollowers bool
 	cached       bool            // what the leader has learnt was in a cache
 	record       *store.Record   // when ended: what the leader has learnt; nil if a follower must ask for itself
@@ -38,7 +38,7 @@ type Flight struct {
 	terms        Terms           // of the leader that was refused
 }
 
-// Terms are what a call asks the store for. While the store cannot be reached, followers with the
+// Terms are a call's demands on the store. While the store cannot be reached, followers with the
 // same terms share the leader's refusal. Otherwise each of them would ask the store, one after
 // another, and wait as long: of ten duplicates that wait 300 ms for a connection, the last would be
 // refused after 900 ms, and the store asked three times in place of once.
@@ -125,7 +125,7 @@ func (f *Flight) Refuse(err error, terms Terms) {
 	f.refused, f.terms = err, terms
 }
 
-// channels returns those that tell what happens to the flight.
+// channels returns the channels that are closed when the flight runs, ends or is lost.
 func (f *Flight) channels() (running, ended, lost <-chan struct{}) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()

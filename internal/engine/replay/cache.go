@@ -117,7 +117,7 @@ func (c *Cache) Has(id store.ID, now time.Time) bool {
 	return c.find(id, now) != nil
 }
 
-// find returns the entry of id and marks it as used, nil if there is none.
+// find returns the entry of id and marks it as used, nil if the cache has no valid entry.
 func (c *Cache) find(id store.ID, now time.Time) *entry {
 	element := c.entries[id]
 	if element == nil {
@@ -131,13 +131,13 @@ func (c *Cache) find(id store.ID, now time.Time) *entry {
 	return e
 }
 
-// Usage is what a cache holds, and how often Get has found a record.
+// Usage is the size of a cache, and how often Get has found a record.
 type Usage struct {
 	Hits, Misses uint64
 	Bytes        int64
 }
 
-// Usage returns that of c.
+// Usage returns the usage of c.
 func (c *Cache) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,12 +179,12 @@ func entryOf(element *list.Element) *entry {
 	return element.Value.(*entry) //nolint:forcetypeassert // the list has nothing else
 }
 
-// entrySize is what an entry takes beside its texts and bytes: itself, its place in
-// the map, and what allocation rounds up.
+// entrySize is the memory of an entry besides its texts and bytes: itself, its place in
+// the map, and the rounding of allocations.
 const entrySize = 400
 
-// newEntry copies what it keeps: a key may be a few bytes of a long header, and would keep all
-// of it in memory.
+// newEntry copies everything that it keeps: a key may be a few bytes of a long header, and would keep all
+// of the header in memory.
 func newEntry(id store.ID, rec store.Record) *entry {
 	var text strings.Builder
 	n := len(id.Scope) + len(id.Key) + len(rec.Trace)
@@ -210,7 +210,7 @@ func newEntry(id store.ID, rec store.Record) *entry {
 	return e
 }
 
-// expired asks both clocks: the monotonic one stands still while the machine is suspended, and
+// expired asks both clocks: the monotonic clock stops while the machine is suspended, and
 // the wall clock may be set.
 func (e *entry) expired(now time.Time) bool {
 	return now.Sub(e.drawn) >= e.life || now.Round(0).Sub(e.drawn.Round(0)) >= e.life
@@ -227,7 +227,7 @@ type Recent struct {
 // NewRecent returns a Recent that remembers nothing yet.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// Mark is where an operation is remembered, and as what.
+// Mark is the place and the hash by which an operation is remembered.
 type Mark struct {
 	slot *atomic.Uint32
 	hash uint32 // never 0, which is an empty slot

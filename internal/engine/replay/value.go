@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// valueHead begins what a cache outside of the process keeps of a result. Behind it are the parts whose lengths it has, and
+// valueHead begins the stored form of a result in a cache outside of the process. The parts whose lengths it has follow, and
 // then the body.
 type valueHead struct {
 	Version, State, Kind, _    uint8
@@ -19,9 +19,9 @@ type valueHead struct {
 	Fingerprint, Trace, Header uint32
 }
 
-const valueVersion = 1 // another one misses what this one has kept
+const valueVersion = 1 // a reader of another version finds no value
 
-// Encode returns what such a cache keeps of rec until then: what a replay needs, and no more.
+// Encode returns the form of rec for such a cache until then: the fields that a replay needs, and no more.
 func Encode(rec *store.Record, until time.Time) []byte {
 	header := head.Encode(&rec.Result)
 	b, _ := binary.Append(nil, binary.BigEndian, valueHead{ // it has no error: the type has a size

@@ -1,4 +1,4 @@
-// Package voided is what is stored in place of an operation that was undone before it was executed.
+// Package voided has the result that is stored for an operation that was undone before it was executed.
 package voided
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Code is that of the failure. It is stored: it never changes.
+// Code is the code of the failure. It is stored: it never changes.
 const Code = "CONFLICT.idempotency.undone"
 
-// Result returns the failure that such an operation has. Nothing was written, so that nothing is to be rolled back for it.
+// Result returns the failure of such an operation. RolledBack, because no writes were committed.
 func Result() store.Result {
 	return store.Result{
 		Kind: store.ResultFailure, RolledBack: true,

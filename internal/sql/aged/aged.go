@@ -1,5 +1,5 @@
 // Package aged has an archive keep the old rows of a table, and deletes them behind it. A row is deleted only after the
-// archive has it: who is killed in between leaves it in both, and it is archived again.
+// archive has it: a process that is killed in between leaves it in both, and it is archived again.
 package aged
 
 import (
@@ -20,7 +20,7 @@ import (
 // Archive keeps rows, as (*archive.Writer).Write does. After nil they are safe.
 type Archive = func(ctx context.Context, rows []upkeep.Expired) error
 
-// Table is a table whose rows have a time. Its texts are such as package dialect takes.
+// Table is a table whose rows have a time. Its texts are written for package dialect.
 type Table struct {
 	Name    string
 	Columns string // that Read scans: all of them
@@ -34,7 +34,7 @@ type Row struct {
 	ID      store.ID  // by which the archive finds it
 	At      time.Time // as Table.At has it
 	Args    []any     // of Table.Is
-	Columns any       // what becomes its JSON
+	Columns any       // its JSON is made of them
 	Bytes   int       // of its large columns
 }
 
@@ -47,7 +47,7 @@ const (
 
 var errFull = errors.New("the batch has enough bytes")
 
-// Sweep archives some of the rows whose time is longer ago than keep, the oldest first, and deletes them. more says that there may be others.
+// Sweep archives some of the rows that are older than keep, the oldest first, and deletes them. more says that others may be left.
 // Rows that two sweepers have read are archived by both.
 func Sweep(ctx context.Context, db sqlplane.Database, t Table, keep time.Duration, archive Archive) (rows int64, more bool, err error) {
 	old := Condition{t.At + " < AGO(?)", []any{keep.Microseconds()}}
@@ -63,10 +63,10 @@ type Condition struct {
 
 // Selection says which rows are archived and deleted.
 type Selection struct {
-	Where Condition     // those that are read
-	Order string        // the column by whose order they are read
-	Old   Condition     // that they must meet when they are deleted: a row that has taken the place of one is young
-	Since time.Time     // those that are not before it stay; the zero time: none
+	Where Condition     // the rows that are read
+	Order string        // the column that orders them
+	Old   Condition     // that they must still meet when they are deleted: a new row may have replaced one, and is young
+	Since time.Time     // newer rows stay; the zero time: no bound
 	Keep  time.Duration // their retention
 }
 

@@ -1,5 +1,5 @@
-// Package attempts is the table of the attempt log: what package attemptlog writes to it and
-// deletes from it, once for all databases.
+// Package attempts is the table of the attempt log, which package attemptlog writes and
+// sweeps, once for all databases.
 package attempts
 
 import (
@@ -21,8 +21,8 @@ type Table struct {
 }
 
 // How many rows one statement inserts where it has an argument for each value. SQLite's driver takes
-// the longer for an argument the more there are; for a server, every statement is a round trip. What
-// is left of many rows is inserted in few, so that the texts are not as many as there are numbers.
+// longer for each argument the more arguments a statement has; for a server, every statement is a round trip. The
+// rest of many rows is inserted in statements of few rows, so that there are only two texts and not one for each number.
 const (
 	manyRows = 256 // on MySQL
 	fewRows  = 32
@@ -93,7 +93,7 @@ func (t *Table) Sweep(ctx context.Context, keep time.Duration, limit int) (int, 
 	return int(n), err
 }
 
-// sweep deletes what ended more than ? microseconds ago, at most ? rows. On PostgreSQL, nodes that
+// sweep deletes attempts that ended more than ? microseconds ago, at most ? rows. On PostgreSQL, nodes that
 // sweep at the same time do not wait for each other.
 var sweep = map[sqlplane.Dialect]string{
 	sqlplane.PostgreSQL: `with old as (

@@ -1,4 +1,4 @@
-// Package audit writes what operators do into once_audit, the table of operate.Migrations.
+// Package audit records the actions of operators in once_audit, the table of operate.Migrations.
 package audit
 
 import (
@@ -7,14 +7,14 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Entry is what an operator has done.
+// Entry is an action of an operator.
 type Entry struct {
 	Who     string
 	Action  string // at most 16 bytes, such as "forget"
 	Scope   string // at most 512 bytes
 	KeyHash string // the first of [keyname.Hashes]; "": not of one key
 	Reason  string
-	Detail  string // what was changed, in words
+	Detail  string // the change, in words
 }
 
 // Insert returns the statement that writes e, to be run in the transaction that makes the change.

@@ -28,7 +28,7 @@ func Arrays(rows [][]any) []any {
 	return args
 }
 
-// quoted escapes what has a meaning in an array literal.
+// quoted escapes the characters that have a meaning in an array literal.
 var quoted = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // appendElement appends an element of an array literal.

@@ -11,7 +11,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Backlog returns the query of [upkeep.Backlogger]. [AddBacklog] reads its rows: one for each state and name, and one of what has expired.
+// Backlog returns the query of [upkeep.Backlogger]. [AddBacklog] reads its rows: one for each state and name, and one of expired operations.
 func Backlog(d sqlplane.Dialect) string { return backlogs[d] }
 
 var backlogs = map[sqlplane.Dialect]string{
@@ -39,8 +39,8 @@ func Unfinished(d sqlplane.Dialect, columns string, n int) string {
 	return unfinished(d, columns, "", n)
 }
 
-// unfinished is a table of operations that are not done, read by the index that has no others, up to the limit. That of MySQL has those that are
-// done as well, behind the states: there each state has the limit.
+// unfinished is a table of the operations that are not done, read by an index that has no others, up to the limit. The index of MySQL has finished
+// operations as well, behind the other states: there each state has the limit.
 func unfinished(d sqlplane.Dialect, columns, under string, most int) string {
 	const from = " from once_operation"
 	under += " order by scope, KEY" + limit(most)
@@ -58,7 +58,7 @@ func unfinished(d sqlplane.Dialect, columns, under string, most int) string {
 }
 
 // UnfinishedUnder returns a query of the operations that are not done and whose scopes begin with prefix: the time, how many are unknown, how many
-// have a recovery point that begins with point, and when the oldest of those was first written.
+// have a recovery point that begins with point, and when the oldest of the latter was first written.
 func UnfinishedUnder(d sqlplane.Dialect, prefix, point string) string {
 	behind := "case when point like '" + point + "%' then "
 	return Text(d, "select NOW, count(case when state = 3 then 1 end), count("+behind+"1 end), min("+behind+"since end) from "+

@@ -1,7 +1,7 @@
 // Package dialect lets a capability write its SQL once for all databases.
 //
-// A query is written in lower case. What differs between databases is written in capitals, and
-// [Text] replaces it:
+// A query is written in lower case. Words in capitals differ between databases, and
+// [Text] replaces them:
 //
 //	?               an argument, in order
 //	NOW             the database's clock, as it is stored
@@ -42,7 +42,7 @@ func Text(d sqlplane.Dialect, query string) string {
 	w.Grow(2 * len(query))
 	argument := arguments(d)
 	for at := 0; ; {
-		n := strings.IndexAny(query[at:], "'?AFKNSU") // each begins what is replaced, and a literal
+		n := strings.IndexAny(query[at:], "'?AFKNSU") // each character may begin a word to replace, or a literal
 		if n < 0 {
 			w.WriteString(query[at:])
 			return w.String()
@@ -55,7 +55,7 @@ func Text(d sqlplane.Dialect, query string) string {
 	}
 }
 
-// replacement returns the text for the beginning of query, and the length of what it replaces. inWord says that query begins
+// replacement returns the text for the word at the beginning of query, and the length of that word. inWord says that query begins
 // within a word.
 func replacement(d sqlplane.Dialect, query string, inWord bool, argument func() string) (text string, length int) {
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// TestText: the text of each database. That they accept it and do the same is proved by
+// TestTextOfEachDialect: the text of each database. That they accept it and do the same is proved by
 // package storetest, on all of them.
-func TestText(t *testing.T) {
+func TestTextOfEachDialect(t *testing.T) {
 	for query, want := range map[string]map[sqlplane.Dialect]string{
 		"select 1": {sqlplane.PostgreSQL: "select 1", sqlplane.MySQL: "select 1", sqlplane.SQLite: "select 1"},
 		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)": {

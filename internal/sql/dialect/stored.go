@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Measurer returns what measures s: s itself, or a query if it keeps its operations in an SQL database.
+// Measurer returns the measurer of s: s itself, or a query if s keeps its operations in an SQL database.
 func Measurer(s any) (m upkeep.Measurer, ok bool) {
 	if m, ok = store.As[upkeep.Measurer](s); ok {
 		return m, true
@@ -18,7 +18,7 @@ func Measurer(s any) (m upkeep.Measurer, ok bool) {
 	return measurer{db}, ok
 }
 
-// measurer measures by the primary key. A standby counts what it has.
+// measurer measures by the primary key. A standby counts its own records.
 type measurer struct{ sqlplane.Database }
 
 // Stored implements [upkeep.Measurer].

@@ -1,4 +1,4 @@
-// Package head is the stored form of what a result has beside its body: its header lines, whether the writes of
+// Package head is the stored form of a result without its body: its header lines, whether the writes of
 // its handler were rolled back, and which events it has caused.
 package head
 
@@ -11,12 +11,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Mark is the name of a line in front of the header, which says what has become of the handler's writes. It is stored and
-// not sent. It is a line like any other, so that the binaries of before can read it. A result without it was committed
-// with the writes, or was stored before there was this line.
+// Mark is the name of a line in front of the header, which says whether the handler's writes are committed. It is stored and
+// not sent. It is a line like any other, so that earlier binaries can read it. A result without it was committed
+// with the writes, or was stored before this line existed.
 const Mark = "Once-Writes"
 
-// Events is the name of a line in front of the header, behind that of [Mark]: the IDs of events, with blanks between them. It is not sent either.
+// Events is the name of a line in front of the header, after the line of [Mark]: the IDs of events, with blanks between them. It is not sent either.
 const Events = "Once-Events"
 
 var rolledBack = store.Field{Name: Mark, Value: "rolled back"}
@@ -37,7 +37,7 @@ func Encode(r *store.Result) []byte {
 	return lines(slices.Concat(marks, r.Header))
 }
 
-// Forgotten returns the stored form of a result that was forgotten, and of whose writes nothing says whether they were rolled back.
+// Forgotten returns the stored form of a result that was forgotten: it is not known whether its writes were rolled back.
 func Forgotten() []byte { return line(nil, store.Field{Name: Mark, Value: "not recorded"}) }
 
 // IsForgotten reports whether r was read from [Forgotten].
@@ -75,7 +75,7 @@ func line(b []byte, f store.Field) []byte {
 	return append(b, '\n')
 }
 
-// Decode reads into r what [Encode] wrote.
+// Decode reads the output of [Encode] into r.
 func Decode(b []byte, r *store.Result) error {
 	r.Header, r.RolledBack, r.Events = nil, false, nil
 	for len(b) > 0 {
@@ -99,7 +99,7 @@ func Decode(b []byte, r *store.Result) error {
 	return nil
 }
 
-// isEvents reports whether a value is one of IDs with one blank between them.
+// isEvents reports whether a value is a list of IDs with one blank between them.
 func isEvents(value string) bool {
 	return value != "" && !slices.Contains(strings.Split(value, " "), "")
 }

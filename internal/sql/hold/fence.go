@@ -15,8 +15,8 @@ func StillHeld(table, work, column string, parts []Part) (condition string, args
 	return column + " in (" + query + ")", args
 }
 
-// Locked is a query, as [StillHeld] has it, for a transaction of several statements: it returns the numbers of those of parts, at least one, that no other process has
-// taken, and keeps them so until the transaction ends.
+// Locked is a query, as [StillHeld] has it, for a transaction of several statements: it returns the numbers of the parts, at least one, that no other process has
+// taken over, and no process can take them over until the transaction ends.
 func Locked(table, work string, parts []Part) (query string, args []any) {
 	// The order is that in which the rows are locked.
 	return "select part from " + table + " where work = ? and (part = ? and fence = ?" +

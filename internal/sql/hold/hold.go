@@ -15,13 +15,13 @@ const Table = "once_hold"
 
 // Config of a Holder.
 type Config struct {
-	Table string        // of the parts; that of the nodes has _node after its name. Default: once_hold, of package outbox
+	Table string        // of the parts; the table of the nodes has _node after this name. Default: once_hold, of package outbox
 	Work  string        // such as "outbox"; parts of different works have nothing to do with each other
 	Parts int           // 0 to Parts-1, at most 1000; the same in all processes
 	TTL   time.Duration // how long after its last renewal a part of this process can be taken over; renewed every third of it
 	Node  string        // of this process, for people: random letters are added, so that a restarted process is another node
 
-	// Failed is told each error of the database. Run goes on. Default: none.
+	// Failed receives each error of the database. Run goes on. Default: errors are dropped.
 	Failed func(error)
 }
 
@@ -37,11 +37,11 @@ type Holder struct {
 	cfg  Config
 	db   sqlplane.Database
 	node string
-	wake chan struct{} // a part that is to be let go is no longer in use
+	wake chan struct{} // a part that is to be released is no longer in use
 
 	mu    sync.Mutex
 	held  []heldPart
-	until time.Time // by the clock of this process: then others may hold them
+	until time.Time // by the clock of this process: after it, other processes may hold the parts
 	uses  []int     // by number: units of work that use the part
 
 	telling sync.Mutex
@@ -52,7 +52,7 @@ type Holder struct {
 type heldPart struct {
 	Part
 
-	leaving bool // it is let go as soon as it is not in use
+	leaving bool // it is released as soon as it is not in use
 }
 
 // New returns a Holder that holds nothing until it runs. The database needs its two tables.
@@ -69,7 +69,7 @@ func New(db sqlplane.Database, cfg Config) *Holder {
 // Node is the name of this process in the tables.
 func (h *Holder) Node() string { return h.node }
 
-// Use returns those of parts that this process holds, for one unit of work. They are not let go
+// Use returns the parts of parts that this process holds, for one unit of work. They are not released
 // to another process before done is called, though they may be taken over if the unit lasts longer than TTL.
 func (h *Holder) Use(parts []int) (held []Part, done func()) {
 	h.mu.Lock()
@@ -111,7 +111,7 @@ func (h *Holder) done(used []Part) {
 	}
 }
 
-// idle are the parts that can be let go now. h.mu is locked.
+// idle returns the parts that can be released now. h.mu is locked.
 func (h *Holder) idle() (parts []Part) {
 	for _, p := range h.held {
 		if p.leaving && h.uses[p.Number] == 0 {
@@ -128,7 +128,7 @@ func (h *Holder) inUse() bool {
 	return slices.ContainsFunc(h.uses, func(n int) bool { return n > 0 })
 }
 
-// tell calls changed if the parts have changed since it was called last.
+// tell calls changed if the parts have changed since the last call.
 func (h *Holder) tell() {
 	h.telling.Lock()
 	defer h.telling.Unlock()

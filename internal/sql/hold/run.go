@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Run claims and renews parts until ctx ends. Then it waits until none is in use, for TTL at most, and lets all go.
+// Run claims and renews parts until ctx ends. Then it waits until no part is in use, for TTL at most, and releases all parts.
 // Meanwhile no unit of work can begin. changed, if it is not nil, is called after the parts have changed. It must be quick.
 //
 // Run works on a connection of its own if the store can ([sqlplane.Reserver]). It returns an error if
@@ -56,18 +56,19 @@ type runner struct {
 	*Holder
 
 	table    table
-	every    time.Duration // between two looks
+	every    time.Duration // between two polls
 	renewed  time.Time     // when the last renewal that has succeeded was sent
 	due      bool          // the next one is due now
 	clock    clockWatch
-	settled  time.Time   // until then, nothing is taken from a node that has expired: the clock of the database was set
-	lapse    *time.Timer // tells that the parts are lost
+	settled  time.Time   // until then, no part is taken from an expired node: the clock of the database was set
+	lapse    *time.Timer // fires when the parts are lost
 	draining bool
 }
 
-// tick is two round trips: it renews, and looks what others do. Two more change what this node holds,
-// and the first nodes of a work and the first after the clock was set need others.
+// tick is two round trips: it renews, and reads the parts of all nodes. Changing the parts of this node takes two more,
+// and the first nodes of a work, and the first one after the clock was set, need more.
 func (r *runner) tick(ctx context.Context) error {
+	// The time before it is sent: the database counts the TTL from a later moment, so that this process stops first.
 	if sent := time.Now(); r.due || sent.Sub(r.renewed) >= r.cfg.TTL/3 {
 		if err := r.table.renew(ctx, r.draining); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (r *runner) tick(ctx context.Context) error {
 	return cmp.Or(err, r.tidy(ctx, v))
 }
 
-// look reads what this node holds.
+// look reads which parts this node holds.
 func (r *runner) look(ctx context.Context) (view, error) {
 	sent := time.Now()
 	v, err := r.table.look(ctx)
@@ -127,7 +128,7 @@ func (r *runner) extend() {
 	r.lapse.Reset(left)
 }
 
-// balance lets go parts beyond the share of this node, or takes some that it lacks. changes says that it has tried.
+// balance releases parts beyond the share of this node, or takes some that it lacks. changes says that it has tried.
 func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) {
 	counts := map[string]int{r.node: 0}
 	for _, node := range v.live {
@@ -141,6 +142,7 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 		case shares:
 			counts[p.node]++
 		case p.node == "" || time.Now().After(r.settled):
+			// Free, or of a node that has expired; but after the clock was set, a node may only seem to have expired.
 			free = append(free, p.Part)
 		}
 	}
@@ -151,14 +153,14 @@ func (r *runner) balance(ctx context.Context, v view) (changes bool, err error) 
 	case len(idle) > 0:
 		return true, r.table.letGo(ctx, idle)
 	case surplus < 0 && len(free) > 0 && !r.draining:
-		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) // nodes that take at the same moment take others
+		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) // nodes that take at the same moment choose different parts
 		free = free[:min(-surplus, len(free))]
 		return true, r.table.take(ctx, free)
 	}
 	return false, nil
 }
 
-// chooseLeaving chooses the parts that leave, so many that surplus is gone after some looks, and returns those that can be let go now.
+// chooseLeaving selects parts to release, so that this node reaches its share within a few rounds, and returns the parts that can be released now.
 func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +168,7 @@ func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	if r.draining {
 		leaving = len(r.held)
 	}
-	// Those that leave already come first, then those that are not in use.
+	// First the parts that are leaving already, then the parts that are not in use.
 	order := slices.Clone(r.held)
 	slices.SortStableFunc(order, func(a, b heldPart) int {
 		if a.leaving != b.leaving {
@@ -184,7 +186,7 @@ func (r *runner) chooseLeaving(surplus int) (idle []Part) {
 	return r.idle()
 }
 
-// tidy does what is seldom needed.
+// tidy does the work that is seldom needed: it creates missing parts, and repairs or deletes rows of nodes.
 func (r *runner) tidy(ctx context.Context, v view) error {
 	var missing []int
 	for n := range r.cfg.Parts {
@@ -240,6 +242,7 @@ func (r *runner) drain(ctx context.Context) {
 	for end := time.Now().Add(r.cfg.TTL); r.inUse() && time.Now().Before(end); r.wait(ctx) {
 		r.failed(r.tick(ctx))
 	}
+	// Last: without its node, all parts are free for others.
 	r.failed(r.table.leave(ctx))
 	r.mu.Lock()
 	r.held = nil

@@ -1,14 +1,16 @@
 package hold
 
+// The tests with databases are in integration/hold: "make test-of DIR=internal/sql/hold" runs them after these.
+
 import (
 	"fmt"
 	"testing"
 	"time"
 )
 
-// TestShare: the shares of all nodes together are all parts, no share is more than one above another, and what is spread
+// TestShareSpreadsPartsEvenly: the shares of all nodes together are all parts, no share is more than one above another, and what is spread
 // evenly stays.
-func TestShare(t *testing.T) {
+func TestShareSpreadsPartsEvenly(t *testing.T) {
 	for parts := range 20 {
 		for nodes := 1; nodes <= 7; nodes++ {
 			for held := range 3 { // none yet; all by one node; spread evenly, the last nodes with one more

@@ -12,7 +12,7 @@ import (
 )
 
 // table is the tables of parts and of nodes, for one node. Statements call them once_hold and once_hold_node. Each of its methods is one statement, and one round trip.
-// All times are those of the database.
+// All times are by the clock of the database.
 type table struct {
 	db       sqlplane.Database
 	name     string // of the table of parts
@@ -22,7 +22,7 @@ type table struct {
 	patience time.Duration // for one statement
 }
 
-// view is what all nodes hold, at one moment.
+// view has the parts of all nodes, at one moment.
 type view struct {
 	now     time.Time     // of the database
 	parts   []partRow     // by number
@@ -44,7 +44,7 @@ type nodeTTL struct {
 	ttl  time.Duration
 }
 
-// fromNow is the argument of AGO for the time when what is renewed now expires.
+// fromNow is the argument of AGO for the time when a row that is renewed now expires.
 func (t *table) fromNow() int64 { return -t.ttl.Microseconds() }
 
 // text returns query with the names of the tables, in the SQL of the database.
@@ -121,8 +121,8 @@ func (t *table) create(ctx context.Context, numbers []int) error {
 		strings.Repeat(`, (?, ?, '', 0)`, len(numbers)-1)+` KEEP(work)`, args...)
 }
 
-// take gives parts to this node if they still have these fences and no node that lives holds them. A
-// part whose row is locked, by a process that was stopped in a transaction perhaps, is left out. The rows are found
+// take gives parts to this node if they still have these fences and no live node holds them. A
+// part whose row is locked, perhaps by a process that was stopped in a transaction, is left out. The rows are found
 // below a limit because MySQL does not change a table that a subquery reads directly.
 func (t *table) take(ctx context.Context, parts []Part) error {
 	return t.exec(ctx, `update once_hold set node = ?, fence = fence + 1 where work = ? and part in (select part from (select h.part from once_hold h

@@ -1,6 +1,6 @@
-// Package letter keeps messages that could not be handled, and every failed delivery of them. It is
-// what an inbox and a relay write; package deadletter is for operators. The tables are those of
-// deadletter.Migrations.
+// Package letter keeps messages that could not be handled, and every failed delivery of them. An
+// inbox and a relay write with it; package deadletter is for operators. deadletter.Migrations
+// creates the tables.
 package letter
 
 import (
@@ -38,7 +38,7 @@ type ID struct {
 	Source     string
 	EventID    string
 	Topic, Key string
-	Seq        int64 // 0: none
+	Seq        int64 // 0 means no number
 }
 
 func (id ID) args() []any {
@@ -54,7 +54,7 @@ const (
 	hasID = "origin = ? and consumer = ? and source = ? and event_id = ?"
 )
 
-// Envelope is a hash of what a message says of itself besides its source, ID and payload.
+// Envelope is a hash of the message's own data besides its source, ID and payload.
 func Envelope(topic, key, kind string) []byte {
 	h := sha256.New()
 	for _, text := range [...]string{topic, key, kind} {
@@ -104,7 +104,7 @@ const (
 	maxCause = 200
 )
 
-// Columns are those that Scan reads, as package dialect writes them. ListColumns leave headers and payload out.
+// Columns are the columns that Scan reads, as package dialect writes them. ListColumns leave headers and payload out.
 const (
 	Columns     = identity + ", headers, payload" + others
 	ListColumns = identity + ", null, null" + others
@@ -148,7 +148,7 @@ func (l *Letter) Open(e seal.Encrypter) error {
 // Resolved reports whether nothing is left to do.
 func (l *Letter) Resolved() bool { return l.State != "" && l.State != StateDead }
 
-// label binds what is encrypted to its message: moved to another row it does not open.
+// label binds encrypted data to its message: moved to another row it does not open.
 func (l *Letter) label() string {
 	return strings.Join([]string{"letter", l.Origin, l.Consumer, l.Source, l.EventID, ""}, "\x00")
 }
@@ -162,7 +162,7 @@ func text(s string, most int) string {
 	return strings.ToValidUTF8(s, "?") // which is never longer
 }
 
-// variable is what differs between two errors of the same cause: a UUID, a number, a word with a digit in it.
+// variable matches the differences between two errors of the same cause: a UUID, a number, a word with a digit in it.
 var variable = regexp.MustCompile(`[\w-]*\d[\w-]*`)
 
 // causeOf returns an error without numbers and ids, as one line: a person copies it into a command.

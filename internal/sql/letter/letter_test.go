@@ -1,12 +1,14 @@
 package letter
 
+// The tests with databases are in integration/deadletter and integration/inbox: "make test-of DIR=internal/sql/letter" runs them after these.
+
 import (
 	"strings"
 	"testing"
 )
 
-// TestText: any error can be stored, and errors of one cause are equal without their numbers and ids.
-func TestText(t *testing.T) {
+// TestErrorTextIsStorable: any error can be stored, and errors of one cause are equal without their numbers and ids.
+func TestErrorTextIsStorable(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "a\x00b": "ab", "\xff\xff": "?", strings.Repeat("é", 10): "ééé?",
 	} {

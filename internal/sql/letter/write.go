@@ -55,8 +55,8 @@ func Note(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, a A
 	return n, first, now, err
 }
 
-// Bury makes a message a letter, in the transaction of the caller. A letter of the same ID and Hash stays
-// as it is if it is dead, and waits for a person; otherwise it is dead again. Bury sets l.UID.
+// Bury dead-letters a message, in the transaction of the caller. If a letter of the same ID and Hash exists, it stays
+// as it is while it is dead and waits for a person; otherwise it becomes dead again. Bury sets l.UID.
 func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter) error {
 	const insert = `insert into once_deadletter (uid, origin, consumer, source, event_id, topic, KEY, seq, payload_hash, event_type, headers, payload, encrypted, trace, created_at,
  class, error, cause, attempts, first_failed_at, dead_at, state, redrive, reason) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, NOW), NOW, 'dead', '', '') KEEP(uid)`

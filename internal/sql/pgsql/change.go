@@ -10,12 +10,12 @@ import (
 )
 
 // Swap statements write any Change. They fail, by dividing by zero or on the primary key, when
-// the record is not what was expected.
+// the record is not the expected one.
 const (
 	// SwapInsert takes the claim's lock, shared: it excludes open transactions that
 	// hold the claim, but not another SwapInsert; the primary key decides between
 	// those. A record that exists excludes such transactions by itself, so that the
-	// others need no lock.
+	// other Swap statements need no lock.
 	//
 	// $3 is LockID, $4 to $17 are the record, and $18 and $19 its lease and retention in milliseconds.
 	SwapInsert = `insert into once_operation (scope, key, state, fence, claim, fingerprint, status, kind, head, body, request, trace, name, point, calling, data, lease_until, expires_at)
@@ -28,7 +28,7 @@ const (
  $5, $6, $7, $8, $9, $10, $11, $12, nullif($13, ''), nullif($14, ''), $15, $16, $17,
  clock_timestamp() + $18 * interval '1 ms', clock_timestamp() + $19 * interval '1 ms')`
 
-	// SwapUpdate has the record in $3 to $16, its times in $17 and $18, and what is expected in $19 to
+	// SwapUpdate has the record in $3 to $16, its times in $17 and $18, and the expectation in $19 to
 	// $21: the fence, whether the lease must be over, and the nonce.
 	SwapUpdate = `with u as (update once_operation set state = $3, fence = $4, claim = $5, fingerprint = $6, status = $7, kind = $8, head = $9, body = $10,
  request = $11, trace = nullif($12, ''), name = nullif($13, ''), point = $14, calling = $15, data = $16,
@@ -37,11 +37,11 @@ const (
  and (coalesce(length($21::bytea), 0) = 0 or claim = $21) returning 1) select 1 / count(*)::int from u`
 
 	// SwapKeep is SwapUpdate for Change.KeepRequest, without fingerprint, request, trace and name: the record is in
-	// $3 to $12, its times in $13 and $14, and what is expected in $15 to $17.
+	// $3 to $12, its times in $13 and $14, and the expectation in $15 to $17.
 	SwapKeep = swapKeep + `select 1 / count(*)::int from u`
 
-	// SwapKeepSame is SameTransaction and SwapKeep in one statement. In any transaction but the one that began at $18, its error is that of a number
-	// which is too large, whatever the record is. The planner would compute a sum of constants, and fail always.
+	// SwapKeepSame is SameTransaction and SwapKeep in one statement. In any transaction but the one that began at $18, it fails because a number
+	// is too large, whatever the record is. (The planner would compute a sum of constants in advance, and always fail.)
 	SwapKeepSame = swapKeep + `select case when now() <> $18 then 2147483647 + (1 + count(*)::int) else 1 / count(*)::int end from u`
 
 	swapKeep = `with u as (update once_operation set state = $3, fence = $4, claim = $5, status = $6, kind = $7, head = $8, body = $9,
@@ -50,7 +50,7 @@ const (
  where scope = $1 and key = $2 and state <> 2 and fence = $15 and (not $16 or (state = 1 and lease_until <= clock_timestamp()))
  and (coalesce(length($17::bytea), 0) = 0 or claim = $17) returning 1) `
 
-	// SwapDelete has what is expected in $3 to $5.
+	// SwapDelete has the expectation in $3 to $5.
 	SwapDelete = `with u as (delete from once_operation
  where scope = $1 and key = $2 and state <> 2 and fence = $3 and (not $4 or (state = 1 and lease_until <= clock_timestamp()))
  and (coalesce(length($5::bytea), 0) = 0 or claim = $5) returning 1) select 1 / count(*)::int from u`
@@ -60,7 +60,7 @@ const (
 	// Held locks the rows of the holds in $1, see [Holds], until the transaction has ended, in the
 	// order of their keys. It divides by zero unless each of the $2 holds is still held.
 	//
-	// The lock is a shared one: that of FOR KEY SHARE would let a takeover pass.
+	// FOR SHARE: a lock by FOR KEY SHARE would let a takeover pass.
 	Held = `with held as (` + heldRows + ` for share of o) select 1 / (count(*) = $2)::int from held`
 
 	// Renew extends the leases of the holds in $1 to $2 milliseconds from now, and returns those
@@ -80,9 +80,9 @@ const (
 const RenewAtOnce = 100
 
 // Unfinished reads at most $3 operations that are not done, behind scope $1 and key $2, by the index once_operation_unfinished. It returns
-// those that are listed, with $4 only what is due (see [upkeep.Listing]), of the name $5 unless that is empty, and in the state $6 unless that is 0,
-// and the last one of a full page: scope and key, whether it is listed, its number on the page, and then the columns of Read, of which those
-// that may be large are empty.
+// the listed ones: with $4 only due operations (see [upkeep.Listing]), of the name $5 unless that is empty, and in the state $6 unless that is 0.
+// It also returns the last one of a full page. The columns are scope and key, whether it is listed, its number on the page, and the columns of Read, of which
+// the large ones are empty.
 const Unfinished = unfinished + inOrder
 
 // UnfinishedBefore is Unfinished for scopes before $7.

@@ -17,14 +17,14 @@ import (
 
 // MaxJoins is how many joined operations may hold their claims in one transaction. Each is a
 // lock in a table of the server that all sessions share, of at least 6,400 places unless
-// max_locks_per_transaction or max_connections are changed. When it is full everybody fails.
+// max_locks_per_transaction or max_connections are changed. When the table is full, every session fails.
 const MaxJoins = 1000
 
-// ErrMaxJoins refuses the next one.
+// ErrMaxJoins refuses the join after MaxJoins.
 var ErrMaxJoins = fmt.Errorf("%d joined operations hold their claims in this transaction, each with a lock of the server. Try: commit the transaction in between, or once.Do for each", MaxJoins)
 
 // LockID is the advisory lock of an operation: 64 bits, so that two operations
-// practically never share one. If they do, one of them is told "in flight".
+// practically never share one. If they do, one of them gets "in flight".
 func LockID(id store.ID) int64 {
 	h := sha256.Sum256([]byte("once\x00" + id.Scope + "\x00" + id.Key))
 	return int64(binary.BigEndian.Uint64(h[:8]))
@@ -60,7 +60,7 @@ func tighten(setting, to string) string {
 }
 
 // columns of a record, in the order in which the stores scan them. The second form is
-// for an outer join, which may find none.
+// for an outer join, which may find no record.
 const (
 	columns = `state, fence, claim, fingerprint, status, kind, head, body, request,
  coalesce(trace, ''), coalesce(name, ''), coalesce(point, ''), calling, data, coalesce(lease_until <= clock_timestamp(), false), since, coalesce(state = 2 and expires_at <= now(), false)`
@@ -72,7 +72,7 @@ const (
 	// Read returns the columns of one record.
 	Read = `select ` + columns + ` from once_operation where scope = $1 and key = $2`
 
-	// ReadUnwatched is Read that finds nothing in a transaction that [watched] is true of.
+	// ReadUnwatched is Read that finds nothing in a transaction in which [watched] is true.
 	ReadUnwatched = Read + ` and not (` + watched + `)`
 
 	// Look is Read outside of a transaction. It always returns one row: whether the server is
@@ -86,40 +86,40 @@ const (
 	// and the look-up is younger than the lock at READ COMMITTED.
 	Lock = `select now(), pg_try_advisory_xact_lock($1), pg_is_in_recovery(), ` + watched
 
-	// LockOrFail divides by zero if the claim is not granted, so that what follows in a
-	// pipeline does not run.
+	// LockOrFail divides by zero if the claim is not granted, so that the later statements of a
+	// pipeline do not run.
 	LockOrFail = `select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery())::int = 1`
 
-	// LockAbsentOrFail is LockOrFail that also fails if there is a record with scope $2 and key $3, be it expired, or if the transaction is SERIALIZABLE, see [watched].
+	// LockAbsentOrFail is LockOrFail that also fails if a record with scope $2 and key $3 exists, even an expired one, or if the transaction is SERIALIZABLE, see [watched].
 	// As in Claim, the snapshot may be older than the lock, and then the primary key refuses the record at the end.
 	LockAbsentOrFail = `select now(), 1 / (pg_try_advisory_xact_lock($1) and not pg_is_in_recovery()
  and current_setting('transaction_isolation') <> 'serializable'
  and not exists (select from once_operation where scope = $2 and key = $3))::int = 1`
 
-	// Claim is Lock and ReadUnwatched in one statement, for those who cannot pipeline.
+	// Claim is Lock and ReadUnwatched in one statement, for callers that cannot pipeline.
 	//
 	// The snapshot of this one statement may be older than its lock. Then it misses a
-	// record, the primary key says so at the end, and the operation starts again.
+	// record, the insert fails on the primary key at the end, and the operation starts again.
 	Claim = `select now(), pg_try_advisory_xact_lock($3), pg_is_in_recovery(), ` + watched + `, ` + columnsOrNone + `
  from (select) one left join (select * from once_operation where scope = $1 and key = $2 and not (` + watched + `)) found on true`
 
-	// watched reports whether PostgreSQL watches what the transaction reads, for
-	// SERIALIZABLE. It watches the whole index page on which a record would be, and all new
+	// watched reports whether PostgreSQL tracks the transaction's reads, for
+	// SERIALIZABLE (SSI). It tracks the whole index page on which a record would be, and all new
 	// keys are on one page: operations that look up and then insert all conflict with each
 	// other. Inserts alone do not. So the look-up is done in a transaction of its own,
 	// before, or by Probe.
 	watched = `current_setting('transaction_isolation') = 'serializable' and current_setting('transaction_read_only') = 'off'`
 
-	// Probe looks a record up without being watched. It affects a row if there is none,
-	// and must then be undone. A record that the transaction cannot see is an error of
+	// Probe looks a record up without a read that SSI tracks. If no record exists, it affects a row,
+	// which must then be undone. A record that the transaction cannot see is an error of
 	// serialization.
 	Probe = `insert into once_operation (scope, key, claim) values ($1, $2, '') on conflict do nothing`
 
-	// Late tells whether BeginOptions.StaleAfter is over. It is asked after the look-up, and not of the
+	// Late reports whether BeginOptions.StaleAfter is over. It is asked after the look-up, and not at the
 	// transaction's start: a record may have expired and been swept between the two.
 	Late = `select clock_timestamp() >= $1`
 
-	// Start tells a transaction from another one on the same connection.
+	// Start returns the start of the transaction, which distinguishes it from others on the same connection.
 	Start = `select now()`
 
 	// Expired removes a record that counts as absent.
@@ -139,7 +139,7 @@ const InsertDone = `insert into once_operation (scope, key, claim, fingerprint, 
 const InsertDoneRequest = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state, request, trace, name)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / (now() = $10)::int, $11, nullif($12, ''), nullif($13, ''))`
 
-// InsertClaim is InsertDone by whom nothing has claimed: it divides by zero if another
+// InsertClaim is InsertDone for a transaction that holds no claim, and claims, too: it divides by zero if another
 // transaction has the claim, and does not wait for it.
 const InsertClaim = `insert into once_operation (scope, key, claim, fingerprint, status, kind, head, body, expires_at, state)
  values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 ms', 2 / pg_try_advisory_xact_lock($10)::int)`
@@ -155,13 +155,13 @@ const TryClaim = `select 1 / pg_try_advisory_xact_lock($1)::int`
 // follows the insert, so that a record that exists is known first.
 const InTime = `select 1 / (clock_timestamp() < $1)::int`
 
-// SameTransaction divides by zero in any transaction but the one that Lock or Start has found
-// to begin at $1: the handler may have sent "commit; begin". InsertDone looks by itself.
+// SameTransaction divides by zero in any transaction but the one that began at $1, as Lock or Start
+// has returned: the handler may have sent "commit; begin". InsertDone checks that itself.
 const SameTransaction = `select 1 / (now() = $1)::int`
 
 // Expecting wraps a write, which must have no RETURNING clause of its own, so that
 // it fails on the server, and takes its transaction with it, unless it affects n
-// rows. The error is one of casting a text, which [WrongRows] knows again.
+// rows. It fails by casting a text, and [WrongRows] recognises the error.
 func Expecting(sql string, n string) string {
 	return "with once_write as (" + strings.Trim(sql, "; \t\r\n") + "\nreturning 1) select case count(*) when " + n +
 		" then 1 else (count(*) || '" + affected + n + "')::int end from once_write"
@@ -169,12 +169,12 @@ func Expecting(sql string, n string) string {
 
 const affected = " rows affected, expected: "
 
-// WrongRows reports whether an error is that of [Expecting].
+// WrongRows reports whether an error comes from [Expecting].
 func WrongRows(sqlState, message string) bool {
 	return sqlState == InvalidText && strings.Contains(message, affected)
 }
 
-// Classify says what an SQLSTATE means for the transaction that met it.
+// Classify returns the meaning of an SQLSTATE for its transaction.
 func Classify(sqlState string) store.Kind {
 	switch sqlState {
 	case "40001", Deadlock:
@@ -197,10 +197,10 @@ func Classify(sqlState string) store.Kind {
 func Unwritable(sqlState string) bool { return sqlState == "22021" || sqlState == "22P05" }
 
 // Taken reports whether the statement that writes the record has failed because
-// the record is not what was expected.
+// the record is not the expected one.
 func Taken(sqlState string) bool { return sqlState == UniqueViolation || sqlState == DivisionByZero }
 
-// SQLSTATEs that are looked at by name.
+// SQLSTATEs that the code compares.
 const (
 	Deadlock        = "40P01"
 	UniqueViolation = "23505"
@@ -218,12 +218,12 @@ const (
 	DuplicateStatement = "42P05"
 )
 
-// ErrRecovery is what is wrong with a server that is in recovery. It is as good as down: its
+// ErrRecovery refuses a server that is in recovery. It is as good as down: its
 // locks exclude no session on the primary, and its records are late.
 var ErrRecovery = errors.New("the server is in recovery: it is a standby, which can neither claim an operation nor tell that it is absent. Try: target_session_attrs=read-write in the connection string")
 
-// StandbyRefuses reports whether an error may be that of a standby, which neither writes
-// nor begins a SERIALIZABLE transaction. Whether it is one, Recovery tells.
+// StandbyRefuses reports whether an error may come from a standby, which neither writes
+// nor begins a SERIALIZABLE transaction. Recovery finds out whether the server is one.
 func StandbyRefuses(sqlState string) bool { return sqlState == ReadOnly || sqlState == NotSupported }
 
 // Recovery asks whether the server is in recovery.
@@ -238,7 +238,7 @@ const MigrateTries = 3
 // Overtaken reports whether the error of a migration may be that another one has made the same table at that moment.
 func Overtaken(sqlState string) bool {
 	switch sqlState {
-	case UniqueViolation, Deadlock, "40001", "42P07", "42701", "42710": // a table, column or constraint is there
+	case UniqueViolation, Deadlock, "40001", "42P07", "42701", "42710": // a table, column or constraint exists already
 		return true
 	}
 	return false

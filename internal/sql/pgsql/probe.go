@@ -9,15 +9,15 @@ import (
 
 // Some servers that speak the protocol of PostgreSQL accept advisory locks and do nothing (CockroachDB before
 // 2026). There "no record, and the claim is free" does not prove that a commit whose answer was
-// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). Which servers these are
-// is found out by a lock that no operation has. If pg_locks lists it, it is kept: that takes one statement, and no second
-// connection. If not, it counts as kept only if a second session is refused it: newer
+// lost was not applied, and operations are claimed by their commits (store.CommitClaimer). A lock that no operation has
+// finds out which kind of server it is. If pg_locks lists the lock, the server keeps it: that takes one statement, and no second
+// connection. If not, the server keeps locks only if it refuses this one to a second session: newer
 // servers keep locks that they do not list. The statements have no parameters, so that any mode of any driver can send them.
 
 // ProbeKey returns the key of a lock that no other session has.
 func ProbeKey() int64 { return rand.Int64() }
 
-// ListedLock takes the lock of key, and returns whether pg_locks lists it, and what the server is.
+// ListedLock takes the lock of key, and returns whether pg_locks lists it, and the version of the server.
 func ListedLock(key int64) string {
 	return `with claim as materialized (select pg_try_advisory_xact_lock(` + strconv.FormatInt(key, 10) + `::bigint) as granted)
  select (select count(*) from pg_locks where claim.granted and granted and locktype = 'advisory' and pid = pg_backend_pid()
@@ -45,5 +45,5 @@ func ExcludesLock(ctx context.Context, db *sql.DB) (excludes bool, err error) {
 	return err == nil && granted && !second, err
 }
 
-// Unkept is what the log says once of a server that does not keep advisory locks.
+// Unkept is logged once if a server does not keep advisory locks.
 const Unkept = "once: this server keeps no advisory locks, so operations are claimed by their commits: a duplicate on another node is not seen in flight and runs its handler, of which one commits"

@@ -10,9 +10,9 @@ import (
 // Statements of the sweeper. They run at READ COMMITTED: at any other level a row
 // that another session has just deleted is an error.
 const (
-	// Sweep deletes $1 expired operations, of those that expired at $2 or later, and
-	// returns how many those were and the latest of their times, or $2. Rows that are
-	// locked, by another sweeper or by a claim that replaces them, are passed over.
+	// Sweep deletes $1 expired operations that expired at $2 or later, and
+	// returns how many it has deleted and the latest of their times, or $2. Rows that are
+	// locked, by another sweeper or by a claim that replaces them, are left out.
 	Sweep = `with swept as (delete from once_operation where ctid = any(array(
  select ctid` + expiredRows + ` for update skip locked)) returning expires_at) select count(*), coalesce(max(expires_at), $2) from swept`
 
@@ -24,12 +24,12 @@ const (
 	// archive everything twice.
 	SweepLock = `select pg_try_advisory_xact_lock(7881702260482471169)`
 
-	// Expiring reads what Sweep would delete: key and moment, then the columns of a
+	// Expiring reads the rows that Sweep would delete: key and moment, then the columns of a
 	// record.
 	Expiring = `select scope, key, expires_at, ` + columns + expiredRows
 
-	// SweepKept deletes those operations that Expiring has returned and that are still the
-	// same. $1 is a JSON list of scope, key and claim, the last one in hexadecimal.
+	// SweepKept deletes the operations that Expiring has returned and that have not changed
+	// since. $1 is a JSON list of scope, key and claim, the last one in hexadecimal.
 	SweepKept = `delete from once_operation where ctid = any(array(
  select o.ctid ` + keptRows + `))`
 
@@ -42,8 +42,8 @@ const (
  where o.state = 2 and o.expires_at <= now() for update of o skip locked`
 
 	// SweepLightly spares the disk: a sweep that is lost in a crash is done again. And it
-	// spares the planner, which would look for the oldest row that is left each time, and
-	// walk over all that is deleted and not yet cleaned up.
+	// spares the planner, which would look for the oldest row each time, and
+	// walk over all rows that are deleted and not yet cleaned up.
 	SweepLightly = `select set_config('synchronous_commit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 	expiredRows = ` from once_operation

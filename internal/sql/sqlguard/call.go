@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/internal/sql/txlimit"
 )
 
-// call is one call of the driver for a statement, and the limits of time that it obeys.
+// call is a call of the driver for a statement, and the time limits of that call.
 type call struct {
 	watch     *txlimit.Watch     // of the transaction
 	statement *txlimit.Statement // of the statement

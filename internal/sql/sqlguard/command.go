@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// verb is what a text does to the transaction it runs in.
+// verb is the effect of a text on its transaction.
 type verb uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	implicitCommit     // MySQL commits before it runs this
 )
 
-// command is what the guard needs to know of a text before it runs.
+// command is the guard's knowledge of a text before it runs.
 type command struct {
 	verb verb
 	name string // of the savepoint, folded so that equal names are equal strings
@@ -85,7 +85,7 @@ func (p *parser) statement() (cmd command, empty, more bool) {
 	return cmd, first.kind == tokenEnd || first.kind == tokenSemicolon, p.rest(creates)
 }
 
-// command classifies a statement by its first word and what follows it.
+// command classifies a statement by its first word and the words after it.
 func (p *parser) command(first token) command {
 	var buffer [longestKeyword]byte
 	switch keyword := upper(buffer[:0], first.text); string(keyword) {

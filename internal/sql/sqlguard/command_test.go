@@ -1,11 +1,13 @@
 package sqlguard
 
+// The tests with databases are in integration/sqlguard: "make test-of DIR=internal/sql/sqlguard" runs them after these.
+
 import (
 	"strings"
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseFindsTransactionControl(t *testing.T) {
 	t.Parallel()
 	all := []Dialect{PostgreSQL, MySQL, SQLite}
 	pg, my, lite := []Dialect{PostgreSQL}, []Dialect{MySQL}, []Dialect{SQLite}
@@ -239,7 +241,7 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-func TestEnds(t *testing.T) {
+func TestEndsOfATransaction(t *testing.T) {
 	for text, want := range map[string]bool{
 		"commit": true, "COMMIT AND CHAIN": true, "commit; begin": true, "select 1; end; begin": true, "/* a */ abort -- b": true,
 		"rollback": true, "rollback and chain": true, "start transaction": true, "prepare transaction 'x'": true, "select ';'; commit prepared 'x'": true,

@@ -25,8 +25,8 @@ func (e *CommitError) Error() string {
 
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// ErrEnded says that the transaction was gone before its owner ended it: by a
-// COMMIT or ROLLBACK that the guard could not see. What it did is in doubt.
+// ErrEnded says that the transaction was over before its owner ended it: by a
+// COMMIT or ROLLBACK that the guard could not see. Which of the two is in doubt.
 var ErrEnded = errors.New("the transaction had been ended underneath")
 
 func newCommitError(d Dialect, err error) *CommitError {
@@ -36,8 +36,8 @@ func newCommitError(d Dialect, err error) *CommitError {
 	return &CommitError{Err: err, InDoubt: !answered(d, err)}
 }
 
-// Refused reports whether err is the database's own answer that nothing was committed, by a
-// statement that commits by itself as by COMMIT.
+// Refused reports whether err is the database's own answer that nothing was committed, by COMMIT or by a
+// statement that is a transaction of its own.
 func (d Dialect) Refused(err error) bool { return answered(d, err) }
 
 // answered reports whether err is the database's own answer that a statement was
@@ -108,7 +108,7 @@ func mayHaveCommitted(code int) bool {
 }
 
 // endedUnderneath reports whether COMMIT or ROLLBACK found no transaction.
-// PostgreSQL says so only to the statement that commits sends along, MySQL only of the
+// On PostgreSQL only the statement that commits sends along has this error, on MySQL only the
 // savepoint that was made at the beginning.
 func endedUnderneath(d Dialect, err error) bool {
 	switch d {

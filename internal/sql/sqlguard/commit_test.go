@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestCommit(t *testing.T) {
+func TestCommitInEachDialect(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		d    Dialect

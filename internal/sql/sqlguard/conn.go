@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// conn stands between database/sql and a driver's connection. It offers every
+// conn is between database/sql and a driver's connection. It offers every
 // optional interface and answers neutrally where the driver does not.
 type conn struct {
 	base    baseConn
 	dialect Dialect
-	from    *connector // that has made it
+	from    *connector // the connector that has made it
 
-	// What base can do; nil if it cannot.
+	// The abilities of base; nil if it does not have them.
 	execer    driver.ExecerContext
 	queryer   driver.QueryerContext
 	checker   driver.NamedValueChecker
@@ -248,7 +248,7 @@ func (c *conn) convert(arg *driver.NamedValue) error {
 	return convertDefault(arg)
 }
 
-// convertDefault does what database/sql does where the driver has no opinion.
+// convertDefault converts like database/sql does for a driver without a converter.
 // The guard does it itself to see it fail.
 func convertDefault(arg *driver.NamedValue) (err error) {
 	arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value)
@@ -274,7 +274,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	if c.broken || c.guarded() != nil {
 		return driver.ErrBadConn
 	}
-	c.tx = nil // left open by its owner; what becomes of it is the driver's to say
+	c.tx = nil // its owner has left it open: the driver decides what to do with it
 	if c.resetter != nil {
 		return c.resetter.ResetSession(ctx)
 	}

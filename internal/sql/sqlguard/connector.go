@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Wrap returns a connector whose connections can guard transactions. Hand it to
-// sql.OpenDB. Wrapping what is wrapped already changes nothing.
+// Wrap returns a connector whose connections can guard transactions. Pass it to
+// sql.OpenDB. Wrapping a wrapped connector changes nothing.
 func Wrap(base driver.Connector, d Dialect) driver.Connector {
 	if c, ok := base.(*connector); ok && c.dialect == d {
 		return c
@@ -17,8 +17,8 @@ func Wrap(base driver.Connector, d Dialect) driver.Connector {
 	return &connector{base: base, dialect: d}
 }
 
-// WrapAlone is Wrap for a connector whose connections take several statements in a packet only because once asked for that: a text of
-// others that holds several is refused on them, in transactions and outside, as it would be without.
+// WrapAlone is Wrap for a connector whose connections take several statements in a packet only because once has asked for it: a user's
+// text that holds several statements is still refused on them, in transactions and outside.
 func WrapAlone(base driver.Connector, d Dialect) driver.Connector {
 	return &connector{base: base, dialect: d, alone: true}
 }
@@ -27,7 +27,7 @@ type connector struct {
 	base    driver.Connector
 	dialect Dialect
 	alone   bool        // see WrapAlone
-	several atomic.Bool // the server takes several statements in a packet: connections share what one has found out
+	several atomic.Bool // the server takes several statements in a packet: one connection finds out, and all use it
 }
 
 var (
@@ -45,7 +45,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	usable, ok := base.(baseConn)
 	if !ok {
-		_ = base.Close() // what is wrong is the driver
+		_ = base.Close() // the error is the driver's: Close has nothing to add
 		return nil, fmt.Errorf("once: a connection of %T takes no contexts. Try: a version of the driver whose connections implement driver.ConnBeginTx and driver.ConnPrepareContext", base)
 	}
 	made := newConn(usable, c)
@@ -56,8 +56,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return made, nil
 }
 
-// baseConn and baseStmt are what a driver has to offer. Go 1.8 has brought contexts; the
-// drivers of PostgreSQL, MySQL and SQLite take them all.
+// baseConn and baseStmt are the required interfaces of a driver: methods with contexts, since Go 1.8. The
+// drivers of PostgreSQL, MySQL and SQLite have them all.
 type baseConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -78,7 +78,7 @@ func prepare(ctx context.Context, c baseConn, query string) (baseStmt, error) {
 	}
 	usable, ok := s.(baseStmt)
 	if !ok {
-		_ = s.Close() // what is wrong is the driver
+		_ = s.Close() // the error is the driver's: Close has nothing to add
 		return nil, fmt.Errorf("once: a statement of %T takes no contexts. Try: a version of the driver whose statements implement driver.StmtExecContext and driver.StmtQueryContext", s)
 	}
 	return usable, nil
@@ -98,7 +98,7 @@ func (c *connector) Close() error {
 
 // DialectOf reports whether a driver connection, as sql.Conn.Raw hands it out,
 // is guarded, and which rules it follows. It looks through wrappers that offer
-// Raw() driver.Conn, as those of tracing libraries do.
+// Raw() driver.Conn, as tracing libraries do.
 func DialectOf(driverConn any) (Dialect, bool) {
 	c, ok := find(driverConn)
 	if !ok {
@@ -119,7 +119,7 @@ func ConnectorOf(driverConn any) driver.Connector {
 
 // Unwrap returns the connection of the driver underneath, for users of
 // sql.Conn.Raw who need its own methods. An unguarded connection is returned as
-// it is. The guard does not see what is run there.
+// it is. The guard does not see statements on the returned connection.
 func Unwrap(driverConn any) any {
 	c, ok := find(driverConn)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Dialect is the SQL that a connection speaks. The zero value is none.
+// Dialect is the SQL that a connection speaks. The zero value is not valid.
 type Dialect uint8
 
 // The dialects whose rules the guard knows.
@@ -34,10 +34,10 @@ func (d Dialect) String() string {
 // begins returns the text that opens a guarded transaction, or nothing if the
 // driver should open it.
 //
-// The guard opens what it can itself, because it must also close it itself: a
+// The guard opens transactions itself where it can, because it must also close them itself: a
 // driver's COMMIT listens to the caller's context, and on PostgreSQL it cannot
-// tell that there was no transaction left to commit. A driver's transaction that
-// is opened and never closed is no way out, since lib/pq keeps a watcher on it.
+// report that no transaction was left to commit. To open a driver's transaction
+// and never close it is no solution: lib/pq keeps a watcher on it.
 //
 // SQLite begins IMMEDIATE whatever the data source name says: a transaction that
 // reads first and wants to write later can fail with BUSY at any statement. A

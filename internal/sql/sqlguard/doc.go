@@ -23,7 +23,7 @@
 //   - Errors that database/sql itself raises without asking the driver: a
 //     statement whose context was already done, the scan of a column into a
 //     variable of the wrong type, a badly named argument.
-//   - What runs on the connection below the guard, reached with [Unwrap].
+//   - Statements on the connection below the guard, reached with [Unwrap].
 //     A COMMIT there is found out at our COMMIT ([ErrEnded]); a COMMIT followed by
 //     a BEGIN (but on MySQL), and a COMMIT followed by our ROLLBACK on PostgreSQL,
 //     are not.

@@ -2,7 +2,7 @@ package sqlguard
 
 import "testing"
 
-func TestEffects(t *testing.T) {
+func TestEffectsOfAStatement(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text        string

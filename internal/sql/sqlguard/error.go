@@ -10,7 +10,7 @@ import (
 // StatementError is the first error of a transaction.
 type StatementError struct {
 	Statement string // the beginning of its text, without arguments; empty if only arguments were seen
-	Err       error  // what the driver said
+	Err       error  // the driver's error
 }
 
 func (e *StatementError) Error() string {

@@ -62,7 +62,7 @@ func mysqlCode(err error) (code int, ok bool) {
 	return 0, false
 }
 
-// Said returns what the database itself has said, if err is of a store: what a store adds to that is for services.
+// Said returns the database's own error, if err is an error of a store: the text that a store adds is for services.
 func Said(err error) error {
 	var e *store.Error
 	if !errors.As(err, &e) {
@@ -108,7 +108,7 @@ func severityOf(err error) (severity string) {
 	return severity
 }
 
-// walk visits an error and what it wraps, outermost first, until visit returns
+// walk visits an error and its wrapped errors, outermost first, until visit returns
 // true.
 func walk(err error, visit func(error) bool) bool {
 	if err == nil {
@@ -130,8 +130,8 @@ func walk(err error, visit func(error) bool) bool {
 	return false
 }
 
-// field returns a field of the struct that v is or points to, the zero Value if
-// there is none.
+// field returns a field of the struct that v is or points to, or the zero Value if v has no
+// such field.
 func field(v reflect.Value, name string) reflect.Value {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -140,7 +140,7 @@ func field(v reflect.Value, name string) reflect.Value {
 		return reflect.Value{}
 	}
 	f, ok := v.Type().FieldByName(name)
-	if !ok || len(f.Index) > 1 { // one that is embedded may hang on a nil pointer
+	if !ok || len(f.Index) > 1 { // an embedded field may be behind a nil pointer
 		return reflect.Value{}
 	}
 	return v.FieldByIndex(f.Index)

@@ -66,7 +66,7 @@ func TestSQLState(t *testing.T) {
 	}
 }
 
-func TestSeverity(t *testing.T) {
+func TestSeverityOfAnError(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"":      io.EOF,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMessages(t *testing.T) {
+func TestMessagesOfErrors(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	tx, _ := begun(t, f, SQLite)

@@ -6,7 +6,7 @@ import (
 )
 
 // GroupTx makes a guarded transaction of SQLite one of several that follow each other on one
-// connection and are committed together, by [Session.Commit]. It says what takes the place of
+// connection and are committed together, by [Session.Commit]. It replaces
 // BEGIN, COMMIT and ROLLBACK.
 type GroupTx interface {
 	// Begin runs in place of BEGIN, which is sent if it reports false.
@@ -21,7 +21,7 @@ type GroupTx interface {
 	// Rollback runs in place of ROLLBACK, which is sent if it reports false.
 	Rollback(s Session) (rolledBack bool)
 
-	// Ended is called when COMMIT or ROLLBACK has come to its end.
+	// Ended is called when COMMIT or ROLLBACK has ended.
 	Ended()
 }
 
@@ -43,7 +43,7 @@ func groupTxOf(ctx context.Context) GroupTx {
 	return p
 }
 
-// Session is a guarded connection, for statements that are not those of a transaction.
+// Session is a guarded connection, for statements outside of a transaction.
 type Session struct{ conn *conn }
 
 // SessionOf returns the session of a driver connection, as sql.Conn.Raw hands it out, if it is
@@ -56,7 +56,7 @@ func SessionOf(driverConn any, d Dialect) (Session, bool) {
 // Run runs a statement of once's own.
 func (s Session) Run(ctx context.Context, query string) error { return s.conn.run(Own(ctx), query) }
 
-// Exec is Run for those who must know how many rows are affected.
+// Exec is Run for callers that need the number of affected rows.
 func (s Session) Exec(ctx context.Context, query string) (rows int64, err error) {
 	r, err := s.conn.runs(Own(ctx), query)
 	if err != nil {
@@ -68,11 +68,11 @@ func (s Session) Exec(ctx context.Context, query string) (rows int64, err error)
 // Driver returns the driver's connection.
 func (s Session) Driver() any { return s.conn.base }
 
-// Abandon rolls back what may be open, and has the pool drop the connection if it cannot.
+// Abandon rolls back a transaction that may be open, and has the pool drop the connection if it cannot.
 func (s Session) Abandon(ctx context.Context) { s.conn.abandon(Own(ctx)) }
 
-// Commit commits the transactions of a group. The error is a *[CommitError], and there is
-// no transaction any more.
+// Commit commits the transactions of a group. The error is a *[CommitError], and the
+// transaction is over then.
 func (s Session) Commit(ctx context.Context) error {
 	err := s.Run(ctx, "COMMIT")
 	if err == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestJoin(t *testing.T) {
+func TestJoinChecksTheTransaction(t *testing.T) {
 	t.Parallel()
 	within := errors.New("cannot start a transaction within a transaction")
 	for _, tt := range []struct {

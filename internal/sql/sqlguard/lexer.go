@@ -3,8 +3,8 @@ package sqlguard
 import "strings"
 
 // lexer cuts SQL into tokens, as far as finding statements and their first words
-// needs it. It never fails: what a database would reject as malformed, the
-// database may reject.
+// needs it. It never fails: the database itself rejects malformed
+// SQL.
 type lexer struct {
 	text    string
 	pos     int
@@ -20,7 +20,7 @@ const (
 	tokenQuoted              // a name in quotes
 	tokenString              // a literal in quotes or dollars
 	tokenSemicolon           // the end of a statement
-	tokenOther               // anything else, among it what opens a quote and never closes it
+	tokenOther               // anything else, such as a quote that is never closed
 )
 
 type token struct {
@@ -232,7 +232,7 @@ func (l *lexer) at(text string) bool { return strings.HasPrefix(l.text[l.pos:], 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // isWordByte reports whether c can be part of a bare name. Databases disagree on
-// what can begin one; no keyword begins with a digit or a dollar.
+// the first byte of a name; no keyword begins with a digit or a dollar.
 func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '_' || c == '$' || c >= 0x80
 }

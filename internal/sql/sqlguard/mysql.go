@@ -17,17 +17,17 @@ const (
 	releaseMark = "RELEASE SAVEPOINT " + mark
 )
 
-// Statement is one with its arguments.
+// Statement is a statement with its arguments.
 type Statement struct {
 	Text string
 	Args []any
 }
 
 // Opening sets statements to run right before BEGIN, in its round trip, for which the server must take several in a packet. If one fails,
-// nothing behind it is run. If nothing of the transaction is sent before its rollback, they are not run, nor what [Txn.DoAfter] has set.
+// no later one is run. If the transaction sends nothing before its rollback, they are not run, nor are the expressions of [Txn.DoAfter].
 func (t *Txn) Opening(statements ...string) { t.opening = statements }
 
-// Last adds statements to run right before COMMIT, in its round trip if the server takes several in a packet. Their errors are those of COMMIT.
+// Last adds statements to run right before COMMIT, in its round trip if the server takes several in a packet. Their errors are returned by Commit.
 func (t *Txn) Last(statements ...Statement) { t.last = append(t.last, statements...) }
 
 // beginMySQL returns the statements that open a guarded transaction. An isolation level
@@ -62,10 +62,10 @@ const (
 	mysqlNoSavepoint = 1305
 )
 
-// mysqlRefusals are errors of which it is known that nothing was committed. COMMIT can
-// meet others that leave it open (1180, 1053, 1317, 1927, those of the binary log), and
-// there is no complete list of them. 3100 and 3101, those of a group of servers, leave it open as
-// well: a member that leaves its group refuses what the other members may apply.
+// mysqlRefusals are errors that prove that nothing was committed. After other errors of
+// COMMIT the outcome is open (1180, 1053, 1317, 1927, errors of the binary log), and
+// no complete list of them exists. After 3100 and 3101, errors of a group of servers, it is open as
+// well: a member that leaves its group refuses a transaction that the other members may apply.
 var mysqlRefusals = []int{ //nolint:gochecknoglobals // a constant table
 	1020, // record has changed since last read
 	1048, // column cannot be null

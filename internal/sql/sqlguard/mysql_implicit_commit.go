@@ -1,7 +1,7 @@
 package sqlguard
 
 // commits reports whether MySQL or MariaDB commits the open transaction when it
-// runs the statement that begins with keyword. The lexer stands behind it.
+// runs the statement that begins with keyword. The lexer has read up to the keyword.
 // https://dev.mysql.com/doc/refman/8.4/en/implicit-commit.html
 func (p *parser) commits(keyword string) bool {
 	switch keyword {

@@ -7,18 +7,18 @@ import (
 )
 
 // A guarded transaction of MySQL that is ended underneath, by a procedure for example, is found
-// out by a savepoint, the mark, that is gone then. It is set before the first statement that may end
-// a transaction: most transactions have none. If a savepoint that is older
-// is released or rolled back to, the mark is gone; that this could be done proves that the transaction
+// out by a savepoint, the mark, which is gone then. It is set before the first statement that may end
+// a transaction: most transactions have no such statement. If an older savepoint
+// is released or rolled back to, the mark is gone, too; but that this was possible proves that the transaction
 // has not ended.
 
 // BeforeMark has write called before the first statement that may end the transaction, and before the mark is
-// set if it is not set yet: what it writes is committed if the transaction is committed underneath. If it fails, the
+// set, if it is not set yet: its writes are committed if that statement commits the transaction. If it fails, the
 // statement is not run. MySQL and MariaDB only.
 func (t *Txn) BeforeMark(write func(ctx context.Context, s Session) error) { t.beforeMark = write }
 
-// WroteBeforeMark reports whether the transaction has what the function of [Txn.BeforeMark] writes: it
-// was called, and no rollback to a savepoint has undone that.
+// WroteBeforeMark reports whether the transaction has the writes of the function of [Txn.BeforeMark]: it
+// was called, and no rollback to a savepoint has undone them.
 func (t *Txn) WroteBeforeMark() bool { return t.real().wroteBeforeMark }
 
 // HasMark reports whether the mark was set after the transaction had begun.
@@ -27,7 +27,7 @@ func (t *Txn) HasMark() bool { return t.real().find(mark) >= 0 }
 // CheckMark is a statement that fails if the transaction with the mark was ended.
 const CheckMark = releaseMark
 
-// DoAfter has MySQL evaluate an expression when COMMIT or ROLLBACK has come to its end. If that
+// DoAfter has MySQL evaluate an expression after COMMIT or ROLLBACK. If that
 // fails, the connection ends.
 func (t *Txn) DoAfter(expression string) {
 	t = t.real()
@@ -46,7 +46,7 @@ func (t *Txn) DoNotAfter(expression string) {
 	}
 }
 
-// doesAfter returns what is to be evaluated, within a condition if there is one. "": nothing.
+// doesAfter returns the statement that evaluates the expressions of DoAfter, each under a condition unless that is ""; "" without expressions.
 func (t *Txn) doesAfter(condition string) string {
 	t = t.real()
 	t.ending.Lock()
@@ -74,7 +74,7 @@ func (t *Txn) isDoneAfter() {
 // DoesAfter reports whether an expression was set, see [Txn.DoAfter].
 func (t *Txn) DoesAfter() bool { return t.doesAfter("") != "" }
 
-// markBefore writes what is to be there, and sets the mark, if query may end the transaction.
+// markBefore makes the write of beforeMark, and sets the mark, if query may end the transaction.
 func (c *conn) markBefore(ctx context.Context, t *Txn, query string) error {
 	writes := t.beforeMark != nil && !t.wroteBeforeMark
 	marks := c.dialect == MySQL && t.find(mark) < 0
@@ -132,7 +132,7 @@ func isPlain(text string) bool {
 	return false
 }
 
-// doAfter evaluates what [Txn.DoAfter] has set.
+// doAfter evaluates the expressions of [Txn.DoAfter].
 func (tx *transaction) doAfter() {
 	c, t := tx.conn, tx.txn
 	if t == nil || c.broken {

@@ -9,8 +9,8 @@ import (
 )
 
 // Several statements in one packet are one round trip, and the server stops at the first that fails. So BEGIN travels with the first
-// statement of a transaction, and COMMIT with what is to be run before and after it. A text of the user is never one of several by accident:
-// what may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
+// statement of a transaction, and COMMIT with the statements before and after it. A text of the user is never one of several by accident:
+// a text that may hold a second statement is prepared first, and a server prepares only one, whatever the sql_mode makes of its quotes.
 
 // TakesSeveral reports whether the server takes several statements in a packet on the connections of this pool, and has them used from now on.
 func (s Session) TakesSeveral(ctx context.Context) (bool, error) {
@@ -40,7 +40,7 @@ func (c *conn) series(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// open begins the transaction if that was put off until its first statement.
+// open begins the transaction if its beginning was delayed until its first statement.
 func (c *conn) open(ctx context.Context) error {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (c *conn) open(ctx context.Context) error {
 	return c.tx.txn.failed(begin[0], err)
 }
 
-// opening is query, behind what begins the transaction if that was put off.
+// opening returns query, after the statements that begin the transaction if they were delayed.
 func (c *conn) opening(query string) string {
 	if c.tx == nil || len(c.tx.pending) == 0 {
 		return query
@@ -63,7 +63,7 @@ func (c *conn) opening(query string) string {
 	return strings.Join(c.tx.pending, "; ") + "; " + query
 }
 
-// opened notes that what opening returns was sent, unless the driver wants it prepared.
+// opened notes that the text of opening was sent, unless the driver asks to prepare it.
 func (c *conn) opened(err error) {
 	if c.tx == nil || len(c.tx.pending) == 0 || err == driver.ErrSkip { //nolint:errorlint // database/sql compares it so, too
 		return
@@ -77,10 +77,10 @@ type ownTextKey struct{}
 // OwnText returns a context for texts of once's own that hold several statements.
 func OwnText(ctx context.Context) context.Context { return context.WithValue(ctx, ownTextKey{}, true) }
 
-// Unopened reports whether the transaction was rolled back before anything of it was sent, nor what [Txn.Opening] has set.
+// Unopened reports whether the transaction was rolled back before anything of it was sent, including the statements of [Txn.Opening].
 func (t *Txn) Unopened() bool { return t.real().unopened }
 
-// OpeningFailed returns the error of the packet by which the transaction was opened, whichever of its statements that is of.
+// OpeningFailed returns the error of the packet that opened the transaction, whichever of its statements failed.
 func (t *Txn) OpeningFailed() error { return t.real().openingFailed }
 
 // sendable returns an error unless a statement of a guarded transaction may be sent as a text.
@@ -94,16 +94,17 @@ func (c *conn) sendable(ctx context.Context, t *Txn, cmd command, query string, 
 	if err := c.oneStatement(ctx, t, query); err != nil {
 		return err
 	}
+	// Together with the beginning it might not fit in a packet, although it does alone.
 	if size(query, args) > maxOpening {
 		return c.open(ctx)
 	}
 	return nil
 }
 
-// maxOpening bounds what travels with the beginning of a transaction: nothing that has room in a packet by itself is too large together with that.
+// maxOpening bounds the size of a statement that travels with the beginning of a transaction, so that the beginning never makes it too large for a packet.
 const maxOpening = 64 << 10
 
-// size is how many bytes a statement has, as far as that can be many.
+// size returns the bytes of a statement, counting only the parts that can be large.
 func size(query string, args []driver.NamedValue) int {
 	n := len(query)
 	for _, arg := range args {
@@ -117,14 +118,14 @@ func size(query string, args []driver.NamedValue) int {
 	return n
 }
 
-// prepares reports whether a statement must be prepared, and its arguments sent beside it, because the driver may not put them into the text as
+// prepares reports whether a statement must be prepared, and its arguments sent separately, because the driver may put them into the text in another way than
 // the server reads it: in a charset in which a backslash is the second half of another character, which the handler may have set; or behind a backslash,
 // which is no escape everywhere with ANSI_QUOTES.
 func (c *conn) prepares(query string, args []driver.NamedValue) bool {
 	return len(args) > 0 && (c.unquotable || (c.from.alone || c.takesSeveral()) && (c.broken || strings.IndexByte(query, '\\') >= 0))
 }
 
-// checkCharset finds out whether the driver can put arguments into texts of the connection. It knows only the collation that it was told, and charset
+// checkCharset finds out whether the driver can put arguments into texts of the connection. The driver knows only the configured collation, and charset
 // in a data source name, or init_connect on the server, can set another charset.
 func (c *conn) checkCharset(ctx context.Context) error {
 	if !c.from.alone || c.queryer == nil {
@@ -157,7 +158,7 @@ func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
 	return c.open(ctx)
 }
 
-// mysqlUnpreparable says that a statement, and it is one, cannot be prepared.
+// mysqlUnpreparable is the error for a text that is one statement, but cannot be prepared.
 const mysqlUnpreparable = 1295
 
 // oneStatement returns the server's error if a text holds several statements.
@@ -219,8 +220,8 @@ type textArgs struct {
 	args []driver.NamedValue
 }
 
-// packet runs statements in one packet. What the driver does not fill in, because it is too large for that or because arguments are missing, is
-// prepared: then each statement is a packet of its own.
+// packet runs statements in one packet. If the driver does not fill in an argument, because it is too large or because arguments are missing, the statements are
+// prepared: then each is a packet of its own.
 func (c *conn) packet(ctx context.Context, list []textArgs) error {
 	var texts []string
 	var args []driver.NamedValue
@@ -265,14 +266,14 @@ type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// rollbackPacket rolls back, and does what is to be done after. It reports whether something stands.
+// rollbackPacket rolls back, and runs the statements of DoAfter. It reports whether some writes were not undone.
 func (tx *transaction) rollbackPacket(ctx context.Context) (incomplete bool, err error) {
 	c, t := tx.conn, tx.txn
 	statements := []string{"ROLLBACK", "SHOW WARNINGS"}
 	if tx.hasMark() {
 		statements = append([]string{releaseMark}, statements...)
 	}
-	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while something stands that is yet to be recorded
+	if after := t.doesAfter("@@warning_count = 0"); after != "" { // not while writes remain that must still be recorded
 		statements = append(statements, after)
 	}
 	rows, err := c.queryer.QueryContext(ctx, strings.Join(statements, "; "), nil)

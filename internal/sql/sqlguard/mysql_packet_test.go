@@ -26,8 +26,8 @@ func inPackets(t *testing.T, f *fake) *sql.DB {
 	return db
 }
 
-// TestPackets: what begins and what ends a transaction travels with its first statement and with COMMIT or ROLLBACK.
-func TestPackets(t *testing.T) {
+// TestPacketsOfBeginAndCommit: what begins and what ends a transaction travels with its first statement and with COMMIT or ROLLBACK.
+func TestPacketsOfBeginAndCommit(t *testing.T) {
 	t.Parallel()
 	rollback := []string{"query ROLLBACK; SHOW WARNINGS; DO IF(@@warning_count = 0, f(), 0), IF(@@warning_count = 0, g(), 0)", "rows close"}
 	const closing = "exec INSERT record; COMMIT; DO f(), g()"

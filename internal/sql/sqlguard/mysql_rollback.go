@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// ErrIncomplete says what [Txn.Incomplete] reports.
+// ErrIncomplete is the error of [Txn.Incomplete].
 var ErrIncomplete = errors.New("the transaction was rolled back, but not what it has written to tables that are not transactional, such as MyISAM's." +
 	" Try: alter table ... engine = InnoDB; once doctor lists them")
 
-// Incomplete returns [ErrIncomplete] if the transaction was rolled back, and what it has written to tables
-// of MySQL that are not transactional stands all the same.
+// Incomplete returns [ErrIncomplete] if the transaction was rolled back, but its writes to tables
+// of MySQL that are not transactional remain.
 func (t *Txn) Incomplete() error {
 	if err := t.real().incomplete.Load(); err != nil {
 		return *err
@@ -23,7 +23,7 @@ func (t *Txn) Incomplete() error {
 }
 
 // IfIncomplete sets a statement to run, in a transaction of its own, once a ROLLBACK has turned out to be
-// incomplete: it records what stands. MySQL only.
+// incomplete: it records that writes remain. MySQL only.
 func (t *Txn) IfIncomplete(statement string) {
 	t = t.real()
 	t.ending.Lock()
@@ -60,6 +60,7 @@ func (c *conn) noteRollback(ctx context.Context, t *Txn) {
 // record notes that the transaction of t was rolled back incompletely, and records it.
 func (c *conn) record(ctx context.Context, t *Txn) {
 	err := ErrIncomplete
+	// The rollback is over, so that each is a transaction of its own.
 	for _, statement := range t.records() {
 		if failed := c.run(ctx, statement); failed != nil {
 			err = errors.Join(err, fmt.Errorf("this could not be recorded, so that a retry may run again: %w", failed))
@@ -68,16 +69,16 @@ func (c *conn) record(ctx context.Context, t *Txn) {
 	t.incomplete.Store(&err)
 }
 
-// mysqlIncomplete is the warning by which ROLLBACK says so.
+// mysqlIncomplete is the warning of an incomplete ROLLBACK.
 const mysqlIncomplete = 1196
 
-// HasNotTransactional is a query for whether there are tables that ROLLBACK does not roll back, temporary ones aside.
+// HasNotTransactional is a query for whether tables exist that ROLLBACK does not roll back, temporary ones aside.
 const HasNotTransactional = "SELECT EXISTS (SELECT 1 FROM information_schema.tables t LEFT JOIN information_schema.engines e ON e.engine = t.engine" +
 	" WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(e.transactions, 'NO') <> 'YES'" +
 	" AND t.table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys'))"
 
-// HasTemporary reports whether the handler may have made a temporary table. On MariaDB the ROLLBACK of that has the
-// same warning, and so has that of what is written to one that is not transactional.
+// HasTemporary reports whether the handler may have made a temporary table. MariaDB gives the same
+// warning when it rolls back one, and when a table that is not transactional was written.
 func (t *Txn) HasTemporary() bool { return t.real().temporary.Load() }
 
 // onlyTemporary reports whether an incomplete rollback of t can only be one of temporary tables, which are gone with
@@ -95,7 +96,7 @@ func (c *conn) onlyTemporary(ctx context.Context, t *Txn) bool {
 	return rows.Next(row) == nil && len(row) == 1 && number(row[0]) == "0"
 }
 
-// undoMySQL rolls back, and reports whether something of the transaction stands.
+// undoMySQL rolls back, and reports whether writes of the transaction remain.
 func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err error) {
 	c := tx.conn
 	switch {
@@ -120,8 +121,8 @@ func (tx *transaction) undoMySQL(ctx context.Context) (incomplete bool, err erro
 	return err == nil && c.warned(ctx) && !c.onlyTemporary(ctx, tx.txn), err
 }
 
-// warned reports whether the last statement has rolled back incompletely: a deadlock rolls
-// back by itself, and then says so.
+// warned reports whether the last statement has rolled back incompletely: a deadlock itself rolls
+// back, and then has this warning.
 func (c *conn) warned(ctx context.Context) bool {
 	if c.queryer == nil {
 		return false

@@ -17,7 +17,7 @@ func LeavesSession(ctx context.Context) context.Context {
 	return context.WithValue(ctx, leavesKey{}, true)
 }
 
-// noteSession notes what a statement of a handler may change of the session, and whether it
+// noteSession notes whether a statement of a handler may change the session, and whether it
 // may commit.
 func (c *conn) noteSession(ctx context.Context, t *Txn, query string) {
 	if c.dialect != MySQL || !t.commitForbidden.Load() || ctx.Value(leavesKey{}) != nil {
@@ -53,9 +53,9 @@ func runsTexts(text string) bool {
 	return false
 }
 
-// changesSession reports whether a text of MySQL changes what stays in its session after the
-// transaction. What a procedure changes it cannot see, and variables of the user it leaves
-// out.
+// changesSession reports whether a text of MySQL changes the session beyond the
+// transaction. It cannot see the changes of a procedure, and it ignores variables of the
+// user.
 func changesSession(text string) bool {
 	p := parser{lexer{text: text, dialect: MySQL}}
 	for more := true; more; more = p.rest(false) {

@@ -28,8 +28,8 @@ func Own(ctx context.Context) context.Context {
 
 type keepKey struct{}
 
-// KeepPrepared returns a context for statements that SQLite is to keep prepared. Unlike those
-// of [Own] they can be interrupted.
+// KeepPrepared returns a context for statements that SQLite should keep prepared. Unlike statements
+// with [Own] they can be interrupted.
 func KeepPrepared(ctx context.Context) context.Context {
 	return context.WithValue(ctx, keepKey{}, true)
 }
@@ -47,7 +47,7 @@ func uninterrupted(ctx context.Context) context.Context {
 }
 
 // prepareOnce returns the prepared statement for a text. It is nil if the text must be run
-// unprepared, which also finds what is wrong with it.
+// unprepared, which also reports an error in it.
 func (c *conn) prepareOnce(query string) *preparedStmt {
 	s := c.prepared[query]
 	switch {
@@ -72,7 +72,7 @@ func (c *conn) prepareOnce(query string) *preparedStmt {
 	return s
 }
 
-// drop closes those that are not in use.
+// drop closes the statements that are not in use.
 func (p preparedStmts) drop() {
 	for query, s := range p {
 		if !s.open {
@@ -100,7 +100,7 @@ func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue)
 	return c.execer.ExecContext(ctx, query, args)
 }
 
-// rows runs a query. Closing its result must release s, if there is one.
+// rows runs a query. If s is not nil, closing the result must release it.
 func (c *conn) rows(ctx context.Context, query string, args []driver.NamedValue) (result driver.Rows, s *preparedStmt, err error) {
 	if s = c.statement(ctx, query); s == nil {
 		result, err = c.queryer.QueryContext(ctx, query, args)

@@ -6,14 +6,14 @@ import "context"
 // a statement that fails in its place, so that the transaction is in the state in which a statement that has failed leaves it. It is for tests.
 func (t *Txn) Refuse(f func() bool) { t.real().refusal = f }
 
-// Exempt takes back what Refuse has set, and returns it: what runs until it is set again is of the store.
+// Exempt removes the function that Refuse has set, and returns it: until it is set again, statements belong to the store.
 func (t *Txn) Exempt() (asked func() bool) {
 	t = t.real()
 	asked, t.refusal = t.refusal, nil
 	return asked
 }
 
-// refused sends a statement that fails, and returns its error, if that is to take the place of a statement.
+// refused sends a statement that fails in place of the user's statement, if a test asks for it, and returns its error.
 func (c *conn) refused(ctx context.Context, t *Txn, cmd command) error {
 	switch {
 	case t.refusal == nil, cmd.verb != ordinary, owns(ctx), !t.commitForbidden.Load():
@@ -33,7 +33,7 @@ func (c *conn) refused(ctx context.Context, t *Txn, cmd command) error {
 // skipped notes that the driver wants a statement prepared, so that Refuse is not asked twice.
 func (t *Txn) skipped() { t.asked = t.refusal != nil }
 
-// failing are statements that fail when they are executed. Those of SQLite and MySQL are out of range: a division by zero is NULL there.
+// failing are statements that fail when they are executed. In SQLite and MySQL a value is out of range: a division by zero is NULL there.
 var failing = map[Dialect]string{
 	PostgreSQL: "select 1 / 0 -- refused by a test",
 	MySQL:      "select ~0 + 1 -- refused by a test",

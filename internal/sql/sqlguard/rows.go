@@ -49,8 +49,8 @@ func (r *rows) Next(dest []driver.Value) error {
 }
 
 // Close closes the result. If the statement's context ended before the last row
-// was read, database/sql closes the result on its own account and tells its user
-// but not the driver: that is an error of the statement, too.
+// was read, database/sql closes the result by itself and returns an error to its user
+// but not to the driver: that is an error of the statement, too.
 func (r *rows) Close() error {
 	if r.prepared != nil {
 		r.prepared.open = false

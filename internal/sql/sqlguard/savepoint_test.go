@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestSavepoints plays scripts: "!" before a statement makes the database fail
+// TestSavepointsDecideTheCommit plays scripts: "!" before a statement makes the database fail
 // it, "-" expects the guard to refuse it. The last word is the fate of COMMIT.
-func TestSavepoints(t *testing.T) {
+func TestSavepointsDecideTheCommit(t *testing.T) {
 	t.Parallel()
 	all := []Dialect{PostgreSQL, MySQL, SQLite}
 	for _, tt := range []struct {

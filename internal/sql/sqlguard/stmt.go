@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// stmt stands between database/sql and a prepared statement of a driver.
+// stmt is between database/sql and a prepared statement of a driver.
 type stmt struct {
 	base  baseStmt
 	conn  *conn
@@ -49,6 +49,7 @@ func (s *stmt) begin(ctx context.Context, args []driver.NamedValue) (*Txn, error
 	if err := s.conn.admit(ctx, t, s.cmd, s.query); err != nil {
 		return nil, err
 	}
+	// database/sql would return this error without the guard, and the handler could drop it and commit.
 	if want := s.base.NumInput(); want >= 0 && want != len(args) {
 		err := fmt.Errorf("sql: expected %d arguments, got %d", want, len(args))
 		t.fail(t.made, s.query, err)
@@ -145,8 +146,8 @@ func (s *stmt) convert(arg *driver.NamedValue) error {
 	return convertDefault(arg)
 }
 
-// ColumnConverter returns the driver's converter, watched in a guarded
-// transaction.
+// ColumnConverter returns the driver's converter. In a guarded transaction, it is wrapped so that
+// the guard sees its errors.
 func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 	if s.converter == nil {
 		return driver.DefaultParameterConverter
@@ -155,7 +156,7 @@ func (s *stmt) ColumnConverter(index int) driver.ValueConverter {
 		return s.converter.ColumnConverter(index)
 	}
 	if want := s.base.NumInput(); want >= 0 && index >= want {
-		return driver.DefaultParameterConverter // one too many: begin will say so
+		return driver.DefaultParameterConverter // one argument too many: begin returns that error
 	}
 	return watchedConverter{s, s.converter.ColumnConverter(index)}
 }

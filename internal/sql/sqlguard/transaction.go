@@ -14,11 +14,11 @@ type transaction struct {
 	conn  *conn
 	base  driver.Tx       // nil if the guard sent BEGIN itself
 	txn   *Txn            // nil while it is not guarded
-	ctx   context.Context //nolint:containedctx // driver.Tx passes none to Commit and Rollback
-	group GroupTx         // nil if it is committed by itself
+	ctx   context.Context //nolint:containedctx // driver.Tx passes no context to Commit and Rollback
+	group GroupTx         // nil if it has a COMMIT of its own
 	done  bool
 
-	pending []string // what begins it, until the first statement
+	pending []string // the statements that begin it, until its first statement
 
 	isolation sql.IsolationLevel // that was asked for
 }
@@ -55,7 +55,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return c.tx, nil
 }
 
-// beginGuarded returns no driver.Tx if it sent BEGIN itself, or is to send what is pending.
+// beginGuarded returns no driver.Tx if it has sent BEGIN itself, or if the pending statements are to be sent later.
 func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base driver.Tx, pending []string, err error) {
 	if c.dialect == MySQL {
 		statements, err := beginMySQL(opts)
@@ -90,8 +90,8 @@ func (c *conn) beginGuarded(ctx context.Context, opts driver.TxOptions) (base dr
 }
 
 // join arms the guard for a transaction that was begun without it, after making
-// sure that there still is a transaction: one that a failed statement or a raw
-// COMMIT ended would run what follows in autocommit.
+// sure that the transaction still exists: if a failed statement or a raw
+// COMMIT has ended it, later statements would run in autocommit.
 func (tx *transaction) join(ctx context.Context, t *Txn) error {
 	if err := t.claim(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	c := tx.conn
 	switch c.dialect {
 	case SQLite:
-		err := c.run(ctx, "BEGIN") // does nothing inside a transaction but say so
+		err := c.run(ctx, "BEGIN") // inside a transaction it only returns an error that says so
 		switch {
 		case err == nil:
 			c.abandon(ctx)
@@ -125,7 +125,7 @@ func (tx *transaction) alive(ctx context.Context) error {
 	}
 }
 
-// abandon rolls back what may or may not be open, and gives the connection up
+// abandon rolls back a transaction that may be open, and gives the connection up
 // if it cannot.
 func (c *conn) abandon(ctx context.Context) {
 	ctx, cancel := c.dialect.tail(ctx)
@@ -152,6 +152,7 @@ func (tx *transaction) Commit() error {
 		return &RefusedError{Refused: "COMMIT", First: f.first}
 	}
 	if t.commitForbidden.Load() {
+		// The handler commits, and the record of the operation would be missing.
 		tx.clear()
 		return ErrCommitForbidden
 	}
@@ -187,8 +188,8 @@ func (tx *transaction) commit() error {
 		if err := c.run(ctx, c.dialect.commits()); err != nil {
 			return err
 		}
-		// If this ended in between, the server may have been told to wait for its
-		// standby no longer, and answers as if it had not had to.
+		// If ctx ended in between, the server may have been asked to stop waiting for its
+		// standby, and then answers as if it had not had to wait.
 		return ctx.Err()
 	case c.dialect == MySQL && tx.hasMark():
 		if err := c.run(ctx, releaseMark); err != nil {
@@ -216,15 +217,15 @@ func (tx *transaction) Rollback() error {
 	if tx.txn == nil {
 		err := tx.base.Rollback()
 		if tx.ctx.Err() != nil && (c.resetter == nil || c.validator == nil) {
-			// Whose context ended, database/sql keeps only connections that can
-			// be reset and validated, and the guard's always can.
+			// After the end of a context, database/sql keeps only connections that can
+			// be reset and validated. The guard's always can, so the guard drops it if the driver's cannot.
 			c.broken = true
 		}
 		return err
 	}
 	err := tx.rollback()
 	switch {
-	case err == nil && tx.base != nil: // the owner of the other ones asks
+	case err == nil && tx.base != nil: // the owner of any other transaction calls Incomplete itself
 		return tx.txn.Incomplete()
 	case err == nil:
 		return nil
@@ -288,7 +289,7 @@ func (tx *transaction) end() bool {
 	return true
 }
 
-// endInGroup says that COMMIT or ROLLBACK has come to its end.
+// endInGroup reports to the group that COMMIT or ROLLBACK has ended.
 func (tx *transaction) endInGroup() {
 	if tx.group != nil {
 		tx.group.Ended()

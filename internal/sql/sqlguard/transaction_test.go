@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestBegin(t *testing.T) {
+func TestBeginInEachDialect(t *testing.T) {
 	t.Parallel()
 	level := func(l sql.IsolationLevel) *sql.TxOptions { return &sql.TxOptions{Isolation: l} }
 	readOnly := &sql.TxOptions{ReadOnly: true}
@@ -166,8 +166,8 @@ func TestEndIsFinal(t *testing.T) {
 	}
 }
 
-// TestNested: two transactions on one connection would share one fate.
-func TestNested(t *testing.T) {
+// TestNestedTransactionIsRefused: two transactions on one connection would share one fate.
+func TestNestedTransactionIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	c, err := open(t, f, PostgreSQL).Conn(t.Context())

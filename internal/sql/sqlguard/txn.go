@@ -35,7 +35,7 @@ type Txn struct {
 	last       []Statement                          // see Last
 	beforeMark func(context.Context, Session) error // see BeforeMark
 	fatal      bool                                 // MySQL: a statement has failed in a way that ends the transaction
-	noted      bool                                 // MySQL: what the server has said of that
+	noted      bool                                 // MySQL: it was noted whether that rollback was incomplete
 	savepoints []savepoint                          // open ones, oldest first
 	made       int                                  // savepoints made so far: the transaction's clock
 	isolation  sql.IsolationLevel
@@ -60,8 +60,8 @@ type savepoint struct {
 	born int // the clock when it had been made
 }
 
-// failure is the first error that stands, and when the earliest statement that
-// failed was begun: any older savepoint undoes them all.
+// failure is the first error that was not undone, and when the earliest statement that
+// failed was begun: a rollback to any older savepoint undoes them all.
 type failure struct {
 	first *StatementError
 	since int
@@ -81,7 +81,7 @@ func (t *Txn) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, txnKey{}, t)
 }
 
-// Err returns the first statement error that still stands, a *[StatementError],
+// Err returns the first statement error that was not undone, a *[StatementError],
 // or nil.
 func (t *Txn) Err() error {
 	if f := t.real().failure.Load(); f != nil {
@@ -91,16 +91,16 @@ func (t *Txn) Err() error {
 }
 
 // Statements returns how many statements have reached the database in this
-// transaction, failed ones included; savepoint control and what the guard runs
-// for itself are not counted. A caller who runs statements of its own in the
+// transaction, failed ones included; savepoint control and the guard's own statements
+// are not counted. A caller that runs statements of its own in the
 // transaction takes the difference of two readings.
 func (t *Txn) Statements() int { return int(t.real().statements.Load()) }
 
 // Isolation returns the level that was asked for when the transaction was begun.
 func (t *Txn) Isolation() sql.IsolationLevel { return t.real().isolation }
 
-// Claims adds n to the claims that joins hold in this transaction, and returns how many they
-// are.
+// Claims adds n to the claims that joins hold in this transaction, and returns their
+// number.
 func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 
 // ErrCommitForbidden is the error of a COMMIT between ForbidCommit and AllowCommit. The
@@ -108,7 +108,7 @@ func (t *Txn) Claims(n int) int { return int(t.real().claims.Add(int64(n))) }
 var ErrCommitForbidden = errors.New("once: the transaction ends with the handler, and was rolled back. Try: return from the handler without tx.Commit")
 
 // ForbidCommit has a COMMIT refused, which rolls back, until AllowCommit is called: a handler
-// has the transaction, and must not end it. It returns whether COMMIT is forbidden already:
+// has the transaction, and must not end it. It returns whether COMMIT was forbidden already:
 // then only the code that forbade it first may allow it.
 func (t *Txn) ForbidCommit() (already bool) {
 	t = t.real()
@@ -175,7 +175,7 @@ func txnOf(ctx context.Context) *Txn {
 	return t
 }
 
-// claim binds the Txn to a transaction; release undoes that if none came about.
+// claim binds the Txn to a transaction; release undoes that if the transaction could not begin.
 func (t *Txn) claim() error {
 	if !t.phase.CompareAndSwap(unused, live) {
 		return errUsed
@@ -227,7 +227,7 @@ func (t *Txn) admit(cmd command, query string) error {
 	return &RefusedError{Refused: quote(query), First: f.first}
 }
 
-// settle records what became of an admitted statement.
+// settle records the outcome of an admitted statement.
 func (t *Txn) settle(d Dialect, cmd command, query string, since int, err error) {
 	if cmd.verb == ordinary {
 		t.statements.Add(1)

@@ -28,9 +28,9 @@ func TestForbidCommit(t *testing.T) {
 	wantCalls(t, f, "exec COMMIT")
 }
 
-// TestViews: code that joins a transaction that is guarded already sees through
+// TestViewsShareOneGuard: code that joins a transaction that is guarded already sees through
 // the guard that is there, as often as they like.
-func TestViews(t *testing.T) {
+func TestViewsShareOneGuard(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	tx, txn := begun(t, f, SQLite)

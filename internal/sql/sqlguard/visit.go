@@ -13,7 +13,7 @@ var ErrUnguarded = errors.New("once: this *sql.Tx is not guarded. Try: begin it 
 // it: nothing is sent. Without a guard it does no harm.
 const visitText = "select 1 /* for the guard of once */"
 
-// visit is what to do on the connection.
+// visit is a function to run on the connection.
 type visit struct {
 	run     func(*conn) error
 	arrived bool
@@ -21,7 +21,7 @@ type visit struct {
 
 type visitKey struct{}
 
-// visited runs the visit that a context carries, if there is one.
+// visited runs the visit in a context, if the context has one.
 func (c *conn) visited(ctx context.Context) (visited bool, err error) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	if v == nil {
@@ -69,7 +69,7 @@ func FailTx(ctx context.Context, tx *sql.Tx, query string, failed error) {
 	})
 }
 
-// OpenTx sends what begins tx, if that was put off until its first statement.
+// OpenTx sends the beginning of tx, if it was delayed until the first statement.
 func OpenTx(ctx context.Context, tx *sql.Tx) error {
 	_, err := visitTx(ctx, tx, func(c *conn) error { return c.open(ctx) })
 	return err
@@ -84,7 +84,7 @@ func PingTx(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// failed records an error in the guard of the open transaction, if it has none.
+// failed records an error in the guard of the open transaction, if the guard has no error yet.
 func (c *conn) failed(query string, err error) {
 	if t := c.guarded(); err != nil && t != nil && t.failure.Load() == nil {
 		t.fail(t.made, query, err)

@@ -28,6 +28,7 @@ func (f *File) BeginTx(own, caller context.Context, conn *sql.Conn, guard *sqlgu
 			return tx, errors.Join(err, f.restoreBusyTimeout(conn, tx))
 		}
 		if first {
+			// A replay need not wait for the file.
 			if err := waits(); err != nil {
 				return nil, errors.Join(err, f.restoreBusyTimeout(conn, nil))
 			}
@@ -55,6 +56,7 @@ func (f *File) shortenBusyTimeout(ctx context.Context, conn *sql.Conn, lockTimeo
 	if left >= busy {
 		return false
 	}
+	// At least 1 ms, because 0 turns the wait off. After an error the connection waits for its usual time.
 	_, _ = conn.ExecContext(sqlguard.Own(context.WithoutCancel(ctx)), busyTimeout(max(1, left)))
 	return true
 }

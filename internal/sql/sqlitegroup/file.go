@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// File is one SQLite file as the writers of one Store share it.
+// File is an SQLite file that the writers of one Store share.
 type File struct {
 	db          *sql.DB
 	busyTimeout time.Duration
@@ -18,7 +18,7 @@ type File struct {
 	relaxed     atomic.Bool // a Relaxed keeps a connection between its turns
 }
 
-// New returns the file of db, whose connections wait busyTimeout for it.
+// New returns the file of db. Its connections wait at most busyTimeout for the file.
 func New(db *sql.DB, busyTimeout time.Duration) *File {
 	return &File{db: db, busyTimeout: busyTimeout, line: &line{busyTimeout: busyTimeout}}
 }

@@ -49,7 +49,7 @@ type groups struct {
 	// The rest is touched only by the writer that has the turn.
 
 	conn *sql.Conn // kept while others wait for a turn
-	open *group    // nil: none
+	open *group    // nil: no group is open
 }
 
 // UseGroups lets operations share a COMMIT from now on, if the driver can do that.
@@ -91,7 +91,7 @@ func (f *File) Join(ctx context.Context, ask store.BeginOptions, connect func(co
 	return m, nil
 }
 
-// addLockWait adds the time since began to what an operation has waited for the file.
+// addLockWait adds the time since began to an operation's wait for the file.
 func addLockWait(w *waits.Waits, began time.Time) {
 	if w != nil {
 		w.Lock += time.Since(began)
@@ -145,6 +145,7 @@ func (g *groups) beginFailed(first bool, err error) {
 		g.closeConn()
 		return
 	}
+	// The savepoint may exist or not: only the end of the group leaves the connection in a known state.
 	_, end := g.conn.ExecContext(context.Background(), "rollback")
 	g.end(errors.Join(err, end))
 	g.closeConn()
@@ -156,7 +157,7 @@ func (g *groups) closeConn() {
 	g.conn = nil
 }
 
-// next gives the turn away. If no member is to follow in the open group, that is committed
+// next passes the turn on. If no member will follow in the open group, it commits the group
 // before.
 func (g *groups) next() {
 	g.mu.Lock()
@@ -196,7 +197,7 @@ func (g *groups) end(err error) {
 	close(ended.done)
 }
 
-// maxAlone bounds what is kept of callers that never came back.
+// maxAlone bounds how many operations are remembered for callers that never come back.
 const maxAlone = 4096
 
 // runAlone has operations share no COMMIT when they come again.
@@ -204,6 +205,7 @@ func (g *groups) runAlone(ids ...store.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.alone) > maxAlone {
+		// To forget one costs a try in a group that may fail again, and nothing else.
 		clear(g.alone)
 	}
 	for _, id := range ids {

@@ -55,6 +55,7 @@ func (l *line) wait(ctx context.Context, patience time.Duration, alone bool) err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A place that is no longer in the queue was granted: the turn must not be lost.
 	if i := slices.Index(l.queue, t); i >= 0 {
 		l.queue = slices.Delete(l.queue, i, i+1)
 		return err

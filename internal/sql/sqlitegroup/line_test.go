@@ -1,5 +1,7 @@
 package sqlitegroup
 
+// The tests with databases are in integration/sqlstore: "make test-of DIR=internal/sql/sqlitegroup" runs them after these.
+
 import (
 	"context"
 	"errors"

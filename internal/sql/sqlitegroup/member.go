@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Member is one operation in a group.
+// Member is an operation in a group.
 type Member struct {
 	Conn  *sql.Conn // of the group: a member does not close it
 	Tx    *sql.Tx
@@ -65,6 +65,7 @@ func (m *Member) leave(wantsCommit bool) {
 		return
 	}
 	m.turnOver, m.wantsCommit = true, wantsCommit
+	// COMMIT or ROLLBACK may not have ended yet, and the next member uses the same connection.
 	<-m.txn.over
 	m.cancelStatements()
 	m.group.closed = m.group.closed || m.txn.pragma.Load()
@@ -95,6 +96,7 @@ func (m *Member) Commit() error {
 		m.groups.committed(m.id)
 		return nil
 	case len(m.group.ids) == 1:
+		// No other member can be the reason, so that to run again alone would not help.
 		return m.group.err
 	}
 	kind := store.KindRetry
@@ -104,8 +106,8 @@ func (m *Member) Commit() error {
 	return &store.Error{Kind: kind, Err: fmt.Errorf("of %d operations together: %w", len(m.group.ids), m.group.err)}
 }
 
-// RolledBack ends the turn of a member whose Tx was rolled back. It may have read what others
-// of its group have written, so it returns nil only when that has been committed.
+// RolledBack ends the turn of a member whose Tx was rolled back. The member may have read writes of
+// others in its group, so it returns nil only when those have been committed.
 func (m *Member) RolledBack() error {
 	ended := m.Guard.Lift()
 	if m.wantsCommit {
@@ -155,7 +157,7 @@ func (m *Member) groupEnded() bool {
 
 var (
 	errNotEnded   = errors.New("another operation, with which this one was to be committed, has not ended within busy_timeout. Try: statements that end")
-	errRolledBack = errors.New("a statement of one of them has rolled back all that were to be committed together")
+	errRolledBack = errors.New("a statement of one operation has rolled back all operations of its group")
 	errSlow       = errors.New("the handler has kept others waiting, and was rolled back to be run again alone")
 	errTooLong    = errors.New("the handler has held the file for half of busy_timeout, and was rolled back. Try: a shorter handler, or a longer busy_timeout")
 )

@@ -15,13 +15,13 @@ import (
 type memberTx struct {
 	first bool
 
-	// bound ends the member's statements when it is over. The contexts with which they are
-	// run end only those that read: to interrupt one that writes, SQLite rolls back all of
-	// the transaction, which is the whole group.
-	bound context.Context //nolint:containedctx // of the member, which has no other
+	// bound ends the member's statements when it is over. The contexts of the statements cancel
+	// only reads. Cancelling a write makes SQLite roll back the whole
+	// transaction, and so the whole group.
+	bound context.Context //nolint:containedctx // the member's only context
 
-	over   chan struct{} // closed when COMMIT or ROLLBACK has come to its end
-	gone   atomic.Bool   // it has taken the group with it: there is no transaction any more
+	over   chan struct{} // closed when COMMIT or ROLLBACK has ended
+	gone   atomic.Bool   // its rollback was the whole group's: the transaction is over
 	pragma atomic.Bool   // it has run a PRAGMA; some are in force until COMMIT
 }
 
@@ -106,7 +106,7 @@ type boundedContext struct {
 
 func (b boundedContext) Value(key any) any { return b.values.Value(key) }
 
-// deferredError is what COMMIT would say.
+// deferredError is the error that COMMIT would return.
 type deferredError struct{}
 
 func (deferredError) Error() string { return "FOREIGN KEY constraint failed: a deferred one" }
@@ -124,8 +124,8 @@ func commitGroup(driverConn any) error {
 	return s.Commit(context.Background())
 }
 
-// checkDriver returns an error if the driver below a connection cannot tell whether a deferred
-// constraint is violated.
+// checkDriver returns an error if the driver below a connection cannot report a violated deferred
+// constraint.
 func checkDriver(driverConn any) error {
 	s, ok := sqlguard.SessionOf(driverConn, sqlguard.SQLite)
 	if !ok {

@@ -19,12 +19,12 @@ type Relaxed struct {
 	keeps bool // it keeps its connection between turns
 	logs  bool // there is a write-ahead log
 
-	conn *sql.Conn // nil: none at the moment
+	conn *sql.Conn // nil: it has no connection at the moment
 	stmt *sql.Stmt // of conn
-	undo string    // makes conn what it was
+	undo string    // restores the settings of conn
 }
 
-// CommitError is the error of a COMMIT that [Relaxed.Run] has sent: what it was to commit
+// CommitError is the error of a COMMIT that [Relaxed.Run] has sent: its writes
 // may have been applied.
 type CommitError struct{ Err error }
 
@@ -33,13 +33,13 @@ func (e *CommitError) Error() string { return e.Err.Error() }
 func (e *CommitError) Unwrap() error { return e.Err }
 
 // Relaxed returns a relaxed connection, which the caller closes. A writer that gets its turn
-// needs a connection, so a Relaxed keeps none while it waits; at most one of them does, and
+// needs a connection, so a Relaxed holds none while it waits. At most one Relaxed of the file may keep one, and
 // never the only connection of the pool.
 func (f *File) Relaxed() *Relaxed {
 	return &Relaxed{f: f, keeps: f.db.Stats().MaxOpenConnections != 1 && f.relaxed.CompareAndSwap(false, true)}
 }
 
-// Close gives back what r has.
+// Close releases the connection of r.
 func (r *Relaxed) Close() {
 	r.disconnect()
 	if r.keeps {
@@ -47,7 +47,7 @@ func (r *Relaxed) Close() {
 	}
 }
 
-// connect gets the connection, if there is none, and prepares a statement.
+// connect gets a connection, unless it has one, and prepares a statement.
 func (r *Relaxed) connect(ctx context.Context, text string) (err error) {
 	if r.conn != nil {
 		return nil
@@ -98,12 +98,12 @@ func (r *Relaxed) disconnect() {
 	r.conn, r.stmt = nil, nil
 }
 
-// restoreTime is how long a connection may take to become what it was.
+// restoreTime is how long restoring the settings of a connection may take.
 const restoreTime = 5 * time.Second
 
 // Run runs fn, with a prepared statement, in a transaction, and returns for how long that
-// has kept others from writing. It waits for other processes outside of the line. An error of
-// its COMMIT is a *[CommitError]; after any other one nothing was applied.
+// has kept others from writing. It waits for other processes outside of the queue. An error of
+// its COMMIT is a *[CommitError]; after any other error nothing was applied.
 func (r *Relaxed) Run(ctx context.Context, text string, fn func(context.Context, *sql.Stmt) error) (held time.Duration, err error) {
 	for until := time.Now().Add(r.f.busyTimeout); ; {
 		held, busy, err := r.turn(ctx, text, fn)
@@ -118,7 +118,7 @@ func (r *Relaxed) Run(ctx context.Context, text string, fn func(context.Context,
 	}
 }
 
-// turn is one try of Run: it is busy if another process has the file.
+// turn is a single try of Run. busy says that another process has the file.
 func (r *Relaxed) turn(ctx context.Context, text string, fn func(context.Context, *sql.Stmt) error) (held time.Duration, busy bool, err error) {
 	next, err := r.f.turn(ctx)
 	if err != nil {
@@ -134,6 +134,7 @@ func (r *Relaxed) turn(ctx context.Context, text string, fn func(context.Context
 	}
 	if _, err := r.conn.ExecContext(ctx, busyTimeout(0)+"; begin immediate; "+busyTimeout(r.f.busyTimeout.Milliseconds())); err != nil {
 		if busy = isBusy(err); !busy {
+			// Perhaps it has begun, and the last of the three statements has failed.
 			r.rollback(ctx)
 		}
 		return 0, busy, err
@@ -158,8 +159,8 @@ func (r *Relaxed) rollback(ctx context.Context) {
 	}
 }
 
-// Checkpoint moves what is in the write-ahead log into the file. It waits for no other
-// connection, and none waits for it. What it cannot move the next COMMIT moves.
+// Checkpoint moves pages of the write-ahead log into the file. It waits for no other
+// connection, and no other connection waits for it. The next COMMIT moves the pages that it cannot move.
 func (r *Relaxed) Checkpoint(ctx context.Context) {
 	if !r.logs {
 		return

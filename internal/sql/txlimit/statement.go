@@ -26,7 +26,7 @@ func (w *Watch) Statement(ctx context.Context) (context.Context, *Statement) {
 	return s.ctx, s
 }
 
-var errTimeOver = errors.New("the statement has taken its time")
+var errTimeOver = errors.New("the statement has reached its time limit")
 
 // Start lets the time run, for one call of the driver.
 func (s *Statement) Start() {
@@ -37,8 +37,8 @@ func (s *Statement) Start() {
 	s.timer = time.AfterFunc(s.left, func() { s.cancel(errTimeOver) })
 }
 
-// Stop stops it, and returns the error of the call. The result of a call is taken as it is if
-// there is one; but a driver that cannot interrupt what goes on between two rows may return the
+// Stop stops the clock, and returns the error of the call. If the call has a result, it is used;
+// but a driver that cannot interrupt the work between two rows may return the
 // next row too late.
 func (s *Statement) Stop(err error, row bool) error {
 	if s == nil {

@@ -9,7 +9,7 @@ import (
 
 // Limits of a transaction. Zero is no limit.
 type Limits struct {
-	Idle      time.Duration // between two statements while a handler has it; a result that is not being read is none
+	Idle      time.Duration // between two statements while a handler has the transaction; it includes the time while a result is open but not being read
 	Statement time.Duration // for one statement: the time that the driver takes for it and for its rows
 	Whole     time.Duration // for all of it, also in the middle of a statement
 }
@@ -30,7 +30,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("terminating the transaction due to transaction timeout: %v", e.After)
 }
 
-// SQLState is what PostgreSQL says in its place.
+// SQLState is the SQLSTATE of the same timeout in PostgreSQL.
 func (e *TimeoutError) SQLState() string {
 	return map[string]string{limitIdle: "25P03", limitStatement: "57014", limitWhole: "25P04"}[e.Limit]
 }
@@ -41,5 +41,5 @@ const (
 	limitWhole     = "whole"
 )
 
-// Whole reports whether the limit was that of the whole transaction.
+// Whole reports whether it was the limit of the whole transaction.
 func (e *TimeoutError) Whole() bool { return e.Limit == limitWhole }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestIdle: time in which a call is under way, or in which no handler has the transaction, is
+// TestIdleTimeOfATransaction: time in which a call is under way, or in which no handler has the transaction, is
 // not idle.
-func TestIdle(t *testing.T) {
+func TestIdleTimeOfATransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -42,8 +42,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestFinish: after COMMIT has begun no limit ends the transaction.
-func TestFinish(t *testing.T) {
+// TestFinishLiftsAllLimits: after COMMIT has begun no limit ends the transaction.
+func TestFinishLiftsAllLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := Start(Limits{Idle: time.Second, Whole: time.Second}, func() { t.Error("ended") })
@@ -58,9 +58,9 @@ func TestFinish(t *testing.T) {
 	})
 }
 
-// TestStatement: the time between two calls of a statement is not counted, and a context that
+// TestStatementTimeExcludesPauses: the time between two calls of a statement is not counted, and a context that
 // its caller has ended is not a timeout.
-func TestStatement(t *testing.T) {
+func TestStatementTimeExcludesPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := Start(Limits{Statement: time.Second}, func() { t.Error("ended") })

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Watch ends a transaction that has reached a limit. A mutex decides between the calls of its
-// statements, its COMMIT and its end by time: whichever comes second finds the other one there.
+// Watch ends a transaction that has reached a limit. A mutex orders the calls of its
+// statements, its COMMIT and its end by time, so that each sees the ones before it.
 // All methods of a nil Watch do nothing.
 type Watch struct {
 	limits Limits

@@ -13,8 +13,8 @@ import (
 
 const header = "package x\nimport (\n\t\"testing\"\n\t\"github.com/oncelib/once/internal/testenv\"\n)\n"
 
-// TestRead: a declaration counts where every run of the test meets it, and is an error anywhere else.
-func TestRead(t *testing.T) {
+// TestReadFindsDeclarations: a declaration counts where every run of the test meets it, and is an error anywhere else.
+func TestReadFindsDeclarations(t *testing.T) {
 	t.Parallel()
 	test, prove, both := []testenv.Tier{testenv.InTest}, []testenv.Tier{testenv.InProve}, []testenv.Tier{testenv.InTest, testenv.InProve}
 	for name, c := range map[string]struct {

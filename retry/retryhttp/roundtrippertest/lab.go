@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// lab is where one check is run.
+// lab is the environment of one check.
 type lab struct {
 	ctx       context.Context //nolint:containedctx // it lives as long as the check
 	candidate Candidate
@@ -44,16 +44,16 @@ type client struct {
 	*http.Client
 
 	base *http.Transport
-	sent atomic.Int32 // times that base was told to send
+	sent atomic.Int32 // number of requests to base
 }
 
-// RoundTrip is what the candidate takes for its base.
+// RoundTrip is the base of the candidate.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	return c.base.RoundTrip(r)
 }
 
-// CloseIdleConnections is what a candidate may do to others, too.
+// A candidate may also close idle connections of other clients.
 func (c *client) CloseIdleConnections() { c.base.CloseIdleConnections() }
 
 func (l *lab) client() *client { return l.make(l.candidate.New) }
@@ -74,7 +74,7 @@ func (l *lab) make(candidate func(http.RoundTripper) http.RoundTripper) *client 
 	return c
 }
 
-// site is a server that remembers what has arrived.
+// site is a server that remembers its requests.
 type site struct {
 	*httptest.Server
 
@@ -132,7 +132,7 @@ func (s *site) wantSends(n int) error {
 	return nil
 }
 
-// same fails unless all that has arrived has this key and this body.
+// same fails unless all requests have this key and this body.
 func (s *site) same(key, body string) error {
 	for i, a := range s.arrivals() {
 		if a.key() != key {
@@ -167,7 +167,7 @@ type reply struct {
 	header http.Header
 }
 
-// do sends a request. The body is an ordinary one, which can be read again.
+// do sends a request. Its body is an ordinary one, which can be read again.
 func (l *lab) do(ctx context.Context, c *client, method, url, body string, change ...func(*http.Request)) (reply, error) {
 	var content io.Reader
 	if body != "" {
@@ -194,7 +194,7 @@ func (l *lab) post(c *client, url string) (reply, error) {
 	return l.do(l.ctx, c, http.MethodPost, url, testBody, keyed)
 }
 
-// wantStatus fails if there is no answer with this status.
+// wantStatus fails if the answer is missing or has another status.
 func wantStatus(a reply, err error, status int) error {
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func wantStatus(a reply, err error, status int) error {
 	return nil
 }
 
-// failThen answers with status, and from the n-th request on with 200.
+// failThen answers with status, and with 200 from the n-th request on.
 func failThen(status, n int, header ...string) func(int, http.ResponseWriter, *http.Request) {
 	return func(i int, w http.ResponseWriter, _ *http.Request) {
 		if i >= n {
@@ -222,7 +222,7 @@ func failThen(status, n int, header ...string) func(int, http.ResponseWriter, *h
 
 const always = 1 << 30
 
-// inFlight is what oncehttp says of an operation that is at work.
+// inFlight is oncehttp's answer for a running operation.
 const inFlight = `{"type":"https://oncelib.dev/problems/conflict/idempotency/in-flight","title":"Operation in flight","status":409,"code":"CONFLICT.idempotency.in_flight","retryable":true,"safe_new_key":false}`
 
 // reset ends the connection of w without an answer.

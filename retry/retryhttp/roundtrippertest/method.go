@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// methodChecks are about what may be repeated, and under which key.
+// methodChecks check which requests may be repeated, and under which key.
 var methodChecks = []Check{
 	{"KeylessPOST503", "a POST without a key is not repeated after 503", func(l *lab) error {
 		s := l.serve(failThen(503, always))

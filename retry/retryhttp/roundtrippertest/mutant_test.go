@@ -303,7 +303,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 }
 
 // A client that does nothing passes only what asks for nothing.
-func TestJudge(t *testing.T) {
+func TestJudgeAClientThatDoesNothing(t *testing.T) {
 	passed := 0
 	results := Judge(t.Context(), Candidate{New: good})
 	for i, r := range results {

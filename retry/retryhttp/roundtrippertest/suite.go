@@ -11,25 +11,22 @@ import (
 	"time"
 )
 
-// Candidate is what is judged.
+// Candidate is the client under test.
 type Candidate struct {
-	// New returns a new client that sends each attempt with base. It should make three
-	// to five attempts, with pauses of at most 100 ms where the server asks for none, and
-	// take up to ten seconds in all.
+	// New returns a new client that sends each attempt with base. It should make three to five attempts, with pauses of at most 100 ms if the server
+	// asks for none, and take up to ten seconds in all.
 	New func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithKeys is the same for a client that gives an idempotency key to requests
-	// which need one and have none. Nil: there is no such client, and the checks that
-	// need it fail.
+	// NewWithKeys is the same for a client that gives an idempotency key to requests which need one and have none. Nil if the candidate has no such
+	// client: then the checks that need it fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithJournal is the same for a client that keeps a journal, in files of the
-	// directory, which may have one already: that of a client that was killed. Nil: there
-	// is no such client, and the check that needs it fails.
+	// NewWithJournal is the same for a client with a journal in files of the directory, which may already have the journal of a client that was
+	// killed. Nil if the candidate has no such client: then the check that needs it fails.
 	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 
-// Check is one thing that a client must do.
+// Check is one requirement for a client.
 type Check struct {
 	Name    string
 	Promise string
@@ -37,11 +34,11 @@ type Check struct {
 	run func(*lab) error
 }
 
-// Result is what a check has found.
+// Result is the result of a check.
 type Result struct {
 	Check  string
 	Passed bool
-	Note   string // what went wrong
+	Note   string // the reason of a failure
 }
 
 // Checks returns all checks, in order.
@@ -81,7 +78,7 @@ func Run(t *testing.T, c Candidate) {
 	}
 }
 
-// judge runs the check. A client that hangs does not hang it.
+// judge runs the check. A client that hangs does not block it.
 func (c Check) judge(ctx context.Context, candidate Candidate) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errHangs)
 	l := &lab{ctx: ctx, candidate: candidate}
@@ -105,7 +102,7 @@ func (c Check) judge(ctx context.Context, candidate Candidate) error {
 	case err := <-found:
 		return err
 	case <-time.After(5 * time.Second):
-		go l.close() // what hangs may be waiting for its servers
+		go l.close() // a hanging client may be waiting for its servers
 		return errHangs
 	}
 }

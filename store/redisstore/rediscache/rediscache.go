@@ -5,7 +5,7 @@
 //		Shared: rediscache.New(client, rediscache.Config{Prefix: "shop-prod:"}),
 //	})
 //
-// Redis is asked for what is done, and for nothing else: it claims nothing, and locks nothing. A server that is down, that hangs, that
+// Redis answers only whether an operation is done: it claims nothing, and locks nothing. A server that is down, that hangs, that
 // evicts or that has lost everything costs a look-up, and never an effect: docs/cache.md.
 package rediscache
 
@@ -20,7 +20,7 @@ import (
 // Config of a [Cache].
 type Config struct {
 	// Prefix begins each key. It must name the database of the operations: two databases that share a prefix, such
-	// as those of staging and production, replay each other's results. Required.
+	// as staging and production, replay each other's results. Required.
 	Prefix string
 }
 

@@ -1,5 +1,7 @@
 package rediscache_test
 
+// The tests with servers are in integration/shared: "make test-of DIR=store/redisstore/rediscache" runs them after these.
+
 import (
 	"context"
 	"errors"
@@ -86,8 +88,8 @@ func (s *asked) Begin(ctx context.Context, opts store.BeginOptions) (store.Trans
 	return s.Store.Begin(ctx, opts)
 }
 
-// TestReplay: a replay on another node is one command and no statement, and is byte for byte that of the database; on Redis and on Valkey.
-func TestReplay(t *testing.T) {
+// TestReplayIsOneCommand: a replay on another node is one command and no statement, and is byte for byte that of the database; on Redis and on Valkey.
+func TestReplayIsOneCommand(t *testing.T) {
 	for name, valkey := range map[string]bool{"Redis": false, "Valkey": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,8 +171,8 @@ func TestArrivesLate(t *testing.T) {
 	}
 }
 
-// TestPrefix: databases that share a server do not meet.
-func TestPrefix(t *testing.T) {
+// TestPrefixSeparatesDatabases: databases that share a server do not meet.
+func TestPrefixSeparatesDatabases(t *testing.T) {
 	t.Parallel()
 	_, client := start(t, testenv.RedisConfig{})
 	a, b := rediscache.New(client, rediscache.Config{Prefix: "prod:"}), rediscache.New(client, rediscache.Config{Prefix: "staging:"})
@@ -185,8 +187,8 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestErrors: a server that is down, that has no memory left, or that is a replica says so, of each of the methods that it refuses.
-func TestErrors(t *testing.T) {
+// TestErrorsOfTheServerAreReturned: a server that is down, that has no memory left, or that is a replica says so, of each of the methods that it refuses.
+func TestErrorsOfTheServerAreReturned(t *testing.T) {
 	t.Parallel()
 	server, client := start(t, testenv.RedisConfig{Lines: "maxmemory 1\nmaxmemory-policy noeviction"})
 	c := rediscache.New(client, rediscache.Config{Prefix: "test:"})
@@ -210,8 +212,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNew panics without a prefix.
-func TestNew(t *testing.T) {
+// TestNewNeedsAPrefix panics without a prefix.
+func TestNewNeedsAPrefix(t *testing.T) {
 	defer func() {
 		if text, _ := recover().(string); !strings.Contains(text, "Try:") {
 			t.Errorf("it has panicked with %q", text)

@@ -1,4 +1,4 @@
-// Package archive is the commands of once archive: operations that were swept into files.
+// Package archive has the commands of once archive: operations that were swept into files.
 package archive
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Noun is once archive.
 var Noun = cli.Noun{
-	Name: "archive", Brief: "what was swept into files", Group: cli.GroupOperate,
+	Name: "archive", Brief: "operations that were swept into files", Group: cli.GroupOperate,
 	Entries: []cli.Entry{verifyEntry, showEntry, restoreEntry},
 }
 
@@ -96,7 +96,7 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "the `TABLE` of what is no operation, such as once_receipt")
+	set.StringVar(&c.table, "table", "", "the `TABLE` of the rows, if they are not operations, such as once_receipt")
 	set.BoolVar(&c.payload, "payload", false, "with --table: bodies and headers as well")
 	c.output.Flag(set)
 }
@@ -144,7 +144,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// rows shows what is no operation.
+// rows shows rows of other tables than operations.
 func (c *show) rows(ctx context.Context, m *cli.Env, files *operate.Archive, key string) error {
 	found, err := files.FindRows(ctx, c.table, c.scope, key)
 	if err != nil {
@@ -195,7 +195,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 	if _, err := operate.OpenArchive(args[0]); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never one that is in use
+	file, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL, 0o600) // never an existing one
 	if err != nil {
 		return fmt.Errorf("%w. Try: a file that does not exist", err)
 	}
@@ -210,7 +210,7 @@ func (*restore) Run(ctx context.Context, m *cli.Env, args []string) (err error) 
 		return err
 	}
 	defer db.Close()
-	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // those that once keys reads
+	if err := sqlstore.Migrate(ctx, db.DB, attemptlog.Migrations, operate.Migrations); err != nil { // the tables that once keys reads
 		return db.Failed("migrate", err)
 	}
 	tx, err := db.BeginTx(ctx, nil)

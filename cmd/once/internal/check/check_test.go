@@ -121,8 +121,8 @@ func TestNoCredentialIsPrinted(t *testing.T) {
 	}
 }
 
-// TestForms: a finding has its cause, what was seen and what to try, and each form is one that scripts can read.
-func TestForms(t *testing.T) {
+// TestFormsOfAFinding: a finding has its cause, what was seen and what to try, and each form is one that scripts can read.
+func TestFormsOfAFinding(t *testing.T) {
 	t.Parallel()
 	n := new(naive)
 	server := httptest.NewServer(n)
@@ -162,8 +162,8 @@ func TestBlindIsNoPass(t *testing.T) {
 	}
 }
 
-// TestUsage: what cannot be meant so is answered with 2, and with what to try.
-func TestUsage(t *testing.T) {
+// TestUsageErrorsSayWhatToTry: what cannot be meant so is answered with 2, and with what to try.
+func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
 		"which request?":                   nil,

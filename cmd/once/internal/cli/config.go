@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// configFile is read if it is in the working directory, and no other one is named.
+// configFile is read if it exists in the working directory and no other file is named.
 const configFile = "once.yaml"
 
 // settings are the flags for which the file may have defaults, by their names.
@@ -41,24 +41,24 @@ const (
 	without = "once_unless" // the same, if one of these flags is given
 )
 
-// FromEnv has flags read variables of the environment.
+// FromEnv lets flags read variables of the environment.
 func FromEnv(fs *pflag.FlagSet, flag string, variables ...string) {
 	annotate(fs, flag, fromEnv, variables)
 }
 
-// OnCommandLine has a flag only on the command line: a demo must never find the database of a service by itself.
+// OnCommandLine allows a flag only on the command line: a demo must never find the database of a service by itself.
 func OnCommandLine(fs *pflag.FlagSet, flag string) { annotate(fs, flag, never, nil) }
 
-// Unless has a flag only on the command line if one of others is given, which means the same thing in another way.
+// Unless ignores the environment and the file for a flag if the command line has one of others, which set the same thing in another way.
 func Unless(fs *pflag.FlagSet, flag string, others ...string) { annotate(fs, flag, without, others) }
 
 func annotate(fs *pflag.FlagSet, flag, key string, values []string) {
 	if err := fs.SetAnnotation(flag, key, values); err != nil {
-		panic(err) // there is no such flag: every run of the command would find it
+		panic(err) // a programming mistake: no such flag exists
 	}
 }
 
-// configure gives flags that are not on the command line what the environment says, or else the file.
+// configure sets flags that are not on the command line: from the environment, or else from the file.
 func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 	file, name, err := m.settings(flags)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Env) configure(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// fileName is the name of the file, and whether it was named by anyone.
+// fileName is the name of the file, and whether the user has named it.
 func (m *Env) fileName(flags *pflag.FlagSet) (name string, isNamed bool, err error) {
 	name, err = flags.GetString("config")
 	if name == "" {
@@ -95,7 +95,7 @@ func (m *Env) fileName(flags *pflag.FlagSet) (name string, isNamed bool, err err
 	return words.Either(name != "", name, configFile), name != "", err
 }
 
-// ConfigFile is the name of once.yaml, "" if there is none. Run of a command calls it, with its flags.
+// ConfigFile is the name of once.yaml, or "" if it does not exist. Run of a command calls it, with its flags.
 func (m *Env) ConfigFile(flags *pflag.FlagSet) string {
 	name, isNamed, err := m.fileName(flags)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *Env) ConfigFile(flags *pflag.FlagSet) string {
 	return name
 }
 
-// settings reads the file. One that is named must be there.
+// settings reads the file. A named file must exist.
 func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) {
 	name, isNamed, err := m.fileName(flags)
 	if err != nil {

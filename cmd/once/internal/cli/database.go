@@ -25,7 +25,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// Database is one that the command line names.
+// Database is the database that the command line names.
 type Database struct {
 	*sql.DB
 	Source
@@ -40,17 +40,17 @@ func DBFlag(fs *pflag.FlagSet, db *string) {
 	FromEnv(fs, "db", "ONCE_DB", "DATABASE_URL")
 }
 
-// Source is what a URL says about how to open it.
+// Source is how to open the database at a URL.
 type Source struct {
 	Dialect sqlplane.Dialect
 	Driver  string
 	DSN     string
 	Path    string // of an SQLite file
 	Name    string // without the password
-	Paste   string // a word of a shell that names it, or URL if that would take the password
+	Paste   string // the database as a word for a shell, or URL if the word would contain the password
 }
 
-// Failed is an error of the database, with what to look at first.
+// Failed is an error of the database, with advice.
 func (s Source) Failed(doing string, err error) error {
 	try := "is it running, does it have this database, and may this user read it?"
 	err = sqlguard.Said(err)
@@ -73,7 +73,7 @@ func (s Source) Failed(doing string, err error) error {
 	return err
 }
 
-// Lacks says that the tables of a capability are missing, or those of the audit, if that is what err means. It returns nil otherwise.
+// Lacks returns an error if err says that the tables of a capability, or of the audit, are missing. Otherwise it returns nil.
 func (s Source) Lacks(err error, what, capability string) error {
 	err = sqlguard.Said(err)
 	if !sqlguard.IsMissing(err) {
@@ -85,7 +85,7 @@ func (s Source) Lacks(err error, what, capability string) error {
 	return fmt.Errorf("%s has no %s: %w. Try: once migrate up --only %s --db %s", s.Name, what, err, capability, s.Paste)
 }
 
-// mysqlAdvice is what to try where MySQL or MariaDB has said what is wrong, else "".
+// mysqlAdvice is advice for an error of MySQL or MariaDB, or "".
 func mysqlAdvice(err error) string {
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
@@ -125,7 +125,7 @@ func Redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// ParseSource reads the value of --db. SQLite is named by sqlite:PATH, by a path, or by a data source name, file:PATH?...
+// ParseSource reads the value of --db. An SQLite file is given as sqlite:PATH, as a path, or as a data source name, file:PATH?...
 func ParseSource(dsn string) (Source, error) {
 	switch {
 	case strings.HasPrefix(dsn, "file:"):
@@ -151,7 +151,7 @@ func ParseSource(dsn string) (Source, error) {
 	}
 	what := "--db is missing"
 	switch {
-	case strings.ContainsAny(dsn, "@="): // it may have a password: user:password@tcp(host)/name, or password=...
+	case strings.ContainsAny(dsn, "@="): // it may contain a password: user:password@tcp(host)/name, or password=...
 		what = "--db names no database that once knows: it is not a URL"
 	case dsn != "":
 		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
@@ -159,7 +159,7 @@ func ParseSource(dsn string) (Source, error) {
 	return Source{}, Usage(what, "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name")
 }
 
-// isPath reports whether dsn is the path of a file: it has no scheme, and nothing that a password might stand in.
+// isPath reports whether dsn is the path of a file: it has no scheme, and no character that a password could follow.
 func isPath(dsn string) bool {
 	scheme, _, hasColon := strings.Cut(dsn, ":")
 	isDrive := len(scheme) == 1 // of Windows
@@ -175,10 +175,10 @@ func sqliteSource(path, dsn string) (Source, error) {
 	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: file, Path: path, Name: dsn, Paste: words.Quoted(dsn)}, nil
 }
 
-// sqliteSettings are those of the command: it waits for a file that a service writes, and takes the lock before it reads.
+// sqliteSettings are the settings of the command: it waits for a file that a service writes, and takes the lock before it reads.
 const sqliteSettings = "_pragma=busy_timeout(10000)&_txlock=immediate"
 
-// fileSource is a data source name of the driver. Its own settings stand, except for those of the command.
+// fileSource is a data source name of the driver. Its own settings are kept, except _txlock, and the command's settings follow them.
 func fileSource(dsn string) (Source, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -195,7 +195,7 @@ func fileSource(dsn string) (Source, error) {
 	return Source{Dialect: sqlplane.SQLite, Driver: "sqlite", DSN: name + "?" + settings, Path: path, Name: "sqlite:" + path, Paste: words.Quoted("sqlite:" + path)}, nil
 }
 
-// mysqlSource is a URL in the words of the driver, which takes its query as it is.
+// mysqlSource converts a URL for the driver, which understands the query of the URL.
 func mysqlSource(dsn string) (Source, error) {
 	const try = "--db mysql://user@host/name, or with ?tls=true for an encrypted connection"
 	cfg, err := mysqlurl.Parse(dsn)
@@ -213,7 +213,7 @@ func mysqlSource(dsn string) (Source, error) {
 	return src, nil
 }
 
-// Reached says why the database is not reached. A server that is silent is not waited for.
+// Reached returns the reason why the database is not reached. It does not wait for a silent server.
 func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	patience := timeoutOf(ctx)
 	bounded, cancel := context.WithTimeout(ctx, patience)
@@ -228,7 +228,7 @@ func Reached(ctx context.Context, src Source, db *sql.DB) error {
 	return nil
 }
 
-// OpenDatabase opens what is there. Only write makes an SQLite file that is not.
+// OpenDatabase opens an existing database. Only with write it creates a missing SQLite file.
 func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error) {
 	src, err := ParseSource(dsn)
 	if err != nil {
@@ -249,7 +249,7 @@ func OpenDatabase(ctx context.Context, dsn string, write bool) (*Database, error
 	return &Database{db, src}, nil
 }
 
-// DB is a database with what an operator does in it.
+// DB is a database with its operator.
 type DB struct {
 	*Database
 	*operate.Operator
@@ -265,7 +265,7 @@ func (db *DB) Audited(ctx context.Context) error {
 	return fmt.Errorf("%s has no audit, and nothing is changed without one. Try: once migrate up --only %s --db %s", db.Name, operate.Migrations.Capability, db.Paste)
 }
 
-// Open opens a database that is there and has been migrated.
+// Open opens an existing database that has been migrated.
 func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, error) {
 	db, err := OpenDatabase(ctx, dsn, false)
 	if err != nil {
@@ -314,8 +314,8 @@ func (s Source) Plain() (*sql.DB, error) {
 	return stdlib.OpenDB(*cfg), nil
 }
 
-// PGX returns how to connect to PostgreSQL, nil if it is another database. Nothing is
-// prepared, which a pooler might not bear.
+// PGX returns the configuration of a connection to PostgreSQL, or nil for another database. It does not prepare statements, which some poolers do not
+// support.
 func (s Source) PGX() (*pgx.ConnConfig, error) {
 	if s.Dialect != sqlplane.PostgreSQL {
 		return nil, nil //nolint:nilnil // see above

@@ -6,8 +6,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/cli"
 )
 
-// TestPaste: a command that is shown can be pasted, and has no password.
-func TestPaste(t *testing.T) {
+// TestPastedCommandHasNoPassword: a command that is shown can be pasted, and has no password.
+func TestPastedCommandHasNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, name, paste string }{
 		{"postgres://ada@h/x", "postgres://ada@h/x", "postgres://ada@h/x"},

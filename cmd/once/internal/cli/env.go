@@ -1,5 +1,5 @@
-// Package cli is the frame of the command once: it gives cobra the commands, reads the flags that
-// many of them have, opens databases, and says how a command has ended.
+// Package cli is the frame of the command once: it builds the cobra commands, has the flags that many of them share, opens databases, and prints how
+// a command has ended.
 package cli
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Env is what a command runs in. Tests run it with buffers in place of a terminal.
+// Env is the environment of a command. Tests run commands with buffers instead of a terminal.
 type Env struct {
 	Stdout io.Writer // results, and nothing else
 	Stderr io.Writer // progress and errors
@@ -29,7 +29,7 @@ type Env struct {
 	Getenv func(name string) string
 }
 
-// FullBuild is what to try if this build lacks something.
+// FullBuild is the advice if this build lacks a feature.
 const FullBuild = "the same command with the build that has everything: go run ./cmd/once/full/once"
 
 // Has reports whether this build has a command.
@@ -42,7 +42,7 @@ func (m *Env) Has(name string) bool {
 	return false
 }
 
-// Noun is the first word of commands, and the package that has them.
+// Noun is the first word of commands, implemented by one package.
 type Noun struct {
 	Name, Brief string
 	Group       string // the heading in the overview
@@ -66,7 +66,7 @@ type Entry struct {
 	Args   string // its arguments: "KEY", or "KEY..." for any number
 	Brief  string // one line
 	Help   string // all the rest
-	Quick  bool   // it reads a little: --timeout bounds all of it, and otherwise only the connection
+	Quick  bool   // it reads little: --timeout bounds all of it, and otherwise only the connection
 	Hidden bool   // a process of the demo
 	Make   func() Runner
 }
@@ -81,7 +81,7 @@ type Runner interface {
 const (
 	ExitFailed      = 1
 	ExitUsage       = 2
-	ExitNothing     = 3 // what the command names is not there
+	ExitNothing     = 3 // the named thing does not exist
 	ExitUnreachable = 4 // the database cannot be reached
 	exitInterrupted = 130
 )
@@ -89,20 +89,20 @@ const (
 // Run runs the command that args name and returns the exit code.
 func (m *Env) Run(ctx context.Context, args []string) int {
 	root := m.Root()
-	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(ctx, err)
 	if code == 0 || errors.Is(err, ErrSaid) || errors.Is(err, ErrNothing) {
 		return code
 	}
 	if code == exitInterrupted {
-		err = errors.New("interrupted") //nolint:err113 // it is printed, and no caller compares it
+		err = errors.New("interrupted") //nolint:err113 // only printed: no caller compares it
 	}
 	m.complain(formOf(cmd, args), code, err)
 	return code
 }
 
-// exitCode is how the program ends after err.
+// exitCode is the exit code for err.
 func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
@@ -121,19 +121,19 @@ func exitCode(ctx context.Context, err error) int {
 	return ExitFailed
 }
 
-// Preview says that nothing was changed. It is no failure: a script sees from the output what would be done.
+// Preview says that nothing was changed. It is not a failure: the output shows the effect to a script.
 func (m *Env) Preview(flags string) error {
 	_, err := fmt.Fprintf(m.Stderr, "This is a preview: nothing was changed yet. Try: the same with %s\n", flags)
 	return err
 }
 
-// Empty says that a list has nothing in it: an empty standard output could be taken for a failure.
+// Empty says that a list is empty: an empty standard output could look like a failure.
 func (m *Env) Empty(what string) error {
 	_, err := fmt.Fprintf(m.Stderr, "There are no %s.\n", what)
 	return err
 }
 
-// IsTerminal reports whether a person sees at once what is written to w.
+// IsTerminal reports whether w is a terminal, where a person sees the output at once.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -37,7 +37,7 @@ func (b *Between) Read(ctx context.Context, db *DB, since, before *time.Time) (n
 	return now, err
 }
 
-// instant reads the value of a flag: a time, or how long before now it was.
+// instant reads the value of a flag: a time, or a duration before now.
 func instant(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -52,7 +52,7 @@ func instant(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Operator names who runs the program.
+// Operator is the name of the user who runs the program.
 func Operator() string {
 	u, err := user.Current()
 	if err != nil {
@@ -73,13 +73,13 @@ func CheckLimit(limit int) error {
 	return nil
 }
 
-// ByFlags adds the flags --by and --reason of all that changes something.
+// ByFlags adds the flags --by and --reason of all commands that change something.
 func ByFlags(fs *pflag.FlagSet, by *operate.By) {
 	fs.StringVar(&by.Reason, "reason", "", "`WHY`, for the audit, required")
 	fs.StringVar(&by.Who, "by", Operator(), "`WHO`, for the audit")
 }
 
-// CheckBy says what is missing.
+// CheckBy returns an error that names a missing flag.
 func CheckBy(by operate.By, try string) error {
 	switch {
 	case strings.TrimSpace(by.Reason) == "":
@@ -90,7 +90,7 @@ func CheckBy(by operate.By, try string) error {
 	return nil
 }
 
-// YesFlag adds the flag --yes of all that changes something.
+// YesFlag adds the flag --yes of all commands that change something.
 func YesFlag(fs *pflag.FlagSet, yes *bool) {
 	fs.BoolVar(yes, "yes", false, "do it; without it, show what would be done")
 }

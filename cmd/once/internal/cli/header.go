@@ -14,7 +14,7 @@ func HeaderFlag(fs *pflag.FlagSet, name string, header http.Header, usage string
 	fs.Func(name, usage, func(line string) error { return addHeader(header, line) })
 }
 
-// addHeader adds a line of such a flag, or those of a file that it names.
+// addHeader adds a header line from the value of such a flag, or the lines of a file that the value names.
 func addHeader(header http.Header, line string) error {
 	text, isFile := strings.CutPrefix(line, "@")
 	if isFile {
@@ -29,7 +29,7 @@ func addHeader(header http.Header, line string) error {
 		if name = strings.TrimSpace(name); ok && name != "" {
 			header.Add(name, strings.TrimSpace(value))
 		} else if strings.TrimSpace(line) != "" {
-			return errors.New("a header is written NAME: VALUE") // and not repeated: it may be a secret
+			return errors.New("a header is written NAME: VALUE") // the value is not repeated: it may be a secret
 		}
 	}
 	return nil

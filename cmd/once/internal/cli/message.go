@@ -16,7 +16,7 @@ import (
 	"github.com/oncelib/once"
 )
 
-// KeyFile is the flag --key-file: the key with which the service encrypts its messages and requests.
+// KeyFile is the flag --key-file: a file with the key that encrypts the service's messages and requests.
 type KeyFile struct{ path string }
 
 // Flags adds the flag.
@@ -35,7 +35,7 @@ func (f *KeyFile) Encrypter() (once.Encrypter, error) {
 	}
 	const try = "a file with the key of once.NewEncrypter in 32, 48 or 64 hexadecimal digits"
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil { // which quotes the key
+	if err != nil { // the error quotes the key
 		return nil, Usage("--key-file: the file is not one line of hexadecimal digits", try)
 	}
 	e, err := once.NewEncrypter(key)
@@ -45,7 +45,7 @@ func (f *KeyFile) Encrypter() (once.Encrypter, error) {
 	return e, nil
 }
 
-// MessageFlags are those of a command that shows one message.
+// MessageFlags are the flags of a command that shows one message.
 type MessageFlags struct {
 	DB      string
 	Output  Form
@@ -70,7 +70,7 @@ func (c *MessageFlags) PrintBody(w io.Writer, t *tabwriter.Writer, payload []byt
 	return err
 }
 
-// body is a payload for a terminal: as it is if it is text, and else quoted.
+// body is a payload for a terminal: text as it is, other bytes quoted.
 func body(payload []byte) string {
 	text := string(payload)
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }) {

@@ -44,7 +44,7 @@ func (f *Form) Set(s string) error {
 	return fmt.Errorf("there is no form %q. Try: -o table, -o json, or -o jsonl", s)
 }
 
-// formOf is the form that the command line asks for, also if it was not read to its end.
+// formOf is the form that the command line asks for, even if it was not read to its end.
 func formOf(cmd *cobra.Command, args []string) Form {
 	if cmd != nil {
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Value.String() != string(Table) {
@@ -60,7 +60,7 @@ func formOf(cmd *cobra.Command, args []string) Form {
 		if !hasValue && i+1 < len(args) {
 			value = args[i+1]
 		}
-		_ = asked.Set(value) // a form that does not exist stays a table
+		_ = asked.Set(value) // an unknown form stays a table
 	}
 	return asked
 }
@@ -87,7 +87,7 @@ func WriteList[T any](w io.Writer, f Form, page any, items []T) error {
 	return nil
 }
 
-// ShowPage writes a page in the form f, which table does for a person, and says how to ask for the next one. what is the plural of its items.
+// ShowPage writes a page in the form f, which table does for a person, and prints how to get the next one. what is the plural of its items.
 func ShowPage[T any](m *Env, f Form, p operate.Page[T], what string, table func(io.Writer, []T) error) error {
 	if p.Items == nil {
 		p.Items = []T{} // JSON has an empty list, not null
@@ -110,7 +110,7 @@ func WindowFlags(fs *pflag.FlagSet, w *operate.Window) {
 	fs.StringVar(&w.After, "after", "", "go on behind this `CURSOR` of the page before")
 }
 
-// More says how to ask for the next page, if there is one.
+// More prints how to get the next page, if one exists.
 func (m *Env) More(next string) error {
 	if next == "" {
 		return nil

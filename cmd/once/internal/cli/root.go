@@ -32,7 +32,7 @@ func (m *Env) Root() *cobra.Command {
 		noun := parent(&cobra.Command{Use: n.Name, Short: n.Brief, GroupID: n.Group, Annotations: map[string]string{incompleteNoun: "yes"}})
 		root.AddCommand(noun)
 		for _, e := range n.Entries {
-			cmd := noun // which is a command itself, if it has no verb
+			cmd := noun // the noun itself is a command if it has no verb
 			if _, verb, isBelow := strings.Cut(e.Name, " "); isBelow {
 				cmd = &cobra.Command{Use: verb}
 				noun.AddCommand(cmd)
@@ -57,19 +57,19 @@ func (m *Env) Root() *cobra.Command {
 	return root
 }
 
-// incompleteNoun marks nouns that are no commands without a verb: their usage does not show them so.
+// incompleteNoun marks nouns that need a verb: their usage does not show them as commands.
 const incompleteNoun = "once_incomplete"
 
-// parent makes a command of which only those below do something.
+// parent makes a command that only has commands below it.
 func parent(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true // Run prints them
-	cmd.Args = cobra.ArbitraryArgs                   // cobra takes a wrong word for an argument of a noun, and is content
+	cmd.Args = cobra.ArbitraryArgs                   // cobra accepts a wrong word as an argument of a noun
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = incomplete
 	return cmd
 }
 
-// incomplete says which commands begin like this one.
+// incomplete names the commands that begin like this one.
 func incomplete(cmd *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -99,7 +99,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 		fs.DurationVar(&timeout, "timeout", timeout, words.Either(e.Quick, "the longest `TIME` for the database to answer", "the longest `TIME` for the database to be reached"))
 	}
 	if fs.Lookup("output") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(Table), string(JSON), string(JSONL)}, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flag exists
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if want := len(strings.Fields(e.Args)); len(args) > want && !strings.HasSuffix(e.Args, "...") {
@@ -119,7 +119,7 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	if !e.Quick {
 		return r.Run(ctx, m, args)
 	}
-	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // to be reached, and to answer
+	bounded, cancel := context.WithTimeout(ctx, 2*timeout) // one time to be reached, and one to answer
 	defer cancel()
 	err := r.Run(bounded, m, args)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -128,7 +128,7 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	return err
 }
 
-// flagError says what is wrong with a flag. A flag that is read by a function may have a secret in it, such as --header: the value is not repeated.
+// flagError is the error for a wrong flag. A flag that is read by a function, such as --header, may contain a secret: its value is not repeated.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "func" {
@@ -137,7 +137,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err.Error(), cmd.CommandPath()+" --help")
 }
 
-// helpCommand is once help: cobra's own one ends with the exit code 0 if there is no such command.
+// helpCommand is once help: cobra's own one ends with the exit code 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,
@@ -155,12 +155,12 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// defaultTimeout is that of the flag --timeout.
+// defaultTimeout is the default of the flag --timeout.
 const defaultTimeout = 10 * time.Second
 
 type timeoutKey struct{}
 
-// timeoutOf returns how long a database may be silent.
+// timeoutOf returns how long a database may give no answer.
 func timeoutOf(ctx context.Context) time.Duration {
 	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok {
 		return d

@@ -8,37 +8,37 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// UsageError is a command line that cannot be meant so.
+// UsageError says that the command line is wrong.
 type UsageError struct{ what, try string }
 
-// Usage returns a *UsageError: what is wrong, and what to write instead.
+// Usage returns a *UsageError: the mistake, and a correct command line.
 func Usage(what, try string) *UsageError { return &UsageError{what, try} }
 
 // Error implements error.
 func (e *UsageError) Error() string { return words.Sentence(e.what) + " Try: " + e.try }
 
-// Failures about which the command has said everything.
+// Errors for failures that the command has already printed.
 var (
 	ErrSaid    = errors.New("said")
 	ErrNothing = errors.New("said that nothing is found")
 )
 
-// nothingError says that what a command names is not there.
+// nothingError says that the named thing does not exist.
 type nothingError struct{ error }
 
 // Unwrap implements the interface of package errors.
 func (e *nothingError) Unwrap() error { return e.error }
 
-// Nothing marks an error: what the command names is not there.
+// Nothing marks an error: the named thing does not exist.
 func Nothing(err error) error { return &nothingError{err} }
 
-// unreachableError says that a database or a broker is not reached.
+// unreachableError says that a database or a broker cannot be reached.
 type unreachableError struct{ error }
 
 // Unwrap implements the interface of package errors.
 func (e *unreachableError) Unwrap() error { return e.error }
 
-// Unreachable marks an error: the database or the broker is not reached.
+// Unreachable marks an error: the database or the broker cannot be reached.
 func Unreachable(err error) error { return &unreachableError{err} }
 
 // failure is an error for scripts. Its JSON form is a contract with them.
@@ -53,7 +53,7 @@ type failure struct {
 
 var codeNames = map[int]string{ExitFailed: "failed", ExitUsage: "usage", ExitNothing: "nothing_found", ExitUnreachable: "unreachable", exitInterrupted: "interrupted"}
 
-// complain writes what happened, and what to try: on a line of its own, or as one line of JSON if the command was to print JSON.
+// complain prints the error and its advice: on a line of its own, or as one line of JSON if the command prints JSON.
 func (m *Env) complain(form Form, code int, err error) {
 	what, try := words.Advice(err.Error())
 	if try == "" && code != exitInterrupted {
@@ -62,7 +62,7 @@ func (m *Env) complain(form Form, code int, err error) {
 	if form != Table {
 		var f failure
 		f.Error.Code, f.Error.Exit, f.Error.Message, f.Error.Try = codeNames[code], code, what, try
-		if text, err := json.Marshal(f); err == nil { // always: numbers and strings
+		if text, err := json.Marshal(f); err == nil { // cannot fail: it has only numbers and strings
 			fmt.Fprintf(m.Stderr, "%s\n", text)
 		}
 		return

@@ -1,5 +1,5 @@
-// Package command is the program once: all that its builds have. Each noun of the command line is a package beside this one, which
-// parses flags and prints. The frame of the command line is package cli, and what an operator does is package operate.
+// Package command is the program once, with the commands of all builds. Each noun of the command line is a package in this folder, which parses flags
+// and prints. The frame of the command line is package cli, and the acts of an operator are package operate.
 package command
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/webhook"
 )
 
-// Main is the main function of a build. more are commands that it alone has.
+// Main is the main function of a build. more are further commands of that build.
 func Main(more ...cli.Entry) {
 	process.Guard()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

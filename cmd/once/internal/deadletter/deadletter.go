@@ -66,8 +66,8 @@ func (f *letterFilter) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Type, "type", "", "only messages of this `TYPE`")
 	fs.StringVar(&f.Class, "class", "", "only of this `CLASS`, such as permanent or exhausted")
 	fs.StringVar(&f.Cause, "cause", "", "only of this `CAUSE`, as the list has it")
-	fs.StringVar(&f.between.Since, "since", "", "only those that died at this `TIME` or later, or so long ago at most")
-	fs.StringVar(&f.between.Before, "before", "", "only those that died before this `TIME`, or longer ago")
+	fs.StringVar(&f.between.Since, "since", "", "only letters that died at this `TIME` or later, or so long ago at most")
+	fs.StringVar(&f.between.Before, "before", "", "only letters that died before this `TIME`, or longer ago")
 }
 
 // resolve reads --since and --before. It returns the time by the clock of the database.

@@ -13,13 +13,12 @@ import (
 
 var discardEntry = cli.Entry{
 	Name: "deadletter discard", Args: "UID", Brief: "give dead letters up, so that their keys go on",
-	Help: `Gives dead letters up: the one with this UID, or those that the flags choose. An inbox goes on
-behind each, and takes a redelivery of it for a duplicate. An outbox delivers a marker in its
-place, as after once outbox skip.
+	Help: `Gives up dead letters: the one with this UID, or all that match the flags. An inbox goes on with
+the next message, and treats a redelivery of a letter as a duplicate. An outbox delivers a marker
+in its place, as after once outbox skip.
 
-Without --yes nothing is changed: the letters are counted, and the command tells with which --before
-exactly these are discarded, and none that comes later. The payloads are deleted: they cannot be got
-back.`,
+Without --yes nothing is changed: the letters are counted, and the command prints the --before that
+chooses exactly these letters, and no later ones. The payloads are deleted, and cannot be restored.`,
 	Make: func() cli.Runner { return new(discard) },
 }
 

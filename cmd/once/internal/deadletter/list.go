@@ -45,8 +45,8 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 // page is a list for scripts. Its JSON form is a contract with them.
 type page struct {
 	Causes   []operate.LetterCause `json:"causes,omitzero"` // without --letters
-	Letters  []operate.Letter      `json:"items,omitzero"`  // with it
-	Redrives []operate.Redrive     `json:"redrives"`        // that are not complete
+	Letters  []operate.Letter      `json:"items,omitzero"`  // with --letters
+	Redrives []operate.Redrive     `json:"redrives"`        // redrives that are not complete
 	Next     string                `json:"next,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func (p page) print(w io.Writer, letters bool) error {
 	return t.Flush()
 }
 
-// originOf is what has given a message up: "inbox billing".
+// originOf names the origin of a letter: "inbox billing".
 func originOf(origin, consumer string) string {
 	if consumer == "" {
 		return origin

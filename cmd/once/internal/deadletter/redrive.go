@@ -18,18 +18,18 @@ import (
 
 var redriveEntry = cli.Entry{
 	Name: "deadletter redrive", Args: "UID", Brief: "have dead letters tried again",
-	Help: `Has dead letters tried again: the one with this UID, or those that the flags choose, or all. The
-processes that handle messages do it: inboxes that run, and relays. A message keeps its ID, and a
-letter is applied once, also if two redrives run at once or this command is killed.
+	Help: `Makes dead letters due again: the one with this UID, or all that match the flags, or all. The
+processes that handle messages try them: running inboxes, and relays. A message keeps its ID, and a
+letter is applied once, even if two redrives run at once or this command is killed.
 
-With --canary one letter is tried first, and the others only when it was applied. --rate spreads
+With --canary one letter is tried first, and the others only after it was applied. --rate spreads
 them over time. --wait shows the progress until each was tried; without it the command ends when
-all are chosen. Messages that failed first more than 7 days ago are left, because receivers may
-have forgotten their IDs and could apply them twice: --beyond-retention has them tried as well.
+all are chosen. Messages that failed first more than 7 days ago are not chosen, because receivers
+may have forgotten their IDs and could apply them twice: --beyond-retention chooses them as well.
 
-A redrive that was killed goes on with --resume, and --cancel ends one: what was not tried yet
-waits for a person again. Without --yes nothing is changed: the letters are counted, and the command
-tells with which --before exactly these are redriven, and none that comes later. --resume needs no
+A redrive that was killed goes on with --resume. --cancel ends one: letters that were not tried yet
+wait for a person again. Without --yes nothing is changed: the letters are counted, and the command
+prints the --before that chooses exactly these letters, and no later ones. --resume needs no
 --yes, because it was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
@@ -89,7 +89,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 		r, err = db.Letters.Redrive(ctx, c.by, c.filter.LetterFilter, c.opts)
 	}
 	if err != nil {
-		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also when it was interrupted, about which nothing else is said
+		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also after an interruption, which is not reported elsewhere
 			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To go on, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
 		}
 		return refused(db, "change", err)
@@ -117,13 +117,13 @@ func (c *redrive) check(args []string) error {
 		c.filter.UID = args[0]
 	}
 	switch {
-	case len(args) > 0 && args[0] == "": // an empty variable of a script does not mean all
+	case len(args) > 0 && args[0] == "": // an empty variable of a script must not mean all
 		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
 		return cli.Usage("--resume and --cancel mean a whole redrive", "them without a UID of a letter and without flags that choose letters")
 	case c.resume != "" && c.cancel != "":
 		return cli.Usage("--resume and --cancel exclude each other", "one of them")
-	case !(c.opts.Rate >= 0): // not NaN either
+	case !(c.opts.Rate >= 0): // NaN is refused too
 		return cli.Usage(fmt.Sprintf("--rate %v", c.opts.Rate), "--rate 50")
 	case c.resume != "" || c.opts.DryRun:
 		return nil
@@ -131,7 +131,7 @@ func (c *redrive) check(args []string) error {
 	return cli.CheckBy(c.by, try)
 }
 
-// preview says what would be done.
+// preview prints the effect of the redrive.
 func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.Time) error {
 	if !c.opts.DryRun {
 		if err := db.Audited(ctx); err != nil {
@@ -163,7 +163,7 @@ func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.
 	return m.Preview(flags)
 }
 
-// previewCancel says which redrive would end.
+// previewCancel prints which redrive would end.
 func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) error {
 	if err := db.Audited(ctx); err != nil {
 		return err
@@ -189,7 +189,7 @@ func tellLeft(w io.Writer, r operate.Redrive) {
 	}
 }
 
-// tell says what has become of a redrive.
+// tell prints the results of a redrive.
 func (c *redrive) tell(m *cli.Env, db *cli.DB, r operate.Redrive) error {
 	fmt.Fprintf(m.Stdout, "redrive %s: %s\n%s\n", r.UID, r.State, standingOf(r))
 	tellLeft(m.Stdout, r)
@@ -209,7 +209,7 @@ func standingOf(r operate.Redrive) string {
 	return fmt.Sprintf("%s: %d applied, %d failed, %d discarded, %d not tried yet", words.Count(int(r.Total), "letter"), r.Applied, r.Failed, r.Discarded, r.Waiting)
 }
 
-// follow shows the progress until every letter was tried: a bar on a terminal, else a line now and then.
+// follow shows the progress until every letter was tried: a bar on a terminal, otherwise a line from time to time.
 func (c *redrive) follow(ctx context.Context, w io.Writer, db *cli.DB, r operate.Redrive) (operate.Redrive, error) {
 	every, terminal := 10*time.Second, cli.IsTerminal(w)
 	if terminal {

@@ -17,10 +17,10 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "deadletter show", Args: "UID", Brief: "why a message was given up",
-	Help: `Prints what the database knows of a dead letter: the message, every failed delivery with its
-time, process and error, and what can be done. The payload and the headers are shown only with
---payload, and if the service encrypts them, only with --key-file as well. Those of a letter of an
-outbox are in the outbox: see once outbox show.`,
+	Help: `Prints a dead letter: the message, every failed delivery with its time, process and error, and the
+possible next steps. The payload and the headers are shown only with --payload, and if the service
+encrypts them, only with --key-file as well. For a letter of an outbox they are in the outbox: see
+once outbox show.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

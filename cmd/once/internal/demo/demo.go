@@ -1,5 +1,4 @@
-// Package demo is the commands of once demo, which kill a service under fire and count what has become of it.
-// Those that are hidden are its processes.
+// Package demo has the commands of once demo, which kill a service under load and count the effects. Its hidden commands are the processes of a demo.
 package demo
 
 import (
@@ -49,14 +48,14 @@ type demo struct {
 }
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "how `MANY` refunds", "what is thrown at which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	c.flags(fs, 500, "how `MANY` refunds", "which fault meets which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "leave once out, to see what it is for")
 	fs.BoolVar(&c.metrics, "metrics", false, "compare what the instruments of the service count with what the database holds")
 }
 
 const (
 	clients    = 16
-	processes  = 4 // that the clients are in
+	processes  = 4 // of the clients
 	leastKills = 5
 )
 
@@ -101,7 +100,7 @@ func (c *demo) storm(ctx context.Context, src database, progress func(killstorm.
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src, cfg) }}, err
 }
 
-// service is this program once more, as "once demo serve", and the address of its /metrics if these are asked for.
+// service is this program in another process, as "once demo serve", and the address of its /metrics if they are wanted.
 func (c *demo) service(ctx context.Context, src database, session string) (server *killstorm.Server, metrics string, err error) {
 	if c.metrics {
 		if metrics, err = killstorm.FreeAddress(ctx); err != nil {
@@ -117,7 +116,7 @@ func (c *demo) service(ctx context.Context, src database, session string) (serve
 	}), metrics, nil
 }
 
-// fleet is this program several times more, as "once demo client".
+// fleet is further processes of this program, as "once demo client".
 func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 	dir, err := os.MkdirTemp("", "once-demo-clients-")
 	if err != nil {
@@ -128,8 +127,8 @@ func (c *demo) fleet(tenant string) (*killstorm.Fleet, error) {
 	}}, nil
 }
 
-// withSession names the sessions of the service in PostgreSQL, so that the witness
-// can see the last of them end. In SQLite they end with the process.
+// withSession names the sessions of the service in PostgreSQL, so that the witness can see when the last of them ends. In SQLite they end with the
+// process.
 func withSession(src database, name string) string {
 	u, err := url.Parse(src.url)
 	if src.Dialect != sqlplane.PostgreSQL || err != nil {
@@ -141,7 +140,7 @@ func withSession(src database, name string) string {
 	return u.String()
 }
 
-// witness has a connection of its own, by the plain driver.
+// witness opens a connection of its own, with the plain driver.
 func witness(ctx context.Context, src database, session string) (killstorm.Witness, error) {
 	db, err := sql.Open(src.Driver, src.DSN)
 	if err != nil {
@@ -153,7 +152,7 @@ func witness(ctx context.Context, src database, session string) (killstorm.Witne
 		if err := db.PingContext(ctx); err != nil {
 			return w, errors.Join(src.Failed("open", err), db.Close())
 		}
-		db.SetMaxOpenConns(1) // all others are the service's
+		db.SetMaxOpenConns(1) // all other connections belong to the service
 		w.Question, w.Tables = true, "select table_name from information_schema.tables where table_schema = database()"
 		w.Quiet = func(ctx context.Context) (n int, err error) {
 			err = db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where db = database() and id <> connection_id()").Scan(&n)

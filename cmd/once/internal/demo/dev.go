@@ -62,7 +62,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer service.Close() // twice does no harm
+	defer service.Close() // a second Close does no harm
 	front, err := c.open(ctx, "console", c.console)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	defer func() { err = errors.Join(err, attempts.Close(context.WithoutCancel(ctx))) }()
 
 	log := slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))                                    // the console shows the rest
-	receive, look := db.Receiver(payments.ReceiverConfig{Tenant: devTenant, Defect: devDefect, Log: slog.New(slog.DiscardHandler)}) // its dead letters are meant
+	receive, look := db.Receiver(payments.ReceiverConfig{Tenant: devTenant, Defect: devDefect, Log: slog.New(slog.DiscardHandler)}) // its dead letters are intended
 	mux := http.NewServeMux()
 	mux.Handle("POST /events/{topic}", receive)
 	mux.Handle("/", payments.NewServer(db, payments.Config{Log: log, Observer: attempts}))
@@ -110,7 +110,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	)
 }
 
-// open listens. The service and the console are for this machine alone.
+// open listens. Only this machine can reach the service and the console.
 func (*dev) open(ctx context.Context, flag, address string) (net.Listener, error) {
 	if addr, err := netip.ParseAddrPort(address); err != nil || !addr.Addr().IsLoopback() {
 		return nil, cli.Usage(fmt.Sprintf("--%s %q is not an address of the loopback interface", flag, address), "--"+flag+" 127.0.0.1:0")
@@ -147,18 +147,18 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-// Names of what once dev makes in the folder for temporary files.
+// Names of files of once dev in the folder for temporary files.
 const (
 	devPrefix = "once-dev-"
 	devLock   = "lock"
 )
 
-// devFolder makes a folder for the database, and removes those of processes that were killed: the lock of a file ends with its process.
+// devFolder makes a folder for the database, and removes folders of killed processes: the lock of a file ends with its process.
 func devFolder() (dir string, remove func(), err error) {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), devPrefix+"*", devLock)) // the pattern is right
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), devPrefix+"*", devLock)) // cannot fail: the pattern is valid
 	for _, lock := range left {
 		if f, err := lockedfile.Open(lock); err == nil {
-			_ = os.RemoveAll(filepath.Dir(lock)) // at worst it stays, and harms nothing
+			_ = os.RemoveAll(filepath.Dir(lock)) // if it fails, the folder stays and does no harm
 			_ = f.Close()
 		}
 	}
@@ -180,7 +180,7 @@ func devFolder() (dir string, remove func(), err error) {
 // devDefect is the amount of a refund that the receiver cannot book.
 const devDefect = 1313
 
-// traffic sends requests as customers do.
+// traffic sends requests like customers.
 type traffic struct{ base string }
 
 const trafficEvery = 500 * time.Millisecond
@@ -198,10 +198,10 @@ func (t *traffic) run(ctx context.Context) error {
 	}
 }
 
-// customer pays, and is sometimes given some of it back.
+// customer pays, and sometimes gets a refund.
 func (t *traffic) customer(ctx context.Context, n int) {
 	charge := t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
-	if n%3 == 0 { // its answer was lost: the retry gets it
+	if n%3 == 0 { // as after a lost answer: the retry gets it
 		t.post(ctx, "/charges", fmt.Sprintf("charge-%d", n), map[string]any{"amount": 5000, "currency": "EUR", "customer": "ada"})
 	}
 	amount := int64(500)
@@ -213,7 +213,7 @@ func (t *traffic) customer(ctx context.Context, n int) {
 	}
 	key := fmt.Sprintf("refund-%d", n)
 	refund := t.post(ctx, "/refunds", key, map[string]any{"charge_id": charge, "amount": amount})
-	if n%8 == 0 { // a key that is used for something else is refused
+	if n%8 == 0 { // a key that is used for another request is refused
 		t.post(ctx, "/refunds", key, map[string]any{"charge_id": charge, "amount": amount + 1})
 	}
 	if amount == devDefect && refund != "" {
@@ -221,7 +221,7 @@ func (t *traffic) customer(ctx context.Context, n int) {
 	}
 }
 
-// post sends a request, and returns the ID of what it has made.
+// post sends a request, and returns the ID of the created object.
 func (t *traffic) post(ctx context.Context, path, key string, body map[string]any) (id string) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -236,12 +236,12 @@ func (t *traffic) post(ctx context.Context, path, key string, body map[string]an
 	r.Header.Set("Idempotency-Key", key)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return "" // it is over
+		return "" // the demo has ended
 	}
 	defer answer.Body.Close()
 	var made struct {
 		ID string `json:"id"`
 	}
-	_ = json.NewDecoder(answer.Body).Decode(&made) // a refusal has none
+	_ = json.NewDecoder(answer.Body).Decode(&made) // a refusal has no ID
 	return made.ID
 }

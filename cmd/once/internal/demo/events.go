@@ -47,7 +47,7 @@ booking ("ok") and for each delivery that was discarded, because its event was b
 
 type events struct{ frame }
 
-// connect is that of this build, nil if it has no NATS.
+// connect connects to the broker; nil in a build without NATS.
 var connect func(ctx context.Context, address string) (killstorm.Streams, error)
 
 // RegisterStreams gives this build the broker of once demo events, and the commands that are its processes: once demo nats is the server, and once demo receive the receiver.
@@ -116,7 +116,7 @@ func (c *events) storm(ctx context.Context, src database, progress func(killstor
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// processes are this program several times more.
+// processes are further processes of this program.
 func (c *events) processes(cfg *killstorm.EventsConfig, src database, files string) {
 	cfg.Service = c.server(func() []string { return []string{"demo", "serve", "--events", "--metrics", "", "--db", src.url} })
 	cfg.Broker = c.server(func() []string { return []string{"demo", "nats", "--dir", files} })
@@ -140,7 +140,7 @@ func (c *events) processes(cfg *killstorm.EventsConfig, src database, files stri
 	}
 }
 
-// print tells a stranger what was killed and what has arrived.
+// print explains the kills and the arrived events to a reader who does not know the demo.
 func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo events\n%d refunds by %d clients in %s, on %s, seed %d\n\n",
 		r.Orders, r.Clients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)

@@ -21,7 +21,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
-// frame is what the storms have in common: their flags, their database and how they end.
+// frame has the shared parts of all storms: their flags, their database and their end.
 type frame struct {
 	ops  int
 	db   string
@@ -33,7 +33,7 @@ type frame struct {
 
 const mostOps = 1_000_000
 
-// flags adds the flags that all storms have. ops are how many there are unless the command line says otherwise.
+// flags adds the shared flags. ops is the default number of operations.
 func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage string) {
 	fs.IntVar(&f.ops, "ops", ops, opsUsage)
 	fs.StringVar(&f.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
@@ -43,7 +43,7 @@ func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage st
 	fs.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 
-// check refuses what makes no storm.
+// check returns an error if the flags make no valid storm.
 func (f *frame) check(least, usual int) error {
 	if f.ops < least || f.ops > mostOps {
 		return cli.Usage(fmt.Sprintf("--ops %d makes no storm", f.ops), fmt.Sprintf("--ops %d", usual))
@@ -51,14 +51,14 @@ func (f *frame) check(least, usual int) error {
 	return nil
 }
 
-// outcome is how a storm has ended.
+// outcome is the result of a storm.
 type outcome struct {
 	report any // for --json
 	ok     bool
 	print  func(w io.Writer) error
 }
 
-// run makes a storm on its database, and prints what has become of it. try is how to find out why a storm cannot be made.
+// run runs a storm on its database, and prints its result. try is advice for a storm that cannot run.
 func (f *frame) run(m *cli.Env, try string, storm func(src database, progress func(killstorm.Progress)) (outcome, error)) (err error) {
 	if f.seed == 0 {
 		f.seed = uint64(mrand.Uint32())
@@ -71,7 +71,7 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 		return err
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a storm that was lost it is evidence
+		if err != nil && !errors.Is(err, cli.ErrSaid) { // after a lost storm it is evidence
 			src.discard()
 		}
 	}()
@@ -83,7 +83,7 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 	}
 	if f.json {
 		if f.db == "" && o.ok {
-			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not want to look into it
+			err = os.RemoveAll(filepath.Dir(src.Path)) // scripts do not need it
 		}
 		err = errors.Join(err, json.NewEncoder(m.Stdout).Encode(o.report))
 	} else {
@@ -95,7 +95,7 @@ func (f *frame) run(m *cli.Env, try string, storm func(src database, progress fu
 	return err
 }
 
-// openLog opens the file for what the processes write. Without --log it keeps nothing.
+// openLog opens the file for the output of the processes. Without --log it discards the output.
 func (f *frame) openLog() (io.WriteCloser, error) {
 	if f.log == "" {
 		return noLog{io.Discard}, nil
@@ -111,17 +111,17 @@ type noLog struct{ io.Writer }
 
 func (noLog) Close() error { return nil }
 
-// session is a name of a storm that no other one has.
+// session is a unique name of a storm.
 func session() string { return "demo-" + strings.ToLower(rand.Text())[:8] }
 
-// server is this program once more, with args and an address to listen at.
+// server is this program in another process, with args and an address to listen at.
 func (f *frame) server(args func() []string) *killstorm.Server {
 	return &killstorm.Server{Command: func(address string) *exec.Cmd {
 		return exec.Command(f.self, append(args(), "--listen", address)...) //nolint:noctx // the storm ends it
 	}}
 }
 
-// worker is this program once more, with args. It takes no requests.
+// worker is this program in another process, with args. It serves no requests.
 func (f *frame) worker(args func() []string) *killstorm.Server {
 	return &killstorm.Server{
 		Command: func(string) *exec.Cmd { return exec.Command(f.self, args()...) }, //nolint:noctx // likewise
@@ -129,7 +129,7 @@ func (f *frame) worker(args func() []string) *killstorm.Server {
 	}
 }
 
-// figures prints numbers with what they count, in groups.
+// figures prints numbers with their meaning, in groups.
 type figures struct {
 	w io.Writer
 	t *tabwriter.Writer
@@ -146,7 +146,7 @@ func (f figures) head(s string) {
 
 func (f figures) row(n int, what string) { fmt.Fprintf(f.t, "    %d\t  %s\n", n, what) }
 
-// verdict ends the figures: with what holds, or with why it does not.
+// verdict ends the figures: with the promise that holds, or with the reasons why it does not.
 func (f figures) verdict(ok bool, holds string, reasons []string) error {
 	if err := f.t.Flush(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (f figures) verdict(ok bool, holds string, reasons []string) error {
 	return err
 }
 
-// self is how the user has called this program, so that the next line can be copied.
+// self is the command by which the user has called this program, so that the next line can be copied.
 func self() string {
 	info, ok := debug.ReadBuildInfo()
 	folder, isOurs := "", false

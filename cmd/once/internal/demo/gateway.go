@@ -104,7 +104,7 @@ func (c *gateways) storm(ctx context.Context, src database, progress func(killst
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// front makes a shop with a new database, and a gateway in front of it if there is a policy. The names of its files begin with path.
+// front makes a shop with a new database, and with a policy a gateway in front of it. The names of its files begin with path.
 func (c *gateways) front(ctx context.Context, src database, path string, l language, policy gateway.Policy, log io.Writer) (f killstorm.Front, err error) {
 	tables, err := killstorm.ShopTables()
 	if err != nil {
@@ -135,8 +135,7 @@ func (c *gateways) front(ctx context.Context, src database, path string, l langu
 	return f, os.WriteFile(path+".yaml", []byte(text), 0o600)
 }
 
-// lease is how long the operations of a gateway that was killed are not touched by the next one. A gateway that is not killed all the time
-// has 15 s.
+// lease is how long the next gateway waits for the operations of a killed one. A real gateway has 15 s.
 const lease = "300ms"
 
 // gatewayFile is the configuration of a gateway. The gateways share a store, and each has the name of its shop.
@@ -149,7 +148,7 @@ const gatewayFile = `gateway:
     - {match: POST %s, on_unknown: %s}
 `
 
-// modes are what a stranger is told of each row.
+// modes explain each row to the reader.
 var modes = map[string]string{
 	killstorm.ModeBare:          "no gateway",
 	string(gateway.PolicyRetry): "a gateway that frees the key when an answer is lost, as others do",
@@ -157,7 +156,7 @@ var modes = map[string]string{
 	string(gateway.PolicyCheck): "a gateway that reads the receipt",
 }
 
-// print tells a stranger what was killed, and what was charged.
+// print explains the kills and the charges to a reader who does not know the demo.
 func (c *gateways) print(w io.Writer, r killstorm.GatewaysReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo gateway\n%d orders four times in %s, on %s, seed %d\n", c.ops, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	fmt.Fprintf(w, "services in %s and %s\n", c.languages[0], c.languages[1])

@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
-// TestProgress: the bar fits into a terminal, and a log gets a line per kill.
-func TestProgress(t *testing.T) {
+// TestProgressFitsATerminal: the bar fits into a terminal, and a log gets a line per kill.
+func TestProgressFitsATerminal(t *testing.T) {
 	t.Parallel()
 	full := killstorm.Progress{Stage: "replaying", Finished: 100_000, Orders: 100_000, Killed: 50, Kills: 50, Sent: 600_000, Dropped: 90_000}
 	for _, p := range []killstorm.Progress{{}, {Stage: "storm", Finished: 1, Orders: 3}, full} {

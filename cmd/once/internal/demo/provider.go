@@ -91,7 +91,7 @@ func (c *provider) storm(ctx context.Context, m *cli.Env, src database, progress
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// prepare makes the tables of all capabilities, and those of a service.
+// prepare makes the tables of all capabilities, and the tables of a service.
 func prepare(ctx context.Context, src database, tables []string) (err error) {
 	db, err := cli.OpenDatabase(ctx, src.url, true)
 	if err != nil {
@@ -109,7 +109,7 @@ func prepare(ctx context.Context, src database, tables []string) (err error) {
 	return nil
 }
 
-// processes are this program several times more.
+// processes are further processes of this program.
 func (c *provider) processes(cfg *killstorm.ProvidersConfig, src database, log io.Writer) {
 	process := func(args func() []string) *killstorm.Server {
 		s := c.server(args)
@@ -125,7 +125,7 @@ func (c *provider) processes(cfg *killstorm.ProvidersConfig, src database, log i
 	}
 }
 
-// keysOperator is a person with this program.
+// keysOperator is an operator who uses this program.
 type keysOperator struct {
 	m       *cli.Env
 	db, dir string
@@ -190,7 +190,7 @@ func (k keysOperator) resolve(ctx context.Context, scope, key string, d killstor
 	return err
 }
 
-// print tells a stranger what was killed, and who was charged.
+// print explains the kills and the charges to a reader who does not know the demo.
 func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo provider\n%d orders by %d clients in %s, on %s, seed %d\n\n", r.Orders, providerClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)
 	f := newFigures(w)

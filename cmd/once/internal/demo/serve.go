@@ -57,7 +57,7 @@ type serve struct {
 	events     bool
 	alone      bool
 	key        cli.KeyFile
-	wait       *time.Duration // nil: that of the dialect
+	wait       *time.Duration // nil means the default of the dialect
 	metrics    telemetry.Metrics
 	otlp       telemetry.OTLP
 }
@@ -88,7 +88,7 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	case *c.wait < 0:
 		return cli.Usage(fmt.Sprintf("--wait %s must not be negative", c.wait), "--wait 2s")
 	case *c.wait == 0:
-		wait = -1 // not at all, which is not the default of each dialect
+		wait = -1 // no wait, in any dialect
 	default:
 		wait = *c.wait
 	}
@@ -115,7 +115,7 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		return fmt.Errorf("%w. Try: --listen 127.0.0.1:0, which takes a free port", err)
 	}
 	if c.unsafe {
-		c.metrics.Address = "" // without once there is nothing to count
+		c.metrics.Address = "" // without once no counts exist
 	}
 	if err := c.metrics.Listen(ctx); err != nil {
 		return errors.Join(err, l.Close())
@@ -148,10 +148,10 @@ func (c *serve) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	return cli.Serve(ctx, server, l)
 }
 
-// gaugesEvery is how often the database is asked: often, because a demo is short.
+// gaugesEvery is how often the gauges read the database: often, because a demo is short.
 const gaugesEvery = time.Second
 
-// observe starts what counts and traces the operations, and the warehouse; stop ends it, and sends what was not sent yet.
+// observe starts metrics and traces of the operations, and the warehouse. stop ends them, and sends the rest.
 func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sources []gauge.Source) (_ once.Observer, stop func(), err error) {
 	if !c.metrics.Served() && c.otlp.URL == "" {
 		return nil, func() {}, nil
@@ -163,7 +163,7 @@ func (c *serve) observe(ctx context.Context, m *cli.Env, log *slog.Logger, sourc
 		return nil, nil, err
 	}
 	counted, unserve := c.metrics.Start(m, log, watch)
-	tel := wiring.Telemetry{Logger: slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), Tracer: tracer} // the failures of the warehouse are meant
+	tel := wiring.Telemetry{Logger: slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), Tracer: tracer} // the failures of the warehouse are intended
 	var observers []once.Observer
 	if counted != nil {
 		tel.Metrics = counted
@@ -221,7 +221,7 @@ func (c *serve) open(ctx context.Context) (database, *payments.DB, error) {
 	return src, db, nil
 }
 
-// database is that of a demo.
+// database is the database of a demo.
 type database struct {
 	cli.Source
 
@@ -232,11 +232,11 @@ type database struct {
 // discard removes what openSource has made.
 func (d database) discard() {
 	if d.temp != "" {
-		_ = os.RemoveAll(d.temp) // at worst it stays, in a folder for such things
+		_ = os.RemoveAll(d.temp) // if it fails, the folder stays in the folder for temporary files
 	}
 }
 
-// openSource is the database that dsn names, or a new SQLite file if it names none.
+// openSource returns the database of dsn, or a new SQLite file if dsn is empty.
 func openSource(dsn string) (database, error) {
 	temp := ""
 	if dsn == "" {

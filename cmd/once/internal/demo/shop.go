@@ -45,10 +45,10 @@ func (c *shop) Run(ctx context.Context, _ *cli.Env, _ []string) error {
 	return errors.Join(serveAt(ctx, c.listen, killstorm.Shop{DB: db.DB, Receipts: c.receipts}), db.Close())
 }
 
-// language is what a shop is written in.
+// language is the programming language of a shop.
 type language struct {
 	name    string // with its version
-	instead string // why it is not another one; "": it is as it should be
+	instead string // why it replaces the intended one; "" if it does not
 	command func(db, address string, receipts bool) []string
 }
 
@@ -67,18 +67,18 @@ func (l language) shop(db string, receipts bool, log io.Writer) *killstorm.Serve
 	}}
 }
 
-// inGo is the service of this program.
+// inGo is the service in this program.
 func (f *frame) inGo(instead string) language {
 	return language{"Go", instead, func(db, address string, receipts bool) []string {
 		return []string{f.self, "demo", "shop", "--db", "sqlite:" + db, "--listen", address, fmt.Sprintf("--receipts=%t", receipts)}
 	}}
 }
 
-// interpreter is what runs a shop that is not in Go.
+// interpreter runs a shop that is not in Go.
 type interpreter struct {
 	name, program string
-	probe         []string // arguments that print the path of the program and its version, if it has all that the shop needs
-	lacks         string   // what is missing if they do not
+	probe         []string // arguments that print the path of the program and its version, if the program has all that the shop needs
+	lacks         string   // the missing part, if they fail
 	file          string
 	source        []byte
 }
@@ -96,7 +96,7 @@ var interpreters = []interpreter{
 
 const probePatience = 20 * time.Second
 
-// languageFor writes the source of a shop into a folder, and returns its language: Go, if the interpreter does not have what it needs.
+// languageFor writes the source of a shop into a folder, and returns its language. It is Go if the interpreter is not sufficient.
 func (f *frame) languageFor(ctx context.Context, i interpreter, dir string) (language, error) {
 	path, err := exec.LookPath(i.program)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// print tells a stranger what was thrown, what came back and what the database has.
+// print explains the faults, the answers and the content of the database to a reader who does not know the demo.
 func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	title := "once demo"
 	if c.unsafe {
@@ -50,7 +50,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	return c.next(w, r, src, cfg)
 }
 
-// next is the line to run next.
+// next is the command to run next.
 func (c *demo) next(w io.Writer, r killstorm.Report, src database, cfg killstorm.Config) error {
 	same := fmt.Sprintf("--ops %d --seed %d", c.ops, c.seed)
 	if c.unsafe {

@@ -88,7 +88,7 @@ func (c *transfer) storm(ctx context.Context, src database, progress func(killst
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src) }}, err
 }
 
-// processes are this program several times more.
+// processes are further processes of this program.
 func (c *transfer) processes(cfg *killstorm.TransfersConfig, src, other database, log io.Writer) {
 	process := func(args func() []string) *killstorm.Server {
 		s := c.server(args)
@@ -106,7 +106,7 @@ func (c *transfer) processes(cfg *killstorm.TransfersConfig, src, other database
 	}
 }
 
-// print tells a stranger what was killed, and where the money is.
+// print explains the kills, and where the money is, to a reader who does not know the demo.
 func (c *transfer) print(w io.Writer, r killstorm.TransfersReport, src database) error {
 	fmt.Fprintf(w, "\nonce demo transfer\n%d transfers by %d clients in %s, on %s and a second database, seed %d\n\n",
 		r.Transfers, transferClients, r.Took.Round(100*time.Millisecond), src.Name, c.seed)

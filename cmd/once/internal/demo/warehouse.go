@@ -37,8 +37,8 @@ import (
 	"github.com/oncelib/once/webhook/ssrf"
 )
 
-// warehouse stands behind the payments service, so that each panel of the dashboard has data: for each charge a saga books a carrier, which
-// stumbles, and packs a parcel; its message goes through an outbox and an inbox, and a webhook tells the shop. It has a SQLite file of its own.
+// warehouse runs behind the payments service, so that each panel of the dashboard has data: for each charge a saga books a carrier, which sometimes
+// fails, and packs a parcel; its message goes through an outbox and an inbox, and a webhook informs the shop. It has a SQLite file of its own.
 type warehouse struct {
 	dir      string
 	db       *cli.Database
@@ -46,6 +46,7 @@ type warehouse struct {
 	listener net.Listener
 	attempts *attemptlog.Log
 	limiter  *limit.Limiter
+	quota    *limit.Quota
 	breakers *breaker.Hosts
 	charges  chan string // hashes of keys
 	cfg      warehouseParts
@@ -68,10 +69,11 @@ type warehouseParts struct {
 const (
 	warehouseTenant = "acme"
 	warehousePool   = 16
-	warehouseQueue  = 64 // charges that wait for a parcel; of later ones none is sent
+	warehouseQuota  = 1 << 30
+	warehouseQueue  = 64 // charges that wait for a parcel; later ones get none
 )
 
-// openWarehouse makes the database, and what tells of itself to tel.
+// openWarehouse makes the database, and connects its instruments to tel.
 func openWarehouse(ctx context.Context, tel telemetry.Telemetry) (w *warehouse, err error) {
 	w = &warehouse{charges: make(chan string, warehouseQueue), limiter: limit.New(limit.Config{}), breakers: breaker.NewHosts(gobreaker.Settings{})}
 	defer func() {
@@ -104,6 +106,7 @@ func openWarehouse(ctx context.Context, tel telemetry.Telemetry) (w *warehouse, 
 // wire builds each part from tel.
 func (w *warehouse) wire(tel telemetry.Telemetry) {
 	p := &w.cfg
+	w.quota = limit.NewQuota(w.store, limit.QuotaConfig{Bytes: warehouseQuota})
 	p.engine = once.New(w.store, tel.Engine(once.Config{Observer: w.attempts}))
 	p.cached = once.New(w.store, tel.Engine(once.Config{Cache: 1 << 20, Shared: new(sharedMemory), Observer: w.attempts}))
 	p.box = outbox.New(w.store, tel.Outbox(outbox.Config{}))
@@ -118,7 +121,7 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 		Dialect: retryhttp.Once(), Breaker: w.breakers.Of, Policy: retry.Policy{Attempts: 3, Base: 10 * time.Millisecond},
 	}))
 	book := saga.Call("book", func(ctx context.Context, key, parcel string) (string, error) {
-		_ = w.post(ctx, "/quotes", "") // without a key it is not sent again
+		_ = w.post(ctx, "/quotes", "") // without a key it is not repeated
 		return "booked", w.post(ctx, "/labels", key)
 	}).DedupedFor(time.Hour).Undo(func(context.Context, string, string, string) error { return nil })
 	pack := saga.Tx("pack", w.pack).Last()
@@ -131,11 +134,11 @@ func (w *warehouse) wire(tel telemetry.Telemetry) {
 	p.sagas = saga.NewRunner(w.store, tel.Saga(saga.Config{}), p.parcel)
 }
 
-// sources are those of its gauges.
+// sources are the sources of its gauges.
 func (w *warehouse) sources() []gauge.Source {
 	p := &w.cfg
 	return []gauge.Source{
-		p.cached, p.box, p.inbox, deadletter.New(w.store, deadletter.Config{}), w.attempts, w.limiter, w.breakers, gauge.Func(retry.BudgetGauges),
+		p.cached, p.box, p.inbox, deadletter.New(w.store, deadletter.Config{}), w.attempts, w.limiter, w.quota, w.breakers, gauge.Func(retry.BudgetGauges),
 		saga.Gauges(w.store), webhook.Gauges(w.store), p.sender, gauge.Operations(w.store), gauge.Pool(w.store),
 	}
 }
@@ -156,7 +159,7 @@ func (w *warehouse) run(ctx context.Context, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	var asked atomic.Int64
 	mux.Handle("POST /labels", w.limiter.Middleware(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1)%2 == 1 { // the carrier stumbles
+		if asked.Add(1)%2 == 1 { // the carrier fails
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})))
@@ -164,7 +167,7 @@ func (w *warehouse) run(ctx context.Context, log *slog.Logger) error {
 	mux.HandleFunc("POST /hooks", func(http.ResponseWriter, *http.Request) {})
 	return together(ctx,
 		func(ctx context.Context) error { return cli.Serve(ctx, devServer(mux, log), w.listener) },
-		w.cfg.relay.Run, w.cfg.sender.Run, w.cfg.sagas.Run, w.work,
+		w.cfg.relay.Run, w.cfg.sender.Run, w.cfg.sagas.Run, w.quota.Run, w.work,
 		func(ctx context.Context) error { return w.cfg.inbox.Run(ctx, unpack) },
 	)
 }
@@ -179,7 +182,7 @@ func (w *warehouse) work(ctx context.Context) error {
 			if _, err := saga.Do(ctx, w.cfg.sagas, w.cfg.parcel, saga.ID{Tenant: warehouseTenant, Key: charge}, charge); err != nil {
 				continue // its runner goes on with it
 			}
-			for _, e := range []*once.Engine[*sql.Tx]{w.cfg.cached, w.cfg.cached, w.cfg.engine} { // it is executed, and found in the cache and in the database
+			for _, e := range []*once.Engine[*sql.Tx]{w.cfg.cached, w.cfg.cached, w.cfg.engine} { // once it is executed, once found in the cache, and once in the database
 				_, _ = once.Do(ctx, e, once.Operation{Name: "receipt", Scope: warehouseTenant, Key: charge}, func(ctx context.Context, tx *sql.Tx) (string, error) {
 					return charge, w.cfg.box.Add(ctx, tx, message.Message{Topic: "receipts", Type: "receipt.written"})
 				})
@@ -210,7 +213,7 @@ func unpack(context.Context, *sql.Tx, message.Message) error { return nil }
 
 func (w *warehouse) url(path string) string { return "http://" + w.listener.Addr().String() + path }
 
-// post asks the carrier.
+// post sends a request to the carrier.
 func (w *warehouse) post(ctx context.Context, path, key string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(path), http.NoBody)
 	if err != nil {
@@ -243,7 +246,7 @@ func (w *warehouse) close(ctx context.Context) (err error) {
 	return errors.Join(err, os.RemoveAll(w.dir))
 }
 
-// sharedMemory is a cache that all processes of a service would have in common.
+// sharedMemory is a cache that all processes of a service would share.
 type sharedMemory struct{ kept sync.Map }
 
 // Get implements [once.SharedCache].

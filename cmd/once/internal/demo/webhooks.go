@@ -84,7 +84,7 @@ func (c *webhooks) storm(ctx context.Context, src database, progress func(killst
 		tables []string
 		see    *killstorm.Witness
 	}{{src, killstorm.SenderTables(), &cfg.Sent}, {books, killstorm.HookReceiverTables(), &cfg.Books}} {
-		if d.src.Dialect == sqlplane.SQLite { // readers wait for no writer
+		if d.src.Dialect == sqlplane.SQLite { // readers do not wait for a writer
 			d.tables = append(d.tables, "pragma journal_mode = wal")
 		}
 		if err := prepare(ctx, d.src, d.tables); err != nil {
@@ -125,7 +125,7 @@ func (c *webhooks) storm(ctx context.Context, src database, progress func(killst
 	return outcome{r, r.OK, func(w io.Writer) error { return c.print(w, r, src, cfg.Session) }}, nil
 }
 
-// scan searches the result, as it is about to be printed, for secrets.
+// scan searches the output of the demo for secrets.
 func (c *webhooks) scan(s *killstorm.Webhooks, r *killstorm.WebhooksReport, src database, session string) error {
 	var text bytes.Buffer
 	err := errors.Join(c.print(&text, *r, src, session), json.NewEncoder(&text).Encode(r))
@@ -133,7 +133,7 @@ func (c *webhooks) scan(s *killstorm.Webhooks, r *killstorm.WebhooksReport, src 
 	return err
 }
 
-// print tells a stranger what was killed, and what is in the books of the receiver.
+// print explains the kills and the bookings to a reader who does not know the demo.
 func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, session string) error {
 	title := "once demo webhooks"
 	if c.unsafe {

@@ -1,4 +1,4 @@
-// Package destination is where relays deliver to, and what the doctor asks there.
+// Package destination opens the destinations of relays, and the brokers that the doctor examines.
 package destination
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// Destination is where a relay delivers messages to.
+// Destination is a destination of a relay.
 type Destination struct {
 	outbox.Publisher
 	doctor.Broker
@@ -23,7 +23,7 @@ const toUsage = "--to nats://HOST:4222, --to redis://HOST:6379, --to kafka://HOS
 // Opener opens the destination that a URL names.
 type Opener func(to string) (*Destination, error)
 
-// openers are those by the scheme of the URL.
+// openers are the functions that open destinations, by the scheme of the URL.
 var openers = map[string]Opener{
 	"http": openHTTP, "https": openHTTP, "redis": openRedis, "rediss": openRedis,
 	"nats": missing("NATS"), "tls": missing("NATS"), "kafka": missing("Kafka"), "amqp": missing("RabbitMQ"), "amqps": missing("RabbitMQ"),
@@ -32,14 +32,14 @@ var openers = map[string]Opener{
 // Register adds a kind of destination to this build, before any is opened.
 func Register(scheme string, open Opener) { openers[scheme] = open }
 
-// missing is a destination that this build does not have.
+// missing is the error for a destination that this build does not have.
 func missing(what string) Opener {
 	return func(string) (*Destination, error) {
 		return nil, cli.Usage("--to: this build of once has no "+what, cli.FullBuild)
 	}
 }
 
-// Open reads a URL. It does not wait for the destination to be reached: a relay does that.
+// Open reads a URL. It does not wait until the destination can be reached: a relay does.
 func Open(to string) (*Destination, error) {
 	if to == "" {
 		return nil, cli.Usage("--to is missing", toUsage)
@@ -63,7 +63,7 @@ func NameOf(to string) (string, error) {
 	return cli.Redacted(u), nil
 }
 
-// notURL does not repeat what is no URL: it may have a password.
+// notURL does not repeat the value of the flag: it may contain a password.
 func notURL() error { return cli.Usage("--to is not the URL of a destination", toUsage) }
 
 func openHTTP(to string) (*Destination, error) {

@@ -32,21 +32,21 @@ with its user. For SQLite use the data source name that the service opens, such 
 --db 'file:app.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)': with sqlite:PATH
 the settings of the service's connections cannot be seen.
 
-redis://HOST:6379 is a server of redisstore: whether it can work, and what it may lose.
+redis://HOST:6379 is a server of redisstore: the checks ask whether it can work, and which data it may lose.
 
 The database does not know whether the service sets once.Config.Synced: use --synced if it
 does.
 
-If there is an outbox, its backlog, its relays and what waits for a person are looked at. With
---to the destination is asked for the settings that its promise needs.
+If the database has an outbox, the doctor examines its backlog, its relays and the messages that wait for a
+person. With --to it also examines the settings of the destination that the outbox needs.
 
-If there are inboxes, keys that wait for a message are looked at. With --to nats://HOST:4222 or
-redis://HOST:6379 the consumers (groups) on that server that have the names of inboxes of this
-database are asked for their settings, and for what they have missed.
+If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
+redis://HOST:6379 it also examines the consumers (groups) on that server that have the names of inboxes of this
+database: their settings, and the messages that they have missed.
 
 With --after-restore 2026-11-27T06:00:00Z the database was restored from a backup of that moment. Other services,
-brokers and clients were not: in place of all other checks, those are made that tell what has to be looked at again,
-how much of it there is, which the first ones are, and what to do. Run it before the service starts. See docs/restore.md.`,
+brokers and clients were not. Instead of all other checks, the doctor finds the rows that a person must look at again:
+their number, the first of them, and what to do. Run it before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 

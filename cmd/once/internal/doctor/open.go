@@ -20,29 +20,29 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// Database is one that is examined, through one plain connection.
+// Database is a database to examine, through one plain connection.
 type Database struct {
 	*sql.DB
 	cli.Source
 
-	asService bool // its connections have the settings of the service's
+	asService bool // its connections have the settings of the service's connections
 	host      string
 }
 
-// Open opens a database that is there for its examination.
+// Open opens an existing database for its examination.
 func Open(ctx context.Context, dsn string) (*Database, error) {
-	if strings.HasPrefix(dsn, "file:") { // a data source name, with all that the service sets
+	if strings.HasPrefix(dsn, "file:") { // a data source name, with all settings of the service
 		src, err := cli.ParseSource(dsn)
 		if err != nil {
 			return nil, err
 		}
 		src.DSN = dsn
-		if _, err := os.Stat(src.Path); err != nil { // opening it would make it
+		if _, err := os.Stat(src.Path); err != nil { // opening a missing file would create it
 			return nil, src.Failed("open", err)
 		}
 		return open(ctx, src, true)
 	}
-	db, err := cli.OpenDatabase(ctx, dsn, false) // which has the better words for what is wrong
+	db, err := cli.OpenDatabase(ctx, dsn, false) // it has better error messages
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func open(ctx context.Context, src cli.Source, asService bool) (*Database, error
 	return d, nil
 }
 
-// Config returns what the checks of package operate/doctor need. to is the URL of the broker, "" if it is not to be asked.
+// Config returns the config for package operate/doctor. to is the URL of the broker, or "".
 func (d *Database) Config(to string) doctor.Config {
 	c := doctor.Config{
 		DB: d.DB, Dialect: d.Dialect, Name: d.Name, URL: d.Paste, Path: d.Path, Host: d.host, AsService: d.asService,
@@ -93,7 +93,7 @@ func (d *Database) Config(to string) doctor.Config {
 	return c
 }
 
-// guarded opens the database for package sqlstore. On PostgreSQL nothing is prepared, as in once migrate.
+// guarded opens the database for package sqlstore. On PostgreSQL it prepares no statements, as in once migrate.
 func (d *Database) guarded(dsn string) (*sql.DB, error) {
 	cfg, err := d.PGX()
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *Database) status(ctx context.Context) ([]migration.Status, error) {
 	return sqlstore.Status(ctx, db, migrate.Capabilities...)
 }
 
-// operator opens a file of SQLite without the settings of the service, with which sqlstore may refuse to work.
+// operator opens a file of SQLite without the settings of the service, which sqlstore may not accept.
 func (d *Database) operator(ctx context.Context) (*operate.Operator, func(), error) {
 	src := d.Source
 	if src.Path != "" {
@@ -189,7 +189,7 @@ func (d *Database) bouncerSettings(ctx context.Context) (map[string]string, erro
 		return nil, err
 	}
 	defer rows.Close()
-	columns, err := rows.Columns() // key and value come first; what follows depends on the version
+	columns, err := rows.Columns() // key and value come first; further columns depend on the version
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// config is the part "gateway" of once.yaml. docs/gateway-daemon.md lists every setting with its default.
+// config is the section "gateway" of once.yaml. docs/gateway-daemon.md lists every setting with its default.
 type config struct {
 	Name           string    `yaml:"name"` // of the service
 	Upstream       string    `yaml:"upstream"`
@@ -44,6 +44,7 @@ type config struct {
 	Idle           duration  `yaml:"idle"`
 	Retain         duration  `yaml:"retain"`
 	Lease          duration  `yaml:"lease"`
+	Quota          *quota    `yaml:"quota"`
 	DrainWait      *duration `yaml:"drain_wait"`
 	DrainTimeout   duration  `yaml:"drain_timeout"`
 }
@@ -52,6 +53,12 @@ type principal struct {
 	Header      string    `yaml:"header"`
 	TrustedFrom []network `yaml:"trusted_from"`
 	Anyone      bool      `yaml:"anyone"`
+}
+
+// quota is what each caller may have stored.
+type quota struct {
+	Bytes size     `yaml:"bytes"`
+	Every duration `yaml:"every"`
 }
 
 type files struct {
@@ -80,7 +87,7 @@ type route struct {
 	DatabaseWait      *databaseWait `yaml:"database_wait"`
 }
 
-// databaseWait names the metric of Server-Timing in which the service says how long a request has waited for its database.
+// databaseWait is the metric of Server-Timing in which the service reports how long a request has waited for its database.
 type databaseWait struct {
 	ServerTiming string   `yaml:"server_timing"`
 	AtMost       duration `yaml:"at_most"`
@@ -90,7 +97,7 @@ type databaseWait struct {
 const (
 	defaultName         = "service"
 	defaultStore        = "sqlite:once-gateway.db"
-	storeReceipt        = "receipt" // keep nothing: the receipts decide alone
+	storeReceipt        = "receipt" // no store: the receipts decide alone
 	defaultListen       = "127.0.0.1:8080"
 	defaultAdmin        = "127.0.0.1:9901"
 	defaultLease        = 15 * time.Second
@@ -100,16 +107,16 @@ const (
 	defaultAtMost       = 50 * time.Millisecond
 )
 
-// source is the text of a file, for errors that show where they are.
+// source is the text of a file, for errors that show the line.
 type source struct {
 	name string
 	file *ast.File
 }
 
-// flags are the settings that the command line has as well. They go before the file.
+// flags are the settings that the command line has as well. They override the file.
 type flags struct{ upstream, listen, admin, store string }
 
-// parse reads the text of a file; nil: there is none. All that is wrong in it alone is an error with its line and a caret.
+// parse reads the text of a file; nil if no file exists. An error about the file has its line and a caret.
 func parse(name string, text []byte, f flags) (*config, *source, error) {
 	src := &source{name: name}
 	cfg := &config{}
@@ -161,7 +168,7 @@ func parse(name string, text []byte, f flags) (*config, *source, error) {
 	return cfg, src, nil
 }
 
-// decode reads the settings. Package yaml panics at some tags that do not fit.
+// decode reads the settings. Package yaml panics on some wrong tags.
 func decode(n ast.Node, cfg *config) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -171,10 +178,10 @@ func decode(n ast.Node, cfg *config) (err error) {
 	return yaml.NodeToValue(n, cfg, yaml.Strict())
 }
 
-// name is that of a service, as package gateway has it. Config.Name says what it is for.
+// name is the form of a service's name, as in package gateway. Config.Name explains its purpose.
 var name = regexp.MustCompile(`^[a-zA-Z0-9._-]{0,64}$`)
 
-// check returns what is wrong about settings that fit their types.
+// check returns an error for wrong values of settings.
 func (c *config) check(src *source) error {
 	if _, err := c.upstream(); err != nil {
 		return src.at(err.Error(), "upstream")
@@ -208,6 +215,13 @@ func (c *config) check(src *source) error {
 	if err := checkRetain(time.Duration(c.Retain)); err != nil {
 		return src.at(err.Error(), "retain")
 	}
+	switch {
+	case c.Quota == nil:
+	case c.Store == storeReceipt:
+		return src.at("with store: receipt nothing is stored here that a quota could bound. Try: leaving it out", "quota")
+	case c.Quota.Bytes == 0:
+		return src.at("a quota needs bytes. Try: quota: {bytes: 100MiB}", "quota")
+	}
 	for i, r := range c.Routes {
 		if setting, text := r.mistake(c); text != "" {
 			at := fmt.Sprintf("routes[%d]", i)
@@ -217,7 +231,7 @@ func (c *config) check(src *source) error {
 	return nil
 }
 
-// checkDatabases returns what is wrong about store and receipt.
+// checkDatabases returns an error if store or receipt is wrong.
 func (c *config) checkDatabases(src *source) error {
 	if c.Store == storeReceipt && c.Receipt == "" {
 		return src.at("store: receipt needs a receipt: nothing would be remembered. Try: receipt with the database of the service", "store")
@@ -238,7 +252,7 @@ func (c *config) checkDatabases(src *source) error {
 	return nil
 }
 
-// mistake returns a setting of a route, and what is wrong with it. Package gateway checks the rest.
+// mistake returns a wrong setting of a route, with the error. Package gateway checks the rest.
 func (r route) mistake(c *config) (setting, text string) {
 	policy := gateway.Policy(r.OnUnknown)
 	switch err := checkRetain(time.Duration(r.Retain)); {
@@ -262,7 +276,7 @@ func (r route) mistake(c *config) (setting, text string) {
 	return "", ""
 }
 
-// checkRetain: the engine panics at less.
+// checkRetain refuses a retention at which the engine would panic.
 func checkRetain(d time.Duration) error {
 	if d != 0 && d < time.Minute {
 		return errors.New("retain is a minute at least: a key that is forgotten executes again")
@@ -286,7 +300,7 @@ func (c *config) upstream() (*url.URL, error) {
 // fixed are the settings that a reload cannot change, by their names.
 func (c *config) fixed() map[string]any {
 	return map[string]any{
-		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "tls": c.TLS != nil,
+		"name": c.Name, "listen": c.Listen, "admin": c.Admin, "store": c.Store, "receipt": c.Receipt, "lease": c.Lease, "quota": c.Quota, "tls": c.TLS != nil,
 		"drain_wait": *c.DrainWait, "drain_timeout": c.DrainTimeout,
 	}
 }
@@ -294,7 +308,7 @@ func (c *config) fixed() map[string]any {
 // unchanged returns an error if a reload to c would need a restart.
 func (c *config) unchanged(old *config, src *source) error {
 	before := old.fixed()
-	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "tls", "drain_wait", "drain_timeout"} {
+	for _, name := range []string{"name", "listen", "admin", "store", "receipt", "lease", "quota", "tls", "drain_wait", "drain_timeout"} {
 		if now := c.fixed()[name]; !reflect.DeepEqual(now, before[name]) {
 			return src.at(name+" cannot be changed while the gateway runs. Try: a restart", name)
 		}
@@ -304,7 +318,7 @@ func (c *config) unchanged(old *config, src *source) error {
 
 // gatewayConfig is the config for package gateway, without its store and receipts.
 func (c *config) gatewayConfig() gateway.Config {
-	u, _ := c.upstream() // it was checked
+	u, _ := c.upstream() // cannot fail: it was checked
 	cfg := gateway.Config{
 		Name: cmp.Or(c.Name, defaultName), Upstream: u, Idle: time.Duration(c.Idle), TrustedProxies: prefixes(c.TrustedProxies), ReceiptsKept: time.Duration(c.ReceiptsKept), Engine: once.Config{Retain: time.Duration(c.Retain)},
 	}
@@ -331,7 +345,7 @@ func prefixes(list []network) (all []netip.Prefix) {
 	return all
 }
 
-// find returns the value at a path, nil if it is not there.
+// find returns the value at a path, or nil.
 func (s *source) find(path string) ast.Node {
 	p, err := yaml.PathString(path)
 	if err != nil || s.file == nil {
@@ -344,7 +358,7 @@ func (s *source) find(path string) ast.Node {
 	return n
 }
 
-// at is an error about the first of the settings that is in the file, or else about the file.
+// at is an error about the first of the settings that the file has, or else about the whole file.
 func (s *source) at(text string, settings ...string) error {
 	for _, setting := range settings {
 		if n := s.find("$.gateway." + setting); n != nil {
@@ -358,28 +372,28 @@ func (s *source) at(text string, settings ...string) error {
 	return cli.Usage(strings.TrimSuffix(what, "."), try+", in "+s.name)
 }
 
-// show is err with its place in the file.
+// show is err with its line in the file.
 func (s *source) show(err error) error {
 	text := string(bytes.TrimRight(password.ReplaceAll([]byte(yaml.FormatError(err, false, true)), []byte("${1}${3}xxxxx${2}")), "\n"))
 	return &fileError{s.name, text}
 }
 
-// password finds those of URLs: an error shows the lines around it, and goes to a log.
+// password finds passwords in URLs: an error shows the lines around the mistake, and is logged.
 var password = regexp.MustCompile(`(://[^\s/:@]*:)[^\s@]*(@)|(password=)[^\s&]*`)
 
-// fileError is a mistake in the file, with line and caret. It is one of the command line.
+// fileError is a mistake in the file, with line and caret. It counts as a usage error.
 type fileError struct{ name, text string }
 
-// Error implements error. What to try comes behind the lines of the file.
+// Error implements error. The advice follows the lines of the file.
 func (e *fileError) Error() string {
 	what, try := words.Advice(e.name + ":" + e.text)
 	return what + "\nTry: " + words.Either(try != "", try, "the settings of docs/gateway-daemon.md")
 }
 
-// Unwrap has the command end with the exit code for usage.
+// Unwrap makes the command end with the exit code for usage.
 func (*fileError) Unwrap() error { return new(cli.UsageError) }
 
-// nameOfReceipts is what the receipts are called, without a password.
+// nameOfReceipts is the name of the receipts, without a password.
 func nameOfReceipts(address string) (string, error) {
 	if isEndpoint(address) {
 		u, err := url.Parse(address)
@@ -403,6 +417,6 @@ func nameOfStore(address string) string {
 	if address == storeReceipt {
 		return "none: the receipts decide"
 	}
-	src, _ := cli.ParseSource(address) // it was checked
+	src, _ := cli.ParseSource(address) // cannot fail: it was checked
 	return src.Name
 }

@@ -87,6 +87,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
 		{head + "  lease: 2h\n", "[5:10]", "1h"},
 		{head + "  lease: 10ms\n", "[5:10]", "http://127.0.0.1:3000\n"},
+		{head + "  quota: {every: 1m}\n", "[5:10]", "needs bytes"},
+		{head + "  quota: {bytes: 100MiB}\n  store: receipt\n", "[5:10]", "a quota could bound"},
 		{head + "  listen: 8080\n", "[5:11]", "address"},
 		{head + "  tls: {cert: a}\n", "[5:", "cert and key"},
 		{head + "  tls: {cert: a, key: b}\n", "[5:", "no such file"},

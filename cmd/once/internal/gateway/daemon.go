@@ -26,7 +26,7 @@ type ends struct {
 	isTLS         bool
 }
 
-// listen takes both addresses.
+// listen opens both listeners.
 func listen(ctx context.Context, cfg *config) (ends, error) {
 	e := ends{isTLS: cfg.TLS != nil}
 	var err error
@@ -48,13 +48,13 @@ func (e ends) url() string {
 
 func (e ends) close() { _, _ = e.public.Close(), e.admin.Close() }
 
-// daemon serves a proxy until it is ended.
+// daemon serves a proxy until it is stopped.
 type daemon struct {
 	proxy   *proxy
 	ends    ends
 	counted *onceprom.Metrics
 	wait    duration // between the failure of /readyz and the end of the listener
-	timeout duration // for requests under way
+	timeout duration // for running requests
 
 	draining atomic.Bool
 	asking   sync.Mutex // one question to the store at a time
@@ -91,7 +91,7 @@ func (d *daemon) serve(ctx context.Context, hup <-chan os.Signal, reload func())
 	}
 }
 
-// drain ends the server. The load balancer is told first: until it has noticed, requests still come, and are served.
+// drain stops the server. First /readyz fails: until the load balancer has noticed that, requests still come, and are served.
 func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 	d.draining.Store(true)
 	d.proxy.log.InfoContext(ctx, "the gateway ends: it is not ready any more", slog.Duration("wait", time.Duration(d.wait)))
@@ -111,7 +111,7 @@ func (d *daemon) drain(ctx context.Context, public *http.Server) error {
 // askTime bounds the question whether the store answers.
 const askTime = 2 * time.Second
 
-// admin is what operators and their machines ask.
+// admin serves the endpoints for operators and monitoring.
 func (d *daemon) admin() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(d.counted)
@@ -131,7 +131,7 @@ func (d *daemon) admin() http.Handler {
 	return mux
 }
 
-// ready asks the store.
+// ready asks whether the store answers.
 func (d *daemon) ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return nil
@@ -150,7 +150,21 @@ func (d *daemon) ready(ctx context.Context) error {
 	return err
 }
 
-// sweep deletes keys whose retention is over, until stop is called.
+// count counts what callers have stored, until stop is called.
+func (p *proxy) count(ctx context.Context) (stop func()) {
+	if p.back.quota == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.back.quota.Run(ctx) // until stop
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// sweep deletes keys after their retention, until stop is called.
 func (p *proxy) sweep(ctx context.Context) (stop func()) {
 	if p.back.ops == nil {
 		return func() {}

@@ -59,8 +59,8 @@ func knownFlags(t *testing.T) *pflag.FlagSet {
 	return fs
 }
 
-// TestManifests: what is deployed parses, names flags that there are, and has a file that works.
-func TestManifests(t *testing.T) {
+// TestManifestsParseAndNameKnownFlags: what is deployed parses, names flags that there are, and has a file that works.
+func TestManifestsParseAndNameKnownFlags(t *testing.T) {
 	t.Parallel()
 	manifests := page(t, "deploy/sidecar.yaml")
 	checkedFiles, containers := 0, 0

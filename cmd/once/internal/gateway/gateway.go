@@ -110,6 +110,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	p.begin(running, first)
 	defer func() { p.current.Load().stop() }()
 	defer p.sweep(running)()
+	defer p.count(running)()
 	d := &daemon{proxy: p, ends: ends, counted: counted, wait: *cfg.DrainWait, timeout: cfg.DrainTimeout}
 	fmt.Fprintf(m.Stdout, "store     %s\nadmin     http://%s\nserving   %s\n", back.name, ends.admin.Addr(), ends.url())
 	return d.serve(ctx, hup, func() {

@@ -18,18 +18,18 @@ import (
 	"github.com/oncelib/once/lease"
 )
 
-// generation is what one version of the file has made.
+// generation is the gateway of one version of the file.
 type generation struct {
 	cfg    *config
 	gw     *gateway.Gateway
 	guards []*guard
-	cert   *tls.Certificate // nil: no TLS
-	stop   func()           // ends what asks about unknown operations
+	cert   *tls.Certificate // nil without TLS
+	stop   func()           // ends the completer of unknown operations
 }
 
-// proxy serves the newest generation. A request ends with the one that it has begun with.
+// proxy serves the newest generation. A request ends with the generation with which it began.
 type proxy struct {
-	file      string // "": there is none
+	file      string // "" if no file exists
 	flags     flags
 	back      *backing
 	guards    *guards
@@ -63,7 +63,7 @@ func read(file string, f flags) (*config, *source, error) {
 	return parse(file, text, f)
 }
 
-// build makes a generation. It changes nothing that requests use.
+// build makes a generation. It changes nothing that running requests use.
 func (p *proxy) build(cfg *config, src *source) (*generation, error) {
 	g := &generation{cfg: cfg, stop: func() {}}
 	if cfg.TLS != nil {
@@ -75,7 +75,7 @@ func (p *proxy) build(cfg *config, src *source) (*generation, error) {
 	}
 	gc := cfg.gatewayConfig()
 	gc.Store, gc.Receipts, gc.Engine.Observer, gc.Engine.Encrypter = p.back.leases, p.back.receipts, p.observer, p.encrypter
-	gc.ReceiptsAtOnce = p.back.atOnce
+	gc.ReceiptsAtOnce, gc.Quota = p.back.atOnce, p.back.quota
 	g.guards = p.guards.of(cfg, gc.Principal)
 	for i, guard := range g.guards {
 		gc.Routes[i].Gate, gc.Routes[i].Begin = guard, guard.Begin
@@ -85,14 +85,14 @@ func (p *proxy) build(cfg *config, src *source) (*generation, error) {
 	return g, err
 }
 
-// makeGateway is [gateway.New], which names the route that it refuses.
+// makeGateway is [gateway.New], with the name of a refused route in the error.
 func makeGateway(cfg gateway.Config, src *source) (*gateway.Gateway, error) {
 	gw, err := gateway.New(cfg)
 	if err == nil {
 		return gw, nil
 	}
 	all := cfg.Routes
-	for i := range all { // a pattern may be in conflict with an earlier one
+	for i := range all { // its pattern may conflict with an earlier one
 		cfg.Routes = all[:i+1]
 		if _, err := gateway.New(cfg); err != nil {
 			at, setting := fmt.Sprintf("routes[%d]", i), ".match"
@@ -105,14 +105,14 @@ func makeGateway(cfg gateway.Config, src *source) (*gateway.Gateway, error) {
 	return nil, src.at(said(err), "upstream")
 }
 
-// said is an error of package gateway in the words of the file: it has no name of a package, and no place in its code.
+// said is an error of package gateway in terms of the file, without names of the package and its code.
 func said(err error) string {
 	return registered.ReplaceAllString(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "gateway: "), ":\n", ": "), "")
 }
 
 var registered = regexp.MustCompile(` \(registered at [^)]*\)`)
 
-// begin has requests use g from now on.
+// begin makes requests use g from now on.
 func (p *proxy) begin(ctx context.Context, g *generation) {
 	if handlers := g.handlers(p.back); len(handlers) > 0 {
 		ctx, cancel := context.WithCancel(ctx)
@@ -128,7 +128,7 @@ func (p *proxy) begin(ctx context.Context, g *generation) {
 	}
 	p.guards.keep(g.guards)
 	if old := p.current.Swap(g); old != nil {
-		old.gw.Close() // connections that are not in use; the others follow when their requests end
+		old.gw.Close() // unused connections; the others close when their requests end
 		go old.stop()
 	}
 }
@@ -140,7 +140,7 @@ func (g *generation) handlers(back *backing) lease.Handlers {
 	return g.gw.Handlers()
 }
 
-// reload takes the file over as a whole, or not at all.
+// reload replaces all settings by those of the file, or none.
 func (p *proxy) reload(ctx context.Context) error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()

@@ -23,32 +23,32 @@ import (
 	"github.com/oncelib/once/retry/breaker"
 )
 
-// guards are what stands in front of the routes of an upstream. Each route has its own limit, breaker and budget: a route that is slow or
-// fails takes no place from another one, and closes none. They outlive a reload that leaves them as they are.
+// guards protect the routes of an upstream. Each route has a limit, a breaker and a budget of its own: a route that is slow or fails takes no place
+// from another route, and does not open its breaker. A reload that does not change a route keeps its guard.
 type guards struct {
 	mu  sync.Mutex
 	all map[guarded]*guard
 }
 
-// guarded is a route with all that its guard depends on.
+// guarded is a route with all settings on which its guard depends.
 type guarded struct {
 	upstream, pattern string
-	principal         string // tells tenants apart
+	principal         string // the part of a request that names its tenant
 	limit, queue      int
 	breaks            bool
-	metric            string // of Server-Timing; "": none
+	metric            string // of Server-Timing; "" if not set
 	atMost            time.Duration
 }
 
-// guard is the [gateway.Route] Gate and Begin of a route.
+// guard is the Gate and the Begin of a [gateway.Route].
 type guard struct {
 	*limit.Limiter
 
 	id      guarded
-	breaker *breaker.Breaker // nil: none
-	probe   atomic.Int64     // when the request came in that shows whether the service is well again; 0: there is none
-	budget  *retry.Budget    // of forwards that follow a tombstone
-	waits   *limit.Pool      // nil: the service does not say how long it has waited for its database
+	breaker *breaker.Breaker // nil if not set
+	probe   atomic.Int64     // when the probe request came in that shows whether the service has recovered; 0 if no probe is running
+	budget  *retry.Budget    // for forwards after a tombstone
+	waits   *limit.Pool      // nil if the service does not report its wait for the database
 }
 
 const openFor = 5 * time.Second // how long a breaker stays open
@@ -78,7 +78,7 @@ func (gs *guards) of(c *config, tenant func(*http.Request) string) []*guard {
 	return list
 }
 
-// get returns the guard of a route, the one that is there if nothing about it has changed.
+// get returns the guard of a route: the existing one if no setting has changed.
 func (gs *guards) get(id guarded, tenant func(*http.Request) string) *guard {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -101,7 +101,7 @@ func (gs *guards) get(id guarded, tenant func(*http.Request) string) *guard {
 	return g
 }
 
-// keep forgets all guards but those of the config that is used from now on.
+// keep drops all guards except those of the new config.
 func (gs *guards) keep(list []*guard) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -118,7 +118,7 @@ func (gs *guards) Gauges(ctx context.Context) (values []gauge.Value, err error) 
 	gs.mu.Unlock()
 	sum := map[[2]string]float64{} // limits of all routes
 	for id, g := range all {
-		of, _ := g.Gauges(ctx) // it asks nothing that fails
+		of, _ := g.Gauges(ctx) // its gauges cannot fail
 		for _, v := range of {
 			sum[[2]string{v.Name, v.Label}] += v.Number
 		}
@@ -136,8 +136,8 @@ func (gs *guards) Gauges(ctx context.Context) (values []gauge.Value, err error) 
 	return values, nil
 }
 
-// Enter implements oncehttp.Gate. While the breaker is open, only what is answered from the record comes in; when it may be over, one
-// request more, to see.
+// Enter implements oncehttp.Gate. While the breaker is open, it lets only replays pass; when the breaker may close again, it lets one further request
+// through as a probe.
 func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refused *limit.Refusal) {
 	leave, refused = g.Limiter.Enter(r, replay)
 	if refused != nil || g.breaker == nil || g.breaker.State() == gobreaker.StateClosed {
@@ -148,7 +148,7 @@ func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refus
 	}
 	if g.breaker.State() != gobreaker.StateOpen {
 		if end, ok := g.probes(); ok {
-			enter := leave // the named result is what is returned
+			enter := leave // the function below must not call the named result, which is itself
 			return func() { end(); enter() }, nil
 		}
 	}
@@ -159,7 +159,7 @@ func (g *guard) Enter(r *http.Request, replay limit.Replay) (leave func(), refus
 	}
 }
 
-// probes lets one request in at a time, and another one when that has taken too long: its client may send its body slowly.
+// probes lets one request in at a time, and another one when that takes too long: its client may send its body slowly.
 func (g *guard) probes() (end func(), ok bool) {
 	now, before := time.Now().UnixNano(), g.probe.Load()
 	if now-before < int64(openFor) || !g.probe.CompareAndSwap(before, now) {
@@ -170,7 +170,7 @@ func (g *guard) probes() (end func(), ok bool) {
 
 var errBudget = errors.New("too many requests had to be forwarded again lately")
 
-// Begin is that of [gateway.Route].
+// Begin is the Begin of a [gateway.Route].
 func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {
 	tell := func(retry.Health) {}
 	if g.breaker != nil {
@@ -193,8 +193,8 @@ func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {
 	}, nil
 }
 
-// healthOf is what a forward says about the service: it is sick if there was no connection, or no answer of its own. A 500 and a 429 are
-// answers, which one caller alone may have earned.
+// healthOf is the health of the service after a forward: bad without a connection, or without an answer of its own. A 500 and a 429 are answers,
+// which one caller alone may have caused.
 func healthOf(f gateway.Forwarded) retry.Health {
 	switch {
 	case f.Abandoned:

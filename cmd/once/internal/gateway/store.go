@@ -15,6 +15,7 @@ import (
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/gauge"
 	"github.com/oncelib/once/lease"
+	"github.com/oncelib/once/limit"
 	"github.com/oncelib/once/operate"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/pgxstore"
@@ -23,14 +24,15 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// backing is what the gateway remembers with. It stays the same until the process ends.
+// backing is the store and the receipts of the gateway. It stays the same until the process ends.
 type backing struct {
-	ops      store.Operations // nil: the receipts decide alone
+	ops      store.Operations // nil if the receipts decide alone
 	leases   *lease.Store     // on ops
-	receipts gateway.Receipts // nil: there are none
-	atOnce   int              // questions that they answer
+	receipts gateway.Receipts // nil if no receipts are configured
+	atOnce   int              // how many questions the receipts answer at once
 	name     string           // of the store, without its password
 	isSQLite bool
+	quota    *limit.Quota // nil: none
 	gauges   []gauge.Source
 	ask      func(context.Context) error // whether the store answers
 	closes   []func()
@@ -63,10 +65,17 @@ func openBacking(ctx context.Context, cfg *config, log *slog.Logger) (_ *backing
 		}
 		return b, nil
 	}
-	return b, b.openStore(ctx, cfg.Store, time.Duration(cfg.Lease), log)
+	if err := b.openStore(ctx, cfg.Store, time.Duration(cfg.Lease), log); err != nil {
+		return nil, err
+	}
+	if q := cfg.Quota; q != nil {
+		b.quota = limit.NewQuota(b.ops, limit.QuotaConfig{Bytes: int64(q.Bytes), Every: time.Duration(q.Every), Log: log})
+		b.gauges = append(b.gauges, b.quota)
+	}
+	return b, nil
 }
 
-// openStore opens the store of the operations. An SQLite file is made if it is missing: it belongs to the gateway.
+// openStore opens the store of the operations. It creates a missing SQLite file, which belongs to the gateway.
 func (b *backing) openStore(ctx context.Context, url string, ttl time.Duration, log *slog.Logger) error {
 	db, err := openDatabase(ctx, url, true)
 	if err != nil {
@@ -125,7 +134,7 @@ func (b *backing) openReceipts(ctx context.Context, url string) error {
 	return nil
 }
 
-// database is one with a store.
+// database is a database with a store.
 type database struct {
 	*cli.Database
 
@@ -134,14 +143,14 @@ type database struct {
 	close func()
 }
 
-// askedAtOnce is how many questions are under way at an endpoint for receipts.
+// askedAtOnce is how many questions to an endpoint for receipts run at once.
 const askedAtOnce = 64
 
-// mostConns is the size of a pool, unless its URL says pool_max_conns. A connection is held for single statements, never for a forward.
+// mostConns is the size of a pool, unless its URL has pool_max_conns. A connection is held for single statements, never for a forward.
 const mostConns = 16
 
-// openDatabase opens a database: PostgreSQL by pgxstore, which needs fewer round trips. An SQLite file that is the gateway's own is made if
-// it is missing, and commits in groups.
+// openDatabase opens a database: PostgreSQL with pgxstore, which needs fewer round trips. It creates a missing SQLite file if the file is the
+// gateway's own. Such a file commits in groups.
 func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err error) {
 	db, err := cli.OpenDatabase(ctx, url, isOwn)
 	if err != nil {
@@ -171,7 +180,7 @@ func openDatabase(ctx context.Context, url string, isOwn bool) (_ *database, err
 		opened.store, opened.close = pgxstore.New(pool, pgxstore.Config{}), func() { pool.Close(); _ = db.Close() }
 		return opened, nil
 	case db.Dialect == sqlplane.SQLite && isOwn:
-		if !strings.HasPrefix(url, "file:") { // whose own settings stand
+		if !strings.HasPrefix(url, "file:") { // a data source name has its own settings
 			if _, err := db.ExecContext(ctx, "pragma journal_mode = wal"); err != nil {
 				return nil, err
 			}

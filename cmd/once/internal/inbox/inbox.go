@@ -1,4 +1,4 @@
-// Package inbox is the commands of once inbox: events that have come, and keys that wait for one.
+// Package inbox has the commands of once inbox: received events, and keys that wait for one.
 package inbox
 
 import (
@@ -28,12 +28,12 @@ var Noun = cli.Noun{
 // isTried is what becomes of a failing message.
 const isTried = "It is tried again, and becomes a dead letter when its attempts are used up (10 by default)."
 
-// refused says in the words of the command why nothing was done, if err says so.
+// refused translates err into the command's words, if it is a refusal.
 func refused(db *cli.DB, doing string, err error) error {
 	if lacks := db.Lacks(err, "inbox", inbox.Migrations.Capability); lacks != nil {
 		return lacks
 	}
-	if !errors.As(err, new(*store.Error)) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // the inbox says why
+	if !errors.As(err, new(*store.Error)) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // an error of the inbox has the reason
 		what, try := words.Advice(err.Error())
 		return fmt.Errorf("%s Try: %s", words.Sentence(strings.TrimPrefix(what, "inbox: ")), words.Either(try != "", try, "once inbox list --db "+db.Paste))
 	}
@@ -63,7 +63,7 @@ func (c *inboxKey) Flags(fs *pflag.FlagSet) {
 
 func (c *inboxKey) check(command string) error {
 	try := "once inbox " + command + " --consumer CONSUMER --source SOURCE --topic TOPIC --key KEY --seq NUMBER --reason WHY --db URL"
-	c.message.Source = cmp.Or(c.message.Source, "once") // as the inbox takes it
+	c.message.Source = cmp.Or(c.message.Source, "once") // the inbox uses the same default
 	for _, flag := range [...]struct {
 		name    string
 		missing bool
@@ -81,7 +81,7 @@ func (c *inboxKey) check(command string) error {
 	return checkConsumer(c.message.Consumer)
 }
 
-// checkConsumer: inbox.New would panic.
+// checkConsumer returns the error with which inbox.New would panic.
 func checkConsumer(consumer string) error {
 	if len(consumer) > inbox.MaxConsumer || strings.ContainsFunc(consumer, unicode.IsControl) || !utf8.ValidString(consumer) {
 		return cli.Usage(fmt.Sprintf("a consumer is printable text of at most %d bytes", inbox.MaxConsumer), "once inbox list --db URL")
@@ -94,8 +94,8 @@ func (c *inboxKey) subject() string {
 	return fmt.Sprintf("the key %s of the source %s, topic %s, consumer %s", words.Shown(c.message.Key), words.Shown(c.message.Source), words.Shown(c.message.Topic), words.Shown(c.message.Consumer))
 }
 
-// change carries a command out, or with no --yes tells what it would do. plan says for the place of the key what is done, and how many messages are
-// dropped, or why nothing is.
+// change carries a command out, or without --yes prints its effect. plan returns the effect in words for the position of the key, and the number of
+// dropped messages, or the reason why nothing is changed.
 func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string, plan func(*cli.DB, inbox.Place) (what string, dropped int64, err error), do func(*operate.Inboxes) error) error {
 	db, err := m.Open(ctx, c.db, operate.Config{})
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 
 var startAtEntry = cli.Entry{
 	Quick: true, Name: "inbox start-at", Brief: "say with which message a key of an inbox begins",
-	Help: `Has a key of an inbox begin at a message, for a consumer that is added when earlier messages are gone:
+	Help: `Makes a key of an inbox begin at a message, for a consumer that is added when earlier messages no longer exist:
 the message with the number --seq is the next one (inbox.InOrder). Earlier ones count as duplicates, and
-those that wait are dropped. A key is never set back.
+parked ones before it are dropped. A key is never set back.
 
-Without --yes nothing is changed. What is dropped cannot be got back from the inbox.`,
+Without --yes nothing is changed. The inbox cannot restore dropped messages.`,
 	Make: func() cli.Runner { return new(startAt) },
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/retry/journal"
 )
 
-// place is where a journal is: in a file or in a database.
+// place is the place of a journal: a file or a database.
 type place struct{ file, db string }
 
 const fileUsage = "`PATH` of the journal"
@@ -33,13 +33,13 @@ func (p *place) check() error {
 	return nil
 }
 
-// intents are those of a journal that is open.
+// intents are the intents of an open journal.
 type intents struct {
 	*operate.Intents
 	io.Closer
 }
 
-// list reads a journal without touching it.
+// list reads a journal without changing it.
 func (p *place) list(ctx context.Context, m *cli.Env) ([]operate.Intent, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (p *place) list(ctx context.Context, m *cli.Env) ([]operate.Intent, error) 
 	return operate.IntentsOf(list), err
 }
 
-// open opens a journal that is there.
+// open opens an existing journal.
 func (p *place) open(ctx context.Context, m *cli.Env) (*intents, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (i *intents) find(ctx context.Context, key, url string) (operate.Intent, er
 	case err != nil:
 		return operate.Intent{}, err
 	case len(found) == 0:
-		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which has those that are", key)
+		return operate.Intent{}, fmt.Errorf("no intent with the key %q is open. Try: once journal list, which shows the open intents", key)
 	case len(found) > 1:
 		return operate.Intent{}, fmt.Errorf("%d intents with the key %q are open. Try: --url %s", len(found), key, words.Quoted(found[0].URL))
 	}

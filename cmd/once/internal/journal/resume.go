@@ -18,15 +18,15 @@ import (
 )
 
 var resumeEntry = cli.Entry{
-	Name: "journal resume", Brief: "send what is open again, with the keys it had",
-	Help: `Sends the open intents of a client's journal again, each with the key it had, and closes
-those whose outcome is known then. What was done is not done again, if the server knows
-idempotency keys. A client that has its journal in a file must not be running.
+	Name: "journal resume", Brief: "send the open intents again, with their keys",
+	Help: `Sends the open intents of a client's journal again, each with its key, and closes each
+intent whose outcome is known then. A finished operation is not executed again, if the server
+supports idempotency keys. A client that has its journal in a file must not be running.
 
 Secrets are not in the journal: give them with --header, as often as needed. --header
-@FILE reads such lines from a file, so that they are not in the list of processes. They go
-to one host only: say to which with --host if the journal has intents for several, and
-resume one host after the other. What is redirected to another host goes without them.
+@FILE reads such lines from a file, so that they are not in the list of processes. They are sent
+to one host only: name it with --host if the journal has intents for several hosts, and
+resume one host after the other. A request that is redirected to another host has no secrets.
 
   once journal resume --file intents --host api.example --header 'Authorization: Bearer ...'
 
@@ -53,7 +53,7 @@ func (c *resume) Flags(fs *pflag.FlagSet) {
 	c.place.Flags(fs)
 	c.output.Flag(fs)
 	fs.DurationVar(&c.retention, "retention", 0, "for how `LONG` the server remembers a key, such as 72h (default: as the journal says, or 24h)")
-	fs.StringVar(&c.host, "host", "", "resume what is for this `HOST` only, written as in the URL: api.example or api.example:8443")
+	fs.StringVar(&c.host, "host", "", "resume only intents for this `HOST`, written as in the URL: api.example or api.example:8443")
 	cli.HeaderFlag(fs, "header", c.header, "a `LINE` for all requests to one host, such as 'Authorization: Bearer ...', or @FILE with such lines")
 }
 
@@ -94,7 +94,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	case failed != nil:
 		return fmt.Errorf("%w. Try: the same again, when the server answers", failed)
 	case a.Left > 0:
-		return errors.New("a server is failing, and what is left for it was not sent. Try: the same again, when it is well")
+		return errors.New("a server is failing, and its remaining intents were not sent. Try: the same again, when it is well")
 	case a.Held > 0:
 		return errors.New("some keys have expired. Try: find out what became of them, then once journal resolve KEY --as applied, or --as not-applied")
 	case a.Open > 0:

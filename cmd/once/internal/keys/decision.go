@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// decision is what an operator says about an operation whose outcome is unknown.
+// decision is an operator's decision about an operation whose outcome is unknown.
 type decision struct {
 	call             string
 	callResult       string
@@ -34,9 +34,9 @@ type decision struct {
 
 func (d *decision) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.call, "call", "", "the `ID` of the call that is decided, as once keys show prints it; required")
-	fs.StringVar(&d.callResult, "call-result", "", "the call has happened and has returned what is in this `FILE`: the operation goes on behind it")
-	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets what is in this `FILE`")
-	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry is told this `REASON`")
+	fs.StringVar(&d.callResult, "call-result", "", "the call has happened, and its result is in this `FILE`: the operation goes on after it")
+	fs.StringVar(&d.result, "result", "", "it has happened, and the operation ends: a retry gets the result in this `FILE`")
+	fs.StringVar(&d.failed, "failed", "", "it has not happened and never will, and the operation ends: a retry gets this `REASON`")
 	fs.IntVar(&d.status, "status", 0, "`STATUS` of the answer over HTTP, if the operation is one of an HTTP route")
 	fs.StringVar(&d.mediaType, "type", "", "`TYPE` of an answer over HTTP, such as text/html (default application/json if it is JSON)")
 	fs.BoolVar(&d.runAgain, "run-again", false, "the call is made again: needs a service that DEDUPES by its key, or --voided")
@@ -45,7 +45,7 @@ func (d *decision) Flags(fs *pflag.FlagSet) {
 	cli.ByFlags(fs, &d.by)
 }
 
-// check refuses what cannot be meant.
+// check returns an error if the flags contradict each other.
 func (d *decision) check(try string) error {
 	ways := 0
 	for _, is := range []bool{d.callResult != "", d.result != "", d.failed != "", d.runAgain} {
@@ -78,7 +78,7 @@ func (d *decision) check(try string) error {
 	return cli.CheckBy(d.by, try)
 }
 
-// resolution is the decision in the words of package lease.
+// resolution is the decision in the form of package lease.
 func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err error) {
 	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
@@ -102,7 +102,7 @@ func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err e
 // maxResult is the default of once.Config.MaxResult.
 const maxResult = 16 << 20
 
-// fileOf reads what a flag names.
+// fileOf reads the file that a flag names.
 func fileOf(flag, name string) ([]byte, error) {
 	body, err := os.ReadFile(name)
 	switch {
@@ -114,7 +114,7 @@ func fileOf(flag, name string) ([]byte, error) {
 	return body, nil
 }
 
-// valueOf reads JSON from what a flag names.
+// valueOf reads JSON from the file that a flag names.
 func valueOf(flag, name, try string) ([]byte, error) {
 	body, err := fileOf(flag, name)
 	switch {
@@ -141,11 +141,11 @@ func (d *decision) answer(body []byte) *store.Result {
 	return &store.Result{Status: d.status, Header: []store.Field{{Name: "Content-Type", Value: mediaType}}, Body: body}
 }
 
-// problem is the answer over HTTP of an operation that has failed.
+// problem is the HTTP answer of a failed operation.
 func (d *decision) problem(op operate.Operation) (*store.Result, error) {
 	body, err := json.Marshal(oncehttp.Problem{
 		Title: "Not executed", Status: d.status, Detail: d.failed, Code: notApplied,
-		SafeNewKey: op.RecoveryPoint == "", // what an earlier phase has written stands
+		SafeNewKey: op.RecoveryPoint == "", // the writes of an earlier phase stay committed
 	})
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func called(call *lease.Begun) string {
 	return words.Either(call.Tx, "the phase ", "the call ") + words.Shown(call.Phase)
 }
 
-// effect says what the decision means.
+// effect is the effect of the decision in words.
 func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	what, then := "the operation goes on behind its recovery point", ""
 	if p.Call != nil {
@@ -178,7 +178,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	case d.result != "":
 		what = "a retry gets this result" + then
 	case d.failed != "":
-		what = "a retry is told that it has failed" + then
+		what = "a retry gets the answer that it has failed" + then
 	case call != nil && call.Tx:
 		what = called(call) + " is executed again; what follows it runs then"
 	case call != nil && d.voided:
@@ -191,7 +191,7 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	return fmt.Sprintf("%s, fence %d: %s", op.State, op.Fence, what)
 }
 
-// warning says what must be true, so that the decision does no harm.
+// warning names the condition under which the decision does no harm.
 func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	switch {
 	case d.failed != "" && op.RecoveryPoint != "":
@@ -199,7 +199,7 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	case !d.runAgain:
 		return ""
 	case call != nil && call.Tx:
-		return "what the phase has written is written twice, unless none of it stands."
+		return "the writes of the phase happen twice, unless none of them was committed."
 	case call != nil && d.voided:
 		return fmt.Sprintf("the call takes effect twice, unless the service refuses the key %s from now on.", call.Key)
 	case call != nil:
@@ -210,15 +210,15 @@ func (d *decision) warning(op operate.Operation, call *lease.Begun) string {
 	return ""
 }
 
-// ofRoute is how a scope ends that is one of an HTTP route.
+// ofRoute is the end of the scope of an HTTP route.
 var ofRoute = regexp.MustCompile(` (GET|POST|PUT|PATCH|DELETE) [^ ]*/[^ ]*$`)
 
-// lacksStatus reports whether HTTP clients would never get what was decided: it is an answer only with a status.
+// lacksStatus reports whether HTTP clients could never get the decided result, because an answer needs a status.
 func (d *decision) lacksStatus(op operate.Operation) bool {
 	return (d.result != "" || d.failed != "") && d.status == 0 && ofRoute.MatchString(op.Scope)
 }
 
-// repeatable says what the program knows of a second call with the same key.
+// repeatable says what the program has declared about a second call with the same key.
 func repeatable(call *lease.Begun) string {
 	switch {
 	case !call.Repeats:

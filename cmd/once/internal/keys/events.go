@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/operate"
 )
 
-// followed is what is known of a key and of what its operation has caused. Its JSON form is a contract with scripts.
+// followed is all stored facts about a key and the effects of its operation. Its JSON form is a contract with scripts.
 type followed struct {
 	operate.KeyView
 	operate.Trail
 }
 
-// follow prints an operation, and then what it has caused.
+// follow prints an operation, and then its effects.
 func (c *show) follow(ctx context.Context, m *cli.Env, db *cli.DB, v operate.KeyView) error {
 	t, err := db.Trail(ctx, v.Operation.ID())
 	if err != nil {

@@ -24,13 +24,13 @@ import (
 var exportEntry = cli.Entry{
 	Quick: true, Name: "keys export", Args: "KEY", Brief: "write the request of an operation to a file",
 	Help: `Writes the HTTP request of an operation to a new file that only you can read, so that once keys
-replay can send it to another service, to see there what happened here. The service must have
+replay can send it to another service, to reproduce a problem there. The service must have
 kept its requests: CaptureRequest of package oncehttp, and an Encrypter, whose key is needed.
 
 The file is JSON, and has the method, path, headers and exact bytes of the request.
-Authorization, Cookie, X-Api-Key and other headers whose names tell of a secret are left out, and
-those that you name with --redact. The path and the body are as they were: treat the file like
-the data of the service.
+Authorization, Cookie, X-Api-Key and other headers whose names suggest a secret are left out, and
+so are the headers of --redact. The path and the body are unchanged: treat the file like the data
+of the service.
 
 The audit says that you have read the request, if you may write to it. Nothing else is changed.`,
 	Make: func() cli.Runner { return new(export) },
@@ -93,7 +93,7 @@ func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// find returns the operation that is meant.
+// find returns the operation to export.
 func (c *export) find(ctx context.Context, db *cli.DB, key string) (op operate.Operation, err error) {
 	found, err := db.Keys.Find(ctx, key)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *export) find(ctx context.Context, db *cli.DB, key string) (op operate.O
 	return op, cli.Usage(fmt.Sprintf("%d scopes have this key", len(found)), "--scope "+words.Quoted(found[0].Scope))
 }
 
-// request returns what was captured of op.
+// request returns the captured request of op.
 func (c *export) request(ctx context.Context, db *cli.DB, op operate.Operation, encrypter once.Encrypter) (r recorded.Request, err error) {
 	rec, err := db.Keys.Record(ctx, op.ID())
 	switch {

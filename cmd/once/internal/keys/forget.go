@@ -12,15 +12,15 @@ import (
 )
 
 var forgetEntry = cli.Entry{
-	Name: "keys forget", Args: "KEY", Brief: "erase what is stored under a key",
+	Name: "keys forget", Args: "KEY", Brief: "erase the stored data of a key",
 	Help: `Erases the stored answer of an operation, the request if it was captured, its trace, and the
-request and correlation ids of its attempts so far. That it was done stays until it expires, with
-its scope, key and fingerprint: a retry is told that the result is not available, and
-does not execute. Who has done this, when and why is in the audit, in the same commit.
+request and correlation ids of its attempts so far. Its state, scope, key and fingerprint stay until
+it expires: a retry gets the answer that the result is not available, and does not execute. The
+audit has who has done this, when and why, in the same commit.
 
-Without --yes nothing is changed: it is shown what would be.
+Without --yes nothing is changed: the command prints the effect.
 
-A running operation cannot be forgotten, nor one whose outcome is unknown: what is stored is
+A running operation cannot be forgotten, nor one whose outcome is unknown: the stored data is
 needed to go on. See once keys resolve.
 
 The key itself stays, because it keeps a retry from executing (keys that are personal
@@ -81,9 +81,9 @@ func refusal(err error) error {
 	case errors.Is(err, operate.ErrNothing):
 		return cli.Nothing(errors.New("nothing is stored under this key in this scope. Try: once keys show KEY, which looks in every scope"))
 	case errors.Is(err, operate.ErrRunning):
-		return errors.New("the operation is running, and its holder needs what is stored. Try: again when it has ended")
+		return errors.New("the operation is running, and its holder needs the stored data. Try: again when it has ended")
 	case errors.Is(err, operate.ErrUnknown):
-		return errors.New("the outcome of the operation is unknown, and what is stored is needed to find it out. Try: once keys resolve KEY, then again")
+		return errors.New("the outcome of the operation is unknown, and the stored data is needed to find it out. Try: once keys resolve KEY, then again")
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 
 var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")
 
-// list returns a page, or all that have the hash.
+// list returns a page, or all operations with the hash.
 func (c *list) list(ctx context.Context, db *cli.DB) (p operate.Page[operate.Operation], err error) {
 	if c.hash == "" {
 		return db.Keys.List(ctx, c.filter)
@@ -90,12 +90,12 @@ func (c *list) list(ctx context.Context, db *cli.DB) (p operate.Page[operate.Ope
 	return p, err
 }
 
-// filters are the flags that say what was looked for.
+// filters are the given filter flags in words.
 func (c *list) filters() string {
 	var b strings.Builder
 	for _, f := range [][2]string{
 		{"state", c.filter.State}, {"scope-prefix", c.filter.ScopePrefix}, {"name", c.filter.Name}, {"since", c.between.Since}, {"before", c.between.Before}, {"hash", c.hash},
-	} { // not --after, which has a key in it
+	} { // not --after, which contains a key
 		if f[1] != "" {
 			fmt.Fprintf(&b, " --%s %s", f[0], words.Quoted(f[1]))
 		}

@@ -48,7 +48,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	}
 	switch call := p.Call; {
 	case call != nil && call.Tx && unfinished(op):
-		line("phase", "%s has ended its transaction itself, and what it has written may stand", words.Shown(call.Phase))
+		line("phase", "%s has ended its transaction itself, and its writes may be committed", words.Shown(call.Phase))
 	case call != nil && unfinished(op):
 		line("calling", "%s, with the key %s at the service", words.Shown(call.Phase), call.Key)
 		line("then", "%s", next(call))
@@ -69,10 +69,10 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 	return t.Flush()
 }
 
-// mostPhases are shown, the last ones.
+// mostPhases bounds the shown phases: the last ones.
 const mostPhases = 20
 
-// phases are those of an operation, each with what has become of it.
+// phases are the phases of an operation, each with its outcome.
 func phases(op operate.Operation, p lease.Progress) (list []string) {
 	if n := len(p.Phases) - mostPhases; n > 0 {
 		list = append(list, fmt.Sprintf("(%d before these)", n))
@@ -100,7 +100,7 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 	return list
 }
 
-// next says who can go on with a call that was begun, if its answer does not come.
+// next says who can go on with a begun call, if its answer does not come.
 func next(call *lease.Begun) string {
 	var can []string
 	switch {
@@ -124,7 +124,7 @@ func at(op operate.Operation, t *time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), words.Span(d))
 }
 
-// kind of a result: an answer over HTTP, or what a function returned.
+// kind is the kind of a result: an answer over HTTP, or the result of a function.
 func kindOf(op operate.Operation) string {
 	if op.Status != 0 {
 		return fmt.Sprintf("HTTP %d", op.Status)
@@ -132,7 +132,7 @@ func kindOf(op operate.Operation) string {
 	return op.Result
 }
 
-// unfinished reports whether an operation has not come to its end.
+// unfinished reports whether an operation is not done.
 func unfinished(op operate.Operation) bool {
 	return op.State == store.StateRunning.String() || op.State == store.StateWaiting.String() || op.State == store.StateUnknown.String()
 }

@@ -22,15 +22,15 @@ import (
 var replayEntry = cli.Entry{
 	Name: "keys replay", Args: "FILE", Brief: "send an exported request to another service",
 	Help: `Sends the request in FILE, which once keys export has written, to a service that may execute it:
-one in staging, or on your machine. Method, path, headers and body are those of the file, to the
-byte; Host is that of the target. The header Once-Replay-Of has the id of the file.
+one in staging, or on your machine. Method, path, headers and body are sent exactly as in the file;
+Host is the host of the target. The header Once-Replay-Of has the id of the file.
 
 --concurrency says how many are sent at the same moment, to reproduce a race; --times, how often
 that is done. All have the same key, so one of them executes, and the others are replays.
 
 The file has no credentials: give them with --header, as often as needed. --header @FILE reads
-such lines from a file. A header that is given takes the place of the recorded one, and an
-empty one, such as 'Once-First-Sent:', takes it away.
+such lines from a file. A given header replaces the recorded one, and an empty one, such as
+'Once-First-Sent:', removes it.
 
   once keys replay once-6ab9f1eb8f7d3388.json --to http://127.0.0.1:8080 --concurrency 8 \
     --header 'Authorization: Bearer ...'
@@ -38,8 +38,8 @@ empty one, such as 'Once-First-Sent:', takes it away.
 The host that has recorded the request is refused as a target: by its name, and by its
 addresses as they are known here. Redirects are not followed, and count as refused.
 
-For each answer it is told whether it was executed or replayed, as its headers say, or refused
-(in flight, for example), and whether its body is the same as that of the other ones. The exit
+For each answer the command prints whether it was executed or replayed, by its headers, or refused
+(in flight, for example), and whether its body is the same as the bodies of the others. The exit
 code is 1 if a request got no answer, if more than one executed, or if bodies differ.`,
 	Make: func() cli.Runner { return &replay{header: http.Header{}} },
 }

@@ -20,23 +20,23 @@ import (
 var resolveEntry = cli.Entry{
 	Quick: true, Name: "keys resolve", Args: "KEY", Brief: "decide an operation whose outcome is unknown",
 	Help: `Decides an operation whose outcome is unknown: it has called another service, and has stopped
-before it knew what became of the call. once keys show KEY names the call and the key under
-which the service got it. Find out there what has happened, then say one of:
+before the call returned. once keys show KEY prints the call and the key under which the service
+got it. Find out the outcome at that service, then give one of these flags:
 
   --call-result FILE  the call has happened, and has returned the JSON in FILE: the next retry,
-                      or a completer, goes on behind it, and what follows the call runs
-  --result FILE       it has happened, and the operation ends here: a retry gets what is in
-                      FILE, as JSON, and what follows the call does not run
+                      or a completer, goes on after it, and runs the code after the call
+  --result FILE       it has happened, and the operation ends here: a retry gets the JSON in
+                      FILE, and the code after the call does not run
   --failed REASON     it has not happened and never will, and the operation ends here: a retry
-                      is told REASON
+                      gets REASON
   --run-again         the next retry, or a completer, makes the call again
 
 --call has the id of the call, as once keys show prints it. If another call is unknown by now,
 or this one was made again or was decided otherwise, nothing is changed. So the same command can
-be repeated: what is decided already is not decided twice.
+be repeated: nothing is decided twice.
 
-FILE of --call-result has the form in which the program saves what the call returns. If it has
-another one, the next retry leaves the outcome unknown, and once keys show tells the form.
+FILE of --call-result has the form in which the program saves the result of the call. If it has
+another form, the next retry leaves the outcome unknown, and once keys show prints the form.
 
 If clients ask for the operation over HTTP, say the status of the answer as well: --status 201
 with --result, --status 422 with --failed.

@@ -1,4 +1,4 @@
-// Package keys is the commands of once keys: operations by their idempotency keys.
+// Package keys has the commands of once keys: operations by their idempotency keys.
 package keys
 
 import (
@@ -134,7 +134,7 @@ That may be for one of four reasons:
 	return err
 }
 
-// printDecisions prints the command that decides what is unknown, for an operator to paste and to complete.
+// printDecisions prints the command that decides an unknown outcome, for an operator to paste and to complete.
 func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
 	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
 	if v.Call != nil {

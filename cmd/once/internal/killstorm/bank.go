@@ -20,16 +20,16 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// transfer is what a client asks the first bank for.
+// transfer is the request of a client to the first bank.
 type transfer struct {
 	Name    string `json:"name"`
-	Number  int    `json:"number"` // says what goes wrong with it on its way
+	Number  int    `json:"number"` // chooses the fault that it meets
 	Cents   int64  `json:"cents"`
-	Refused string `json:"refused"` // the step that says no; "": none
-	Repeats bool   `json:"repeats"` // a deposit that was not answered is made again, and not cancelled
+	Refused string `json:"refused"` // the step that says no; "" if all steps say yes
+	Repeats bool   `json:"repeats"` // an unanswered deposit is repeated, and not cancelled
 }
 
-// Paths of the two banks. The clearing house passes on those of the second one.
+// Paths of the two banks. The clearing house forwards those of the second one.
 const (
 	transfersPath = "/transfers"
 	depositsPath  = "/deposits"
@@ -42,7 +42,7 @@ func BankTables() []string {
 }
 
 const (
-	sagaTries    = 1000 // what is down comes up again: no transfer gets stuck for it
+	sagaTries    = 1000 // a killed process restarts: no transfer gets stuck because of a kill
 	bankPatience = 500 * time.Millisecond
 )
 
@@ -103,7 +103,7 @@ func NewBank(s *sqlstore.Store, clearing, session string, log *slog.Logger) *Ban
 // Run goes on with the transfers of nodes that have died, until ctx ends.
 func (b *Bank) Run(ctx context.Context) error { return b.runner.Run(ctx) }
 
-// serve makes a transfer, or tells what has become of it.
+// serve makes a transfer, or answers with its outcome.
 func (b *Bank) serve(w http.ResponseWriter, r *http.Request) {
 	var t transfer
 	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
@@ -114,7 +114,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request) {
 	var no *once.Failure
 	switch {
 	case err == nil:
-		_, _ = io.WriteString(w, receipt) // a client that is gone asks again
+		_, _ = io.WriteString(w, receipt) // after a lost connection the client asks again
 	case errors.As(err, &no):
 		http.Error(w, no.Code, http.StatusUnprocessableEntity)
 	case errors.Is(err, saga.ErrStuck):
@@ -124,7 +124,7 @@ func (b *Bank) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusal is the answer of a step which says no.
+// refusal is the answer if a step says no.
 func (t transfer) refusal(step string) error {
 	if t.Refused == step {
 		return &once.Failure{Code: step + "_refused"}
@@ -137,15 +137,15 @@ func write(ctx context.Context, s *sqlstore.Store, tx *sql.Tx, t transfer, what 
 	return err
 }
 
-// deposit is what the second bank answers.
+// deposit is the answer of the second bank.
 type deposit struct {
 	Transfer string `json:"transfer"`
 	Cents    int64  `json:"cents"`
 }
 
-var clearingClient = &http.Client{Timeout: bankPatience, Transport: &http.Transport{DisableKeepAlives: true}} // it sends nothing a second time
+var clearingClient = &http.Client{Timeout: bankPatience, Transport: &http.Transport{DisableKeepAlives: true}} // it repeats no request
 
-// askClearing sends a request to the second bank. header is where the key goes.
+// askClearing sends a request to the second bank. header is the name of the key's header.
 func askClearing(ctx context.Context, url, header, key string, t transfer) (d deposit, err error) {
 	body, err := json.Marshal(t)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 type ChargingConfig struct {
 	Store   *sqlstore.Store
 	Dedupes string // address of the provider that dedupes
-	Forgets string // and of the other one
+	Forgets string // address of the provider that does not
 	Log     *slog.Logger
 }
 
@@ -59,12 +59,12 @@ const (
 
 // How an order is paid.
 const (
-	payChecked  = "checked"  // the provider is asked what became of a call
+	payChecked  = "checked"  // the provider is asked for the outcome of a call
 	payRepeated = "repeated" // the call is made again, under the same key
-	payUnsafely = "unsafely" // by the provider that does not look at keys
+	payUnsafely = "unsafely" // by the provider that ignores keys
 )
 
-// orderRequest is what a client asks for.
+// orderRequest is the request of a client.
 type orderRequest struct {
 	chargeRequest
 
@@ -136,7 +136,7 @@ func (c *Charging) execute(r *http.Request, run *lease.Run) (charge string, err 
 	return charge, write("book", "insert into demo_booking (order_id, charge) values (?, ?)", o.Order, charge)
 }
 
-// payment says who is asked for the charge of an order, and what is done if its outcome is not known.
+// payment returns the provider for the charge of an order, and the policy for an unknown outcome.
 func (c *Charging) payment(o orderRequest) (address string, policy lease.CallPolicy) {
 	switch o.Pay {
 	case payChecked:
@@ -156,7 +156,7 @@ func (c *Charging) payment(o orderRequest) (address string, policy lease.CallPol
 	return c.cfg.Forgets, lease.CallPolicy{}
 }
 
-// provider sends nothing again that a provider may have got: what is asked again, and when, is decided by the lease.
+// provider never repeats a request that a provider may have got: the lease decides which call is repeated, and when.
 var provider = retryhttp.NewClient(&retryhttp.Transport{AtMostOnce: true, Policy: retry.Policy{Total: callPatience}})
 
 func askProvider(ctx context.Context, address, path, key string, req chargeRequest) (charge string, err error) {

@@ -12,28 +12,28 @@ import (
 	"sync/atomic"
 )
 
-// Clearing is a clearing house between two banks. It passes requests on, and loses, doubles and delays them. What it has seen is in a file,
-// so that it can be killed.
+// Clearing is a clearing house between two banks. It forwards requests, and loses, doubles and delays some. It writes all requests into a file, so
+// that it can be killed.
 type Clearing struct {
 	to string // address of the second bank
 
 	mu    sync.Mutex
 	file  *os.File
 	tries map[string]int           // of a transfer and path, since the start
-	seen  map[string]chan struct{} // of a transfer: closed when a request of it has come to the second bank
-	late  atomic.Int64             // requests that are on their way without their client
+	seen  map[string]chan struct{} // of a transfer: closed when one of its requests has reached the second bank
+	late  atomic.Int64             // requests on their way whose client has gone
 }
 
-// What goes wrong with the first request of a transfer on each path, by its number.
+// Faults of the first request of a transfer on each path, by its number.
 const (
-	losesAnswer   = iota // the request is passed on, and its answer is lost
+	losesAnswer   = iota // the request is forwarded, and its answer is lost
 	losesRequest         // the request is lost
-	delaysRequest        // the request arrives behind the next one of its transfer, which may be its undo
-	doubles              // the request is passed on twice at the same time
+	delaysRequest        // the request arrives after the next one of its transfer, which may be its undo
+	doubles              // the request is forwarded twice at the same time
 	clearingMishaps
 )
 
-// OpenClearing opens the clearing house that keeps what it has seen in a file.
+// OpenClearing opens the clearing house with its file.
 func OpenClearing(path, to string) (*Clearing, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	return &Clearing{to: to, file: f, tries: map[string]int{}, seen: map[string]chan struct{}{}}, err
@@ -89,7 +89,7 @@ func (c *Clearing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.What = "answered"
 	c.note(d)
 	w.WriteHeader(status)
-	_, _ = w.Write(answer) // a bank that is gone asks again
+	_, _ = w.Write(answer) // after a lost connection the bank asks again
 }
 
 // arrived counts a request, and reports whether it is the first of its kind for the transfer.
@@ -102,7 +102,7 @@ func (c *Clearing) arrived(d deed) (first bool) {
 	return c.tries[d.Key+d.Order] == 1
 }
 
-// note writes what was seen. A process that is killed afterwards has seen it.
+// note writes a request to the file, so that it is kept after a kill.
 func (c *Clearing) note(d deed) {
 	b, err := json.Marshal(d)
 	if err == nil {
@@ -113,7 +113,7 @@ func (c *Clearing) note(d deed) {
 	}
 }
 
-// pass passes a request on to the second bank.
+// pass forwards a request to the second bank.
 func (c *Clearing) pass(ctx context.Context, r *http.Request, body []byte, d deed) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -153,7 +153,7 @@ func (c *Clearing) pass(ctx context.Context, r *http.Request, body []byte, d dee
 	return resp.StatusCode, answer
 }
 
-// passed is closed when a request of a transfer has come to the second bank.
+// passed is closed when a request of a transfer has reached the second bank.
 func (c *Clearing) passed(transfer string) chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestJudge(t *testing.T) {
+func TestJudgeEachAnswer(t *testing.T) {
 	t.Parallel()
 	problem := func(status int, code string, header ...string) answer {
 		h := http.Header{}
@@ -41,8 +41,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeter: a caller that waits for a number gets it, or is told that it did not come.
-func TestMeter(t *testing.T) {
+// TestMeterWaitsForANumber: a caller that waits for a number gets it, or is told that it did not come.
+func TestMeterWaitsForANumber(t *testing.T) {
 	t.Parallel()
 	m := newMeter()
 	came := make(chan bool)

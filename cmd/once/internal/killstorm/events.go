@@ -20,14 +20,14 @@ type EventsConfig struct {
 	Clients int // that work at the same time
 	Kills   int // of each process
 	Seed    uint64
-	Tenant  string // that no other storm on this database has had
+	Tenant  string // unique for this storm in the database
 
 	Service *Server   // adds the events
 	Broker  *Server   // keeps its files
 	Relays  []*Server // deliver the events to the broker
 	Witness Witness
 
-	// Connect makes the streams of Broker, and waits for it to be there.
+	// Connect makes the streams of Broker, and waits until Broker answers.
 	Connect func(ctx context.Context, address string) (Streams, error)
 
 	// Receiver books the events, whose subjects begin with [ReceiverPrefix]. It cannot book a refund of
@@ -53,8 +53,7 @@ type Events struct {
 	behind    int // events that waited for a dead letter
 }
 
-// RunEvents runs a storm to its end and counts what has arrived. Its error means that there is no
-// result, not that the result is bad.
+// RunEvents runs a storm to its end and counts the arrived events. Its error means that the storm has no result, not that the result is bad.
 func RunEvents(ctx context.Context, cfg EventsConfig) (EventsReport, error) {
 	s := newEvents(cfg)
 	s.Receiver.Log = s.told
@@ -89,7 +88,7 @@ func newEvents(cfg EventsConfig) *Events {
 	return s
 }
 
-// rage is everything that happens while there are processes.
+// rage runs the part of the storm in which processes live.
 func (s *Events) rage(ctx context.Context) (report EventsReport, err error) {
 	s.enter("starting")
 	if err := startAll(ctx, s.Service, s.Broker); err != nil { // the service first: it makes the tables
@@ -148,8 +147,8 @@ func inBackground(ctx context.Context, run func(context.Context)) (stop func()) 
 	return func() { cancel(); running.Wait() }
 }
 
-// awaitEmpty waits until the relays have removed all messages from the outbox. It gives up after patience: messages
-// that cannot be delivered stay there.
+// awaitEmpty waits until the relays have removed all messages from the outbox. It stops after patience, because messages that cannot be delivered
+// stay there.
 func (s *Events) awaitEmpty(ctx context.Context) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if n, err := s.Witness.waiting(ctx); err == nil && n == 0 || sleep(ctx, tick) != nil {
@@ -162,22 +161,22 @@ func (s *Events) awaitEmpty(ctx context.Context) {
 func (s *Events) aim(ctx context.Context, victim *Server, rng *rand.Rand) error {
 	heard := s.consumer.heard
 	if victim == s.Receiver {
-		heard = s.told.messages // it has just committed, and perhaps not acknowledged
+		heard = s.told.messages // its booking has just committed, perhaps without an acknowledgement
 	}
 	heard.wait(ctx, heard.value()+1, heardPatience)
 	return sleep(ctx, time.Duration(rng.Int64N(int64(ackDelay))))
 }
 
 const (
-	// ackDelay is how long a relay needs to learn that a message was stored, and to delete its row: a
-	// kill within it, after the message was heard of, has the message delivered again.
+	// ackDelay is how long a relay needs to learn that a message was stored, and to delete its row: after a kill within this time the message is
+	// delivered again.
 	ackDelay = time.Millisecond
 
 	// heardPatience is how long a kill waits for a message to be delivered.
 	heardPatience = 2 * time.Second
 )
 
-// chargeAll makes what is to be refunded.
+// chargeAll makes the charges for the refunds.
 func (s *Events) chargeAll(ctx context.Context) error {
 	for i := range s.charge {
 		a, err := s.ask(ctx, chargesPath, fmt.Sprintf("charge-%d", i), fmt.Sprintf(`{"amount":%d,"currency":"EUR","customer":"storm"}`, chargeAmount))
@@ -199,7 +198,7 @@ func (s *Events) refund(ctx context.Context, i int) error {
 	return err
 }
 
-// ask sends a request until it is answered: the service may be dead.
+// ask repeats a request until it is answered: the service may be dead.
 func (s *Events) ask(ctx context.Context, path, key, body string) (answer, error) {
 	const pause = 10 * time.Millisecond
 	w := wire{address: s.Service.address, tenant: s.Tenant, trace: traceOf(s.Tenant, key)}

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// booking is one row of what the receiver has booked.
+// booking is one booking of the receiver.
 type booking struct {
-	event      string // type and id of what it reports, as of [Witness.events]
+	event      string // type and id of the reported object, as of [Witness.events]
 	id, source string // of the event
 	key        string // topic and charge
 	place, seq int64
 	at         string
 }
 
-// bookings returns what the receiver has booked: those of a key in the order in which they were booked.
+// bookings returns the bookings of the receiver: for each key in the order of booking.
 func (w Witness) bookings(ctx context.Context, tenant string) (list []booking, err error) {
 	query, args := w.about(tenant, `select event_type, subject, event_id, source, topic, charge_id, place, seq, booked_at from booking
 		where tenant = $1 order by charge_id, topic, place, booked_at`)
@@ -36,16 +36,16 @@ func (w Witness) bookings(ctx context.Context, tenant string) (list []booking, e
 	return list, rows.Err()
 }
 
-// applied is what the bookings show.
+// applied is the result of comparing the bookings.
 type applied struct {
 	rows     int // bookings
 	twice    int // bookings of an event that was booked before
 	missing  int // events that were not booked
 	phantoms int // bookings of something that was not committed
-	late     int // bookings that are not the next of their key
+	late     int // bookings out of the order of their key
 }
 
-// check holds bookings against the events that were committed.
+// check compares bookings with the committed events.
 func check(list []booking, wanted map[string]bool) (a applied) {
 	a.rows = len(list)
 	seen, last := map[string]bool{}, map[string]int64{}
@@ -74,14 +74,14 @@ func (w Witness) booked(ctx context.Context, tenant string) (n int, err error) {
 	return w.number(ctx, tenant, "select count(*) from booking where tenant = $1")
 }
 
-// unbalanced returns for how many charges the bookings of the receiver do not add up to what was refunded.
+// unbalanced returns the number of charges whose bookings do not add up to their refunds.
 func (w Witness) unbalanced(ctx context.Context, tenant string) (wrong int, err error) {
 	return w.number(ctx, tenant, `select count(*) from charge c where c.tenant = $1 and c.refunded <> (
 		select coalesce(sum(case b.event_type when 'refund.succeeded' then b.amount when 'refund.voided' then -b.amount else 0 end), 0)
 		from booking b where b.tenant = c.tenant and b.charge_id = c.id)`)
 }
 
-// outdated returns of how many charges the receiver does not know the newest refund event.
+// outdated returns the number of charges whose newest refund event the receiver does not know.
 func (w Witness) outdated(ctx context.Context, tenant string) (n int, err error) {
 	return w.number(ctx, tenant, `select count(*) from (
 			select charge_id, max(seq) as seq from booking where tenant = $1 and topic = 'refunds' group by charge_id
@@ -91,7 +91,7 @@ func (w Witness) outdated(ctx context.Context, tenant string) (n int, err error)
 			where l.tenant = $1 and l.charge_id = newest.charge_id and l.seq = newest.seq)`)
 }
 
-// parked reports whether the receiver has put an event aside until the one in front of it comes.
+// parked reports whether the receiver has parked an event until an earlier one comes.
 func (w Witness) parked(ctx context.Context, event string) (bool, error) {
 	query := "select count(*) from once_inbox_parked where event_id = $1"
 	if w.Question {

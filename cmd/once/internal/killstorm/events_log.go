@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 )
 
-// EventsLog writes what the receiver has done to files in a folder. A nil EventsLog writes nothing.
+// EventsLog writes the bookings and the log of the receiver to files in a folder. A nil EventsLog writes nothing.
 type EventsLog struct {
 	table    *table
 	receiver *os.File
 }
 
-// OpenEventsLog makes the folder and its files: inbox.csv and receiver.log. What they held before is gone.
+// OpenEventsLog makes the folder and its files: inbox.csv and receiver.log. Their old content is deleted.
 func OpenEventsLog(dir string) (*EventsLog, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // its files are not for everyone
 		return nil, err
@@ -37,7 +37,7 @@ func (l *EventsLog) inbox(list []booking, t *told) {
 		if first := t.firstSeen[event]; first != "" && first < at {
 			return first
 		}
-		return at // the receiver was killed before it could tell
+		return at // the receiver was killed before it could log it
 	}
 	for _, b := range list {
 		l.table.line(b.id, b.source, seen(b.id, b.at), b.at, "ok")
@@ -47,7 +47,7 @@ func (l *EventsLog) inbox(list []booking, t *told) {
 	}
 }
 
-// Close writes what is left. Its error means that the files are not complete.
+// Close writes the remaining lines. Its error means that the files are not complete.
 func (l *EventsLog) Close() error {
 	if l == nil {
 		return nil

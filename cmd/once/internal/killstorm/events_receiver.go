@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// told is what the receiver has logged: one JSON object a line, of its inboxes and of others. When it is
-// killed, its last line may be torn or missing.
+// told parses the log of the receiver: one JSON object per line, from its inboxes and from others. After a kill, its last line may be torn or
+// missing.
 type told struct {
 	mu        sync.Mutex
 	rest      []byte            // of a line
 	outcomes  map[outcome]int   // how often
 	parked    map[string]bool   // by event
-	firstSeen map[string]string // when an event was first told of, by event
+	firstSeen map[string]string // time of the first log line about an event, by event
 	discarded []discard
 	messages  *meter // outcomes of messages
 }
@@ -47,7 +47,7 @@ func (t *told) Write(p []byte) (int, error) {
 
 // line takes one line. t.mu is held.
 func (t *told) line(line []byte) {
-	if begin := bytes.LastIndex(line, []byte(`{"time":`)); begin > 0 { // behind one that was torn
+	if begin := bytes.LastIndex(line, []byte(`{"time":`)); begin > 0 { // after a torn line
 		line = line[begin:]
 	}
 	var l struct {
@@ -87,17 +87,17 @@ func (t *told) park(event string) {
 	t.parked[event] = true
 }
 
-// count returns how often a consumer has told of an outcome.
+// count returns how often a consumer has logged an outcome.
 func (t *told) count(consumer, word string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.outcomes[outcome{consumer, word}]
 }
 
-// eventTime is the form of times in the database of the service, which sorts as text.
+// eventTime is the format of times in the database of the service, which sort as text.
 const eventTime = "2006-01-02T15:04:05.000000Z"
 
-// until waits until is reports true, as long as there is progress: value changes at least once in the patience.
+// until waits until is reports true. It stops if value does not change within the patience.
 func until[V comparable](ctx context.Context, is func(context.Context) (progress V, done bool, err error)) error {
 	var last V
 	for since := time.Now(); ; {
@@ -109,7 +109,7 @@ func until[V comparable](ctx context.Context, is func(context.Context) (progress
 			last, since = now, time.Now()
 		}
 		if time.Since(since) > receivePatience {
-			return nil // the judge sees what is missing
+			return nil // the result will show the missing events
 		}
 		if err := sleep(ctx, tick); err != nil {
 			return err

@@ -13,14 +13,14 @@ const (
 	latestConsumer   = "latest"
 )
 
-// Defect returns the amount of the refund that the receiver cannot book. Later refunds of its charge follow, if there are
-// enough refunds, but only so many as the receiver parks.
+// Defect returns the amount of the refund that the receiver cannot book. Later refunds of its charge follow, if enough refunds are left, but only as
+// many as the receiver can park.
 func (cfg EventsConfig) Defect() int64 {
 	const mostBehind = 200 // refunds, of all charges
 	return firstAmount + int64(max(0, min(cfg.Orders/2, cfg.Orders-charges-1), cfg.Orders-mostBehind))
 }
 
-// parked asks the witness whether the receiver has put an event aside.
+// parked asks the witness whether the receiver has parked an event.
 func (s *Events) parked(ctx context.Context, event string) (bool, error) {
 	is, err := s.Witness.parked(ctx, event)
 	if is {
@@ -29,8 +29,8 @@ func (s *Events) parked(ctx context.Context, event string) (bool, error) {
 	return is, err
 }
 
-// receive is what follows when all events are in the stream: all are booked but for those that a dead letter blocks, the
-// receiver is repaired, the dead letter is redriven, and then an old event comes again.
+// receive runs after all events are in the stream: first all are booked except those that a dead letter blocks, then the receiver is repaired, the
+// dead letter is redriven, and an old event comes again.
 func (s *Events) receive(ctx context.Context, wanted map[string]bool) (got received, err error) {
 	if err := s.forwarder.flush(ctx); err != nil {
 		return got, err
@@ -55,7 +55,7 @@ func (s *Events) receive(ctx context.Context, wanted map[string]bool) (got recei
 	if err := s.awaitAcknowledged(ctx); err != nil {
 		return got, err
 	}
-	if err := s.Receiver.kill(); err != nil { // it has logged all that it will
+	if err := s.Receiver.kill(); err != nil { // its log is complete
 		return got, err
 	}
 	return s.received(ctx, wanted)
@@ -79,7 +79,7 @@ func (s *Events) filter() deadletter.Filter {
 	return deadletter.Filter{Consumer: bookingsConsumer, Key: s.charge[(s.Defect()-firstAmount)%charges]}
 }
 
-// awaitBlocked waits until there is a dead letter, and everything is booked that is not behind it.
+// awaitBlocked waits until a dead letter exists, and all events that it does not block are booked.
 func (s *Events) awaitBlocked(ctx context.Context, events int) error {
 	return until(ctx, func(ctx context.Context) (int, bool, error) {
 		letters, l, err := s.countLetters(ctx, deadletter.StateDead)
@@ -95,7 +95,7 @@ func (s *Events) awaitBlocked(ctx context.Context, events int) error {
 	})
 }
 
-// repair starts a receiver that books everything, and has the dead letter applied.
+// repair starts a receiver that can book everything, and redrives the dead letter.
 func (s *Events) repair(ctx context.Context) error {
 	if err := s.Receiver.kill(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Events) awaitAcknowledged(ctx context.Context) error {
 	})
 }
 
-// received reads from the database how the receiver has ended.
+// received reads the final state of the receiver from the database.
 func (s *Events) received(ctx context.Context, wanted map[string]bool) (got received, err error) {
 	list, err := s.Witness.bookings(ctx, s.Tenant)
 	if err != nil {

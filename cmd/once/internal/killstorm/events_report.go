@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// EventsReport is how a storm over events has ended. Its JSON form is a contract with scripts.
+// EventsReport is the result of a storm over events. Its JSON form is a contract with scripts.
 type EventsReport struct {
-	Events              int  `json:"events"` // that were committed with what they report
+	Events              int  `json:"events"` // that were committed together with the change that they report
 	Deliveries          int  `json:"deliveries"`
 	DuplicateDeliveries int  `json:"duplicate_deliveries"`
 	Lost                int  `json:"lost"`
@@ -21,7 +21,7 @@ type EventsReport struct {
 	ReceiverKills       int  `json:"receiver_kills"`
 	Applied             int  `json:"applied"`              // events that the receiver has booked
 	DuplicatesDiscarded int  `json:"duplicates_discarded"` // deliveries of events that were booked before
-	Parked              int  `json:"parked"`               // events that came before the one in front of them
+	Parked              int  `json:"parked"`               // events that came before an earlier one of their key
 	StaleIgnored        int  `json:"stale_ignored"`        // deliveries of a version that was not the newest
 	DeadLettered        int  `json:"dead_lettered"`
 	Redriven            int  `json:"redriven"` // dead letters that were applied in the end
@@ -38,26 +38,26 @@ type EventsDetails struct {
 	Relays   int
 	Requests int
 	Keys     int // that have an order
-	Phantoms int // events of something that is not in the database
+	Phantoms int // events about something that is not in the database
 
-	Repeated  int // deliveries to the receiver that were made twice on purpose,
-	Reordered int // and that changed places
-	Behind    int // events of the key of the dead letter that waited for it
+	Repeated  int // deliveries to the receiver that were repeated on purpose,
+	Reordered int // and deliveries that changed places
+	Behind    int // events that waited for the dead letter of their key
 
 	Reasons []string // why it is not OK
 }
 
-// arrivals are the deliveries of a storm, counted by a consumer that discards what it has had.
+// arrivals counts the deliveries of a storm. It belongs to a consumer that discards known events.
 type arrivals struct {
 	seen  map[string]int   // deliveries, by event
 	last  map[string]int64 // number of the last new event, by topic and key
 	total int
-	late  int // events that were new, and not the next of their key
+	late  int // new events out of the order of their key
 }
 
 func newArrivals() arrivals { return arrivals{seen: map[string]int{}, last: map[string]int64{}} }
 
-// add counts one delivery of an event, which has this number among those of its key.
+// add counts one delivery of an event, with its number within its key.
 func (a *arrivals) add(event, key string, seq int64) {
 	a.total++
 	a.seen[event]++
@@ -80,7 +80,7 @@ func (a *arrivals) missing(wanted map[string]bool) (n int) {
 	return n
 }
 
-// received is how the receiver has ended.
+// received is the final state of the receiver.
 type received struct {
 	applied
 
@@ -89,7 +89,7 @@ type received struct {
 	outdated               int // charges
 }
 
-// report holds what has arrived, and what was booked, against what the database has.
+// report compares the arrived and booked events with the database.
 func (s *Events) report(wanted map[string]bool, got received) EventsReport {
 	s.consumer.mu.Lock()
 	defer s.consumer.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Events) report(wanted map[string]bool, got received) EventsReport {
 	return r
 }
 
-// judge decides. A storm that has missed what is interesting proves nothing, and so is not OK either.
+// judge decides. A storm that has missed an interesting fault proves nothing, so it is not OK either.
 func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	fail := func(n int, sentence string) {
 		if n > 0 {
@@ -145,7 +145,7 @@ func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	vacuous(r.ReceiverKills, cfg.Kills, "kills of the receiver")
 	vacuous(r.DuplicatesDiscarded, 1, "duplicates discarded")
 	vacuous(r.DeadLettered, 1, "dead letters")
-	if cfg.Orders > charges { // fewer refunds have a key each, and no order
+	if cfg.Orders > charges { // with fewer refunds each key has only one, and no order
 		vacuous(r.Reordered, 1, "deliveries out of order")
 		vacuous(r.Parked, 1, "events parked")
 		vacuous(r.StaleIgnored, 1, "old versions ignored")
@@ -153,8 +153,7 @@ func (r *EventsReport) judge(cfg EventsConfig, got received) {
 	r.OK = len(r.Reasons) == 0
 }
 
-// events returns the events that the database says have happened: it asks the business tables, and
-// not the outbox.
+// events returns the events that must have happened: it reads the business tables, and not the outbox.
 func (w Witness) events(ctx context.Context, tenant string) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	for _, source := range []struct{ event, sql string }{

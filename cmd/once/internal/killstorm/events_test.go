@@ -12,8 +12,8 @@ import (
 	_ "modernc.org/sqlite" // driver "sqlite"
 )
 
-// TestArrivals: what is lost, repeated, out of order or made up is counted.
-func TestArrivals(t *testing.T) {
+// TestArrivalsLostLateOrRepeatedAreCounted: what is lost, repeated, out of order or made up is counted.
+func TestArrivalsLostLateOrRepeatedAreCounted(t *testing.T) {
 	t.Parallel()
 	type arrival struct {
 		event string
@@ -123,8 +123,8 @@ func TestCheckBookings(t *testing.T) {
 	}
 }
 
-// TestTold: what a receiver has logged is counted, also behind a line that its death has torn.
-func TestTold(t *testing.T) {
+// TestReceiverLogIsCounted: what a receiver has logged is counted, also behind a line that its death has torn.
+func TestReceiverLogIsCounted(t *testing.T) {
 	t.Parallel()
 	told := newTold()
 	line := func(second int, word, consumer, event string) string {

@@ -20,7 +20,7 @@ type Fleet struct {
 	Dir       string // for the journals
 
 	storm *Storm
-	ctx   context.Context //nolint:containedctx // of the storm, for those who are born in it
+	ctx   context.Context //nolint:containedctx // the context of the storm, for new processes
 	all   []*process
 	fail  context.CancelCauseFunc // called when a process has ended by itself
 }
@@ -37,8 +37,7 @@ func (f *Fleet) start(ctx context.Context, s *Storm, fail context.CancelCauseFun
 	return nil
 }
 
-// ask has a client do a job. If the job is doomed, so is the client, and the job of another
-// may be.
+// ask gives a job to a client. If the job is doomed, the client is killed, and jobs of other clients may be lost with it.
 func (f *Fleet) ask(ctx context.Context, j job) (*flight, error) {
 	return f.all[(j.Order+j.Sender)%len(f.all)].ask(ctx, j)
 }
@@ -56,7 +55,7 @@ func (p *process) ask(ctx context.Context, j job) (*flight, error) {
 		err = p.tell.write(j)
 	}
 	p.starting.Unlock()
-	if p.isDying() { // what was written to it is lost: it will be again
+	if p.isDying() { // the job is lost, and will be given again
 		err = nil
 	}
 	if err != nil {
@@ -76,7 +75,7 @@ func (p *process) isDying() bool {
 	return p.dying
 }
 
-// end sends the clients home, and looks into what they leave: nothing may be open.
+// end stops the clients, and reads their journals: no intent may be open.
 func (f *Fleet) end() (open int, err error) {
 	for _, p := range f.all {
 		p.starting.Lock()
@@ -96,7 +95,7 @@ func (f *Fleet) end() (open int, err error) {
 	return open, err
 }
 
-// stop ends what still runs.
+// stop kills the processes that still run.
 func (f *Fleet) stop() {
 	for _, p := range f.all {
 		p.starting.Lock()
@@ -104,7 +103,7 @@ func (f *Fleet) stop() {
 		p.dying = true
 		p.mu.Unlock()
 		if cmd := p.cmd; cmd != nil {
-			_ = cmd.Process.Kill() // it may be gone
+			_ = cmd.Process.Kill() // it may have ended
 			<-p.ended
 		}
 		p.starting.Unlock()

@@ -10,29 +10,29 @@ import (
 
 const (
 	repeatEvery  = 8  // one message of so many is forwarded twice,
-	reorderEvery = 16 // and one of so many of a key comes after the one behind it
-	mostReorders = 16 // of which each waits for the receiver
+	reorderEvery = 16 // and one of so many of a key comes after the next one
+	mostReorders = 16 // each waits for the receiver, so only so many
 
 	parkPatience = time.Minute
 )
 
-// forwarder copies the messages of the relays into the stream of the receiver, as an unreliable network
-// does: some twice, under another message ID of the broker, and some after the one behind it.
+// forwarder copies the messages of the relays into the stream of the receiver, like an unreliable network: some twice, under another message ID of
+// the broker, and some after the next one.
 type forwarder struct {
 	to     Streams
-	parked func(ctx context.Context, event string) (bool, error) // the receiver has put it aside
+	parked func(ctx context.Context, event string) (bool, error) // whether the receiver has parked it
 
 	mu    sync.Mutex
 	queue []EventMessage
 
 	arrived *meter // messages that were added to the queue
-	handled *meter // messages that were taken from it and stored, or are held back
+	handled *meter // messages that were taken from it and stored, or held back
 
-	// Only the goroutine that runs it uses these, and its caller afterwards.
+	// Used only by the goroutine that runs the forwarder, and later by its caller.
 	last      map[string]int64 // the highest number that has come, by subject and key
 	held      map[string]EventMessage
-	old       EventMessage // the first message of a key, of one that has later ones if there is one
-	calm      int          // messages that were forwarded in their place
+	old       EventMessage // the first message of a key, preferably of a key with later ones
+	calm      int          // messages that were forwarded in order
 	copies    int
 	repeated  int
 	reordered int
@@ -69,7 +69,7 @@ func (f *forwarder) run(ctx context.Context) {
 	}
 }
 
-// forward forwards a message, if it does not hold it back.
+// forward forwards a message, unless it holds it back.
 func (f *forwarder) forward(ctx context.Context, m EventMessage) error {
 	key, seq := m.Subject+" "+m.Header["ce-partitionkey"], m.sequence()
 	if f.old.Subject == "" {
@@ -123,7 +123,7 @@ func (f *forwarder) swap(ctx context.Context, first, second EventMessage) error 
 	return f.send(ctx, first)
 }
 
-// flush forwards what is held back. Nothing more comes.
+// flush forwards the messages that are held back. No further message comes.
 func (f *forwarder) flush(ctx context.Context) error {
 	for key, m := range f.held {
 		if err := f.send(ctx, m); err != nil {
@@ -134,12 +134,12 @@ func (f *forwarder) flush(ctx context.Context) error {
 	return nil
 }
 
-// send has the broker store a copy. It repeats that until the broker has confirmed it: the broker may be dead.
+// send lets the broker store a copy. It repeats that until the broker has confirmed it: the broker may be dead.
 func (f *forwarder) send(ctx context.Context, m EventMessage) error {
 	f.copies++
 	id := fmt.Sprintf("%s copy %d", m.Header["ce-id"], f.copies)
 	m.Subject = ReceiverPrefix + m.Subject
-	for longest := 2 * time.Second; ; longest = min(2*longest, time.Minute) { // a broker that dies does not answer, and a slow one takes its time
+	for longest := 2 * time.Second; ; longest = min(2*longest, time.Minute) { // a dying broker does not answer, and a slow one needs time
 		bounded, cancel := context.WithTimeout(ctx, longest)
 		err := f.to.Copy(bounded, id, m)
 		cancel()
@@ -152,7 +152,7 @@ func (f *forwarder) send(ctx context.Context, m EventMessage) error {
 	}
 }
 
-// sequence returns the number of a message within its key, 0 if it has none.
+// sequence returns the number of a message within its key, or 0 if it has none.
 func (m *EventMessage) sequence() int64 {
 	seq, err := strconv.ParseInt(m.Header["ce-sequence"], 10, 64)
 	if err != nil {

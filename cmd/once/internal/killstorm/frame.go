@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// frame is what the storms over several processes share: clients that work on numbered orders, a killer of the processes,
-// and the progress of both. A new storm adds what an order is, when a kill hurts, and what is counted at the end.
+// frame has the shared parts of storms over several processes: clients that work on numbered orders, a killer of the processes, and the progress of
+// both. A new storm defines what an order is, the best moment for a kill, and the counts at the end.
 type frame struct {
 	victims []*Server // they are killed in turn
 	orders  int
-	calm    int // the last of them, which meet no kill
+	calm    int // the last orders, during which nothing is killed
 	clients int // that work at the same time
 	each    int // kills of each victim
 	seed    uint64
-	tell    func(Progress) // nil: nothing is told
+	tell    func(Progress) // may be nil
 
 	answered *meter
 	killed   *meter
 	sent     atomic.Int64
-	kills    map[*Server]int // when they are all over
+	kills    map[*Server]int // set when all kills are done
 	stage    atomic.Value    // string
 }
 
@@ -31,7 +31,7 @@ func (f *frame) init() {
 	f.answered, f.killed, f.kills = newMeter(), newMeter(), map[*Server]int{}
 }
 
-// run runs a storm and kills what still runs at its end.
+// run runs a storm and kills the remaining processes at its end.
 func (f *frame) run(ctx context.Context, storm func(context.Context) error) (took time.Duration, err error) {
 	began := time.Now()
 	err = storm(ctx)
@@ -50,10 +50,10 @@ func startAll(ctx context.Context, list ...*Server) error {
 	return nil
 }
 
-// aim waits for the moment at which a kill of a victim hurts most.
+// aim waits for the moment at which a kill of a victim is most likely to cause an error.
 type aim func(ctx context.Context, victim *Server, rng *rand.Rand) error
 
-// storm has the clients work on every order while the victims are killed.
+// storm lets the clients work on every order while the victims are killed.
 func (f *frame) storm(ctx context.Context, at aim, ask func(ctx context.Context, i int) error) error {
 	f.enter("storm")
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -74,18 +74,18 @@ func (f *frame) storm(ctx context.Context, at aim, ask func(ctx context.Context,
 // allKills is how many processes are killed in all.
 func (f *frame) allKills() int { return f.each * len(f.victims) }
 
-// underFire is how many orders may meet a kill.
+// underFire is the number of orders during which kills happen.
 func (f *frame) underFire() int { return f.orders - f.calm }
 
-// killAll kills one process after the other and starts it again, each kill after some more orders were answered.
+// killAll kills one process after the other and restarts it. Before each kill some more orders are answered.
 func (f *frame) killAll(ctx context.Context, at aim) error {
 	rng := rand.New(rand.NewPCG(f.seed, 1<<62))
 	for k := range f.allKills() {
 		victim := f.victims[k%len(f.victims)]
 		if !f.answered.wait(ctx, k*f.underFire()/f.allKills(), forever) {
-			return nil // called off, which our caller knows
+			return nil // cancelled, which the caller knows
 		}
-		if err := at(ctx, victim, rng); err != nil { // called off, too
+		if err := at(ctx, victim, rng); err != nil { // cancelled, too
 			return err
 		}
 		if err := victim.kill(); err != nil {
@@ -101,7 +101,7 @@ func (f *frame) killAll(ctx context.Context, at aim) error {
 	return nil
 }
 
-// killsBefore is how many kills an order waits for: or else the storm would be over before the last kill.
+// killsBefore is the number of kills for which an order waits: otherwise the storm would end before the last kill.
 func (f *frame) killsBefore(i int) int {
 	if i >= f.underFire() {
 		return f.allKills()
@@ -109,7 +109,7 @@ func (f *frame) killsBefore(i int) int {
 	return i*f.allKills()/f.underFire() - 1
 }
 
-// askAll has the clients work on every order.
+// askAll lets the clients work on every order.
 func (f *frame) askAll(ctx context.Context, ask func(ctx context.Context, i int) error) error {
 	next, failed := make(chan int), make(chan error, f.clients)
 	var clients sync.WaitGroup

@@ -22,22 +22,22 @@ type GatewaysConfig struct {
 // OrderStep is the smallest number of orders: each of two shops gets each fate once.
 const OrderStep = 8
 
-// TenantHeader is what tells a gateway whose request it is.
+// TenantHeader is the header with the tenant of a request for a gateway.
 const TenantHeader = "X-Tenant"
 
 // ModeBare is the mode without gateways. Each other mode has the name of the policy of its gateways.
 const ModeBare = "bare"
 
-// GatewayMode is two shops with new databases, and what is in front of them.
+// GatewayMode is two shops with new databases, each with or without a gateway in front of it.
 type GatewayMode struct {
 	Name   string
 	Fronts []Front
 }
 
-// Front is where the clients of a shop send their orders.
+// Front is the address to which the clients of a shop send their orders.
 type Front struct {
 	Shop    *Server
-	Gateway *Server // nil: the clients reach the shop itself
+	Gateway *Server // nil if the clients send to the shop itself
 	Path    string  // of the orders
 	Books   *sql.DB // of the shop
 }
@@ -45,7 +45,7 @@ type Front struct {
 // fates of the orders of a shop, each as often as the others.
 var fates = []string{fateAnswered, fateBefore, fateAfter, fateSilent}
 
-// RunGateways runs the same storm in each mode, and counts what the shops have charged. Its error means that there is no result, not that the
+// RunGateways runs the same storm in each mode, and counts the charges of the shops. Its error means that the storm has no result, not that the
 // result is bad.
 func RunGateways(ctx context.Context, cfg GatewaysConfig) (r GatewaysReport, err error) {
 	for _, m := range cfg.Modes {
@@ -70,19 +70,19 @@ type modeStorm struct {
 	mode     GatewayMode
 	session  string
 	orders   []*shopIntent
-	busy     []sync.Mutex // of each front: it has one order at a time, so that each kill meets the one that it is meant for
+	busy     []sync.Mutex // of each front: it has one order at a time, so that each kill hits its own order
 	mu       sync.Mutex
 	shopDied int
 }
 
-// shopIntent is one order, and what becomes of it.
+// shopIntent is one order, and its outcome.
 type shopIntent struct {
 	shopOrder
 
 	fate     string
-	struck   bool // the fate has come
-	answered bool // the client was told that it is charged
-	unknown  bool // the client was told that this is not known, and not to come again
+	struck   bool // the fate has happened
+	answered bool // the client got the answer that it is charged
+	unknown  bool // the client got the answer that the outcome is unknown, and that it must not retry
 }
 
 func newModeStorm(cfg GatewaysConfig, m GatewayMode) *modeStorm {
@@ -115,14 +115,14 @@ func (s *modeStorm) plan(rng *rand.Rand) {
 	}
 }
 
-// rage is everything that happens while there are processes.
+// rage runs the part of the storm in which processes live.
 func (s *modeStorm) rage(ctx context.Context) error {
 	s.enter(s.mode.Name)
 	for _, f := range s.mode.Fronts { // the shops first: the gateways need their addresses
 		if err := f.Shop.start(ctx); err != nil {
 			return err
 		}
-		defer func() { _ = f.Shop.kill() }() // it may have ended when its storm was called off
+		defer func() { _ = f.Shop.kill() }() // it may have ended when its storm was cancelled
 	}
 	if err := startAll(ctx, s.victims...); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *modeStorm) rage(ctx context.Context) error {
 	return nil
 }
 
-// order sends an order until it is answered, or the client is told that the outcome is unknown.
+// order sends an order until it is answered, or until the answer is that the outcome is unknown.
 func (s *modeStorm) order(ctx context.Context, i int) error {
 	defer s.answered.count()
 	n := i % len(s.mode.Fronts)
@@ -151,7 +151,7 @@ func (s *modeStorm) order(ctx context.Context, i int) error {
 			Code      string `json:"code"`
 			Retryable bool   `json:"retryable"`
 		}
-		_ = json.Unmarshal(a.body, &p) // there may be no answer
+		_ = json.Unmarshal(a.body, &p) // the answer may be empty
 		switch {
 		case err != nil:
 			return err
@@ -171,7 +171,7 @@ func (s *modeStorm) order(ctx context.Context, i int) error {
 	}
 }
 
-// attempt sends an order once. Its fate comes with the first request that reaches the shop.
+// attempt sends an order once. Its fate happens with the first request that reaches the shop.
 func (s *modeStorm) attempt(ctx context.Context, f Front, o *shopIntent) (a answer, sent, err error) {
 	if o.fate == fateSilent && !o.struck {
 		return s.interrupted(ctx, f, o)
@@ -191,7 +191,7 @@ func (s *modeStorm) attempt(ctx context.Context, f Front, o *shopIntent) (a answ
 	return a, sent, f.Shop.restart(ctx)
 }
 
-// interrupted sends an order and kills the gateway as soon as the shop has committed. Without a gateway, the client hangs up.
+// interrupted sends an order and kills the gateway as soon as the shop has committed. Without a gateway, the client disconnects.
 func (s *modeStorm) interrupted(ctx context.Context, f Front, o *shopIntent) (a answer, sent, err error) {
 	sending, hangUp := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -27,11 +27,11 @@ import (
 
 const (
 	hooksPath     = "/hooks"
-	answersLost   = 5 // each such answer of 200 since the start is lost
+	answersLost   = 5 // every so many answers of 200 since the start, one is lost
 	slowestAnswer = 20 * time.Millisecond
 )
 
-// What a receiver writes to its books about a request.
+// Results of requests in the books of a receiver.
 const (
 	hookArrived   = "arrived"
 	hookRejected  = "rejected"
@@ -60,7 +60,7 @@ type HookReceiver struct {
 	verified http.Handler
 }
 
-// NewHookReceiver returns a receiver whose secrets are in a file. An unsafe one neither verifies nor knows what it has booked.
+// NewHookReceiver returns a receiver whose secrets are in a file. An unsafe one neither verifies signatures nor detects duplicates.
 func NewHookReceiver(s *sqlstore.Store, db *sql.DB, file string, unsafe bool, log *slog.Logger) *HookReceiver {
 	box := inbox.New(once.New(s, once.Config{}), inbox.Config{
 		Consumer: "bookings", Observer: inbox.Log(log), Policy: &retry.Policy{Attempts: 1000, Base: time.Millisecond, Cap: 10 * time.Millisecond, Total: -1},
@@ -71,7 +71,7 @@ func NewHookReceiver(s *sqlstore.Store, db *sql.DB, file string, unsafe bool, lo
 // ServeHTTP implements [http.Handler].
 func (h *HookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != hooksPath {
-		return // it is alive
+		return // a health check
 	}
 	id := r.Header.Get(webhook.HeaderID)
 	handler, err := h.handler()
@@ -83,7 +83,7 @@ func (h *HookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := sleep(r.Context(), rand.N(slowestAnswer)); err != nil {
-		return // the sender is gone
+		return // the sender has disconnected
 	}
 	a := &answerBuffer{header: http.Header{}, status: http.StatusOK}
 	handler.ServeHTTP(a, r)
@@ -100,11 +100,11 @@ func (h *HookReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	default:
 		w.WriteHeader(a.status)
-		_, _ = a.body.WriteTo(w) // a sender that is gone sends again
+		_, _ = a.body.WriteTo(w) // after a lost connection the sender sends again
 	}
 }
 
-// handler returns the handler for the secrets that the file has now.
+// handler returns the handler for the secrets that are in the file now.
 func (h *HookReceiver) handler() (http.Handler, error) {
 	if h.unsafe {
 		return http.HandlerFunc(h.believe), nil
@@ -159,7 +159,7 @@ func (h *HookReceiver) book(ctx context.Context, tx *sql.Tx, m message.Message) 
 	return err
 }
 
-// note writes to the books what has come of a request.
+// note writes the result of a request to the books.
 func (h *HookReceiver) note(ctx context.Context, id, what string) error {
 	_, err := h.db.ExecContext(ctx, dialect.Text(h.store.Dialect(), "insert into demo_arrival (event_id, what) values (?, ?)"), id, what)
 	return err

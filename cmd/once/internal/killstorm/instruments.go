@@ -10,20 +10,19 @@ import (
 	"sync"
 )
 
-// Instruments is what the instruments of the service have counted, beside what the database holds. A process that is
-// killed loses what it has counted since it was read for the last time, which is just before. Its JSON form is a contract
-// with scripts.
+// Instruments compares the metrics of the service with the database. A killed process loses the counts since its last scrape, which is just before
+// the kill. Its JSON form is a contract with scripts.
 type Instruments struct {
 	Executed    int `json:"executed"`     // refunds, by all processes
-	Last        int `json:"last"`         // of them by the last process, which lives until all are done
+	Last        int `json:"last"`         // refunds by the last process, which lives until all are done
 	LastEffects int `json:"last_effects"` // refunds in the database since the last process was started
-	Unread      int `json:"unread"`       // refunds in the database that a killed process has not told of
-	UnderWay    int `json:"under_way"`    // so many can be, because they were under way when it was read
-	Replayed    int `json:"replayed"`     // refunds that were asked for once more after the storm
-	Again       int `json:"run_again"`    // executed, although they were only asked for once more
+	Unread      int `json:"unread"`       // refunds in the database that a killed process has not counted in a scrape
+	UnderWay    int `json:"under_way"`    // upper bound of Unread: refunds that were running during the last scrape
+	Replayed    int `json:"replayed"`     // refunds that were requested once more after the storm
+	Again       int `json:"run_again"`    // executed, although they were only requested once more
 }
 
-// instruments are read while a storm goes on. Nil: they are not.
+// instruments are scraped during a storm. Nil if they are not.
 type instruments struct {
 	address string // of /metrics
 
@@ -34,10 +33,10 @@ type instruments struct {
 	reasons []string
 }
 
-// counted is what the process that runs has counted since it was started.
+// counted has the counts of the running process since its start.
 type counted struct{ executed, replayed int }
 
-// begin notes that an order is asked for from now on.
+// begin notes that an order is requested from now on.
 func (i *instruments) begin() {
 	if i == nil {
 		return
@@ -47,7 +46,7 @@ func (i *instruments) begin() {
 	i.started++
 }
 
-// kill kills the service, and reads its instruments before.
+// kill scrapes the instruments of the service, and then kills it.
 func (s *Storm) kill(ctx context.Context) error {
 	if s.instruments == nil {
 		return s.Server.kill()
@@ -76,8 +75,7 @@ func (s *Storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// replayAll asks once more for every order that was answered. No process is killed meanwhile, so the instruments
-// must have counted just that.
+// replayAll requests every answered order once more. No process is killed meanwhile, so the instruments must have counted exactly these requests.
 func (s *Storm) replayAll(ctx context.Context) error {
 	before, err := s.instruments.read(ctx)
 	if err != nil {
@@ -96,7 +94,7 @@ func (s *Storm) replayAll(ctx context.Context) error {
 	return nil
 }
 
-// read reads what is counted of refunds.
+// read scrapes the counts of refunds.
 func (i *instruments) read(ctx context.Context) (c counted, err error) {
 	if i == nil {
 		return c, nil
@@ -130,7 +128,7 @@ func (i *instruments) read(ctx context.Context) (c counted, err error) {
 	return c, lines.Err()
 }
 
-// compare holds what was counted against the database and against what clients have asked for.
+// compare compares the counts with the database and with the requests of the clients.
 func (r *Report) compare(i *instruments) {
 	if i == nil {
 		return
@@ -138,8 +136,8 @@ func (r *Report) compare(i *instruments) {
 	sum := i.sum
 	r.Instruments = &sum
 	sum.Unread, sum.LastEffects = r.Effects-sum.Executed, r.Effects-i.effects
-	// An order can be finished by a replay before the request that has executed it is counted. If that one is
-	// then lost, its client sees that, or has gone.
+	// An order can be finished by a replay before the request that has executed it is counted. If that request is then lost, its client sees that, or
+	// has gone.
 	most := sum.UnderWay + r.Broken + r.Abandoned
 	fail := func(wrong bool, sentence string, args ...any) {
 		if wrong {

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Log writes what the clients have seen to files in a folder. A nil Log writes
-// nothing.
+// Log writes the attempts and outcomes of the clients to files in a folder. A nil Log writes nothing.
 type Log struct {
 	mu       sync.Mutex
 	retries  *table // one line per attempt
@@ -23,10 +22,9 @@ type Log struct {
 	Server   *os.File
 }
 
-// OpenLog makes the folder and its files: client_retries.csv, outcomes.csv and
-// server.log. What they held before is gone.
+// OpenLog makes the folder and its files: client_retries.csv, outcomes.csv and server.log. Their old content is deleted.
 func OpenLog(dir string) (*Log, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody to read
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // all users may read it
 		return nil, err
 	}
 	retries, err1 := newTable(filepath.Join(dir, "client_retries.csv"), "attempt", "delay_ms", "status", "code", "notes")
@@ -53,7 +51,7 @@ func (l *Log) attempt(n int, delay time.Duration, key string, v verdict) {
 	l.retries.line(strconv.Itoa(n), strconv.FormatInt(delay.Milliseconds(), 10), status, v.code, v.word+" "+key)
 }
 
-// outcome notes what a client was told in the end.
+// outcome notes the final answer that a client got.
 func (l *Log) outcome(key, body string, a answer, err error, notes string) {
 	if l == nil {
 		return
@@ -68,7 +66,7 @@ func (l *Log) outcome(key, body string, a answer, err error, notes string) {
 	l.outcomes.line(key, hex.EncodeToString(sum[:]), word, code, resultID(a), notes)
 }
 
-// resultID is the id of what was created.
+// resultID is the id of the created object.
 func resultID(a answer) string {
 	var result struct {
 		ID string `json:"id"`
@@ -79,7 +77,7 @@ func resultID(a answer) string {
 	return result.ID
 }
 
-// Close writes what is left. Its error means that the files are not complete.
+// Close writes the remaining lines. Its error means that the files are not complete.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -106,7 +104,7 @@ func createFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Chmod(0o600) // an old file keeps its mode otherwise
+	return f, f.Chmod(0o600) // an old file would keep its mode
 }
 
 func newTable(path string, header ...string) (*table, error) {

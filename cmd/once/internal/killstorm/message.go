@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// job is what a client process is told to ask for, one line of JSON.
+// job is a request for a client process to send, as one line of JSON.
 type job struct {
 	ID     int    `json:"id"`
 	Key    string `json:"key"`
@@ -16,14 +16,14 @@ type job struct {
 	Body   string `json:"body"`
 	Order  int    `json:"order"`
 	Sender int    `json:"sender"`
-	Fated  bool   `json:"fated"`  // the network does to it what it likes
-	Doomed bool   `json:"doomed"` // its client waits for death when the request has left
+	Fated  bool   `json:"fated"`  // the network may cause faults
+	Doomed bool   `json:"doomed"` // its client waits to be killed when the request has left
 }
 
-// event is what a client process tells, one line of JSON.
+// event is an event of a client process, as one line of JSON.
 type event struct {
 	Kind string `json:"kind"`
-	Job  int    `json:"job,omitempty"` // 0: of an intent in its journal
+	Job  int    `json:"job,omitempty"` // 0 for an intent in its journal
 
 	Key  string `json:"key,omitempty"`  // answered, attempt
 	Sent string `json:"sent,omitempty"` // the body of the request: answered
@@ -40,11 +40,11 @@ type event struct {
 }
 
 const (
-	left     = "left"     // a whole request has left
-	tried    = "tried"    // an attempt is over
-	answered = "answered" // the last answer, which the journal has not been told of
-	done     = "done"     // now it has
-	ready    = "ready"    // what was open in the journal has been resumed
+	left     = "left"     // a whole request was sent
+	tried    = "tried"    // an attempt has ended
+	answered = "answered" // the last answer has arrived, and the journal does not have it yet
+	done     = "done"     // now the journal has it
+	ready    = "ready"    // the open intents of the journal have been resumed
 )
 
 // lines writes values, each as a line, from any goroutine.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// NewOtherBank returns the second bank, which takes part in the sagas of the first one: it takes deposits, and takes them back.
+// NewOtherBank returns the second bank, which takes part in the sagas of the first one: it makes deposits, and undoes them.
 func NewOtherBank(s *sqlstore.Store) http.Handler {
 	engine := once.New(s, once.Config{})
 	deposits := oncehttp.Config{Principal: oncehttp.SharedPrincipal(), Wait: bankPatience}
@@ -35,7 +35,7 @@ func NewOtherBank(s *sqlstore.Store) http.Handler {
 		_ = json.NewEncoder(w).Encode(deposit{t.Name, t.Cents})
 	}))
 	mux.Handle("POST "+undosPath, oncehttp.Handler(engine, undos, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
-		var made deposit // what is taken back is what was stored, and not what the request says
+		var made deposit // the stored deposit is undone, whatever the request says
 		err := json.NewDecoder(r.Response.Body).Decode(&made)
 		if err == nil {
 			err = write(r.Context(), s, tx, transfer{Name: made.Transfer}, "take back", -made.Cents)

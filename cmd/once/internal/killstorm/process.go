@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// process is one client. It has a life after death.
+// process is one client, which is restarted after each kill.
 type process struct {
 	*Fleet
 
@@ -25,25 +25,25 @@ type process struct {
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
-	dying   bool // we have killed it, or sent it home
+	dying   bool // it was killed, or told to end
 	ended   chan struct{}
 	resumed chan struct{} // closed when it is ready
 	jobs    map[int]*flight
 	next    int
 }
 
-// flight is a job that a client has not brought home.
+// flight is a job of a client without a final answer.
 type flight struct {
 	job
 
 	landed chan struct{}
 	answer *answer
 	err    error
-	fatal  bool // its client was killed for it
+	fatal  bool // its client was killed because of it
 	notes  string
 }
 
-// start starts the process, and waits until it has resumed what its journal has.
+// start starts the process, and waits until it has resumed the intents of its journal.
 func (p *process) start(ctx context.Context) error {
 	cmd := p.Command(p.storm.Server.address, p.journal)
 	cmd.Stderr = &p.last
@@ -72,12 +72,12 @@ func (p *process) start(ctx context.Context) error {
 	}
 }
 
-// read takes what a process tells, to the last line that it has written.
+// read reads the events of a process, up to the last line that it has written.
 func (p *process) read(cmd *exec.Cmd, out io.Reader, ended chan struct{}) {
 	defer close(ended)
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadBytes('\n')
-		if err != nil { // what comes before it was torn by its death
+		if err != nil { // the kill has torn the last line
 			break
 		}
 		var e event
@@ -121,7 +121,7 @@ func (p *process) hear(e event) {
 			break
 		}
 		p.storm.tally.resumed()
-		for _, f := range p.jobs { // copies of one intent are one intent
+		for _, f := range p.jobs { // jobs with the same key are one intent
 			if f.Key == e.Key && f.Body == e.Sent && f.answer == nil {
 				f.answer, f.notes = a, "resumed by the next process"
 			}
@@ -144,8 +144,7 @@ func (p *process) land(id int) {
 	}
 }
 
-// kill kills the process in the middle of what it does, and starts it again. What was
-// neither answered nor in its journal is asked for again.
+// kill kills the process in the middle of its work, and restarts it. Jobs that were neither answered nor in its journal are given again.
 func (p *process) kill() {
 	p.starting.Lock()
 	defer p.starting.Unlock()
@@ -170,7 +169,7 @@ func (p *process) kill() {
 	}
 }
 
-// rest lands what was answered, and returns the other jobs.
+// rest ends the answered flights, and returns the other jobs.
 func (p *process) rest() (jobs []job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

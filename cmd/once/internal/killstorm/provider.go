@@ -14,15 +14,14 @@ import (
 	"time"
 )
 
-// Provider is an external service that charges cards. It is slow, and drops answers. What it has done is in a file, so that it can
-// be killed.
+// Provider is an external service that charges cards. It is slow, and drops answers. It writes its charges to a file, so that it can be killed.
 type Provider struct {
-	dedupes bool // it makes one charge for each key, and takes tombstones
+	dedupes bool // it makes one charge for each key, and accepts tombstones
 
 	mu      sync.Mutex
 	file    *os.File
 	charges map[string]string // by key
-	void    map[string]bool   // keys that are refused
+	void    map[string]bool   // refused keys
 	next    int
 	tries   map[string]int // of an order, since the start
 }
@@ -35,7 +34,7 @@ type deed struct {
 	Key    string `json:"key,omitempty"`
 }
 
-// OpenProvider opens the provider that has its charges in a file. One that does not dedupe does not look at keys.
+// OpenProvider opens the provider whose charges are in a file. Without dedupes it ignores keys.
 func OpenProvider(path string, dedupes bool) (*Provider, error) {
 	done, err := readDeeds(path)
 	if err != nil {
@@ -58,7 +57,7 @@ func OpenProvider(path string, dedupes bool) (*Provider, error) {
 	return p, nil
 }
 
-// readDeeds reads the file of a provider, whose processes are dead: the last line may be torn.
+// readDeeds reads the file of a provider whose processes are dead: the last line may be torn.
 func readDeeds(path string) (list []deed, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,30 +77,30 @@ func readDeeds(path string) (list []deed, err error) {
 	return list, lines.Err()
 }
 
-// note writes what is done from now on. A process that is killed afterwards has done it.
+// note writes a deed to the file before it happens, so that it is kept after a kill.
 func (p *Provider) note(d deed) {
 	b, err := json.Marshal(d)
 	if err == nil {
 		_, err = p.file.Write(append(b, '\n'))
 	}
 	if err != nil {
-		panic(err) // the process ends: nothing is answered that is not written
+		panic(err) // the process ends: no answer is sent for an unwritten deed
 	}
 }
 
 const keyHeader = "Idempotency-Key"
 
-// chargeRequest is what the service asks the provider for.
+// chargeRequest is the request of the service to the provider.
 type chargeRequest struct {
 	Order  string `json:"order"`
-	Number int    `json:"number"` // of the order, which says what goes wrong with it
+	Number int    `json:"number"` // of the order, which chooses its fault
 }
 
-// What goes wrong with the first request of an order, by its number.
+// Faults of the first request of an order, by its number.
 const (
 	mishaps      = 6
-	dropsAfter   = 0 // the charge is made, the answer dropped, and so is that to the next question about it
-	dropsBefore  = 1 // the charge is not made, nothing is answered, and so for the next question
+	dropsAfter   = 0 // the charge is made, the answer is dropped, and so is the answer to the next question about it
+	dropsBefore  = 1 // the charge is not made, no answer is sent, and the same for the next question
 	comesLate    = 2 // the request is on its way for longer than its client waits
 	lateness     = 2500 * time.Millisecond
 	chargeTime   = 15 * time.Millisecond
@@ -133,7 +132,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// charge makes a charge, on most days.
+// charge makes a charge, unless a fault prevents it.
 func (p *Provider) charge(w http.ResponseWriter, r *http.Request, d deed, mishap int) {
 	first := p.arrived(d, "charge")
 	if first && mishap == dropsBefore {
@@ -145,7 +144,7 @@ func (p *Provider) charge(w http.ResponseWriter, r *http.Request, d deed, mishap
 	}
 	if err := sleep(r.Context(), takes); err != nil && takes == chargeTime {
 		return
-	} else if err != nil { // a network that is slow delivers all the same
+	} else if err != nil { // a slow network still delivers
 		_ = sleep(context.WithoutCancel(r.Context()), lateness-callPatience)
 	}
 	id, err := p.book(d)
@@ -194,7 +193,7 @@ func (p *Provider) book(d deed) (id string, err error) {
 	return d.Charge, nil
 }
 
-// settle answers what became of the key of a charge: if there is none, it puts a tombstone in its place, so that there never will be one.
+// settle answers with the outcome of a charge's key. If no charge exists, it writes a tombstone, so that no charge can be made later.
 func (p *Provider) settle(w http.ResponseWriter, d deed, mishap int) {
 	if !p.dedupes {
 		http.Error(w, "this provider does not look at keys", http.StatusNotFound)
@@ -222,5 +221,5 @@ type chargeAnswer struct {
 func writeCharge(w http.ResponseWriter, status int, id string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(chargeAnswer{id}) //nolint:errchkjson // a client that is gone does not hear it
+	_ = json.NewEncoder(w).Encode(chargeAnswer{id}) //nolint:errchkjson // a client that has gone does not need it
 }

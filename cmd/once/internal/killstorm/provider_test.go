@@ -35,8 +35,8 @@ func deeds(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestProvider: what a provider does with a key it does also after it was killed; a call that comes late meets the tombstone.
-func TestProvider(t *testing.T) {
+// TestProviderRemembersKeysAfterAKill: what a provider does with a key it does also after it was killed; a call that comes late meets the tombstone.
+func TestProviderRemembersKeysAfterAKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "charges")
 	ctx := t.Context()

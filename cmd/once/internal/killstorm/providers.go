@@ -34,9 +34,9 @@ type ProvidersConfig struct {
 	Progress func(Progress) // called often, by several goroutines
 }
 
-// Decision is what an operator has found out about an order: the charge that was made, or that there is none.
+// Decision is an operator's finding about an order: the charge that was made, or that no charge exists.
 type Decision struct {
-	Answer []byte // of status 201; nil: it has failed
+	Answer []byte // of status 201; nil if it has failed
 	Failed string
 }
 
@@ -49,15 +49,15 @@ type Providers struct {
 	outcomes []orderOutcome // by number
 }
 
-// orderOutcome is what the client of an order has learnt.
+// orderOutcome is the outcome of an order for its client.
 type orderOutcome struct {
-	charge  string // "": it has failed
-	unknown bool   // it was told so once
+	charge  string // "" if it has failed
+	unknown bool   // the client once got the answer that it is unknown
 	decided bool   // by the operator
 	done    bool
 }
 
-// RunProviders runs a storm to its end and counts the charges. Its error means that there is no result, not that the result is bad.
+// RunProviders runs a storm to its end and counts the charges. Its error means that the storm has no result, not that the result is bad.
 func RunProviders(ctx context.Context, cfg ProvidersConfig) (ProvidersReport, error) {
 	s := newProviders(cfg)
 	var report ProvidersReport
@@ -82,7 +82,7 @@ func newProviders(cfg ProvidersConfig) *Providers {
 	return s
 }
 
-// rage is everything that happens while there are processes.
+// rage runs the part of the storm in which processes live.
 func (s *Providers) rage(ctx context.Context) error {
 	s.enter("starting")
 	if err := startAll(ctx, s.victims...); err != nil { // the providers first: the service needs their addresses
@@ -113,7 +113,8 @@ func aimAtCharge(ctx context.Context, _ *Server, rng *rand.Rand) error {
 	return sleep(ctx, time.Duration(rng.Int64N(int64(2*chargeTime))))
 }
 
-// calmOrders is how many orders, the last ones, meet no kill: each mishap for each way to pay. What is to occur has then occurred.
+// calmOrders is the number of orders, the last ones, without a kill: one for each fault and way to pay, so that each fault occurs undisturbed at
+// least once.
 const calmOrders = 3 * mishaps
 
 // LeastOrders is the smallest number of them.
@@ -128,18 +129,18 @@ func (s *Providers) keyOf(i int) string { return once.DeriveKey(s.Session, s.nam
 
 func (s *Providers) nameOf(i int) string { return fmt.Sprintf("%s-%d", s.Session, i) }
 
-// order asks for an order until it is done, or only the operator can decide it.
+// order requests an order until it is done, or until only the operator can decide it.
 func (s *Providers) order(ctx context.Context, i int) error {
 	defer s.answered.count()
 	return s.ask(ctx, i, func(a answer) (done bool) { return a.status == http.StatusConflict && wayOf(i) == payUnsafely })
 }
 
-// again asks once more for an order: it has come to its end.
+// again requests an order once more after its end.
 func (s *Providers) again(ctx context.Context, i int) error {
 	return s.ask(ctx, i, func(answer) bool { return false })
 }
 
-// ask sends the request of an order until it is answered for good, or enough says of an unknown outcome that it is enough.
+// ask sends the request of an order until it gets a final answer, or until enough says that it got "unknown" often enough.
 func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) error {
 	body, err := json.Marshal(orderRequest{chargeRequest{s.nameOf(i), i / len(ways)}, wayOf(i)})
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) er
 			Code      string `json:"code"`
 			StatusURL string `json:"status_url"`
 		}
-		_ = json.Unmarshal(a.body, &p) // there may be no answer
+		_ = json.Unmarshal(a.body, &p) // the answer may be empty
 		switch {
 		case err != nil, a.status >= http.StatusInternalServerError, p.Code == "CONFLICT.idempotency.in_flight":
 		case a.status == http.StatusCreated, a.status == http.StatusUnprocessableEntity:
@@ -194,7 +195,7 @@ func (s *Providers) learn(i int, a answer) error {
 	return nil
 }
 
-// decide is what an operator does: the list of the provider tells which charges were made.
+// decide acts as an operator: the list of the provider shows which charges were made.
 func (s *Providers) decide(ctx context.Context) error {
 	keys, err := s.Unknown(ctx, ordersScope)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// ProvidersReport is what came of a storm over providers. Its JSON form is a contract with scripts.
+// ProvidersReport is the result of a storm over providers. Its JSON form is a contract with scripts.
 type ProvidersReport struct {
-	Calls              int  `json:"calls"`   // that the providers have got
+	Calls              int  `json:"calls"`   // to the providers
 	Unknown            int  `json:"unknown"` // orders whose outcome was unknown
 	Resolved           int  `json:"resolved"`
 	ResolvedByCheck    int  `json:"resolved_by_check"`
 	ResolvedByOperator int  `json:"resolved_by_operator"`
 	DoubleCharges      int  `json:"double_charges"`
-	Deduped            int  `json:"deduped"` // calls that came again, with the same key
-	Refused            int  `json:"refused"` // calls that came late, after a tombstone
+	Deduped            int  `json:"deduped"` // repeated calls with the same key
+	Refused            int  `json:"refused"` // late calls, after a tombstone
 	ProviderKills      int  `json:"provider_kills"`
 	ServiceKills       int  `json:"service_kills"`
 	OK                 bool `json:"ok"`
@@ -29,7 +29,7 @@ type ProvidersReport struct {
 	Reasons []string      `json:"-"`
 }
 
-// count compares what the providers have done with what the clients were told and the service has booked.
+// count compares the charges of the providers with the answers to the clients and the bookings of the service.
 func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 	charges, err := s.readCharges(r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 	return nil
 }
 
-// contradicts says what is wrong with an order, of which these charges were made, and this one booked.
+// contradicts returns the error in an order with these charges and this booking, or "".
 func (o orderOutcome) contradicts(made []string, booked string) string {
 	switch {
 	case len(made) > 1:
@@ -88,7 +88,7 @@ func (o orderOutcome) contradicts(made []string, booked string) string {
 	return ""
 }
 
-// resolved counts how an outcome that was unknown is known now.
+// resolved counts how an unknown outcome became known.
 func (r *ProvidersReport) resolved(o orderOutcome) {
 	if o.unknown || o.decided {
 		r.Unknown++
@@ -102,7 +102,7 @@ func (r *ProvidersReport) resolved(o orderOutcome) {
 	}
 }
 
-// readCharges returns the charges of each order, and counts what else the providers have done.
+// readCharges returns the charges of each order, and counts the other deeds of the providers.
 func (s *Providers) readCharges(r *ProvidersReport) (charges map[string][]string, err error) {
 	charges = map[string][]string{}
 	for _, file := range []string{s.DedupesFile, s.ForgetsFile} {
@@ -142,7 +142,7 @@ func (w Witness) orderBookings(ctx context.Context, session string) (map[string]
 		if err := rows.Scan(&order, &charge); err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(order, session+"-") { // another storm may have been here
+		if strings.HasPrefix(order, session+"-") { // it may be from another storm
 			booked[order] = charge
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Report is how a storm has ended. Its JSON form is a contract with scripts.
+// Report is the result of a storm. Its JSON form is a contract with scripts.
 type Report struct {
 	Operations        int  `json:"operations"`
 	Attempts          int  `json:"attempts"`
@@ -22,7 +22,7 @@ type Report struct {
 	ReplayDifferences int  `json:"replay_differences"`
 	OK                bool `json:"ok"`
 
-	Instruments *Instruments `json:"instruments,omitempty"` // nil: they were not read
+	Instruments *Instruments `json:"instruments,omitempty"` // nil if they were not scraped
 
 	Details `json:"-"`
 }
@@ -33,15 +33,15 @@ type Details struct {
 	Clients   int
 	Dropped   int      // answers
 	Broken    int      // connections that died with the server
-	Abandoned int      // requests that their client cut off or hung up on
-	Compared  int      // answers with the first one of their order
-	Open      int      // intents that are left in the journals of the clients
+	Abandoned int      // requests that their client cut off or disconnected from
+	Compared  int      // answers that were compared with the first one of their order
+	Open      int      // open intents in the journals of the clients
 	Entries   int      // of the ledger
 	SampleKey string   // of an order that had every kind of trouble
 	Reasons   []string // why it is not OK
 }
 
-// report holds what clients were told against what the database has.
+// report compares the answers to clients with the database.
 func (s *Storm) report(f found, took time.Duration) Report {
 	n := s.tally.counts()
 	r := Report{
@@ -81,8 +81,7 @@ func (s *Storm) report(f found, took time.Duration) Report {
 	return r
 }
 
-// judge decides. A storm that has missed what is interesting proves nothing, and
-// so is not OK either.
+// judge decides. A storm that has missed an interesting fault proves nothing, so it is not OK either.
 func (r *Report) judge(cfg Config) {
 	fail := func(n int, sentence string) {
 		if n > 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestReport: what the database has decides, whatever the clients were told.
-func TestReport(t *testing.T) {
+// TestReportBelievesTheDatabase: what the database has decides, whatever the clients were told.
+func TestReportBelievesTheDatabase(t *testing.T) {
 	t.Parallel()
 	good := func(s *Storm, f *found) {
 		for _, o := range s.orders {
@@ -60,8 +60,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPlan: the seed decides, and the smallest storm has every kind of trouble.
-func TestPlan(t *testing.T) {
+// TestPlanIsDecidedByTheSeed: the seed decides, and the smallest storm has every kind of trouble.
+func TestPlanIsDecidedByTheSeed(t *testing.T) {
 	t.Parallel()
 	a, b, other := plan(200, 7), plan(200, 7), plan(200, 8)
 	differs := false

@@ -19,7 +19,7 @@ import (
 	"github.com/oncelib/once/webhook/ssrf"
 )
 
-// hookRefund is what a client asks a sender for, and the data of the event about it.
+// hookRefund is the request of a client to a sender, and the data of its event.
 type hookRefund struct {
 	Name   string `json:"name"`
 	Number int    `json:"number"`
@@ -38,9 +38,9 @@ const (
 	hookRefundType = "refund.succeeded"
 	endpointsPath  = "/webhooks/endpoints"
 
-	// Shorter than those of a service, so that a storm sees all of them.
+	// Shorter than in a service, so that a storm sees all of them.
 	hookTTL     = time.Second
-	hookTimeout = time.Hour // an endpoint that hangs never fails
+	hookTimeout = time.Hour // an endpoint that hangs is never disabled
 )
 
 var hookSchedule = []time.Duration{
@@ -53,7 +53,7 @@ func SenderTables() []string {
 	return []string{"create table if not exists demo_refund (tenant varchar(64) not null, name varchar(64) not null, cents bigint not null)"}
 }
 
-// Sender makes refunds, and sends an event about each to the endpoints of its tenant, which the tenant manages itself.
+// Sender makes refunds, and sends an event for each to the endpoints of its tenant, which the tenant manages itself.
 type Sender struct {
 	http.Handler
 

@@ -20,17 +20,17 @@ type Server struct {
 	// Command returns a command that serves at address when it is started.
 	Command func(address string) *exec.Cmd
 
-	// Ready reports whether the process at address works. Nil: it answers GET /healthz.
+	// Ready reports whether the process at address works. Nil means that it is asked by GET /healthz.
 	Ready func(ctx context.Context, address string) bool
 
-	// Log gets what the processes write. May be nil.
+	// Log gets the output of the processes. May be nil.
 	Log io.Writer
 
 	address string
-	last    tail // of what they wrote
+	last    tail // the end of their output
 
 	mu   sync.Mutex
-	cmd  *exec.Cmd     // nil: it is down
+	cmd  *exec.Cmd     // nil while it is down
 	died chan struct{} // closed when cmd has ended
 }
 
@@ -66,7 +66,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	died := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended does not matter: we kill it
+		_ = cmd.Wait() // its error does not matter: it was killed
 		close(died)
 	}()
 	s.cmd, s.died = cmd, died
@@ -102,8 +102,7 @@ func (s *Server) ready(ctx context.Context) bool {
 
 var errEnded = errors.New("the service ended by itself, although no test had killed it")
 
-// kill sends SIGKILL, to this process id and no other, and waits until the process
-// is gone and with it every lock and socket it had.
+// kill sends SIGKILL to exactly this process id, and waits until the process has ended, with all its locks and sockets.
 func (s *Server) kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +134,8 @@ func (s *Server) restart(ctx context.Context) error {
 	}
 }
 
-// FreeAddress finds a port below those that the system hands out to clients:
-// while the service is down, none of our own connections may take its place.
+// FreeAddress finds a port below the range that the system uses for client connections: while the service is down, none of these connections may take
+// its port.
 func FreeAddress(ctx context.Context) (string, error) {
 	const first, last = 18_080, 32_000
 	var err error
@@ -149,7 +148,7 @@ func FreeAddress(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("no free port: %w", err)
 }
 
-// tail keeps the end of what is written to it, for an error message.
+// tail keeps the end of the written text, for an error message.
 type tail struct {
 	mu  sync.Mutex
 	end []byte

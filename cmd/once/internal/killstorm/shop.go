@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ShopPython and ShopNode are a [Shop] in Python 3, and in Node with node:sqlite. Their arguments are the file of the database, the port,
-// and "receipts" if they write receipts.
+// ShopPython and ShopNode are a [Shop] in Python 3, and in Node with node:sqlite. Their arguments are the file of the database, the port, and
+// "receipts" if they write receipts.
 var (
 	//go:embed shop/shop.py
 	ShopPython []byte
@@ -45,7 +45,7 @@ const (
 	fateSilent   = "silent" // the shop does not answer after its commit; the gateway is killed meanwhile
 )
 
-// Shop is a service that charges cards and knows nothing of idempotency keys. It kills itself where its client wants it to.
+// Shop is a service that charges cards and does not know idempotency keys. It kills itself where its client asks for it.
 type Shop struct {
 	DB       *sql.DB
 	Receipts bool // it writes receipts
@@ -59,7 +59,7 @@ type shopOrder struct {
 // ServeHTTP implements [http.Handler].
 func (s Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		return // it is alive
+		return // a health check
 	}
 	var o shopOrder
 	err := json.NewDecoder(r.Body).Decode(&o)
@@ -82,10 +82,10 @@ func (s Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = w.Write(body) // a client that is gone comes again
+	_, _ = w.Write(body) // after a lost connection the client comes again
 }
 
-// arrived notes for the demo that a request has come, and returns what is to happen to it, which is nothing to a later one.
+// arrived notes for the demo that a request has come, and returns its fate. Later requests of the same order have no fate.
 func (s Shop) arrived(r *http.Request, o shopOrder) (fate string, err error) {
 	ctx := context.WithoutCancel(r.Context())
 	earlier := 0

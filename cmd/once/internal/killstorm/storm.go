@@ -11,16 +11,16 @@ import (
 
 // Config of a storm. Every field but Log and Progress is required.
 type Config struct {
-	Orders  int    // refunds that are wanted
+	Orders  int    // wanted refunds
 	Clients int    // that work at the same time, in the processes of Fleet
 	Kills   int    // of the service
-	Seed    uint64 // of what is thrown
-	Tenant  string // that no other storm on this database has had
+	Seed    uint64 // of the faults
+	Tenant  string // unique for this storm in the database
 	Unsafe  bool   // the service runs without once: answers are not expected to repeat
 
 	ClientKills int // of the processes of Fleet
 
-	// Metrics is the address of the service's /metrics, which is read to compare it with the database. "": it is not.
+	// Metrics is the address of the service's /metrics, which is compared with the database. "" means that it is not.
 	Metrics string
 
 	Server  *Server
@@ -31,15 +31,15 @@ type Config struct {
 	Progress func(Progress) // called often, by several goroutines
 }
 
-// Progress is how far a storm has come.
+// Progress is the progress of a storm.
 type Progress struct {
 	Finished, Orders int
 	Killed, Kills    int // of the service and of clients
 	Sent, Dropped    int
 	Stage            string
 
-	What      string // that clients want: "" is refunds
-	Events    bool   // a storm over events, of which so many were delivered
+	What      string // the objects that clients want: "" means refunds
+	Events    bool   // a storm over events, with the number of delivered ones
 	Delivered int
 }
 
@@ -50,18 +50,17 @@ type Storm struct {
 	tally  *tally
 	orders []*order
 	kills  []int
-	open   int          // intents that are left
+	open   int          // open intents at the end
 	stage  atomic.Value // string
 
-	reached *meter // the furthest order of which a request has left
-	sent    *meter // requests that have left
+	reached *meter // the highest order of which a request was sent
+	sent    *meter // sent requests
 	done    *meter // kills
 
-	instruments *instruments // nil: they are not read
+	instruments *instruments // nil if they are not scraped
 }
 
-// Run runs a storm to its end, kills the last server and asks the witness. Its
-// error means that there is no result, not that the result is bad.
+// Run runs a storm to its end, kills the last server and asks the witness. Its error means that the storm has no result, not that the result is bad.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	s := &Storm{
 		Config:  cfg,
@@ -95,7 +94,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return s.report(found, time.Since(began)), nil
 }
 
-// rage is everything that happens while there is a server.
+// rage runs the part of the storm in which the server lives.
 func (s *Storm) rage(ctx context.Context) error {
 	s.enter("starting")
 	if err := s.Server.start(ctx); err != nil {
@@ -134,7 +133,7 @@ func (s *Storm) rage(ctx context.Context) error {
 	return err
 }
 
-// charge makes what is to be refunded, in calm weather.
+// charge makes the charges for the refunds, without faults.
 func (s *Storm) charge(ctx context.Context) error {
 	var ids [charges]string
 	w := wire{address: s.Server.address, tenant: s.Tenant}
@@ -154,8 +153,7 @@ func (s *Storm) charge(ctx context.Context) error {
 	return nil
 }
 
-// each has the clients work on every order. An order waits for the kills that
-// belong before it, or the storm would be over before the last of them.
+// each lets the clients work on every order. An order waits for its share of the kills: otherwise the storm would end before the last kill.
 func (s *Storm) each(ctx context.Context, work func(*order)) {
 	next := make(chan *order)
 	var clients sync.WaitGroup
@@ -177,8 +175,7 @@ func (s *Storm) each(ctx context.Context, work func(*order)) {
 	clients.Wait()
 }
 
-// encore waits for kills to be done. A kill waits for a request to hit, so if
-// no client has anything left to ask, the order at index is asked for again.
+// encore waits until the kills are done. A kill waits for a request, so if no client has another order, the order at index is requested again.
 func (s *Storm) encore(ctx context.Context, index, kills int) {
 	const stalled = 500 * time.Millisecond
 	for sender := 1 << 5; !s.done.wait(ctx, kills, stalled) && ctx.Err() == nil; sender++ {
@@ -186,7 +183,7 @@ func (s *Storm) encore(ctx context.Context, index, kills int) {
 	}
 }
 
-// serve brings one order home, through everything that the plan has against it.
+// serve requests one order until it is done, through all faults of the plan.
 func (s *Storm) serve(ctx context.Context, o *order) {
 	defer s.progress()
 	defer s.tally.finished()

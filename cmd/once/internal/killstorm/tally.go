@@ -2,7 +2,7 @@ package killstorm
 
 import "sync"
 
-// tally counts what was sent and what came back.
+// tally counts the sent requests and the received answers.
 type tally struct {
 	mu      sync.Mutex
 	n       counts
@@ -18,13 +18,13 @@ type counts struct {
 	dropped   int // answers that the network lost
 	broken    int // connections that died with the server
 	down      int // attempts that found no server
-	abandoned int // requests that their client cut off or hung up on
-	compared  int // answers beyond the first of their order
+	abandoned int // requests that their client cut off or disconnected from
+	compared  int // answers after the first of their order
 	finished  int // orders
 	kills     int // of the service
 
 	clientKills int
-	resumed     int // intents, by the next process of a client
+	resumed     int // intents that the next process of a client has resumed
 }
 
 func newTally() *tally {

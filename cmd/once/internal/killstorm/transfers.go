@@ -22,7 +22,7 @@ type TransfersConfig struct {
 
 	Nodes        []*Server // of the first bank
 	Clearing     *Server   // between the banks
-	ClearingFile string    // what it has seen
+	ClearingFile string    // with the requests that it has got
 	Other        *Server   // the second bank
 
 	Banks    [2]Witness
@@ -36,10 +36,10 @@ type Transfers struct {
 
 	mu       sync.Mutex
 	outcomes []transferOutcome // by number
-	points   []books           // at which nothing was under way
+	points   []books           // counts of the money while no transfer was running
 }
 
-// transferOutcome is what the client of a transfer was told, for good.
+// transferOutcome is the final answer that the client of a transfer got.
 type transferOutcome string
 
 const (
@@ -48,7 +48,7 @@ const (
 	stuck       transferOutcome = "stuck"
 )
 
-// RunTransfers runs a storm to its end and counts the money. Its error means that there is no result, not that the result is bad.
+// RunTransfers runs a storm to its end and counts the money. Its error means that the storm has no result, not that the result is bad.
 func RunTransfers(ctx context.Context, cfg TransfersConfig) (TransfersReport, error) {
 	s := newTransfers(cfg)
 	var report TransfersReport
@@ -76,7 +76,8 @@ func newTransfers(cfg TransfersConfig) *Transfers {
 	return s
 }
 
-// calmTransfers is how many transfers, the last ones, meet no kill: each mishap for each contract and each refusal. What is to occur has then occurred.
+// calmTransfers is the number of transfers, the last ones, without a kill: one for each fault, contract and refusal, so that each fault occurs
+// undisturbed at least once.
 const calmTransfers = clearingMishaps * 2 * 4
 
 // LeastTransfers is the smallest number of them.
@@ -91,7 +92,7 @@ func (s *Transfers) transferOf(i int) transfer {
 	}
 }
 
-// rage is everything that happens while there are processes. The money is counted whenever no transfer is under way.
+// rage runs the part of the storm in which processes live. The money is counted whenever no transfer is running.
 func (s *Transfers) rage(ctx context.Context) error {
 	s.enter("starting")
 	if err := startAll(ctx, s.victims...); err != nil { // the second bank first: the others need its address
@@ -129,13 +130,13 @@ func aimAtTransfer(ctx context.Context, _ *Server, rng *rand.Rand) error {
 	return sleep(ctx, time.Duration(rng.Int64N(int64(bankPatience/4))))
 }
 
-// order asks for a transfer until it has ended.
+// order requests a transfer until it has ended.
 func (s *Transfers) order(ctx context.Context, i int) error {
 	defer s.answered.count()
 	return s.ask(ctx, i)
 }
 
-// ask sends the request of a transfer until it is answered for good.
+// ask sends the request of a transfer until it gets a final answer.
 func (s *Transfers) ask(ctx context.Context, i int) error {
 	t := s.transferOf(i)
 	body, err := json.Marshal(t)

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// TransfersReport is what came of a storm over transfers. Its JSON form is a contract with scripts.
+// TransfersReport is the result of a storm over transfers. Its JSON form is a contract with scripts.
 type TransfersReport struct {
 	Transfers    int   `json:"transfers"`
 	Completed    int   `json:"completed"`
 	Compensated  int   `json:"compensated"`
 	Stuck        int   `json:"stuck"`
 	Unknown      int   `json:"unknown"`  // transfers with a deposit that was sent and not answered
-	Resolved     int   `json:"resolved"` // of them, those that have ended nevertheless
+	Resolved     int   `json:"resolved"` // unknown transfers that have ended nevertheless
 	MoneyLost    int64 `json:"money_lost"`
-	MoneyCreated int64 `json:"money_created"` // both in cents, at the worst moment without a transfer under way
+	MoneyCreated int64 `json:"money_created"` // both in cents, at the worst moment without a running transfer
 	OK           bool  `json:"ok"`
 
-	Undone        int           `json:"-"` // deposits that were taken back
-	Nothing       int           `json:"-"` // undos that came before their deposit, or in place of it
+	Undone        int           `json:"-"` // undone deposits
+	Nothing       int           `json:"-"` // undos that came before their deposit, or instead of it
 	Refused       int           `json:"-"` // deposits that came after their undo
 	BankKills     int           `json:"-"`
 	OtherKills    int           `json:"-"`
 	ClearingKills int           `json:"-"`
 	Nodes         int           `json:"-"`
-	Points        int           `json:"-"` // at which the money was counted
+	Points        int           `json:"-"` // how often the money was counted
 	Took          time.Duration `json:"-"`
 	Reasons       []string      `json:"-"`
 }
@@ -53,7 +53,7 @@ func (b books) of(name string) (first, second int64, entries int) {
 	return first, second, entries
 }
 
-// quiescent reads the books of both banks while no transfer is under way.
+// quiescent reads the books of both banks while no transfer is running.
 func (s *Transfers) quiescent(ctx context.Context) error {
 	var all books
 	for i, bank := range s.Banks {
@@ -67,7 +67,7 @@ func (s *Transfers) quiescent(ctx context.Context) error {
 	return nil
 }
 
-// entries are those of the transfers of a session, by transfer and kind.
+// entries are the entries of the transfers of a session, by transfer and kind.
 func (w Witness) entries(ctx context.Context, session string) (map[string]map[string][]int64, error) {
 	rows, err := w.DB.QueryContext(ctx, "select transfer, what, cents from demo_entry")
 	if err != nil {
@@ -81,7 +81,7 @@ func (w Witness) entries(ctx context.Context, session string) (map[string]map[st
 		if err := rows.Scan(&name, &what, &cents); err != nil {
 			return nil, err
 		}
-		if !strings.HasPrefix(name, session+"-") { // another storm may have been here
+		if !strings.HasPrefix(name, session+"-") { // it may be from another storm
 			continue
 		}
 		if all[name] == nil {
@@ -92,7 +92,7 @@ func (w Witness) entries(ctx context.Context, session string) (map[string]map[st
 	return all, rows.Err()
 }
 
-// count compares the books with what the clients were told.
+// count compares the books with the answers to the clients.
 func (s *Transfers) count(r *TransfersReport) error {
 	complain := func(format string, args ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...)) }
 	r.Transfers, r.Nodes, r.Points = s.Orders, len(s.Nodes), len(s.points)
@@ -148,7 +148,7 @@ func (s *Transfers) count(r *TransfersReport) error {
 	return nil
 }
 
-// contradicts says what is wrong with the books about a transfer with this outcome.
+// contradicts returns the error in the books of a transfer with this outcome, or "".
 func (o transferOutcome) contradicts(b books, name string, cents int64) string {
 	first, second, entries := b.of(name)
 	switch {
@@ -164,7 +164,7 @@ func (o transferOutcome) contradicts(b books, name string, cents int64) string {
 	return ""
 }
 
-// readClearing counts what the clearing house has seen, and returns the transfers of which a deposit was not answered.
+// readClearing counts the requests at the clearing house, and returns the transfers of which a deposit was not answered.
 func (s *Transfers) readClearing(r *TransfersReport) (unanswered map[string]bool, err error) {
 	deeds, err := readDeeds(s.ClearingFile)
 	if err != nil {

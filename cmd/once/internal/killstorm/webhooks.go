@@ -29,7 +29,7 @@ type WebhooksConfig struct {
 	Seed    uint64
 	Session string // that no other storm on the database of the sender has had
 
-	// Senders are nodes of the sender. Endpoints that are sick are at the port that SickPort returns.
+	// Senders are nodes of the sender. Endpoints in trouble are at the port that SickPort returns.
 	Senders []*Server
 
 	// Receiver has the first endpoint, which is healthy. Its secret is in SecretFile.
@@ -51,9 +51,9 @@ type Webhooks struct {
 	logged                secretLog
 	forged, accepted      atomic.Int64
 	mu                    sync.Mutex
-	secret, retired       string // of the healthy endpoint; retired: which the receiver does not know any more
+	secret, retired       string // of the healthy endpoint; retired is the one that the receiver has forgotten
 	secrets               []string
-	bookedAt              int // what was booked when the receiver was last killed
+	bookedAt              int // the number of bookings when the receiver was last killed
 	calming               sync.Once
 	calmed                error
 	rotated               chan struct{} // closed when the secret is replaced, or cannot be
@@ -91,7 +91,7 @@ func (s *Webhooks) Ports() (ports []string) {
 	return ports
 }
 
-// Run runs the storm to its end and counts what was booked. Its error means that there is no result, not that the result is bad.
+// Run runs the storm to its end and counts the bookings. Its error means that the storm has no result, not that the result is bad.
 func (s *Webhooks) Run(ctx context.Context) (r WebhooksReport, err error) {
 	stop, err := s.sick.serve(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Webhooks) Run(ctx context.Context) (r WebhooksReport, err error) {
 	return r, err
 }
 
-// rage is everything that happens while there are processes.
+// rage runs the part of the storm in which processes live.
 func (s *Webhooks) rage(ctx context.Context) error {
 	s.enter("starting")
 	if err := s.tellReceiver(); err != nil {
@@ -128,7 +128,7 @@ func (s *Webhooks) rage(ctx context.Context) error {
 	return s.delivered(ctx)
 }
 
-// register creates the endpoints, as their tenant does.
+// register creates the endpoints through the API, as their tenant does.
 func (s *Webhooks) register(ctx context.Context) error {
 	for _, e := range []struct {
 		url   string
@@ -155,13 +155,13 @@ func (s *Webhooks) register(ctx context.Context) error {
 	return nil
 }
 
-// managed is what the API of tenants answers.
+// managed is an answer of the API of tenants.
 type managed struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret"`
 }
 
-// manage asks the API of tenants until it is answered. What is asked for again must have no second effect.
+// manage repeats a request to the API of tenants until it is answered. The repetition must have no second effect.
 func (s *Webhooks) manage(ctx context.Context, path string, body any) (m managed, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Webhooks) manage(ctx context.Context, path string, body any) (m managed
 		case err == nil && a.status < 300:
 			return m, json.Unmarshal(a.body, &m)
 		case err == nil && a.status < 500:
-			return m, fmt.Errorf("the sender answers %d to its tenant", a.status) // the body may have a secret
+			return m, fmt.Errorf("the sender answers %d to its tenant", a.status) // the body may contain a secret
 		}
 		if sleep(ctx, askPause) != nil {
 			return m, context.Cause(ctx)
@@ -182,7 +182,7 @@ func (s *Webhooks) manage(ctx context.Context, path string, body any) (m managed
 	}
 }
 
-// tellReceiver gives secrets to the receiver, for which it need not start again.
+// tellReceiver gives secrets to the receiver, without a restart.
 func (s *Webhooks) tellReceiver(secrets ...string) error {
 	next := s.SecretFile + ".next"
 	if err := os.WriteFile(next, []byte(strings.Join(secrets, "\n")), 0o600); err != nil {
@@ -191,8 +191,8 @@ func (s *Webhooks) tellReceiver(secrets ...string) error {
 	return os.Rename(next, s.SecretFile)
 }
 
-// rotate replaces the secret of the healthy endpoint: for a while its requests are signed with both. The tenant chooses the secret, so that it can ask again when the
-// answer is lost. A relay may sign with the old one alone for a moment: so the receiver knows both.
+// rotate replaces the secret of the healthy endpoint. For a while its requests are signed with both secrets. The tenant chooses the secret, so that
+// it can repeat a rotation whose answer was lost. A relay may sign with the old secret alone for a moment, so the receiver accepts both.
 func (s *Webhooks) rotate(ctx context.Context) error {
 	defer close(s.rotated)
 	secret := webhook.NewSecret()
@@ -207,7 +207,7 @@ func (s *Webhooks) rotate(ctx context.Context) error {
 	return err
 }
 
-// retire has the receiver forget the old secret: what is sent from now on must be signed with the new one.
+// retire makes the receiver forget the old secret: later requests must be signed with the new one.
 func (s *Webhooks) retire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *Webhooks) retire() error {
 	return s.tellReceiver(s.secret)
 }
 
-// aim waits for the moment at which a kill hurts most: of the receiver, when it books again since its last kill.
+// aim waits for the moment at which a kill is most likely to cause an error: for the receiver, when it books again after its last kill.
 func (s *Webhooks) aim(ctx context.Context, victim *Server, rng *rand.Rand) error {
 	if victim == s.Receiver {
 		n, err := s.await(ctx, func() (int, bool, error) {
@@ -230,7 +230,7 @@ func (s *Webhooks) aim(ctx context.Context, victim *Server, rng *rand.Rand) erro
 	return sleep(ctx, time.Duration(rng.Int64N(int64(100*time.Millisecond))))
 }
 
-// order asks a sender for a refund until it is made. Some come with a request that is forged, and one with a rotation.
+// order requests a refund from a sender until it is made. Some orders also send a forged request, and one makes the rotation.
 func (s *Webhooks) order(ctx context.Context, i int) error {
 	defer s.answered.count()
 	switch half := s.underFire() / 2; {
@@ -263,7 +263,7 @@ func (s *Webhooks) order(ctx context.Context, i int) error {
 		switch {
 		case err == nil && a.status == http.StatusCreated:
 			return nil
-		case err == nil && a.status < 500 && a.status != http.StatusConflict: // 409: the first one is at work
+		case err == nil && a.status < 500 && a.status != http.StatusConflict: // 409: the first one is still running
 			return fmt.Errorf("a refund is answered with %d %s", a.status, a.body)
 		}
 		if sleep(ctx, askPause) != nil {
@@ -279,14 +279,14 @@ const (
 	forgedPrefix = "forged-"
 )
 
-// How a request is forged.
+// Ways to forge a request.
 const (
 	forgedSecret   = iota // with another secret
-	forgedBody            // the body of a request that was signed is replaced
-	forgedID              // a request is sent again under another ID
-	forgedTime            // a request of an hour ago is sent again
-	forgedRetired         // with the secret that was replaced
-	forgedUnsigned        // with no signature
+	forgedBody            // with another body than the signed one
+	forgedID              // sent again under another ID
+	forgedTime            // an old request of an hour ago, sent again
+	forgedRetired         // with the replaced secret
+	forgedUnsigned        // without a signature
 	forgeries
 )
 
@@ -343,7 +343,8 @@ func (s *Webhooks) forge(ctx context.Context, n int) error {
 	}
 }
 
-// calmDown waits until what the kills have delayed is delivered, and retires the old secret. Each node of the sender was killed since the rotation, and has read the new one.
+// calmDown waits until the deliveries that the kills have delayed are done, and retires the old secret. Each node of the sender was killed since the
+// rotation, and has read the new one.
 func (s *Webhooks) calmDown(ctx context.Context) error {
 	_, err := s.await(ctx, func() (int, bool, error) {
 		n, err := s.waiting(ctx, s.healthy)
@@ -355,7 +356,7 @@ func (s *Webhooks) calmDown(ctx context.Context) error {
 	return err
 }
 
-// delivered waits until nothing waits for the healthy endpoint any more, and the one that fails is disabled.
+// delivered waits until no delivery to the healthy endpoint waits any more, and the failing endpoint is disabled.
 func (s *Webhooks) delivered(ctx context.Context) error {
 	_, err := s.await(ctx, func() (int, bool, error) {
 		waiting, err := s.waiting(ctx, s.healthy)
@@ -368,12 +369,12 @@ func (s *Webhooks) delivered(ctx context.Context) error {
 	return err
 }
 
-// waiting returns how many deliveries of an endpoint wait, also those that have run out of attempts.
+// waiting returns the number of waiting and stopped deliveries of an endpoint.
 func (s *Webhooks) waiting(ctx context.Context, endpoint string) (int, error) {
 	return s.Sent.number(ctx, endpoint, "select count(*) from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint where e.uid = $1")
 }
 
-// await looks until it has seen what it waits for. It gives up when nothing has changed for long: then something is lost, which is the result.
+// await polls until its condition holds. It stops when nothing has changed for long: then something is lost, which is the result.
 func (s *Webhooks) await(ctx context.Context, look func() (n int, enough bool, err error)) (int, error) {
 	last, changed := 0, time.Now()
 	for {
@@ -398,10 +399,10 @@ func (s *Webhooks) await(ctx context.Context, look func() (n int, enough bool, e
 
 const awaitPatience = time.Minute
 
-// failures of an endpoint until it says that it is gone: some behind its circuit.
+// failures is how often an endpoint fails before it answers 410: some of them while its circuit is open.
 const failures = 6
 
-// sickEndpoints are two endpoints: one never answers, and one says 500, and then that it is gone.
+// sickEndpoints are two endpoints: one never answers, and one answers 500, and later 410.
 type sickEndpoints struct {
 	address      string
 	hung, failed atomic.Int64 // requests

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// WebhooksReport is what came of a storm over webhooks. Its JSON form is a contract with scripts.
+// WebhooksReport is the result of a storm over webhooks. Its JSON form is a contract with scripts.
 type WebhooksReport struct {
 	Sent                int   `json:"sent"`       // events that are committed with a refund
-	Deliveries          int   `json:"deliveries"` // requests of the sender that have come to the receiver
+	Deliveries          int   `json:"deliveries"` // requests of the sender that have reached the receiver
 	Rejected            int   `json:"rejected"`   // forged requests
 	Applied             int   `json:"applied"`    // bookings of refunds
 	DuplicatesDiscarded int   `json:"duplicates_discarded"`
-	DisabledEndpoints   int   `json:"disabled_endpoints"` // of which the receiver was told
+	DisabledEndpoints   int   `json:"disabled_endpoints"` // endpoints whose disabling was notified to the receiver
 	HealthyP99          int64 `json:"healthy_p99_ms"`     // from the commit to the booking, while nothing is killed
 	OK                  bool  `json:"ok"`
 
 	StormP99      int64         `json:"-"` // likewise, while processes are killed
 	Hung          int           `json:"-"` // requests to the endpoint that hangs
-	Failed        int           `json:"-"` // and to the one that fails
+	Failed        int           `json:"-"` // requests to the endpoint that fails
 	SenderKills   int           `json:"-"`
 	ReceiverKills int           `json:"-"`
 	Nodes         int           `json:"-"`
@@ -48,7 +48,7 @@ type hookBooking struct {
 	sent, booked         int64
 }
 
-// hookSent is what the database of the sender has.
+// hookSent is the content of the sender's database.
 type hookSent struct {
 	refunds        map[string]int // by name
 	events         int
@@ -57,7 +57,7 @@ type hookSent struct {
 	disabled       []string // IDs of endpoints
 }
 
-// count compares the books of the receiver with what was sent.
+// count compares the books of the receiver with the sent events.
 func (s *Webhooks) count(ctx context.Context, r *WebhooksReport) error {
 	books, err := s.Books.hookBooks(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *WebhooksReport) complainf(wrong bool, format string, args ...any) {
 	}
 }
 
-// judge counts, and says what is wrong.
+// judge fills in the counts, and adds the reasons why the result is not OK.
 func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 	r.Nodes, r.Hung, r.Failed = len(s.Senders), int(s.sick.hung.Load()), int(s.sick.failed.Load())
 	r.Sent, r.Deliveries, r.DuplicatesDiscarded = sent.events, books.arrived, books.duplicates
@@ -125,7 +125,7 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 	}
 }
 
-// judgeBookings: each refund is booked once, and so is the notice of the endpoint that was disabled.
+// judgeBookings checks that each refund is booked once, and also the notice about the disabled endpoint.
 func (s *Webhooks) judgeBookings(r *WebhooksReport, sent hookSent, list []hookBooking) {
 	booked := map[string]int{}
 	var calm, stormy []int64
@@ -195,7 +195,7 @@ func (w Witness) hookBooks(ctx context.Context) (b hookBooks, err error) {
 	return b, err
 }
 
-// readSent reads what was sent.
+// readSent reads the sent events.
 func (s *Webhooks) readSent(ctx context.Context) (sent hookSent, err error) {
 	sent.refunds = map[string]int{}
 	query, args := s.Sent.about(s.Session, "select name from demo_refund where tenant = $1")
@@ -241,7 +241,7 @@ func (w Witness) each(ctx context.Context, query string, fn func(row func(...any
 	return rows.Err()
 }
 
-// scan searches the rows of both databases, and what the processes have written, for secrets of endpoints.
+// scan searches the rows of both databases, and the output of the processes, for secrets of endpoints.
 func (s *Webhooks) scan(ctx context.Context, r *WebhooksReport) error {
 	sent, err1 := s.Sent.dump(ctx)
 	books, err2 := s.Books.dump(ctx)
@@ -255,7 +255,7 @@ func (s *Webhooks) scan(ctx context.Context, r *WebhooksReport) error {
 	return nil
 }
 
-// search searches texts for secrets, in each form that they have on their way.
+// search searches texts for secrets, in each form in which they are sent or stored.
 func (s *Webhooks) search(r *WebhooksReport, texts map[string][]byte) {
 	for where, text := range texts {
 		r.Scanned += len(text)
@@ -271,7 +271,7 @@ func (s *Webhooks) Check(r *WebhooksReport, text []byte) {
 	r.OK = len(r.Reasons) == 0
 }
 
-// formsOf a secret: its text without "whsec_", its bytes, and those in hexadecimal.
+// formsOf returns the forms of a secret: its text without "whsec_", its bytes, and these in hexadecimal.
 func formsOf(secret string) (forms [][]byte) {
 	_, text, _ := strings.Cut(secret, "_")
 	key, err := base64.StdEncoding.DecodeString(text)
@@ -301,7 +301,7 @@ func (w Witness) dump(ctx context.Context) (text []byte, err error) {
 }
 
 func (w Witness) appendRows(ctx context.Context, text []byte, table string) ([]byte, error) {
-	rows, err := w.DB.QueryContext(ctx, "select * from "+table) //nolint:gosec // the name of a table is no value
+	rows, err := w.DB.QueryContext(ctx, "select * from "+table) //nolint:gosec // the name of a table cannot be an argument
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +330,7 @@ func (w Witness) appendRows(ctx context.Context, text []byte, table string) ([]b
 	return text, rows.Err()
 }
 
-// secretLog keeps what processes write.
+// secretLog keeps the output of processes.
 type secretLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -13,17 +13,16 @@ import (
 	"time"
 )
 
-// wire sends one request on one connection, and so knows how often it has sent
-// what. http.Transport does not: a keyed POST whose kept-alive connection dies it
-// sends again by itself, and that is not counted.
+// wire sends one request on one connection, so it knows exactly which requests were sent. http.Transport does not: it repeats a POST with a key by
+// itself if the kept-alive connection dies, without counting it.
 type wire struct {
 	address string // host:port
 	tenant  string
-	trace   string // traceparent; "": none
+	trace   string // traceparent; "" if none
 	sent    func() // called when a whole request has left
 }
 
-// answer is what has arrived.
+// answer is an answer of the service.
 type answer struct {
 	status int
 	header http.Header
@@ -82,7 +81,7 @@ func (w wire) send(ctx context.Context, req *http.Request, f fate) (answer, erro
 		return answer{}, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm waits for no peer
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // a cancelled storm does not wait for the other side
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return answer{}, err
 	}
@@ -105,7 +104,7 @@ func (w wire) exchange(ctx context.Context, conn net.Conn, req *http.Request, te
 		return answer{}, ctx.Err()
 	}
 	if f == hangUp {
-		return answer{}, errHungUp // an orderly end: the handler's context is cancelled, the request stands
+		return answer{}, errHungUp // an orderly end: the handler's context is cancelled, but the request was received completely
 	}
 	r := bufio.NewReader(conn)
 	if f == drop {
@@ -126,7 +125,7 @@ func (w wire) exchange(ctx context.Context, conn net.Conn, req *http.Request, te
 	return answer{resp.StatusCode, resp.Header, body}, nil
 }
 
-// reset makes Close discard what is under way, as a crashed client would.
+// reset makes Close discard unsent data, like a crashed client.
 func reset(conn net.Conn) error {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		return tcp.SetLinger(0)

@@ -18,8 +18,8 @@ func receiver(t *testing.T, h http.HandlerFunc) wire {
 	return wire{address: strings.TrimPrefix(server.URL, "http://"), tenant: "acme"}
 }
 
-// TestFates: each does to a request what its name says, and to one request only.
-func TestFates(t *testing.T) {
+// TestNetworkFaultsHitOneRequest: each does to a request what its name says, and to one request only.
+func TestNetworkFaultsHitOneRequest(t *testing.T) {
 	t.Parallel()
 	type request struct {
 		body string
@@ -61,8 +61,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// TestDoom: the request arrives, and its client takes no answer as long as it lives.
-func TestDoom(t *testing.T) {
+// TestRequestArrivesAndItsClientDies: the request arrives, and its client takes no answer as long as it lives.
+func TestRequestArrivesAndItsClientDies(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	w := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func TestNobodySendsAgain(t *testing.T) {
 	}
 }
 
-func TestReason(t *testing.T) {
+func TestReasonOfAFailedRequest(t *testing.T) {
 	t.Parallel()
 	address, err := FreeAddress(t.Context())
 	if err != nil {
@@ -127,8 +127,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestSame: whatever a client can see of an answer counts.
-func TestSame(t *testing.T) {
+// TestSameAnswerInAllAClientSees: whatever a client can see of an answer counts.
+func TestSameAnswerInAllAClientSees(t *testing.T) {
 	t.Parallel()
 	made := func(status int, body string, header ...string) answer {
 		a := answer{status, http.Header{}, []byte(body)}

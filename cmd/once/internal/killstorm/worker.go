@@ -16,8 +16,7 @@ import (
 	"github.com/oncelib/once/retry/retryhttp"
 )
 
-// Worker is a client as a process of its own: package retryhttp with a journal, on a
-// network that does terrible things. It can be killed at any moment.
+// Worker is a client as a process of its own: package retryhttp with a journal, on a faulty network. It can be killed at any moment.
 type Worker struct {
 	Address string // of the service
 	Tenant  string
@@ -28,8 +27,7 @@ type Worker struct {
 	http *http.Client
 }
 
-// Run resumes what an earlier process has left in the journal. Then it does the jobs that
-// come in, until there are no more, and tells on out what happens.
+// Run resumes the intents that an earlier process has left in the journal. Then it does the jobs of in, until no more come, and writes events to out.
 func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	w.tell = newLines(out)
 	intents, err := journal.Open(w.Journal, journal.Config{})
@@ -43,10 +41,9 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 		Dialect: retryhttp.Dialect{Announce: true}, // it is our own service
 		Policy: retry.Policy{
 			Attempts: 1 << 20, Base: firstBackoff, Cap: longestWait, Total: time.Minute,
-			// A quarter of all attempts fail, and a killed service fails all that are under way:
-			// a budget of one retry in ten would, rightly, give up. An intent that was given up
-			// proves nothing, neither that it took effect once nor that it did not; so here each
-			// is asked for until it has an answer, and the service has to stand it.
+			// A quarter of all attempts fail, and a killed service fails all running requests: a budget of one retry in ten would, rightly, give up.
+			// An intent that was given up proves nothing, neither that it took effect once nor that it did not; so here each is repeated until it has
+			// an answer, and the service must withstand that.
 			Budget:  &retry.Budget{Burst: -1},
 			Observe: func(ctx context.Context, e retry.Event) { taskOf(ctx).delay = e.Wait },
 		},
@@ -63,7 +60,7 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	ctx, cancel := context.WithCancel(ctx)
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
-	defer cancel() // the end of the input with jobs under way is the end of the process that gave them
+	defer cancel() // if the input ends while jobs are running, the parent process has ended
 	for lines := json.NewDecoder(in); ; {
 		var j job
 		if err := lines.Decode(&j); errors.Is(err, io.EOF) {
@@ -75,7 +72,7 @@ func (w *Worker) Run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 	}
 }
 
-// do asks for one thing until it is answered.
+// do sends one request until it is answered.
 func (w *Worker) do(ctx context.Context, j job) {
 	e := event{Kind: done, Job: j.ID}
 	if err := w.ask(ctx, j); err != nil {
@@ -97,7 +94,7 @@ func (w *Worker) ask(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	// Closing the body closes the intent: only when the answer is in safe hands.
+	// Closing the body closes the intent: only after the answer has been handed over.
 	return errors.Join(w.take(event{Job: j.ID}, resp), resp.Body.Close())
 }
 
@@ -114,7 +111,7 @@ func (w *Worker) take(e event, resp *http.Response) (err error) {
 type task struct {
 	job
 
-	rng   *rand.Rand // nil: calm weather
+	rng   *rand.Rand // nil means no faults
 	tries int
 	delay time.Duration // before the next try
 }
@@ -128,7 +125,7 @@ func taskOf(ctx context.Context) *task {
 	return new(task)
 }
 
-// fate of the next attempt.
+// fate chooses the fault of the next attempt.
 func (t *task) fate() fate {
 	t.tries++
 	switch {

@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// Capabilities are those of this release that have tables.
+// Capabilities are the capabilities of this release that have tables.
 var Capabilities = []migration.Set{migration.Operation, attemptlog.Migrations, operate.Migrations, journal.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations, saga.Migrations, webhook.Migrations, receipt.Migrations, home.Migrations}
 
 func capabilityNames() string { return strings.Join(namesOf(Capabilities), ", ") }
@@ -32,7 +32,7 @@ func namesOf(sets []migration.Set) (names []string) {
 	return names
 }
 
-// selection is the flag --only: the capabilities that a command is about.
+// selection is the flag --only: the selected capabilities.
 type selection struct{ only []migration.Set }
 
 func (s *selection) Flags(fs *pflag.FlagSet) {
@@ -50,7 +50,7 @@ func (s *selection) add(names string) error {
 	return nil
 }
 
-// sets returns what is selected, which is everything without the flag.
+// sets returns the selected capabilities, which are all without the flag.
 func (s *selection) sets() []migration.Set {
 	if len(s.only) == 0 {
 		return Capabilities
@@ -58,7 +58,7 @@ func (s *selection) sets() []migration.Set {
 	return s.only
 }
 
-// of returns those of status that are selected.
+// of returns the selected ones of status.
 func (s *selection) of(status []migration.Status) (list []migration.Status) {
 	selected := namesOf(s.sets())
 	for _, st := range status {
@@ -69,7 +69,7 @@ func (s *selection) of(status []migration.Status) (list []migration.Status) {
 	return list
 }
 
-// again is the flag as it was given, for a command to be pasted.
+// again is the flag as it was given, for a command to paste.
 func (s *selection) again() string {
 	if len(s.only) == 0 {
 		return ""

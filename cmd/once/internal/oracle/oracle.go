@@ -1,4 +1,4 @@
-// Package oracle counts effects: it asks a URL or a command for one number.
+// Package oracle counts effects: it gets one number from a URL or a command.
 package oracle
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/process"
 )
 
-// Count returns how many effects there are.
+// Count returns the number of effects.
 type Count func(context.Context) (int64, error)
 
-// mostOfNumber bounds what is read where a number should be.
+// mostOfNumber bounds the bytes that are read for a number.
 const mostOfNumber = 1 << 10
 
-// New is the function that --effects names, nil without it.
+// New is the function that --effects names, or nil without it.
 func New(from string, owned []string) (Count, error) {
 	if from == "" {
 		return nil, nil //nolint:nilnil // see above
@@ -30,7 +30,7 @@ func New(from string, owned []string) (Count, error) {
 	if command, ok := strings.CutPrefix(from, "!"); ok {
 		return func(ctx context.Context) (int64, error) {
 			out, err := process.Output(ctx, "sh", "-c", command)
-			if err != nil { // which may repeat a password
+			if err != nil { // the error may repeat a password
 				return 0, errors.New("the command of --effects has failed. Try: the same command in a shell")
 			}
 			return number(out)

@@ -93,7 +93,7 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 type page struct {
 	Items  []operate.Message   `json:"items"`
 	Paused []operate.Pause     `json:"paused"`
-	Topics []operate.TopicWait `json:"topics"` // what messages of topics wait for beside pauses
+	Topics []operate.TopicWait `json:"topics"` // why messages of topics wait, except pauses
 	Next   string              `json:"next,omitempty"`
 }
 
@@ -138,7 +138,7 @@ func (p page) print(w io.Writer) error {
 	return t.Flush()
 }
 
-// standing is where a message stands, in a word or two.
+// standing is the state of a message, in a word or two.
 func standing(e operate.Message) string {
 	return string(e.State) + words.Either(e.Paused && e.State != outbox.StateDelivered, ", paused", "")
 }

@@ -23,7 +23,7 @@ Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(pause) },
 }
 
-// target is the flags that name a topic, or one of its keys, and say who changes it and why.
+// target has the flags that name a topic, or one of its keys, the operator and the reason.
 type target struct {
 	db, topic, key string
 	by             operate.By
@@ -45,7 +45,7 @@ func (c *target) check(try string) error {
 	return cli.CheckBy(c.by, try)
 }
 
-// String names what is meant.
+// String names the topic or key.
 func (c *target) String() string { return operate.Pause{Topic: c.topic, Key: c.key}.String() }
 
 type pause struct{ target }

@@ -14,12 +14,12 @@ import (
 
 var renumberEntry = cli.Entry{
 	Quick: true, Name: "outbox renumber", Brief: "move the numbers of all keys forward, after a restore",
-	Help: `For a database that was restored from a backup. Its keys go on with numbers that consumers have seen
-before, and consumers take new messages for repetitions. This moves the numbers of all keys forward, also of
-those that were added after the backup, to one that was never used: the time in milliseconds.
+	Help: `For a database that was restored from a backup. Its keys go on with numbers that consumers have already
+seen, so consumers would take new messages for repetitions. This command moves the numbers of all keys, also
+of keys that were added after the backup, to a number that was never used: the time in milliseconds.
 
-Let a relay deliver what waits first, and start the service afterwards. Then run the command that is
-printed for each consumer that wants all numbers (inbox.InOrder). See docs/restore.md.
+First let a relay deliver the waiting messages; start the service afterwards. Then run the printed command
+for each consumer that needs all numbers (inbox.InOrder). See docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },

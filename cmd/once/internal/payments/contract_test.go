@@ -8,8 +8,8 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/payments"
 )
 
-// TestLife follows one charge from its beginning to a refund that is taken back.
-func TestLife(t *testing.T) {
+// TestLifeOfACharge follows one charge from its beginning to a refund that is taken back.
+func TestLifeOfACharge(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		made := s.post("acme", "/charges", `{"amount":5000,"currency":"EUR","customer":"ada"}`)
@@ -61,8 +61,8 @@ func match(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestContract lists how requests are refused.
-func TestContract(t *testing.T) {
+// TestContractOfRefusals lists how requests are refused.
+func TestContractOfRefusals(t *testing.T) {
 	t.Parallel()
 	const ok = `{"amount":5000,"currency":"EUR","customer":"ada"}`
 	onEach(t, payments.Config{}, func(t *testing.T, s service) {
@@ -157,7 +157,7 @@ func TestAllFieldErrorsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAuthentication(t *testing.T) {
+func TestAuthenticationIsRequired(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		for _, authorization := range []string{"", "Bearer", "Bearer ", "Basic acme", "Bearer a b", "Bearer " + strings.Repeat("a", 65)} {
@@ -180,8 +180,8 @@ func TestAuthentication(t *testing.T) {
 	})
 }
 
-// TestTenants: no tenant sees, refunds, voids or replays a payment of another.
-func TestTenants(t *testing.T) {
+// TestTenantsSeeOnlyTheirOwn: no tenant sees, refunds, voids or replays a payment of another.
+func TestTenantsSeeOnlyTheirOwn(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)

@@ -27,17 +27,16 @@ import (
 	"github.com/oncelib/once/store/sqlstore"
 )
 
-// DB is an open database of any kind. What they do differently is in it, as
-// functions; everything above is written once.
+// DB is an open database of any kind. The differences between databases are in its functions; everything above is written once.
 type DB struct {
 	protect func(cfg Config) protected
 	receive func(ctx context.Context, from Consumer, cfg ReceiverConfig) error
 	booking func(cfg ReceiverConfig) (http.Handler, func(context.Context) error)
 	inTx    func(ctx context.Context, readOnly bool, fn func(queries) error) error
-	lock    string                     // statement that keeps other migrations out until the transaction ends,
-	unlock  string                     // or until this one does
-	ddl     func(text string) []string // a migration in the words of the database; nil: as it is
-	exists  func(err error) bool       // what a statement of a migration creates is there already; nil: that cannot be
+	lock    string                     // statement that blocks other migrations until the transaction ends,
+	unlock  string                     // or until this statement
+	ddl     func(text string) []string // converts a migration to the SQL of the database; nil if it needs no conversion
+	exists  func(err error) bool       // an error says that an object of a migration exists already; nil if that cannot happen
 	gauges  []gauge.Source
 	close   func() error
 }
@@ -77,10 +76,10 @@ func open(ctx context.Context, dsn string, events bool) (*DB, error) {
 // Close closes every connection.
 func (db *DB) Close() error { return db.close() }
 
-// Gauges returns what tells how the operations and the messages in the database stand.
+// Gauges returns the sources of gauges of the operations and messages in the database.
 func (db *DB) Gauges() []gauge.Source { return db.gauges }
 
-// shown are the tables beside the store's that once keys show reads.
+// shown are the tables that once keys show reads in addition to the store's.
 var shown = []migration.Set{attemptlog.Migrations, operate.Migrations}
 
 func tables(events bool) []migration.Set {
@@ -118,9 +117,8 @@ func openPostgres(ctx context.Context, dsn string, events bool) (*DB, error) {
 	}, nil
 }
 
-// pragmas: readers do not wait for the writer, an answered request survives a
-// power cut, foreign keys are checked, a writer waits for another process, and a
-// transaction that will write takes its place in the queue when it begins.
+// pragmas: readers do not wait for the writer, an answered request survives a power cut, foreign keys are checked, a writer waits for another
+// process, and a writing transaction takes the lock when it begins.
 const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)&_txlock=immediate"
 
 func openSQLite(ctx context.Context, path string, events bool) (*DB, error) {
@@ -164,7 +162,7 @@ func openSQL(ctx context.Context, db *sql.DB, view func(*sql.Tx) queries, events
 	}, nil
 }
 
-// redact removes the password from a URL that is about to be shown.
+// redact removes the password from a URL before it is shown.
 func redact(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// The topics of the events. Their key is the charge: what happens to one charge is in order.
+// The topics of the events. Their key is the charge, so that the events of one charge are in order.
 const (
 	ChargesTopic = "charges"
 	RefundsTopic = "refunds"
@@ -46,8 +46,7 @@ func traceOf(ctx context.Context) string {
 	return trace
 }
 
-// withEvents returns view with an outbox on s, or as it is if there are no events, and what tells how s and
-// the outbox stand.
+// withEvents returns view with an outbox on s, or unchanged if events is false. It also returns the gauges of s and of the outbox.
 func withEvents[TX any](s sqlplane.SQL[TX], view func(TX) queries, events bool) (func(TX) queries, []gauge.Source) {
 	var gauges []gauge.Source
 	if b, ok := s.(upkeep.Backlogger); ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/oncelib/once/oncehttp"
 )
 
-// failure is what a client is told of an error that is not its own, where no key is
-// looked at: what oncehttp says of keys and of what was applied would not be true.
+// failure is the problem for a client after an internal error of an unprotected request. oncehttp's problems do not fit, because what they say about
+// keys and effects would not be true here.
 func failure(method string, down bool) *problem {
 	p := shared(http.StatusInternalServerError, "INTERNAL.failed", "Internal error", "The request has failed. The reason is in the log of the service.")
 	if down {
@@ -27,7 +27,7 @@ func failure(method string, down bool) *problem {
 	switch method {
 	case http.MethodGet, http.MethodHead:
 		p.Retryable = down
-	case http.MethodPut: // its precondition lets it take effect once at most
+	case http.MethodPut: // its precondition allows one effect at most
 		p.Retryable = down
 		p.Detail += " GET tells whether the change has been made."
 	default:
@@ -36,8 +36,7 @@ func failure(method string, down bool) *problem {
 	return p
 }
 
-// isDown reports whether err is about the state of the database, which may be
-// another one soon, rather than about a statement.
+// isDown reports whether err is about the state of the database, which may change soon, and not about a statement.
 func isDown(err error) bool {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {

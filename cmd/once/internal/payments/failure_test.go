@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/internal/testenv"
 )
 
-// TestDown: without a database there is a 503, and outside of the keys no word of them.
-func TestDown(t *testing.T) {
+// TestDatabaseDownIs503: without a database there is a 503, and outside of the keys no word of them.
+func TestDatabaseDownIs503(t *testing.T) {
 	t.Parallel()
 	for name, dsn := range map[string]string{
 		"SQLite":     "sqlite:" + filepath.Join(t.TempDir(), "payments.db"),

@@ -18,14 +18,12 @@ import (
 const (
 	maxBody = 64 << 10
 
-	// MaxAmount is the largest amount: what every JSON reader holds exactly, also
-	// those that know only floating point.
+	// MaxAmount is the largest amount that every JSON reader represents exactly, even readers with floating point only.
 	MaxAmount = 1<<53 - 1
 )
 
-// form is a JSON object out of which a request is read, strictly. encoding/json
-// takes the last of two members of one name and ignores their case; where money
-// is moved, such a body is a mistake to report, not one to guess about.
+// form is a JSON object from which a request is read, strictly. encoding/json takes the last of two members with the same name and ignores their
+// case. Where money is moved, such a body must be refused, because its meaning would be a guess.
 type form struct {
 	members map[string]json.RawMessage
 	wrong   []fieldError
@@ -40,7 +38,7 @@ func readForm(r *http.Request) (*form, error) {
 	return parseForm(body)
 }
 
-// noBody refuses what would be ignored: an empty body and {} are fine.
+// noBody refuses a body that would be ignored: an empty body and {} are fine.
 func noBody(r *http.Request) error {
 	body, err := readBody(r, maxBody)
 	if err != nil || len(body) == 0 {
@@ -87,7 +85,7 @@ func parseForm(body []byte) (*form, error) {
 		if err != nil {
 			return nil, broken(err)
 		}
-		key, _ = name.(string) // the decoder allows nothing else before a colon
+		key, _ = name.(string) // the decoder allows only a string before a colon
 		if _, twice := f.members[key]; twice {
 			return nil, f.refuse(http.StatusBadRequest, key, "duplicate_field", "is there twice")
 		}
@@ -117,7 +115,7 @@ func syntax(err error) string {
 	return strings.TrimSuffix(err.Error(), ".")
 }
 
-// take removes a member, so that what remains at the end is unknown.
+// take removes a member, so that the rest at the end is unknown members.
 func (f *form) take(name string) (json.RawMessage, bool) {
 	value, ok := f.members[name]
 	delete(f.members, name)
@@ -146,8 +144,7 @@ func (f *form) refuse(status int, name, code, detail string) *problem {
 
 var integer = regexp.MustCompile(`^-?[0-9]+$`)
 
-// amount reads a positive integer in minor units. It looks at the digits as they
-// were sent: no floating point comes near them.
+// amount reads a positive integer in minor units. It parses the digits as they were sent, without floating point.
 func (f *form) amount(name string) int64 {
 	value, ok := f.take(name)
 	if !ok {
@@ -191,8 +188,8 @@ func (f *form) text(name string, longest int) string {
 
 const notPrintable = "must not contain control characters or broken Unicode"
 
-// printable is what every text in the database is, so that one which is not names
-// nothing there. PostgreSQL would answer the question with an error.
+// printable is true for every text in the database, so a text for which it is false names nothing there. PostgreSQL would answer such a question with
+// an error.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, unicode.IsControl) && !strings.ContainsRune(s, utf8.RuneError)
 }

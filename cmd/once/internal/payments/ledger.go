@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// Entry is one side of a posting. Entries are never changed: what was wrong is
-// set right by a posting in the other direction.
+// Entry is one side of a posting. Entries are never changed: a mistake is corrected by a posting in the other direction.
 type Entry struct {
 	ID        string `json:"id"`
 	ChargeID  string `json:"charge_id"`

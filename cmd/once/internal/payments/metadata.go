@@ -14,7 +14,7 @@ const (
 	maxMetadataValue = 500
 )
 
-// metadata is what a client of Stripe keeps with an object.
+// metadata is the data that a client of Stripe attaches to an object.
 type metadata map[string]string
 
 // stored returns m as a JSON object.
@@ -24,7 +24,7 @@ func (m *metadata) stored() string {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // texts
+		panic(err) // cannot fail: it has only texts
 	}
 	return string(b)
 }
@@ -43,8 +43,7 @@ func (m *metadata) Scan(stored any) error {
 // isMetadata reports whether a parameter is metadata[KEY], or metadata alone.
 func isMetadata(name string) bool { return name == "metadata" || strings.HasPrefix(name, "metadata[") }
 
-// metadata returns what was said in metadata[KEY]=VALUE. Nothing is kept under a key whose
-// value is empty, and metadata= is none: that is how Stripe takes them away.
+// metadata returns the values of metadata[KEY]=VALUE. A key with an empty value, and metadata= as a whole, are removed, as in Stripe's API.
 func (f *stripeForm) metadata() metadata {
 	m := metadata{}
 	for _, name := range sortedNames(f.values) {

@@ -16,8 +16,7 @@ type problem struct{ oncehttp.Problem }
 
 func (p *problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
-// refusal is a problem that is the client's to solve: nothing was done, sending
-// the same again will not help, and the corrected request is a new intent.
+// refusal is a problem that the client must solve: nothing was done, sending the same again will not help, and the corrected request is a new intent.
 func refusal(status int, code oncehttp.ProblemCode, detail string) *problem {
 	return &problem{oncehttp.Problem{
 		Type:   "https://oncelib.dev/problems/payments/" + slug.Replace(strings.ToLower(string(code))),
@@ -27,7 +26,7 @@ func refusal(status int, code oncehttp.ProblemCode, detail string) *problem {
 
 var slug = strings.NewReplacer(".", "/", "_", "-")
 
-// fieldError is what is wrong with one member of a body.
+// fieldError says why one member of a body is wrong.
 type fieldError struct{ name, code, detail string }
 
 func invalidFields(status int, wrong ...fieldError) *problem {
@@ -57,7 +56,7 @@ func alreadyVoided(id string) *problem {
 	return refusal(http.StatusUnprocessableEntity, "VALIDATION.refund_voided", "The refund "+id+" has been voided before.")
 }
 
-// notTheLast is for a precondition that does not hold; why says what is so instead.
+// notTheLast is the problem of a precondition that does not hold; why says what is true instead.
 func notTheLast(why string) *problem {
 	return refusal(http.StatusPreconditionFailed, "CONFLICT.version", why)
 }
@@ -81,9 +80,8 @@ func bodyTooLarge(most int) *problem {
 	return shared(http.StatusRequestEntityTooLarge, oncehttp.ProblemBodyTooLarge, "Request body too large", fmt.Sprintf("The body is larger than %d KiB.", most>>10))
 }
 
-// shared is a problem that package oncehttp answers with too. A client cannot tell
-// who has noticed it, so it is the same problem: in particular it was not looked up
-// whether the key has been used before, and so a new one is not called safe.
+// shared is a problem that package oncehttp answers with too. A client cannot tell which layer has noticed it, so it is the same problem. In
+// particular the key was not looked up, so a new key is not called safe.
 func shared(status int, code oncehttp.ProblemCode, title, detail string) *problem {
 	p := refusal(status, code, detail)
 	p.Type, p.Title, p.SafeNewKey = "https://oncelib.dev/problems/"+slug.Replace(strings.ToLower(string(code))), title, false
@@ -95,7 +93,7 @@ func writeProblem(w http.ResponseWriter, p *problem) { oncehttp.WriteProblem(w, 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // our own types
+		panic(err) // cannot fail: our own types
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -23,12 +23,12 @@ import (
 
 // The consumers of the events. Each has an inbox of its own.
 const (
-	BookingsConsumer = "bookings" // books every event, those of a charge in their order
+	BookingsConsumer = "bookings" // books every event, the events of a charge in order
 	LatestConsumer   = "latest"   // keeps the newest refund event of each charge
 )
 
-// Consumer applies the messages of a broker to an inbox until its context ends, as the packages of brokers do: in either kind of transaction. The
-// broker is not chosen here, so that this package is built without one.
+// Consumer applies the messages of a broker to an inbox until its context ends, like the packages of brokers: in either kind of transaction. It is an
+// interface so that this package is built without a broker.
 type Consumer struct {
 	PGX consume[pgx.Tx]
 	SQL consume[*sql.Tx]
@@ -39,13 +39,13 @@ type consume[TX any] func(ctx context.Context, in *inbox.Inbox[TX], fn inbox.Han
 
 // ReceiverConfig of a receiver of events.
 type ReceiverConfig struct {
-	Tenant string // whose events they are
+	Tenant string // whose events it books
 	Prefix string // of the topics: the topic of refunds is Prefix + RefundsTopic
 
-	// Defect is the amount of a refund that this version of the receiver cannot book. 0: it books all.
+	// Defect is the amount of a refund that this version of the receiver cannot book. 0 means that it can book all.
 	Defect int64
 
-	// Log gets what becomes of each message. Default: slog.Default().
+	// Log gets the outcome of each message. Default: slog.Default().
 	Log *slog.Logger
 }
 
@@ -80,17 +80,17 @@ func receiving[TX any](s store.Store[TX], view func(TX) queries, of func(Consume
 		start(latest, cfg.keepLatest, RefundsTopic)
 		consumers.Wait()
 		close(failed)
-		return <-failed // nil if there is none
+		return <-failed // nil if no consumer has failed
 	}
 }
 
-// Receiver is the receiver of bookings behind HTTP: a handler of events that a relay sends to a path that ends with their topic, and what must run beside
-// it. db was opened by [OpenEvents].
+// Receiver is the receiver of bookings over HTTP: a handler of events that a relay sends to a path that ends with their topic, and run, which must
+// run at the same time. db was opened by [OpenEvents].
 func (db *DB) Receiver(cfg ReceiverConfig) (handler http.Handler, run func(context.Context) error) {
 	return db.booking(cfg)
 }
 
-// booking returns that of a database on s.
+// booking returns the receiver of a database on s.
 func booking[TX any](s store.Store[TX], view func(TX) queries) func(ReceiverConfig) (http.Handler, func(context.Context) error) {
 	return func(cfg ReceiverConfig) (http.Handler, func(context.Context) error) {
 		bookings, book := bookingsOf(once.New(s, once.Config{}), cfg.Log), handling(&cfg, view, cfg.book)
@@ -137,7 +137,7 @@ func (cfg *ReceiverConfig) read(m *message.Message) (*received, error) {
 	return &received{m, strings.TrimPrefix(m.Topic, cfg.Prefix), body.ID, body.Amount}, nil
 }
 
-// book writes one booking. What is booked of a charge has places, so that their order can be seen later.
+// book writes one booking. The bookings of a charge are numbered, so that their order can be seen later.
 func (cfg *ReceiverConfig) book(ctx context.Context, tx queries, r *received) error {
 	if r.Type == refundSucceeded && cfg.Defect != 0 && r.amount == cfg.Defect {
 		return fmt.Errorf("this version of the receiver cannot book a refund of %d", r.amount)
@@ -155,7 +155,7 @@ func (cfg *ReceiverConfig) book(ctx context.Context, tx queries, r *received) er
 	return err
 }
 
-// keepLatest replaces what is known of a charge. That r is newer is the promise of the inbox.
+// keepLatest replaces the stored event of a charge. The inbox promises that r is newer.
 func (cfg *ReceiverConfig) keepLatest(ctx context.Context, tx queries, r *received) error {
 	n, err := tx.exec(ctx, `
 		update latest_refund set seq = $3, event_type = $4, subject = $5 where tenant = $1 and charge_id = $2`,

@@ -64,9 +64,9 @@ func TestConcurrentVoids(t *testing.T) {
 	})
 }
 
-// TestRetry: a request that comes again, at the same time or later, takes effect
+// TestRetryHasOneEffect: a request that comes again, at the same time or later, takes effect
 // once, and every answer is the first one.
-func TestRetry(t *testing.T) {
+func TestRetryHasOneEffect(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{Wait: 20e9}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)
@@ -119,8 +119,8 @@ func TestStoredRefusal(t *testing.T) {
 	})
 }
 
-// TestUnsafe: without once, the service is a service like any other.
-func TestUnsafe(t *testing.T) {
+// TestUnsafeServiceRefundsTwice: without once, the service is a service like any other.
+func TestUnsafeServiceRefundsTwice(t *testing.T) {
 	t.Parallel()
 	onEach(t, payments.Config{Unsafe: true}, func(t *testing.T, s service) {
 		charge := s.charge("acme", 5000)

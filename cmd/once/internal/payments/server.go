@@ -16,34 +16,28 @@ import (
 
 // Config of a server. The zero value is ready to use.
 type Config struct {
-	// Wait is how long a duplicate waits for the request that is in flight before
-	// it is told to come back. Default: not at all; in the dialect StripeV1 [StripeWait].
-	// Negative: not at all, in any dialect.
+	// Wait is how long a duplicate waits for the request that is in flight before it gets 409. Default: no wait; in the dialect StripeV1
+	// [StripeWait]. Negative means no wait, in any dialect.
 	Wait time.Duration
 
-	// Unsafe leaves package oncehttp out: each request runs in a transaction of
-	// its own and keys are not looked at. It shows what that costs.
+	// Unsafe leaves package oncehttp out: each request runs in a transaction of its own, and keys are ignored. It shows the effect of that.
 	Unsafe bool
 
-	// Dialect is how clients are spoken to. Default: as the README says.
-	// [StripeV1]: as Stripe's API v1 does, on other paths.
+	// Dialect is the dialect of the API. Default: as the README says. [StripeV1]: like Stripe's API v1, on other paths.
 	Dialect string
 
-	// Encrypter keeps each request that has a key, encrypted: see once keys export. Default: none is
-	// kept.
+	// Encrypter encrypts each request that has a key, which is then kept: see once keys export. Default: no request is kept.
 	Encrypter once.Encrypter
 
-	// Log gets the errors that clients are not told about, and what becomes of
-	// keys. Default: slog.Default().
+	// Log gets the errors that clients do not see, and the outcomes of keys. Default: slog.Default().
 	Log *slog.Logger
 
-	// Observer sees what becomes of keys, beside Log. Default: none.
+	// Observer gets the events of keys, in addition to Log. Default: not called.
 	Observer once.Observer
 }
 
-// action is one endpoint: it reads r, writes through tx, and returns the answer,
-// or a *problem, or an error that only the operator may see. It does
-// not know on which database it runs, nor what a key is.
+// action is one endpoint: it reads r, writes through tx, and returns the answer, or a *problem, or an error that only the operator may see. It does
+// not depend on the database or on keys.
 type action func(r *http.Request, tx queries) (answer, error)
 
 type answer struct {
@@ -86,7 +80,7 @@ func NewServer(db *DB, cfg Config) http.Handler {
 	return mux
 }
 
-// health says that the database answers.
+// health reports whether the database answers.
 func health(r *http.Request, tx queries) (answer, error) {
 	var n int
 	_, err := one(r.Context(), tx, []any{&n}, "select count(*) from payments_migration")
@@ -114,17 +108,15 @@ type protected struct {
 	document func(patterns ...string) *openapi.Document
 }
 
-// publish serves what clients must know of the protected routes. There is nothing secret in it,
-// and who writes a client has no credentials yet.
+// publish serves the description of the protected routes for clients. It has no secrets, and the author of a client has no credentials yet.
 func (p protected) publish(mux *http.ServeMux, patterns ...string) {
 	if p.document != nil {
 		mux.Handle("GET /openapi.json", p.document(patterns...))
 	}
 }
 
-// protection puts keys in front of actions that work on s: package oncehttp opens
-// the transaction, and commits it together with the key and the answer. Actions that only
-// write are batches if the database makes one round trip of them.
+// protection puts keys in front of actions that work on s: package oncehttp opens the transaction, and commits it together with the key and the
+// answer. Actions that only write are batches if the database can do them in one round trip.
 func protection[TX any](s store.Store[TX], view func(TX) queries, batches bool) func(Config) protected {
 	return func(cfg Config) (p protected) {
 		observer := once.Log(cfg.Log)

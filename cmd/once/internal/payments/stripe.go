@@ -18,8 +18,7 @@ import (
 // no secret is stored or logged.
 const StripeV1 = "stripe-v1"
 
-// StripeWait is the default of Config.Wait in the dialect StripeV1: stripe-go takes the 409
-// of a request in flight for final.
+// StripeWait is the default of Config.Wait in the dialect StripeV1: stripe-go treats the 409 of a request in flight as final.
 const StripeWait = 5 * time.Second
 
 func newStripeServer(db *DB, cfg Config) http.Handler {
@@ -44,7 +43,7 @@ func newStripeServer(db *DB, cfg Config) http.Handler {
 	return mux
 }
 
-// authenticateStripe takes the secret key from either place in which clients send it.
+// authenticateStripe reads the secret key from either header in which clients send it.
 func authenticateStripe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Request-Id", newID("req_"))
@@ -66,8 +65,8 @@ func authenticateStripe(next http.Handler) http.Handler {
 	})
 }
 
-// stripeAccount is the name of the tenant with a secret key. Tenants are stored and logged,
-// secrets must not be. A fast hash is enough for secrets that cannot be guessed.
+// stripeAccount is the name of the tenant with a secret key. Tenants are stored and logged, secrets must not be. A fast hash is sufficient for
+// secrets that cannot be guessed.
 func stripeAccount(secretKey string) string {
 	sum := sha256.Sum256([]byte("account of the secret key " + secretKey))
 	return "acct_" + hex.EncodeToString(sum[:16])
@@ -124,7 +123,7 @@ func (re Refund) stripe(currency string) stripeRefund {
 	return s
 }
 
-// orNull returns nil for what was not said.
+// orNull returns nil for an empty text.
 func orNull(text string) *string {
 	if text == "" {
 		return nil
@@ -134,12 +133,12 @@ func orNull(text string) *string {
 
 // seconds is a stored time as Stripe counts it.
 func seconds(at string) int64 {
-	t, _ := time.Parse(time.RFC3339Nano, at) // as now has written it
+	t, _ := time.Parse(time.RFC3339Nano, at) // cannot fail: now has written it
 	return t.Unix()
 }
 
 func createStripeCharge(r *http.Request, tx queries) (answer, error) {
-	in, err := readStripeForm(r, "amount", "currency", "customer", "description", "source") // a source is taken as it comes
+	in, err := readStripeForm(r, "amount", "currency", "customer", "description", "source") // any source is accepted
 	if err != nil {
 		return answer{}, err
 	}
@@ -158,7 +157,7 @@ func getStripeCharge(r *http.Request, tx queries) (answer, error) {
 	return answer{body: c.stripe()}, err
 }
 
-// createStripeRefund gives back what is said, or else all that is left.
+// createStripeRefund refunds the given amount, or else the rest of the charge.
 func createStripeRefund(r *http.Request, tx queries) (answer, error) {
 	in, err := readStripeForm(r, "charge", "amount", "reason")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// stripeError is an error as Stripe words it.
+// stripeError is an error in Stripe's format.
 type stripeError struct {
 	Type    string `json:"type"`
 	Code    string `json:"code,omitempty"`
@@ -19,7 +19,7 @@ type stripeError struct {
 	Param   string `json:"param,omitempty"`
 
 	status int
-	early  bool // it was found before anything began: the key stays unused
+	early  bool // found before the operation began: the key stays unused
 }
 
 func (e *stripeError) Error() string { return e.Message }
@@ -35,7 +35,7 @@ func writeStripeError(w http.ResponseWriter, e *stripeError) {
 	writeJSON(w, e.status, map[string]*stripeError{"error": e})
 }
 
-// stripe words a problem anew.
+// stripe converts a problem to Stripe's format.
 func (p *problem) stripe() *stripeError {
 	e := invalidRequest(p.Status, "", "", p.Detail)
 	if len(p.Errors) > 0 {
@@ -52,18 +52,16 @@ func (p *problem) stripe() *stripeError {
 	return e
 }
 
-// maxStripeBody leaves room for all the metadata that there may be, percent-encoded.
+// maxStripeBody has room for the largest metadata, percent-encoded.
 const maxStripeBody = 512 << 10
 
-// stripeForm is a body as Stripe's clients send it. The first thing that is wrong with
-// it is kept.
+// stripeForm is a body of Stripe's clients. Its first error is kept.
 type stripeForm struct {
 	values url.Values
 	wrong  error
 }
 
-// readStripeForm reads the body of r, which may have these parameters and metadata, each
-// once.
+// readStripeForm reads the body of r, which may have these parameters and metadata, each once.
 func readStripeForm(r *http.Request, known ...string) (*stripeForm, error) {
 	body, err := readBody(r, maxStripeBody)
 	if err != nil {
@@ -114,7 +112,7 @@ func (f *stripeForm) required(name string) string {
 	return f.text(name)
 }
 
-// oneOf reads a word of a list. It need not be there.
+// oneOf reads a word of a list. It is optional.
 func (f *stripeForm) oneOf(name string, words ...string) string {
 	text := f.text(name)
 	if text != "" && !slices.Contains(words, text) {

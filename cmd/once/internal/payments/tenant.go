@@ -11,7 +11,7 @@ var tenantName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 type tenantKey struct{}
 
-// tenant returns who is asking.
+// tenant returns the tenant of a request.
 func tenant(r *http.Request) string {
 	name, _ := r.Context().Value(tenantKey{}).(string)
 	return name
@@ -21,8 +21,8 @@ func asTenant(r *http.Request, name string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), tenantKey{}, name))
 }
 
-// credentials are those of the one header that has them. Of two it is unknown which one a
-// proxy in front has judged: there are none.
+// credentials are the value of the only Authorization header. If a request has two, it is not known which one a proxy has checked, so it has no
+// credentials.
 func credentials(r *http.Request) string {
 	if lines := r.Header.Values("Authorization"); len(lines) == 1 {
 		return lines[0]
@@ -30,9 +30,8 @@ func credentials(r *http.Request) string {
 	return ""
 }
 
-// authenticate is the outermost layer: no request without a name gets as far as the
-// keys. The token is the tenant's name, as nothing here is worth stealing; a real
-// service puts its own check in this place.
+// authenticate is the outermost layer: no request without a tenant reaches the keys. The token is the tenant's name, because the demo has nothing to
+// protect; a real service replaces this check by its own.
 func authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(credentials(r), " ")

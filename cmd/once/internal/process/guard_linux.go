@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// attributes gives the command a process group, and has the kernel kill it where the guard itself is killed.
+// attributes gives the command a process group, and makes the kernel kill it if the guard itself is killed.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// adopt makes the guard the parent of processes whose parent has ended, such as those that have left the group.
+// adopt makes the guard the parent of processes whose parent has ended, such as processes that have left the group.
 func adopt() {
 	const setChildSubreaper = 36
-	_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) // a kernel without it has groups
+	_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) // a kernel without it still has groups
 }
 
-// endAdopted kills children until there are none: the children of each one come to the guard when it has ended.
+// endAdopted kills children until none is left: the children of each one become the guard's when it has ended.
 func endAdopted() {
 	for {
 		found := children(os.Getpid())
@@ -27,7 +27,7 @@ func endAdopted() {
 			return
 		}
 		for _, pid := range found {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it is a child, and not waited for: no other process has its number
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it is a child that was not waited for: no other process has its number
 		}
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
 			return
@@ -36,13 +36,13 @@ func endAdopted() {
 }
 
 func children(parent int) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // cannot fail: the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // it has ended
 		}
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // a name may have blanks
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name of a process may contain blanks
 		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
 			continue
 		}

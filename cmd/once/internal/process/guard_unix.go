@@ -15,10 +15,10 @@ import (
 
 const isGuarded = true
 
-// setAside gives the guard a process group of its own: Ctrl-C is for us to act upon.
+// setAside gives the guard a process group of its own, so that it does not get the signal of Ctrl-C.
 func setAside(guard *exec.Cmd) { guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// Guard is called first by main. It returns, unless this process is a guard.
+// Guard must be called first by main. It returns, unless this process is a guard.
 func Guard() {
 	if os.Getenv(guarding) == "" {
 		return
@@ -30,11 +30,11 @@ func Guard() {
 }
 
 func guard(name string, args []string) (code int) {
-	// Caught, and not ignored: a command would inherit that.
+	// Caught, and not ignored: a command would inherit that it is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	runtime.LockOSThread() // the parent-death signal of the command is that of the thread
+	runtime.LockOSThread() // the parent-death signal of the command depends on this thread
 	adopt()
-	cmd := exec.CommandContext(context.Background(), name, args...) //nolint:gosec // to run it is what the guard is for
+	cmd := exec.CommandContext(context.Background(), name, args...) //nolint:gosec // the guard exists to run it
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, attributes()
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,7 +53,7 @@ func guard(name string, args []string) (code int) {
 	case <-left:
 	case <-ended:
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a group that is gone is what is wanted
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // an error means that the group has ended already
 	<-ended
 	endAdopted()
 	return cmd.ProcessState.ExitCode()

@@ -1,6 +1,6 @@
-// Package process starts commands that end with the one that has started them, whatever becomes of it: a guard stands between the two.
-// The guard is this program again. It starts the command in a process group of its own, and ends the group when its standard input ends:
-// the kernel closes that also where the program was killed.
+// Package process starts commands that end with the program that has started them, however it ends: a guard process runs between the two. The guard
+// is this program again. It starts the command in a process group of its own, and kills the group when its standard input ends: the kernel also
+// closes the standard input if the program was killed.
 package process
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Process is a command that runs, with all processes that it has started.
+// Process is a running command, with all processes that it has started.
 type Process struct {
 	stdin io.Closer
 	done  chan struct{}
@@ -38,12 +38,12 @@ func Start(ctx context.Context, args []string) (*Process, error) {
 	}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // it is killed, or Ended tells
+		_ = cmd.Wait() // it was killed, or Ended reports it
 	}()
 	return p, nil
 }
 
-// Kill kills the processes of the command, and returns when they are gone.
+// Kill kills the processes of the command, and returns when they have ended.
 func (p *Process) Kill() {
 	p.stdin.Close()
 	<-p.done
@@ -52,10 +52,10 @@ func (p *Process) Kill() {
 // Ended is closed when the command has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
-// Said is the end of what the command has printed.
+// Said is the end of the command's output.
 func (p *Process) Said() string { return p.tail.String() }
 
-// Output runs a command to its end, and returns what it has printed.
+// Output runs a command to its end, and returns its output.
 func Output(ctx context.Context, args ...string) ([]byte, error) {
 	if !isGuarded {
 		return exec.CommandContext(ctx, args[0], args[1:]...).Output()
@@ -83,13 +83,13 @@ func command(ctx context.Context, args []string) (*exec.Cmd, io.Closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd.Cancel = stdin.Close        // a guard that is killed could end nothing
+	cmd.Cancel = stdin.Close        // a killed guard could not kill the command
 	cmd.WaitDelay = 5 * time.Second // for processes that hold the output and have left the group, where the guard does not find them
 	setAside(cmd)
 	return cmd, stdin, nil
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of the written text.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

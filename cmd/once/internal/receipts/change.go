@@ -36,21 +36,21 @@ type sweep struct {
 	output cli.Form
 }
 
-// defaultRetain is longer than the retention of most keys: what is kept for too long takes room alone.
+// defaultRetain is longer than the retention of most keys: a longer retention costs only space.
 const defaultRetain = gateway.DefaultReceiptsKept
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep what is younger than this `DURATION`, an hour at least")
-	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.DurationVar(&c.retain, "retain", defaultRetain, "keep rows that are younger than this `DURATION`, an hour at least")
+	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
 	cli.YesFlag(fs, &c.yes)
 	c.output.Flag(fs)
 }
 
-// swept is what a sweep has done, or would do, as JSON.
+// swept is the result of a sweep, or of its preview, as JSON.
 type swept struct {
 	Rows    int64 `json:"rows"`
-	Changed bool  `json:"changed"` // false: a preview
+	Changed bool  `json:"changed"` // false for a preview
 }
 
 func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
@@ -60,7 +60,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = files.Close() }() // what was kept is on the disk
+		defer func() { _ = files.Close() }() // the archived rows are already on the disk
 		cfg.Archive = files.Write
 	}
 	db, t, err := open(ctx, m, c.db, cfg)

@@ -86,7 +86,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 	fs.Func("rate", "at most N messages a second of a topic, `TOPIC=N`; may be repeated", func(s string) error {
 		return c.topic(s, func(t *outbox.TopicConfig, n string) (err error) {
 			t.Rate, err = strconv.ParseFloat(n, 64)
-			if err != nil || !(t.Rate > 0) { // not NaN either
+			if err != nil || !(t.Rate > 0) { // NaN is refused too
 				return fmt.Errorf("%q is not a number of messages a second", n)
 			}
 			return nil
@@ -108,7 +108,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 	c.key.Flags(fs)
 }
 
-// topic sets what a flag of the form TOPIC=N says.
+// topic sets a value from a flag of the form TOPIC=N.
 func (c *relay) topic(s string, set func(t *outbox.TopicConfig, n string) error) error {
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {
@@ -148,7 +148,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = files.Close() }() // what was kept is on the disk
+		defer func() { _ = files.Close() }() // the archived rows are already on the disk
 		cfg.Archive = files.Write
 	}
 	db, err := waitForRelay(ctx, log, c.db, cfg)
@@ -192,7 +192,7 @@ func (c *relay) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	return nil
 }
 
-// refused says what to do about err.
+// refused adds advice to err.
 func refused(db *cli.Database, doing string, err error) error {
 	if lacks := db.Lacks(err, "outbox", outbox.Migrations.Capability); lacks != nil {
 		return lacks
@@ -219,7 +219,7 @@ func boxOn(s sqlplane.Database, cfg outbox.Config) (box, error) {
 	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
 }
 
-// relayDB is a database that a relay works on.
+// relayDB is the database of a relay.
 type relayDB struct {
 	*cli.Database
 	box
@@ -234,7 +234,7 @@ func (db relayDB) hasLetters(ctx context.Context) error {
 	return err
 }
 
-// openRelay opens an outbox for a relay: on PostgreSQL through pgxstore, which needs fewer round trips.
+// openRelay opens an outbox for a relay: on PostgreSQL with pgxstore, which needs fewer round trips.
 func openRelay(ctx context.Context, dsn string, cfg outbox.Config) (relayDB, error) {
 	db, err := cli.OpenDatabase(ctx, dsn, false)
 	if err != nil {

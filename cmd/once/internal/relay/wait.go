@@ -17,20 +17,20 @@ import (
 	"github.com/oncelib/once/outbox"
 )
 
-// A relay that is started before its database waits for it: many starts of a supervisor would be slower, and louder. What waiting cannot
-// mend is an error: a wrong password, a database or a table that is missing.
+// A relay that is started before its database waits for it: repeated starts by a supervisor would be slower, with more logs. An error that waiting
+// cannot solve ends it: a wrong password, a missing database or table.
 
 const (
 	firstWait = 250 * time.Millisecond
 	mostWait  = 10 * time.Second
 )
 
-// waitForRelay is openRelay for a database that may not be reached yet. It tells log why it waits. After ctx, the error is that of ctx.
+// waitForRelay is openRelay for a database that may not be reachable yet. It logs why it waits. After the end of ctx, it returns the error of ctx.
 func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.Config) (relayDB, error) {
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
 		db, err := openRelay(ctx, dsn, cfg)
 		if err == nil {
-			if _, err = db.Backlog(ctx); err == nil { // before it says that it runs
+			if _, err = db.Backlog(ctx); err == nil { // before it logs that it runs
 				return db, nil
 			}
 			err = refused(db.Database, "read", err)
@@ -53,18 +53,18 @@ func waitForRelay(ctx context.Context, log *slog.Logger, dsn string, cfg outbox.
 	}
 }
 
-// isUnreached reports whether err says that a server was not reached, or that it takes no connection yet, and nothing about what was asked of it.
+// isUnreached reports whether err says that a server was not reached, or accepts no connection yet, and not that the statement was wrong.
 func isUnreached(err error) bool {
 	switch sqlguard.SQLState(err) {
-	case "": // PostgreSQL has said nothing
-	case "57P01", "57P02", "57P03", "53300": // it ends or starts, or has too many connections
+	case "": // not an error of PostgreSQL
+	case "57P01", "57P02", "57P03", "53300": // it shuts down or starts, or has too many connections
 		return true
 	default:
 		return false
 	}
 	switch code, _ := sqlguard.MySQLCode(err); code {
 	case 0:
-	case 1040, 1053: // too many connections, or it ends
+	case 1040, 1053: // too many connections, or it shuts down
 		return true
 	default:
 		return false

@@ -23,8 +23,8 @@ type curl struct {
 	readFile func(name string) ([]byte, error)
 }
 
-// flags are the options without a value that are understood. All but --compressed have no effect here: redirects are never followed,
-// and answers are never decompressed.
+// flags are the supported options without a value. All except --compressed have no effect here: redirects are never followed, and answers are never
+// decompressed.
 var flags = map[string]bool{
 	"--silent": true, "-s": true, "--show-error": true, "-S": true, "--include": true, "-i": true, "--verbose": true, "-v": true,
 	"--location": true, "-L": true, "--compressed": true, "--fail": true, "-f": true, "--globoff": true, "-g": true, "--no-progress-meter": true,
@@ -61,7 +61,7 @@ var options = map[string]func(c *curl, value string) error{
 	"--referer":    func(c *curl, v string) error { return addHeader(c.Header, "Referer: "+v) },
 }
 
-// ParseCurl reads the words of a curl command, of which the first is curl. An option that is not understood is an error.
+// ParseCurl reads the words of a curl command, of which the first is curl. An unknown option is an error.
 func ParseCurl(words []string) (*Request, error) {
 	return parseCurl(words, os.ReadFile)
 }
@@ -94,7 +94,7 @@ func (c *curl) word(words []string) (taken int, err error) {
 		}
 		return c.option(word, words, "", 1)
 	}
-	for i := 1; i < len(word); i++ { // short ones stand together, and the last one may have its value behind it
+	for i := 1; i < len(word); i++ { // short options may be joined in one word, and the last one may be followed by its value
 		name := "-" + word[i:i+1]
 		if !flags[name] {
 			return c.option(name, words, word[i+1:], 1)
@@ -110,7 +110,7 @@ func (c *curl) option(name string, words []string, attached string, taken int) (
 	}
 	set, ok := options[full]
 	if !ok {
-		name, _, _ = strings.Cut(name, "=") // behind which there may be a secret
+		name, _, _ = strings.Cut(name, "=") // a secret may follow it
 		return 0, fmt.Errorf("curl's option %s is not understood here. Try: the same command without %s, if the request means the same then", name, name)
 	}
 	if attached == "" {
@@ -153,7 +153,7 @@ func (c *curl) raw(value string) error {
 	return nil
 }
 
-// add adds data, or that of the file behind an @. Without its line ends it is what curl's --data sends.
+// add adds data, or the content of the file after an @. Without its line ends it is the same as curl's --data sends.
 func (c *curl) add(value string, isText bool) error {
 	name, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
@@ -194,7 +194,7 @@ func (c *curl) encoded(value string) error {
 	return c.raw(name + url.QueryEscape(text))
 }
 
-// end makes the request of what was read.
+// end makes the request of the options that were read.
 func (c *curl) end() (*Request, error) {
 	if len(c.urls) != 1 {
 		return nil, fmt.Errorf("the curl command has %d URLs. Try: one URL, and quotes around each value with a blank in it", len(c.urls))

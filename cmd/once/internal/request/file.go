@@ -73,7 +73,7 @@ func parsePart(part string) (*Request, error) {
 	return r, r.complete()
 }
 
-// first reads the line METHOD URL, behind which there may be the version of HTTP.
+// first reads the line METHOD URL, optionally with the version of HTTP.
 func (r *Request) first(line string) error {
 	words := strings.Fields(line)
 	if len(words) == 3 && strings.HasPrefix(words[2], "HTTP/") {
@@ -93,7 +93,7 @@ func (r *Request) first(line string) error {
 	return nil
 }
 
-// body takes what is left of the file, without the line ends behind it.
+// body takes the rest of the file, without its trailing line ends.
 func (r *Request) body(text string) error {
 	text = strings.TrimRight(text, " \t\n")
 	switch {

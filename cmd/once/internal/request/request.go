@@ -1,5 +1,5 @@
-// Package request reads the request that a person has pasted: a curl command, or an .http file. What it does not understand
-// is an error, because a request that is not the one meant could take effect. Errors repeat no value: it may be a secret.
+// Package request reads a request that a person has pasted: a curl command, or an .http file. A part that it does not understand is an error, because
+// another request than the intended one could take effect. Errors repeat no value: it may be a secret.
 package request
 
 import (
@@ -20,12 +20,12 @@ type Request struct {
 	Body   []byte
 }
 
-// Place is where the request goes, without what may be a secret: user, password and query.
+// Place is the address of the request, without parts that may be secret: user, password and query.
 func (r *Request) Place() string {
 	return r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.EscapedPath()
 }
 
-// New makes a request to send, with a body in place of that of r, and without a key.
+// New makes a request to send, with another body than r, and without a key.
 func (r *Request) New(ctx context.Context, keyHeader string, body []byte) (*http.Request, error) {
 	made, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(body))
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Request) New(ctx context.Context, keyHeader string, body []byte) (*http
 	return made, nil
 }
 
-// parseURL reads an address. Without a scheme it is http, as curl has it.
+// parseURL reads an address. Without a scheme it is http, as in curl.
 func parseURL(text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -80,7 +80,7 @@ func isToken(s string) bool {
 
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// complete checks what was read.
+// complete checks the request that was read.
 func (r *Request) complete() error {
 	if !isToken(r.Method) {
 		return errors.New("the method is not one word. Try: POST")

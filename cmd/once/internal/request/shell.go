@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ReadFile reads the request that a file has: an .http file, or a curl command as a shell takes it.
+// ReadFile reads the request in a file: an .http file, or a curl command for a shell.
 func ReadFile(name string) (*Request, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -23,7 +23,7 @@ func ReadFile(name string) (*Request, error) {
 	return ParseCurl(words)
 }
 
-// split splits a command into its words. Where a shell would put another text in place of what is written, it is an error.
+// split splits a command into its words. If a shell would expand a part of it, split returns an error.
 func split(text string) (words []string, err error) {
 	var word strings.Builder
 	isOpen, quote := false, byte(0)

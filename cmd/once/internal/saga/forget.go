@@ -12,13 +12,13 @@ import (
 )
 
 var forgetEntry = cli.Entry{
-	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase what is stored of a saga that has ended",
-	Help: `Erases the outcome of a saga that has ended, where its steps are, and what they were given and have returned, if
-the service keeps that (saga.Config.KeepData). That it has ended, its tenant and its key stay until it expires: the
-same start is told that the outcome is not available, and does nothing. A saga that has not ended is refused, because
-what is stored is needed for its end. What steps have written elsewhere stays: see once keys forget.
+	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase the stored data of a saga that has ended",
+	Help: `Erases the outcome of a saga that has ended, the states of its steps, and their inputs and results, if
+the service keeps them (saga.Config.KeepData). Its end, its tenant and its key stay until it expires: the
+same start gets the answer that the outcome is not available, and does nothing. A saga that has not ended is refused,
+because its data is needed to go on. Writes of its steps elsewhere stay: see once keys forget.
 
-Without --yes nothing is changed: it is shown what would be. Who has done this, when and why is in the audit, in the
+Without --yes nothing is changed: the command prints the effect. The audit has who has done this, when and why, in the
 same commit.`,
 	Make: func() cli.Runner { return new(forget) },
 }

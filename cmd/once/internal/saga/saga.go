@@ -83,7 +83,7 @@ func refused(db *cli.DB, doing string, err error) error {
 	case errors.As(err, new(*store.Error)):
 		return db.Failed(doing, err)
 	case errors.Is(err, operate.ErrRunning), errors.Is(err, operate.ErrUnknown):
-		return errors.New("the saga has not ended, and what is stored is needed for that. Try: again when it has ended, or once saga cancel KEY")
+		return errors.New("the saga has not ended, and the stored data is needed for that. Try: again when it has ended, or once saga cancel KEY")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}

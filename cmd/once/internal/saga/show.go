@@ -61,7 +61,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	v, err := db.Sagas.Show(ctx, one.ID())
 	switch {
-	case err != nil && (c.payload || v.Progress.Steps == nil): // what cannot be decrypted is not needed otherwise
+	case err != nil && (c.payload || v.Progress.Steps == nil): // without --payload the decrypted texts are not needed
 		return refused(db, "read", err)
 	case !c.payload:
 		v = v.WithoutBody()
@@ -127,7 +127,7 @@ func printView(w io.Writer, v operate.SagaView) error {
 	return t.Flush()
 }
 
-// about is what else is known of a step.
+// about has the other facts about a step.
 func about(s saga.StepStatus) string {
 	var parts []string
 	add := func(name, value string) {
@@ -155,7 +155,7 @@ func shownBody(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// advice is what a person can decide about a saga that is stuck.
+// advice lists the possible decisions about a stuck saga.
 func advice(v operate.SagaView) (try []string) {
 	if v.State != saga.StateStuck {
 		return nil

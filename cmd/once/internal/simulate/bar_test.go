@@ -26,7 +26,7 @@ func policy(t *testing.T, name string) Policy {
 // however the failures look. A server that says "in flight" to everything is one, too, and
 // since it asks for a second between attempts it takes longer until that has evened out;
 // so is one that says "come back in a second" for ever.
-func TestAmplification(t *testing.T) {
+func TestAmplificationDuringAnOutage(t *testing.T) {
 	testenv.Prove(t)
 	ours, jitter := policy(t, "once/retry"), policy(t, "full jitter")
 	for _, class := range []retry.Class{retry.ClassTransient, retry.ClassThrottled, retry.ClassUnseen, retry.ClassInFlight, retry.ClassRateLimited} {

@@ -7,17 +7,15 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// breaker is a [retry.Breaker] as package retry/breaker makes them, in this time: those
-// of libraries look at the clock on the wall. It opens when half of the attempts of the
-// last 10 s have failed, of at least 20, for 5 s, and closes if the first one after that
-// was good.
+// breaker is a [retry.Breaker] like those of package retry/breaker, in simulated time: libraries use the wall clock. It opens when half of the
+// attempts of the last 10 s have failed, of at least 20, for 5 s, and closes if the first attempt after that succeeds.
 type breaker struct {
 	clock   *clock
 	slices  [10]slice     // of a second each
-	until   time.Duration // open; 0: closed
-	looking bool          // the attempt that shows whether it is over is under way
-	began   time.Duration // to be as it is
-	era     int           // what was begun in an earlier one is of no interest
+	until   time.Duration // end of the open state; 0 if closed
+	looking bool          // the probe that shows whether it can close is running
+	began   time.Duration // when the present state began
+	era     int           // results of attempts that began in an earlier era are ignored
 }
 
 // slice counts attempts by the second in which they have begun.

@@ -2,8 +2,8 @@ package simulate
 
 import "time"
 
-// clock is a time in which things happen one after the other. What is due at the same
-// moment happens in the order in which it was planned.
+// clock is simulated time in which events happen one after the other. Events that are due at the same moment happen in the order in which they were
+// planned.
 type clock struct {
 	now    time.Duration
 	events []event // a heap: an event is not before the one at (its index - 1) / 2
@@ -33,7 +33,7 @@ func (c *clock) after(d time.Duration, f func()) {
 	c.events[i] = e
 }
 
-// run lets everything happen that is due before end.
+// run runs all events that are due before end.
 func (c *clock) run(end time.Duration) {
 	for len(c.events) > 0 && c.events[0].at < end {
 		e := c.events[0]
@@ -44,7 +44,7 @@ func (c *clock) run(end time.Duration) {
 	c.now = end
 }
 
-// pop takes the first event out of the heap.
+// pop takes the first event from the heap.
 func (c *clock) pop() {
 	last := len(c.events) - 1
 	e := c.events[last]

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestClock(t *testing.T) {
+func TestClockRunsEventsInOrder(t *testing.T) {
 	var c clock
 	random := rand.New(rand.NewPCG(1, 1))
 	type entry struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// scale maps values to a drawing that is wide and high, with its zero at the bottom.
+// scale maps values to a drawing with a width and a height, with its zero at the bottom.
 type scale struct {
 	left, top, wide, high float64
 	length, most          float64 // seconds, and the value at the top
@@ -47,7 +47,7 @@ func (s scale) wrong(o Outcome) string {
 		s.x(o.From.Seconds()), s.top, s.x(o.To.Seconds())-s.x(o.From.Seconds()), s.high)
 }
 
-// point is how many steps make one point of a drawing.
+// point is the number of steps per point of a drawing.
 const point = int(time.Second / Step)
 
 // rates returns counts by step as numbers a second.
@@ -80,7 +80,7 @@ func succeeded(r Result) []float64 { return rates(r.Series.Good) }
 func attempts(r Result) []float64  { return rates(r.Series.Attempts) }
 func queued(r Result) []float64    { return levels(r.Series.Queue) }
 
-// amplified is the attempts that were sent for each intent that began in the same second.
+// amplified is the number of attempts per intent that began in the same second.
 func amplified(r Result) []float64 {
 	list, intents := attempts(r), rates(r.Series.Intents)
 	for i := range list {
@@ -111,8 +111,7 @@ var shown = []struct{ name, class string }{
 	{"full jitter", "bad"}, {"no retries", "plain"}, {"once/retry", "client"}, {"once on both sides", "both"},
 }
 
-// chart draws a few policies: what succeeds, or in an outage, where nothing does, what is
-// sent.
+// chart draws a few policies: their successes, or their attempts in an outage, in which nothing succeeds.
 func chart(o Outcome) string {
 	of, label := succeeded, "intents that succeed, a second"
 	if o.Down {
@@ -125,8 +124,7 @@ func chart(o Outcome) string {
 	return overTime(o, label, of, asked, 250)
 }
 
-// amplification draws how many attempts the same policies make of an intent. What was asked
-// for is one of each.
+// amplification draws how many attempts the same policies make for an intent. The reference line is one attempt each.
 func amplification(o Outcome) string {
 	one := make([]float64, int(o.Length.Seconds()))
 	for i := range one {
@@ -135,7 +133,7 @@ func amplification(o Outcome) string {
 	return overTime(o, "attempts an intent", amplified, one, 150)
 }
 
-// overTime draws a series of the policies that are shown, and what was asked for.
+// overTime draws a series of the shown policies, and the reference line asked.
 func overTime(o Outcome, label string, of func(Result) []float64, asked []float64, high float64) string {
 	s := scale{left: 52, top: 22, wide: 1010, high: high, length: o.Length.Seconds(), most: 1.1 * highest(o, of)}
 	var b strings.Builder

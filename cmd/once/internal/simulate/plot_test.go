@@ -37,7 +37,7 @@ func elements(t *testing.T, svg, name, class string) (list []map[string]string) 
 }
 
 // The drawings say what the results say, the same for the same seed.
-func TestDrawings(t *testing.T) {
+func TestDrawingsAreDecidedByTheSeed(t *testing.T) {
 	s, _ := Preset("herd")
 	s.Length = 60 * sec
 	draw := func() (Outcome, string, string) {
@@ -106,7 +106,7 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-func TestTick(t *testing.T) {
+func TestTickLabels(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 2: "2", 1500: "1,500"} {
 		if got := tick(v); got != want {
 			t.Errorf("%v is %q", v, got)

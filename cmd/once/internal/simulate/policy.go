@@ -7,23 +7,23 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Policy is how clients retry, and whether the service sheds load.
+// Policy is the retry behaviour of clients, and whether the service sheds load.
 type Policy struct {
 	Name string `json:"name"`
 	What string `json:"what"`
-	Ours bool   `json:"ours"` // what you get if you change nothing
+	Ours bool   `json:"ours"` // the default of package retry
 
 	retry    retry.Policy
-	burst    int     // of the budget; 0: the default
-	traffic  bool    // retries are paid from 20 % of what is sent, and 100
-	inFlight float64 // retries are this part of what is in flight, or 3
+	burst    int     // of the budget; 0 means the default
+	traffic  bool    // retries are limited to 20 % of the sent requests, and 100
+	inFlight float64 // retries are limited to this part of the requests in flight, or 3
 	rigid    bool    // no jitter
 	breaker  bool
-	shed     bool // the service has package limit in front
-	keyed    bool // all attempts have one key, which the service knows
+	shed     bool // the service uses package limit
+	keyed    bool // all attempts have one key, which the service remembers
 }
 
-// Policies are those that are compared.
+// Policies are the compared policies.
 func Policies() []Policy {
 	const unlimited = -1
 	jitter := retry.Policy{}
@@ -43,15 +43,15 @@ func Policies() []Policy {
 	}
 }
 
-// random is what stands for chance in the pause of a policy without jitter.
+// rigid replaces the random number in the pause of a policy without jitter.
 var rigid = math.Nextafter(1, 0)
 
 // process is one client process.
 type process struct {
 	policy   retry.Policy
 	retrying int     // in flight
-	flying   int     // calls, those that sleep as well, and once more each of retrying: so failsafe-go counts
-	saved    float64 // retries, from what was sent
+	flying   int     // calls, sleeping ones included, plus retrying: failsafe-go counts in this way
+	saved    float64 // retries that sent requests have earned
 }
 
 func (p *Policy) process(c *clock, timeout time.Duration) *process {
@@ -64,7 +64,7 @@ func (p *Policy) process(c *clock, timeout time.Duration) *process {
 	return of
 }
 
-// allowed applies the budgets that package retry has not.
+// allowed applies the budgets that package retry does not have.
 func (p *Policy) allowed(of *process) bool {
 	if p.traffic {
 		if of.saved < 1 {

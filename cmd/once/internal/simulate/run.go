@@ -7,27 +7,27 @@ import (
 	"github.com/oncelib/once/internal/base/fairqueue"
 )
 
-// Step is the length of time that one point of a series stands for.
+// Step is the length of time of one point of a series.
 const Step = time.Second / 10
 
-// Result is what a policy has made of a scenario.
+// Result is the result of a policy in a scenario.
 type Result struct {
 	Policy
 
 	Intents   int     `json:"intents"`
 	Succeeded int     `json:"succeeded"`
 	Failed    int     `json:"failed"`
-	Open      int     `json:"open"`   // under way when the time was over: neither succeeded nor failed
-	Unsent    int     `json:"unsent"` // of those that failed: a breaker has let no attempt through
+	Open      int     `json:"open"`   // running at the end: neither succeeded nor failed
+	Unsent    int     `json:"unsent"` // failed ones without any attempt, because of a breaker
 	Attempts  int     `json:"attempts"`
-	Recovery  float64 `json:"recovery_s"`    // after the end of what went wrong; -1: not in this time
-	Amplified float64 `json:"amplification"` // attempts per intent while it went wrong
+	Recovery  float64 `json:"recovery_s"`    // after the end of the fault; -1 if not within the simulated time
+	Amplified float64 `json:"amplification"` // attempts per intent during the fault
 	Peak      float64 `json:"peak"`          // the most attempts per intent in any second
-	Queue     int     `json:"queue"`         // the longest it was
+	Queue     int     `json:"queue"`         // its greatest length
 
 	Series Series `json:"series"`
 
-	won []int // as Series.Intents, those that have succeeded
+	won []int // as Series.Intents, for intents that have succeeded
 }
 
 // Series are counts by step.
@@ -38,15 +38,14 @@ type Series struct {
 	Queue    []int `json:"queue"`    // at the end of the step
 }
 
-// Run lets clients with a policy meet a scenario.
+// Run simulates clients with a policy in a scenario.
 func Run(s Scenario, p Policy, seed uint64) Result {
 	r := &run{result: Result{Policy: p}}
 	steps := int(s.Length / Step)
 	for _, list := range r.lists() {
 		*list = make([]int, steps)
 	}
-	// Each kind of chance has a source of its own, so that all policies meet the same
-	// intents at the same moments.
+	// Each kind of chance has a source of its own, so that all policies meet the same intents at the same moments.
 	arrivals, jitter, serving := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 3))
 	r.service = service{Scenario: &s, clock: &r.clock, random: serving, keyed: p.keyed}
 	if p.shed { // with the defaults of limit.Config, for so many workers
@@ -97,7 +96,7 @@ func (r *run) countAt(list []int, at time.Duration) {
 	}
 }
 
-// arrive lets intents come as they like.
+// arrive lets intents arrive at random.
 func (r *run) arrive(of *process, random *rand.Rand, rate float64) {
 	r.after(time.Duration(random.ExpFloat64()/rate*float64(time.Second)), func() {
 		r.intent(of, random, func() {})
@@ -105,7 +104,7 @@ func (r *run) arrive(of *process, random *rand.Rand, rate float64) {
 	})
 }
 
-// call lets one caller ask, and when that is over, rest.
+// call lets one caller make a call, and then rest.
 func (r *run) call(of *process, random *rand.Rand, think time.Duration) {
 	r.after(time.Duration(random.ExpFloat64()*float64(think)), func() {
 		r.intent(of, random, func() { r.call(of, random, think) })

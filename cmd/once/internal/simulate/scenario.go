@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Scenario is a service, those who call it, and what goes wrong.
+// Scenario is a service, its callers, and a fault.
 type Scenario struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -14,27 +14,27 @@ type Scenario struct {
 
 	Clients int           `json:"clients"`    // processes, each with a budget and a breaker of its own
 	Rate    float64       `json:"rate"`       // intents a second, of all clients together
-	Think   time.Duration `json:"think_ns"`   // not 0: each client has one caller, who rests this long after each intent; there is no Rate
+	Think   time.Duration `json:"think_ns"`   // not 0: each client has one caller, who rests this long after each intent; Rate is ignored
 	Shared  bool          `json:"shared"`     // all clients are one process
 	Timeout time.Duration `json:"timeout_ns"` // of an attempt
 
 	Workers int           `json:"workers"`    // requests that the service serves at the same time
-	Service time.Duration `json:"service_ns"` // mean time that takes
+	Service time.Duration `json:"service_ns"` // mean time of serving one
 
 	Length time.Duration `json:"length_ns"`
-	From   time.Duration `json:"from_ns"` // when it goes wrong
-	To     time.Duration `json:"to_ns"`   // and until when
+	From   time.Duration `json:"from_ns"` // begin of the fault
+	To     time.Duration `json:"to_ns"`   // end of the fault
 
-	// What goes wrong.
+	// The fault.
 	Slower float64       `json:"slower"`  // not 0: serving takes so many times as long
-	Down   bool          `json:"down"`    // nothing is answered: no connection
+	Down   bool          `json:"down"`    // no connection can be made
 	Stuck  float64       `json:"stuck"`   // this part of the intents hold their worker for Hang, with each attempt
 	Hang   time.Duration `json:"hang_ns"` // see Stuck
-	Fails  float64       `json:"fails"`   // this part of the attempts, at any time, by chance
+	Fails  float64       `json:"fails"`   // this part of the attempts fail, at any time, at random
 
-	silent  bool        // and they get no answer
-	notices bool        // the service drops what its client has given up before it was begun
-	refused retry.Class // what it is called if there is no connection; zero: transient
+	silent  bool        // they get no answer
+	notices bool        // the service drops waiting requests whose client has given up
+	refused retry.Class // the class of a failed connection; zero means transient
 }
 
 const (
@@ -42,7 +42,7 @@ const (
 	sec = time.Second
 )
 
-// Preset returns the one of that name.
+// Preset returns the preset with that name.
 func Preset(name string) (s Scenario, ok bool) {
 	for _, s := range Presets() {
 		if s.Name == name {

@@ -8,14 +8,14 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// service is what is called.
+// service is the called service.
 type service struct {
 	*Scenario
 	*clock
 
 	random *rand.Rand
-	turns  *fairqueue.Queue // sheds load; nil: whatever comes is queued
-	keyed  bool             // a retry does not do again what an earlier attempt does or has done
+	turns  *fairqueue.Queue // sheds load; nil if every request is queued
+	keyed  bool             // a retry does not repeat the work of an earlier attempt
 
 	busy  int
 	queue []*request
@@ -28,19 +28,19 @@ type service struct {
 type request struct {
 	*intent
 
-	gone   bool                             // its client does not wait any more
-	answer func(retry.Class, time.Duration) // class good: a success
+	gone   bool                             // its client no longer waits
+	answer func(retry.Class, time.Duration) // class good means success
 }
 
 // inFlightAfter is the Retry-After of oncehttp's 409.
 const inFlightAfter = time.Second
 
-// good is what a success is called where failures have classes.
+// good is the class of a success.
 const good = retry.Class(255)
 
 func (s *service) wrong() bool { return s.now >= s.From && s.now < s.To }
 
-// work does what a request asks for, and answers it.
+// work executes a request, and answers it.
 func (s *service) work(r *request, over func()) {
 	took := time.Duration(s.random.ExpFloat64() * float64(s.Service))
 	if s.wrong() && s.Slower > 0 {
@@ -48,9 +48,9 @@ func (s *service) work(r *request, over func()) {
 	}
 	answer := func() { r.answer(good, 0) }
 	switch {
-	case s.keyed && r.executed: // a look-up tells
+	case s.keyed && r.executed: // a look-up finds the result
 		took /= 5
-	case s.keyed && r.executing: // as oncehttp says it
+	case s.keyed && r.executing: // as oncehttp answers it
 		took /= 5
 		answer = func() { r.answer(retry.ClassInFlight, inFlightAfter) }
 	default:
@@ -69,7 +69,7 @@ func (s *service) work(r *request, over func()) {
 	})
 }
 
-// ask takes a request that its client waits for no longer than budget.
+// ask accepts a request whose client waits no longer than budget.
 func (s *service) ask(r *request, budget time.Duration) {
 	switch {
 	case s.Fails > 0 && s.random.Float64() < s.Fails:
@@ -104,7 +104,7 @@ func (s *service) serve(r *request) {
 	})
 }
 
-// next takes the first one out of the queue.
+// next takes the first request from the queue.
 func (s *service) next() *request {
 	for s.head < len(s.queue) {
 		r := s.queue[s.head]
@@ -117,7 +117,7 @@ func (s *service) next() *request {
 	return nil
 }
 
-// admit is what package limit does with a request.
+// admit does the same as package limit with a request.
 func (s *service) admit(r *request, budget time.Duration) {
 	if ticket, ok := s.turns.Enter(s.now, ""); ok {
 		s.run(r, ticket)
@@ -157,7 +157,7 @@ func (s *service) refuse(r *request, refused fairqueue.Refusal) {
 	r.answer(retry.ClassThrottled, max(after, time.Second))
 }
 
-// waiting returns how many wait in the service.
+// waiting returns how many requests wait in the service.
 func (s *service) waiting() int {
 	if s.turns != nil {
 		return s.turns.Waiting()

@@ -46,7 +46,7 @@ type sweep struct {
 
 func (c *sweep) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
-	fs.StringVar(&c.dir, "archive", "", "keep what is deleted in files in this `DIR`")
+	fs.StringVar(&c.dir, "archive", "", "archive the deleted rows in files in this `DIR`")
 	fs.IntVar(&c.batch, "batch", 0, "`ROWS` that one transaction deletes at most; default 100, with --archive 5000")
 	fs.IntVar(&c.rate, "rate", retention.DefaultRate, "`ROWS` a second at most")
 	fs.DurationVar(&c.every, "every", 0, "sweep again and again, with a pause of this `DURATION`")
@@ -72,7 +72,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = files.Close() }() // what was kept is on the disk
+		defer func() { _ = files.Close() }() // the archived rows are already on the disk
 		cfg.Archive = files.Write
 	}
 	g := passMeter{w: m.Stderr, terminal: cli.IsTerminal(m.Stderr)}
@@ -92,7 +92,7 @@ func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	return nil
 }
 
-// failed says what to look at: the archive's own errors say so themselves.
+// failed adds advice to an error: the archive's own errors have it already.
 func (c *sweep) failed(db cli.Source, err error) error {
 	if c.dir != "" && store.KindOf(err) == store.KindOther {
 		return fmt.Errorf("%w. Nothing was deleted that is not in the archive. Try: is there room in %s, and may you write it?", err, c.dir)
@@ -113,7 +113,7 @@ func (c *sweep) report(m *cli.Env, db cli.Source, p retention.Pass) {
 	}
 }
 
-// passMeter shows on a terminal how far a pass has come.
+// passMeter shows the progress of a pass on a terminal.
 type passMeter struct {
 	w        io.Writer
 	terminal bool

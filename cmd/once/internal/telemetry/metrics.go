@@ -1,4 +1,4 @@
-// Package telemetry is the instruments of processes that once runs: metrics for Prometheus, and traces and metrics for OpenTelemetry.
+// Package telemetry has the instruments of processes that once runs: metrics for Prometheus, and traces and metrics for OpenTelemetry.
 package telemetry
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/oncelib/once/onceprom"
 )
 
-// Metrics is the flag --metrics: the instruments of this process. Prometheus reads them at a listener of their own, so that they are
-// not open to those who use the service.
+// Metrics is the flag --metrics: the instruments of this process. Prometheus reads them at a listener of their own, which users of the service cannot
+// reach.
 type Metrics struct {
 	Address  string
-	listener net.Listener // nil: no metrics are served
+	listener net.Listener // nil if no metrics are served
 }
 
 // Flags adds the flag.
@@ -32,7 +32,7 @@ func (c *Metrics) Flags(fs *pflag.FlagSet, address string) {
 	fs.StringVar(&c.Address, "metrics", address, "`ADDRESS` to serve /metrics for Prometheus at"+words.Either(address == "", " (default: none)", ", or \"\" for none"))
 }
 
-// Listen takes the address. It is called before anything is opened that would be left behind if the address is taken.
+// Listen opens the listener. Call it before anything that would be left behind if the address is in use.
 func (c *Metrics) Listen(ctx context.Context) (err error) {
 	if c.Address == "" {
 		return nil
@@ -43,7 +43,7 @@ func (c *Metrics) Listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// Served reports whether Listen has taken an address.
+// Served reports whether Listen has opened a listener.
 func (c *Metrics) Served() bool { return c.listener != nil }
 
 // Watch reads the gauges until stop is called.
@@ -55,7 +55,7 @@ func Watch(ctx context.Context, log *slog.Logger, every time.Duration, sources [
 	return watch, func() { cancel(); running.Wait() }
 }
 
-// Start returns the instruments, which are served until stop is called; nil if they are not.
+// Start returns the instruments, which are served until stop is called, or nil if they are not served.
 func (c *Metrics) Start(m *cli.Env, log *slog.Logger, watch *gauge.Watch) (counted *onceprom.Metrics, stop func()) {
 	if c.listener == nil {
 		return nil, func() {}

@@ -14,10 +14,10 @@ import (
 	"github.com/oncelib/once/telemetry"
 )
 
-// Exporter sends traces and metrics to the collector at a URL. It returns a tracer that counts as well, and a function that sends what was not sent yet.
+// Exporter sends traces and metrics to the collector at a URL. It returns a tracer that also counts, and a function that sends the rest.
 type Exporter func(ctx context.Context, url, service string, log *slog.Logger, watch *gauge.Watch) (_ telemetry.Tracer, flush func(), err error)
 
-// exporter is that of this build, nil if it has none.
+// exporter is the exporter of this build, or nil.
 var exporter Exporter
 
 // Register gives this build an exporter, before any is started.
@@ -31,7 +31,7 @@ func (c *OTLP) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.URL, "otlp", "", "`URL` of an OpenTelemetry collector to send traces and metrics to, such as http://127.0.0.1:4318 (default: none)")
 }
 
-// Check refuses what is no URL, before anything is opened.
+// Check refuses an invalid URL, before anything is opened.
 func (c *OTLP) Check() error {
 	if c.URL == "" {
 		return nil
@@ -47,7 +47,7 @@ func (c *OTLP) Check() error {
 	return nil
 }
 
-// Start returns a tracer, nil without a URL. flush sends what was not sent yet.
+// Start returns a tracer, or nil without a URL. flush sends the rest.
 func (c *OTLP) Start(ctx context.Context, service string, log *slog.Logger, watch *gauge.Watch) (_ telemetry.Tracer, flush func(), err error) {
 	if c.URL == "" {
 		return nil, func() {}, nil

@@ -57,7 +57,7 @@ type torture struct {
 }
 
 func (c *torture) Flags(fs *pflag.FlagSet) {
-	fs.SetInterspersed(false) // what follows the command is its own
+	fs.SetInterspersed(false) // flags after the command belong to the command
 	fs.StringVar(&c.request, "request", "", "the `FILE` with the request: an .http file, or a curl command")
 	fs.StringVar(&c.effects, "effects", "", "how many effects there are: a `URL`, or !COMMAND, that answers with one number")
 	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; two ports, or HOST:PORT for the database")
@@ -103,7 +103,7 @@ func (c *torture) Run(ctx context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// usage marks an error: nothing was found out, which is not the same as a mistake of the API.
+// usage marks an error: the command found out nothing, which is not the same as a mistake of the API.
 func usage(err error) error {
 	what, try := words.Advice(err.Error())
 	return cli.Usage(what, words.Either(try != "", try, "once torture --help"))
@@ -153,7 +153,7 @@ func (c *torture) config(ctx context.Context, args []string) (cfg crash.Config, 
 	return cfg, err
 }
 
-// readProxies reads LISTEN=DATABASE, of which both are ports of this machine, or HOST:PORT.
+// readProxies reads LISTEN=DATABASE. Each is a port of this machine, or HOST:PORT.
 func readProxies(texts, owned []string) (list []crash.Proxy, err error) {
 	for _, text := range texts {
 		listen, target, ok := strings.Cut(text, "=")
@@ -174,7 +174,7 @@ func local(address string) string {
 	return words.Either(strings.Contains(address, ":"), address, "127.0.0.1:"+address)
 }
 
-// freePort returns a port below those that connections get, so that none takes it while the command is down.
+// freePort returns a port below the range of client connections, so that no connection takes it while the command is down.
 func freePort(ctx context.Context) (string, error) {
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))

@@ -15,9 +15,9 @@ import (
 )
 
 var deliveriesEntry = cli.Entry{
-	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "what was sent to an endpoint, and what waits for it",
+	Name: "webhook deliveries", Args: "ENDPOINT", Brief: "the deliveries of an endpoint, done and waiting",
 	Help: `Lists the events of an endpoint, the latest first: waiting for their time, stopped because all attempts have failed,
-or delivered. What is older than the retention of the service (webhook.Config.Retain) is not there any more.`,
+or delivered. Events that are older than the retention of the service (webhook.Config.Retain) are deleted.`,
 	Make: func() cli.Runner { return new(deliveries) },
 }
 
@@ -80,8 +80,8 @@ func lastAnswer(a *operate.DeliveryAttempt) string {
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "the attempts to deliver an event to an endpoint",
-	Help: `Prints what has become of an event at an endpoint, the operation that has sent it, and each attempt: its status, or why
-there was no answer, and how long it took. With --payload it prints the data of the event and the beginning of each answer,
+	Help: `Prints the delivery of an event to an endpoint, the operation that has sent the event, and each attempt: its status, or
+why no answer came, and how long it took. With --payload it prints the data of the event and the beginning of each answer,
 for which a service that encrypts needs --key-file as well.`,
 	Make: func() cli.Runner { return new(show) },
 }

@@ -136,7 +136,7 @@ func newRecover() *change {
 		flags: func(fs *pflag.FlagSet) {
 			between.Flags(fs)
 			fs.Float64Var(&rate, "rate", 0, "at most so many become due in a second (default: all at once)")
-			fs.BoolVar(&missed, "missed", false, "those that it has had no attempt of")
+			fs.BoolVar(&missed, "missed", false, "events without an attempt")
 		},
 		count: func(ctx context.Context, db *cli.DB, args []string) (string, error) {
 			p, err := period(ctx, db)

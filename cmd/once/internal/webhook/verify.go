@@ -22,14 +22,14 @@ import (
 	"github.com/oncelib/once/webhook"
 )
 
-// sender says who signs, and with which secrets.
+// sender has the scheme of the sender, and its secrets.
 type sender struct {
 	scheme, file string
 	hmac         webhook.Scheme
 	encoding     string
 }
 
-// schemes are those with a name.
+// schemes are the named schemes.
 var schemes = map[string]func(secrets ...string) *webhook.Verifier{
 	"standard": webhook.Standard, "stripe": webhook.Stripe, "github": webhook.GitHub, "shopify": webhook.Shopify, "slack": webhook.Slack,
 }
@@ -40,9 +40,9 @@ func (s *sender) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.scheme, "scheme", "", "the `SCHEME` of the sender: "+schemeNames+" (required)")
 	fs.StringVar(&s.file, "secret-file", "", "`FILE` with the secrets, one in a line: the latest, and the one before (required)")
 	fs.StringVar(&s.hmac.Header, "signature-header", "", "of the scheme hmac: the `HEADER` with the signature")
-	fs.StringVar(&s.hmac.Prefix, "signature-prefix", "", "of the scheme hmac: what is in front of each signature, such as sha256=")
+	fs.StringVar(&s.hmac.Prefix, "signature-prefix", "", "of the scheme hmac: the prefix of each signature, such as sha256=")
 	fs.StringVar(&s.encoding, "signature-encoding", "hex", "of the scheme hmac: hex or base64")
-	fs.StringVar(&s.hmac.Signed, "signed", "{body}", "of the scheme hmac: what is signed, such as v0:{timestamp}:{body}")
+	fs.StringVar(&s.hmac.Signed, "signed", "{body}", "of the scheme hmac: the signed text, such as v0:{timestamp}:{body}")
 	fs.StringVar(&s.hmac.Timestamp, "timestamp-header", "", "of the scheme hmac: the `HEADER` with the time at which the request was sent")
 	fs.StringVar(&s.hmac.ID, "id-at", "", "of the scheme hmac: where the ID of the event is: a header, or .id in the body")
 	fs.StringVar(&s.hmac.Type, "type-at", "", "of the scheme hmac: where the type of the event is")
@@ -78,7 +78,7 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 	if with == nil {
 		return nil, cli.Usage(fmt.Sprintf("there is no scheme %q", s.scheme), "--scheme "+schemeNames)
 	}
-	defer func() { // what a program says as it starts, with the secret not in it
+	defer func() { // panics of the scheme's constructor, whose texts have no secrets
 		if said := recover(); said != nil {
 			what, try := words.Advice(strings.TrimPrefix(fmt.Sprint(said), "webhook: "))
 			v, err = nil, cli.Usage(what, cmp.Or(try, "the secret as the sender shows it"))
@@ -112,10 +112,10 @@ func (c *verify) Flags(fs *pflag.FlagSet) {
 	c.output.Flag(fs)
 }
 
-// verdict is what is known of a request.
+// verdict is the result of a verification.
 type verdict struct {
 	Genuine bool   `json:"genuine"`
-	Stale   bool   `json:"stale,omitempty"` // it is genuine, and a service refuses it now
+	Stale   bool   `json:"stale,omitempty"` // it is genuine, but a service refuses it now
 	ID      string `json:"id,omitempty"`
 	Type    string `json:"type,omitempty"`
 	Bytes   int    `json:"bytes"`
@@ -157,7 +157,7 @@ func (c *verify) Run(_ context.Context, m *cli.Env, args []string) error {
 	return nil
 }
 
-// judge verifies a request, however long ago it was sent.
+// judge verifies a request, however old it is.
 func (c *verify) judge(v *webhook.Verifier, header http.Header, body []byte) (said verdict, err error) {
 	said.Bytes = len(body)
 	v.Tolerance = c.tolerance
@@ -204,7 +204,7 @@ func readRequest(in io.Reader) (http.Header, []byte, error) {
 	return http.Header(header), text[end+length:], nil
 }
 
-// isRequestLine reports whether a line is such as "POST /hooks HTTP/1.1".
+// isRequestLine reports whether a line looks like "POST /hooks HTTP/1.1".
 func isRequestLine(line string) bool {
 	method, _, found := strings.Cut(line, " ")
 	return found && method != "" && method == strings.ToUpper(method) && !strings.Contains(method, ":")

@@ -1,4 +1,4 @@
-// Package webhook is the commands of once webhook: what is sent to the endpoints of tenants, and what senders send here.
+// Package webhook has the commands of once webhook: webhooks to the endpoints of tenants, and webhooks of other senders.
 package webhook
 
 import (
@@ -18,7 +18,7 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{endpointsEntry, deliveriesEntry, showEntry, resendEntry, recoverEntry, disableEntry, enableEntry, verifyEntry, listenEntry},
 }
 
-// refused says in the words of the command why nothing was done.
+// refused translates err into the command's words, if it is a refusal.
 func refused(db *cli.DB, doing string, err error) error {
 	if lacks := db.Lacks(err, "tables for webhooks", webhook.Migrations.Capability); lacks != nil {
 		return lacks

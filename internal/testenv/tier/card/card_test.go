@@ -5,14 +5,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/oncelib/once/internal/testenv/tier"
 )
 
-// TestLines: each line of the card is a test that there is.
-func TestLines(t *testing.T) {
+// TestLinesNameTests: each line of the card is a test that there is.
+func TestLinesNameTests(t *testing.T) {
 	tests, err := tier.Read("../../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +26,28 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestCard: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
+// TestLotDrawsEachLine: each line that ends by itself is drawn by some tree, and one tree draws one line.
+func TestLotDrawsEachLine(t *testing.T) {
+	drawn := map[string]bool{}
+	for i := range 2000 {
+		lot := strconv.Itoa(i)
+		l, seed := draw(lot)
+		again, seedAgain := draw(lot)
+		if l.once || again.run != l.run || again.dir != l.dir || seed != seedAgain || seed < 1 {
+			t.Fatalf("lot %s: %s %s, seed %d; again %s, seed %d", lot, l.dir, l.run, seed, again.run, seedAgain)
+		}
+		drawn[l.dir+l.run] = true
+	}
+	for _, l := range lines() {
+		if !l.once && !drawn[l.dir+l.run] {
+			t.Errorf("%s %s is never drawn", l.dir, l.run)
+		}
+	}
+}
+
+// TestCardCountsRunsAndViolations: a line that passes is counted, one that fails is a violation with its output and its seed, and one that counts nothing
 // is a violation, too.
-func TestCard(t *testing.T) {
+func TestCardCountsRunsAndViolations(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const source = `package x
 

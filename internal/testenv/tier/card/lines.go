@@ -54,8 +54,8 @@ func lines() (list []line) {
 	}
 	// The two long ones come first, because each takes a worker for most of the time.
 	for _, kind := range []string{"synchronous", "asynchronous"} {
-		for _, database := range []string{pgx, postgres} {
-			l := line{claim: "A primary dies under load, and its " + kind + " standby is promoted", dir: integration, run: "^TestFailovers$", env: long, once: true}
+		for _, database := range servers {
+			l := line{claim: "A primary dies under load, and its " + kind + " standby is promoted", dir: integration, run: "^TestFailoversUnderLoad$", env: long, once: true}
 			for _, one := range l.on(database) {
 				one.run += "/^" + kind + "$"
 				list = append(list, one)
@@ -63,20 +63,20 @@ func lines() (list []line) {
 		}
 	}
 	list = append(list, line{claim: "A bug is put into the code, and a test finds it", dir: "integration/bugbank", run: "^TestEveryMutantIsKilled$", once: true, unseeded: true})
-	add("Duplicates of each request, from four processes at once", integration, "TestStorm", all...)
-	add("A process is killed at each point of an operation", integration, "TestKill", all...)
-	add("Each call to the database fails", integration, "TestNth", all...)
-	add("The answer to a COMMIT is lost", integration, "TestCut", servers...)
-	add("A process is stopped in the middle, and goes on later", integration, "TestStop", servers...)
+	add("Duplicates of each request, from four processes at once", integration, "TestStormOfDuplicates", all...)
+	add("A process is killed at each point of an operation", integration, "TestKillAtEveryPoint", all...)
+	add("Each call to the database fails", integration, "TestNthStatementFails", all...)
+	add("The answer to a COMMIT is lost", integration, "TestConnectionIsCutAtCommit", servers...)
+	add("A process is stopped in the middle, and goes on later", integration, "TestStopAtEveryPoint", servers...)
 	add("The database server is killed inside a commit", integration, "TestServerKill", servers...)
-	add("The clock of the server steps", integration, "TestClock", all...)
+	add("The clock of the server steps", integration, "TestClockStepsByAnHour", all...)
 	add("The disk answers with errors", integration, "TestIOError")
 	add("The disk is full", integration, "TestFullDisk")
-	add("Random histories of callers, nodes and a store", "integration/property", "TestHistories")
-	add("Work that calls other services is killed at each point", "integration/lease", "TestKill")
+	add("Random histories of callers, nodes and a store", "integration/property", "TestHistoriesOfTheEngine")
+	add("Work that calls other services is killed at each point", "integration/lease", "TestKillAtEveryPoint")
 	add("Two nodes finish the work of dead ones", "integration/lease", "TestTwoCompleters")
 	add("All schedules of faults of short sagas", "saga", "TestTwoFaults")
-	add("A saga is killed at each of its commits and requests", "integration/saga", "TestKill")
+	add("A saga is killed at each of its commits and requests", "integration/saga", "TestKillAtEveryPoint")
 	add("Events: relays are killed and stopped, nothing is lost or out of order", "integration/outbox", "TestRelayOrderAndLossOnEveryCell")
 	add("Events: a relay is killed at each point", "integration/outbox", "TestRelayKilledAtEveryPoint")
 	add("Messages: consumers are killed and stopped, messages come twice", "integration/consumer", "TestConsumersAreKilled")

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +33,15 @@ func main() {
 	length := flag.Duration("for", time.Hour, "how long new runs begin")
 	out := flag.String("o", "RELIABILITY.md", "the file of the card")
 	some := flag.String("lines", "", "only lines whose test has this in its name")
+	lot := flag.Bool("lot", false, "run one line once, and write nothing: HEAD's tree is the lot, and gives the seed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *length, *out, *some)
+	var err error
+	if *lot {
+		err = one(ctx)
+	} else {
+		err = run(ctx, *length, *out, *some)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make card:", err)
@@ -57,15 +65,11 @@ func run(ctx context.Context, length time.Duration, out, some string) error {
 		return fmt.Errorf("git describe: %w", err)
 	}
 	c.commit = strings.TrimSpace(string(commit))
-	temp, err := os.MkdirTemp("", "card")
+	tidy, err := c.prepare()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp) //nolint:errcheck // a directory of the system's temporary ones
-	c.temp, c.binaries = temp, tier.NewBinaries(temp)
-	if err := errors.Join(os.RemoveAll(outputs), os.MkdirAll(outputs, 0o700)); err != nil {
-		return err
-	}
+	defer tidy()
 	c.work(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -78,6 +82,47 @@ func run(ctx context.Context, length time.Duration, out, some string) error {
 		return fmt.Errorf("%d runs have failed. Try: read %s", n, outputs)
 	}
 	return nil
+}
+
+// one runs one line once. The lines that run for as long as the card does are not in the lot.
+func one(ctx context.Context) error {
+	tree, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD^{tree}").Output()
+	if err != nil {
+		return fmt.Errorf("git rev-parse: %w", err)
+	}
+	l, seed := draw(string(tree))
+	c := &card{until: time.Now(), rows: []*row{{line: l, counts: map[string]int{}}}}
+	tidy, err := c.prepare()
+	if err != nil {
+		return err
+	}
+	defer tidy()
+	c.one(ctx, c.rows[0], seed)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if c.violations() > 0 {
+		return fmt.Errorf("%q has failed. Try: read %s; %s repeats it", c.rows[0].claim, outputs, strings.Join(c.rows[0].again(), " "))
+	}
+	return nil
+}
+
+// draw returns the line of a lot, and its seed.
+func draw(lot string) (line, int) {
+	all := slices.DeleteFunc(lines(), func(l line) bool { return l.once })
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(lot))
+	n := int(hash.Sum32() >> 1)
+	return all[n%len(all)], 1 + n/len(all)%1000
+}
+
+// prepare makes the directories of a run. The caller calls tidy at its end.
+func (c *card) prepare() (tidy func(), err error) {
+	if c.temp, err = os.MkdirTemp("", "card"); err != nil {
+		return nil, err
+	}
+	c.binaries = tier.NewBinaries(c.temp)
+	return func() { _ = os.RemoveAll(c.temp) }, errors.Join(os.RemoveAll(outputs), os.MkdirAll(outputs, 0o700))
 }
 
 // card is what was run and counted.

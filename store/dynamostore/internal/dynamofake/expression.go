@@ -143,7 +143,7 @@ func (w *write) attribute(name string) string {
 	return name
 }
 
-// condition says whether it holds for an item, nil if there is none.
+// condition reports whether an item satisfies it; the item is nil if it does not exist.
 type condition func(item) (bool, error)
 
 // parser reads OR, AND, NOT, parentheses, comparisons, BETWEEN, attribute_exists and attribute_not_exists.
@@ -206,7 +206,7 @@ func (p *parser) and() condition {
 	return func(it item) (bool, error) { return anyOf(all, it, false) }
 }
 
-// anyOf returns whether one of all is what is wanted: then the others do not matter.
+// anyOf returns wanted if one of the conditions does, and does not evaluate the rest.
 func anyOf(all []condition, it item, wanted bool) (bool, error) {
 	for _, c := range all {
 		if ok, err := c(it); err != nil || ok == wanted {
@@ -251,7 +251,7 @@ func (p *parser) not() condition {
 	return p.compare(first, operator, low)
 }
 
-// compare compares two operands. What is not there is not equal to anything, and neither less nor more.
+// compare compares two operands. A missing attribute is not equal to any value, and neither less nor more.
 func (p *parser) compare(left, operator, right string) condition {
 	value := func(it item, operand string) (map[string]any, error) {
 		if strings.HasPrefix(operand, ":") {

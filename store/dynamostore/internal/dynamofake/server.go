@@ -1,6 +1,6 @@
 // Package dynamofake is a DynamoDB in one process, for tests: the requests that dynamostore sends, over HTTP. Its transactions are atomic,
 // recognise their tokens for ten minutes and have the limits of the service; it can refuse a request, and cut an answer before and after
-// the effect. TestServers compares it with other servers.
+// the effect. TestServersAgreeWithTheFake compares it with other servers.
 package dynamofake
 
 import (
@@ -36,7 +36,7 @@ type sent struct {
 	request []any
 }
 
-// Fault is what becomes of a request.
+// Fault says how a request fails.
 type Fault int
 
 const (
@@ -47,7 +47,7 @@ const (
 	Fails            // the service fails, and the request has no effect
 	FailsAfter       // the service fails, and the request has its effect
 	Throttled        // the request is refused
-	Conflict         // another transaction is in the way, if it is a write
+	Conflict         // a write fails because another transaction has the item
 	Later            // the connection ends, and the request has its effect when Release is called
 )
 
@@ -181,7 +181,7 @@ func (s *Server) serve(operation string, body []byte) (status int, answer []byte
 	return status, answer, None
 }
 
-// Release applies what was to be applied later.
+// Release applies the delayed requests.
 func (s *Server) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,10 +217,10 @@ type request struct {
 	ClientRequestToken string
 }
 
-// do has a request's effect and returns its answer.
+// do applies a request and returns its answer.
 func (s *Server) do(operation string, body []byte) (any, error) {
 	var r request
-	if err := json.Unmarshal(body, &r); err != nil { //nolint:musttag // the names are those of the service
+	if err := json.Unmarshal(body, &r); err != nil { //nolint:musttag // the service's names
 		return nil, &refused{code: "SerializationException", message: err.Error()}
 	}
 	r.write.TableName = r.TableName
@@ -229,7 +229,7 @@ func (s *Server) do(operation string, body []byte) (any, error) {
 	}
 	if operation == "TransactWriteItems" {
 		var all struct{ TransactItems []any }
-		_ = json.Unmarshal(body, &all) //nolint:musttag // the names are those of the service
+		_ = json.Unmarshal(body, &all) //nolint:musttag // the service's names
 		return s.transact(&r, all.TransactItems)
 	}
 	if operation == "BatchGetItem" {

@@ -146,7 +146,7 @@ func sizeOf(it item) (n int) {
 	return n
 }
 
-// query lists what is under a key of the table or of an index, in order.
+// query lists the items under a key of the table or of an index, in order.
 func (t *table) query(r *request) (any, error) {
 	keys, projected := t.keys, []string(nil)
 	if r.IndexName != "" {

@@ -1,4 +1,4 @@
-// Command minidyn serves github.com/truora/minidyn. It is a module of its own, because that needs a newer Go than once does: TestServers
+// Command minidyn serves github.com/truora/minidyn. It is a module of its own, because that needs a newer Go than once does: TestServersAgreeWithTheFake
 // makes go.mod and go.sum of the files with .txt.
 package main
 

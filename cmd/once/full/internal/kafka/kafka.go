@@ -1,4 +1,4 @@
-// Package kafka lets relays deliver to Kafka, and the doctor ask it.
+// Package kafka lets relays deliver to Kafka, and the doctor examine it.
 package kafka
 
 import (
@@ -52,10 +52,10 @@ func Open(to string) (*destination.Destination, error) {
 // kafkaURL is the URL of a cluster.
 type kafkaURL struct {
 	brokers   []string
-	user      *url.Userinfo // nil: none
+	user      *url.Userinfo // nil if the URL has none
 	mechanism string        // in lower case
 	tls       bool
-	ca        string // file with the certificates to trust; "": those of the system
+	ca        string // file with the certificates to trust; "" means the certificates of the system
 }
 
 // String is the URL without its password.
@@ -67,7 +67,7 @@ func (k kafkaURL) String() string {
 	return s + strings.Join(k.brokers, ",")
 }
 
-// parseKafka reads a URL whose host is a list, which net/url does not know.
+// parseKafka reads a URL whose host is a list, which net/url does not support.
 func parseKafka(to string) (k kafkaURL, err error) {
 	_, rest, _ := strings.Cut(to, "://")
 	rest, query, _ := strings.Cut(rest, "?")

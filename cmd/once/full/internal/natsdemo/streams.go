@@ -12,7 +12,7 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/killstorm"
 )
 
-// streams are those of a storm over events.
+// streams are the streams of a storm over events.
 type streams struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
@@ -20,7 +20,7 @@ type streams struct {
 }
 
 const (
-	// shortestWindow is the shortest duplicate window of a stream: what a relay repeats is to be seen.
+	// shortestWindow is the shortest duplicate window of a stream: duplicates of a relay must stay visible.
 	shortestWindow = 100 * time.Millisecond
 
 	startPatience = 2 * time.Minute
@@ -68,7 +68,7 @@ func (s *streams) Read(ctx context.Context, number uint64, take func(killstorm.E
 		}
 		for m := range messages.Messages() {
 			meta, err := m.Metadata()
-			if err != nil || meta.Sequence.Stream != number { // what comes before it is lost on its way to us
+			if err != nil || meta.Sequence.Stream != number { // earlier messages were lost on the way
 				return errors.Join(err, errors.New("not the next message"))
 			}
 			number++

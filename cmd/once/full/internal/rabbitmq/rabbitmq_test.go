@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// TestOpen: URLs that can be read, whose passwords are not told, and those that cannot.
-func TestOpen(t *testing.T) {
+// TestOpenHidesPasswords: URLs that can be read, whose passwords are not told, and those that cannot.
+func TestOpenHidesPasswords(t *testing.T) {
 	for to, name := range map[string]string{
 		"amqp://host": "amqp://host",
 		"amqp://user:secret@host:5672/shop?exchange=e": "amqp://user:xxxxx@host:5672/shop?exchange=e",
@@ -35,8 +35,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestServer: the doctor finds the topic that has no queue, and a relay delivers to the one that has.
-func TestServer(t *testing.T) {
+// TestDoctorAndRelayOnRabbitMQ: the doctor finds the topic that has no queue, and a relay delivers to the one that has.
+func TestDoctorAndRelayOnRabbitMQ(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "rabbitmq")

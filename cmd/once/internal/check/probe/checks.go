@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// check is one thing that clients do.
+// check is one behaviour of clients.
 type check struct {
 	name, about string
-	requests    int // at most, and herds times those that are sent at once
+	requests    int // at most, and herds times the requests that are sent at once
 	herds       int
-	effects     int    // at most, at a service that keeps its keys
-	double      *cause // of more effects than there should be
-	lost        *cause // of fewer
+	effects     int    // at most, if the service keeps its keys
+	double      *cause // the cause if too many effects happen
+	lost        *cause // the cause if too few happen
 	skip        func(p *Probe) string
 	run         func(p *Probe, ctx context.Context) error
 }
 
-// checks are made in this order: what others build upon comes first.
+// checks are made in this order: other checks rely on the first ones.
 var checks = []check{
 	{"first", "a request with a new key succeeds", 1, 0, 1, ignored, lost, nil, (*Probe).checkFirst},
 	{"second", "another key is another operation", 1, 0, 1, ignored, shared, nil, (*Probe).checkSecond},
@@ -94,18 +94,18 @@ func (p *Probe) form(key string) string {
 // of is the request with keys.
 func of(keys ...string) message { return message{keys: keys} }
 
-// tells reports whether two answers are those of two operations, by their bytes. Where all are the same, only effects tell.
+// tells reports whether the bytes of two answers tell two operations apart. If all answers are the same, only effects do.
 func (p *Probe) tells() bool { return !p.isUntold }
 
-// same reports whether two answers have the same body. What else must be the same is judged by replayed.
+// same reports whether two answers have the same body. replayed compares the rest.
 func same(a, b answer) bool { return bytes.Equal(a.body, b.body) }
 
-// withoutKey is the body of an answer without its key: a key that is repeated tells nothing, because a second execution repeats it as well.
+// withoutKey is the body of an answer without its key: a repeated key proves nothing, because a second execution repeats it as well.
 func withoutKey(a answer, key string) []byte {
 	return bytes.ReplaceAll(a.body, []byte(strings.Trim(key, `"`)), nil)
 }
 
-// failed reports an answer that is none, and whether it was that.
+// failed reports whether the service failed or did not answer, and adds that to the findings.
 func (p *Probe) failed(a answer, about string) bool {
 	if a.crashed() {
 		p.isAny = true
@@ -115,14 +115,14 @@ func (p *Probe) failed(a answer, about string) bool {
 	return false
 }
 
-// refusedBy looks at a refusal that is about a key.
+// refusedBy checks a refusal because of a key.
 func (p *Probe) refusedBy(a answer) {
 	if p.Preset.Strict && a.status >= 400 && a.mediaType() != "application/problem+json" {
 		p.find(problem, fmt.Sprintf("a refusal (%d) is not application/problem+json", a.status))
 	}
 }
 
-// replayed judges the answer to a retry of what was answered before; double is the cause where it was executed again.
+// replayed judges the answer to a retry of an answered request. double is the cause if the retry was executed.
 func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	switch {
 	case p.failed(again, about):
@@ -137,7 +137,7 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	}
 }
 
-// alike compares what belongs to an answer beside its bytes.
+// alike compares the status and the headers of two answers.
 func (p *Probe) alike(before, again answer, about string) {
 	if before.status != again.status {
 		p.pending = append(p.pending, pending{status, fmt.Sprintf("%s: status %d, not %d", about, again.status, before.status)})
@@ -207,7 +207,7 @@ func (p *Probe) checkAlternate(ctx context.Context) error {
 	return nil
 }
 
-// again is replayed where answers tell operations apart.
+// again is replayed for services whose answers tell operations apart.
 func (p *Probe) again(before, a answer, double *cause, about string) {
 	if p.isUntold {
 		a.body = before.body

@@ -1,5 +1,5 @@
-// Package probe finds out from outside whether an HTTP service keeps its idempotency keys. It sends one request again and again, as clients do that
-// retry, race, die and make mistakes, and compares answers and effects.
+// Package probe finds out from outside whether an HTTP service keeps its idempotency keys. It repeats one request, like clients that retry, race, die
+// and make mistakes, and compares answers and effects.
 package probe
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// Preset is what an API asks of keys.
+// Preset has the rules of an API about keys.
 type Preset struct {
 	Name     string
 	Quoted   bool // a key is a string of structured fields: "k"
@@ -23,7 +23,7 @@ type Preset struct {
 	Strict   bool // a key is required, well-formed, and refused with application/problem+json
 }
 
-// Presets are those that there are; the first one is the default.
+// Presets are all presets; the first one is the default.
 var Presets = []Preset{
 	{Name: "draft", Quoted: true, Mismatch: http.StatusUnprocessableEntity, Strict: true}, // draft-ietf-httpapi-idempotency-key-header-07
 	{Name: "stripe", Mismatch: http.StatusBadRequest},
@@ -42,19 +42,19 @@ type Config struct {
 	Request   *request.Request
 	KeyHeader string      // default Idempotency-Key
 	Preset    Preset      // default the first of Presets
-	Other     []byte      // another body that the service takes; nil: Request's with another number
-	As        http.Header // another caller's credentials, in place of those of Request; nil: none
-	Owned     []string    // hosts that may be asked although they are not this machine
+	Other     []byte      // another body that the service accepts; nil means Request's body with another number
+	As        http.Header // another caller's credentials, which replace those of Request; nil if not given
+	Owned     []string    // allowed hosts other than this machine
 	After     time.Duration
 
-	// Effects counts what has taken effect; nil: the probe is told by answers alone, where these differ.
+	// Effects counts all effects. Without it the probe compares only answers, if these differ between operations.
 	Effects func(ctx context.Context) (int64, error)
 }
 
 const (
 	remoteRate = 5 // requests a second to another machine
 	herd       = 12
-	polls      = 7 // of a key that is busy, each after twice the time of the one before
+	polls      = 7 // polls of a busy key, each after twice the time of the one before
 )
 
 // Probe is one run of all checks.
@@ -68,11 +68,11 @@ type Probe struct {
 	requests  atomic.Int64
 	findings  []*Finding
 	results   []Result
-	now       string // the check that runs
-	expected  int64  // effects of this check that are right
+	now       string // the running check
+	expected  int64  // right number of effects of this check
 	isAny     bool   // any number is right
-	isOver    bool   // no other check tells anything
-	isUntold  bool   // two keys have had the same bytes
+	isOver    bool   // further checks prove nothing
+	isUntold  bool   // two keys had the same bytes
 	first     answer
 	firstKey  string
 	firstTook time.Duration
@@ -80,7 +80,7 @@ type Probe struct {
 	mismatch  int // the status of a mismatch
 }
 
-// pending is a difference between two answers of one operation, if the effects say that it was one.
+// pending is a difference between two answers of one operation. It becomes a finding if the effects prove that it was one operation.
 type pending struct {
 	cause *cause
 	says  string
@@ -90,12 +90,12 @@ type pending struct {
 type Finding struct {
 	Level  Level    `json:"level"`
 	Cause  string   `json:"cause"`
-	Checks []string `json:"checks"` // by which it was seen
+	Checks []string `json:"checks"` // that have seen it
 	Says   string   `json:"says"`
 	Try    string   `json:"try"`
 }
 
-// Result is what has become of one check.
+// Result is the result of one check.
 type Result struct {
 	Check   string `json:"check"`
 	About   string `json:"about"`
@@ -103,18 +103,18 @@ type Result struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Report is what was found.
+// Report has all results.
 type Report struct {
 	Request  string     `json:"request"`
 	Preset   string     `json:"preset"`
 	Requests int64      `json:"requests"`
 	Effects  *int64     `json:"effects,omitempty"`
-	Blind    bool       `json:"blind"` // nothing tells whether two equal answers were one effect
+	Blind    bool       `json:"blind"` // without effects it is not known whether two equal answers were one effect
 	Findings []*Finding `json:"findings"`
 	Checks   []Result   `json:"checks"`
 }
 
-// Passed reports whether the service keeps its keys, as far as was seen.
+// Passed reports whether the service keeps its keys, as far as the checks have seen.
 func (r *Report) Passed() bool {
 	for _, f := range r.Findings {
 		if f.Level != Note {
@@ -124,7 +124,7 @@ func (r *Report) Passed() bool {
 	return true
 }
 
-// New prepares a run. It refuses a request to another machine, and sends nothing.
+// New prepares a run. It refuses a request to another machine, and sends no request.
 func New(cfg Config) (*Probe, error) {
 	if cfg.KeyHeader == "" {
 		cfg.KeyHeader = "Idempotency-Key"
@@ -155,7 +155,7 @@ type Step struct {
 	Skipped  string `json:"skipped,omitempty"`
 }
 
-// Plan lists the checks, and sends nothing.
+// Plan lists the checks, and sends no request.
 func (p *Probe) Plan() (steps []Step, requests, effects int) {
 	for i := range checks {
 		c := &checks[i]
@@ -184,7 +184,7 @@ func (p *Probe) skips(c *check) string {
 	return c.skip(p)
 }
 
-// Run makes the checks. It fails if the service cannot be asked, or does not take the request at all.
+// Run makes the checks. It fails if the service cannot be reached, or does not accept the request at all.
 func (p *Probe) Run(ctx context.Context) (*Report, error) {
 	start, err := p.count(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func (p *Probe) check(ctx context.Context, c *check, before int64) (int64, error
 	return after, nil
 }
 
-// judge compares the effects of a check with those that are right.
+// judge compares the effects of a check with the expected ones.
 func (p *Probe) judge(c *check, effects int64) {
 	says := fmt.Sprintf("%s: %s, not %d", c.about, words.Count(int(effects), "effect"), p.expected)
 	switch {
@@ -268,10 +268,10 @@ func (p *Probe) judge(c *check, effects int64) {
 	default:
 		for _, d := range p.pending {
 			p.find(d.cause, d.says)
-			p.isUntold = p.isUntold || d.cause == body // bytes never tell anything from now on
+			p.isUntold = p.isUntold || d.cause == body // from now on bytes prove nothing
 		}
 	}
-	if c.name == "replay" { // no other check tells anything about a service without replays
+	if c.name == "replay" { // no other check proves anything about a service without replays
 		p.isOver = p.found(ignored) || p.found(refused)
 	}
 }
@@ -282,7 +282,7 @@ func (p *Probe) found(c *cause) bool {
 
 var rank = map[Level]int{Note: 1, Deviation: 2, Violation: 3}
 
-// find reports a cause. One that is known gets the name of this check only.
+// find reports a cause. A known cause only gets the name of this check.
 func (p *Probe) find(c *cause, says string) {
 	for _, f := range p.findings {
 		if f.Cause == c.name {

@@ -139,8 +139,8 @@ func TestNothingIsSentElsewhere(t *testing.T) {
 	}
 }
 
-// TestPace: another machine gets at most five requests within any second, those at once included.
-func TestPace(t *testing.T) {
+// TestPaceIsFiveRequestsPerSecond: another machine gets at most five requests within any second, those at once included.
+func TestPaceIsFiveRequestsPerSecond(t *testing.T) {
 	t.Parallel()
 	p, s := serveByHand(t, "", true)
 	now := time.Now()

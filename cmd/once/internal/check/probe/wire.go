@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// answer is what came back. A status of 0 means that the connection ended without an answer.
+// answer is an answer. A status of 0 means that the connection ended without an answer.
 type answer struct {
 	status int
 	header http.Header
@@ -45,11 +45,11 @@ func (a answer) String() string {
 	return strconv.Itoa(a.status)
 }
 
-// message is the request with a key, and with what a check changes about it.
+// message is the request with a key, and with the changes of a check.
 type message struct {
-	keys   []string    // the values of the header; without one it is left out
-	body   []byte      // nil: that of the request
-	header http.Header // in place of those of the request
+	keys   []string    // the values of the header; an empty list means no header
+	body   []byte      // nil means the body of the request
+	header http.Header // replaces headers of the request
 }
 
 const (
@@ -64,7 +64,7 @@ type wire struct {
 	stop func() bool
 }
 
-// open connects, and sends a request but for the last bytes; head is the length of what comes before the body.
+// open connects, and sends a request except its last bytes; head is the length of the part before the body.
 func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, head int) int) (*wire, error) {
 	whole, head, err := p.bytes(m)
 	if err != nil {
@@ -75,17 +75,17 @@ func (p *Probe) open(ctx context.Context, m message, keep func(whole []byte, hea
 	if err != nil {
 		return nil, fmt.Errorf("%s is not reached: %w. Try: a service that runs, and its address", p.Request.URL.Host, err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(silence)) // it is only refused by a connection that has ended
+	_ = conn.SetDeadline(time.Now().Add(silence)) // it fails only on a connection that has ended
 	w := &wire{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	n := len(whole) - keep(whole, head)
 	w.rest = whole[n:]
 	if _, err := conn.Write(whole[:n]); err != nil {
-		w.rest = nil // the answer says more, if there is one
+		w.rest = nil // an answer, if one comes, says more
 	}
 	return w, nil
 }
 
-// bytes is a request as it is sent, and the length of its head.
+// bytes are the bytes of a request, and the length of its head.
 func (p *Probe) bytes(m message) ([]byte, int, error) {
 	body := p.Request.Body
 	if m.body != nil {
@@ -125,14 +125,14 @@ func (p *Probe) dial(ctx context.Context) (net.Conn, error) {
 	return t, nil
 }
 
-// finish sends what is left.
+// finish sends the rest of the request.
 func (w *wire) finish() {
 	if _, err := w.conn.Write(w.rest); err == nil {
 		w.rest = nil
 	}
 }
 
-// cut ends the connection, as a client that has died.
+// cut ends the connection, like a client that has died.
 func (w *wire) cut() {
 	w.stop()
 	w.conn.Close()
@@ -152,19 +152,19 @@ func (w *wire) read(method string) answer {
 		if err != nil {
 			return answer{}
 		}
-		if resp.StatusCode >= 200 { // before it there may be 103 Early Hints
+		if resp.StatusCode >= 200 { // 103 Early Hints may come before it
 			return answer{resp.StatusCode, resp.Header, body}
 		}
 	}
 }
 
-// nothing keeps nothing back.
+// nothing holds back no byte.
 func nothing([]byte, int) int { return 0 }
 
-// half keeps half of the body back.
+// half holds back half of the body.
 func half(whole []byte, head int) int { return (len(whole) - head + 1) / 2 }
 
-// last keeps the last byte back.
+// last holds back the last byte.
 func last([]byte, int) int { return 1 }
 
 // send sends one request and waits for its answer.
@@ -179,7 +179,7 @@ func (p *Probe) send(ctx context.Context, m message) (answer, error) {
 	return w.read(p.Request.Method), ctx.Err()
 }
 
-// atOnce sends requests whose last bytes leave at the same moment.
+// atOnce sends requests, and then the last bytes of all of them at the same moment.
 func (p *Probe) atOnce(ctx context.Context, messages []message) ([]answer, error) {
 	if err := p.pace.take(ctx, len(messages)); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package crash finds out whether an HTTP service keeps its idempotency keys when it is killed. It starts the service, sends a request with a
-// key, kills the service meanwhile, starts it again, sends the request again as a client does that has got no answer, and counts effects.
+// Package crash finds out whether an HTTP service keeps its idempotency keys when it is killed. It starts the service, sends a request with a key,
+// kills the service meanwhile, starts it again, repeats the request like a client without an answer, and counts effects.
 package crash
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/oncelib/once/cmd/once/internal/request"
 )
 
-// Config is what to kill, and how. All of it is needed but Proxies and Quoted.
+// Config says which service to kill, and how. All fields are required except Proxies and Quoted.
 type Config struct {
 	Command   []string
 	Request   *request.Request
 	KeyHeader string
 	Quoted    bool         // a key is a string of structured fields: "k"
-	Effects   oracle.Count // of all that has taken effect
-	Proxies   []Proxy      // between the command and its databases; without one the clock says when to kill
+	Effects   oracle.Count // counts all effects
+	Proxies   []Proxy      // between the command and its databases; without them the kills are timed by the clock
 	Kills     int          // at most
 	Patience  time.Duration
 }
@@ -41,12 +41,12 @@ type run struct {
 	unit     int64           // effects of one request
 	usual    answer          // of the first request
 	isStored bool            // a retry gets the bytes of the first answer
-	counted  int64           // effects, when they were counted last
-	last     point           // of the kill before
+	counted  int64           // number of effects at the last count
+	last     point           // of the last kill
 	took     []time.Duration // requests that were not killed
 }
 
-// Run runs the command, and ends it. It fails if nothing can be told.
+// Run runs the command, and ends it. It fails if no statement is possible.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{Config: cfg, client: newClient(cfg.Request.URL.Hostname()), report: &Report{Request: cfg.Request.Place(), Kills: []Kill{}, Findings: []*Finding{}}}
@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	return r.report, err
 }
 
-// learn sends a request, and sends it again: without a kill, what is right?
+// learn sends a request, and repeats it, to learn the right behaviour without a kill.
 func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	start, err := r.first(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	case !r.isStored:
 		r.find(different, point{}, "a retry gets other bytes than the first answer")
 	}
-	// A kill tells nothing about a service that does not even keep a key while it lives.
+	// A kill proves nothing about a service that does not even keep a key while it runs.
 	return effects > r.unit || r.usual.status != again.status, nil
 }
 
@@ -137,7 +137,7 @@ func (r *run) first(ctx context.Context) (n int64, err error) {
 	}
 }
 
-// eachPacket kills at each packet of a request, one after the other, until a request has no more of them.
+// eachPacket kills at each packet of a request, one after the other, until a request has no further packet.
 func (r *run) eachPacket(ctx context.Context) error {
 	for n := 1; ; n++ {
 		isStruck := false
@@ -158,11 +158,11 @@ func (r *run) eachPacket(ctx context.Context) error {
 	}
 }
 
-// byTheClock kills at times that lie as far from each other as can be, however many there are.
+// byTheClock kills at times that are as far from each other as possible, for any number of kills.
 func (r *run) byTheClock(ctx context.Context) error {
 	for i := 0; i < 3*r.Kills && len(r.report.Kills) < r.Kills; i++ {
 		p := point{}
-		if len(r.took) >= 3 { // before, it is not known how long a request takes
+		if len(r.took) >= 3 { // before that, the duration of a request is not known
 			slices.Sort(r.took)
 			_, part := math.Modf(float64(i) / math.Phi)
 			p = point{kind: clock, at: time.Duration(part * 1.5 * float64(r.took[len(r.took)/2]))}
@@ -174,7 +174,7 @@ func (r *run) byTheClock(ctx context.Context) error {
 	return nil
 }
 
-// count counts the effects. Those that have come since the last count belong to the key before.
+// count counts the effects. New ones since the last count belong to the key before.
 func (r *run) count(ctx context.Context) (int64, error) {
 	n, err := r.Effects(ctx)
 	if err != nil {
@@ -264,7 +264,7 @@ func (r *run) start(ctx context.Context) (err error) {
 func (r *run) isReached(ctx context.Context) bool {
 	host, port := r.Request.URL.Hostname(), r.Request.URL.Port()
 	if port == "" {
-		port = r.Request.URL.Scheme // which net knows as a port
+		port = r.Request.URL.Scheme // net accepts it as the name of a port
 	}
 	conn, err := probe.Dialer(host).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -284,14 +284,14 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.process.Ended():
-		if ctx.Err() != nil { // which ends the command as well
+		if ctx.Err() != nil { // the command ends as well
 			return ctx.Err()
 		}
 		return fmt.Errorf("the command has ended by itself%s. Try: the same command in a shell", r.said())
 	}
 }
 
-// said is what the command has printed last.
+// said is the last output of the command.
 func (r *run) said() string {
 	if text := r.process.Said(); text != "" {
 		return ": " + text

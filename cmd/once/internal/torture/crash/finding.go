@@ -8,7 +8,7 @@ import (
 	"github.com/oncelib/once/internal/base/words"
 )
 
-// Finding is one way in which a service does not keep its keys. Whatever shows it, it is said once.
+// Finding is one way in which a service does not keep its keys. It is reported once, however many kills show it.
 type Finding struct {
 	Level  probe.Level `json:"level"`
 	Cause  string      `json:"cause"`
@@ -17,14 +17,14 @@ type Finding struct {
 	Try    string      `json:"try"`
 }
 
-// Kill is what one kill has shown.
+// Kill is the result of one kill.
 type Kill struct {
 	Point   string `json:"point"`
-	Hit     bool   `json:"hit"`     // it struck between the request and its answer
+	Hit     bool   `json:"hit"`     // it happened between the request and its answer
 	Outcome string `json:"outcome"` // ok, or the cause of a finding
 }
 
-// Report is what was found.
+// Report has all results.
 type Report struct {
 	Request  string     `json:"request"`
 	Complete bool       `json:"complete"` // each packet of a request was a point
@@ -33,7 +33,7 @@ type Report struct {
 	Findings []*Finding `json:"findings"`
 }
 
-// cause is what is wrong with a service.
+// cause is a mistake of a service.
 type cause struct {
 	name  string
 	level probe.Level
@@ -49,14 +49,14 @@ var (
 	different = &cause{"different", probe.Deviation, "store status and body of the answer in the transaction of the effect, and give them to each retry"}
 )
 
-// seen is what became of one key.
+// seen is the outcome of one key.
 type seen struct {
 	first, final, again answer
 	isAnswered          bool // final is an answer, and not another refusal
 	effects             int64
 }
 
-// judge returns what is wrong about one key, nil if nothing is.
+// judge returns the cause of an error with one key, or nil.
 func (r *run) judge(s seen) (*cause, string) {
 	effects := fmt.Sprintf("%s, not %d", words.Count(int(s.effects), "effect"), r.unit)
 	switch {
@@ -74,7 +74,7 @@ func (r *run) judge(s seen) (*cause, string) {
 	return nil, ""
 }
 
-// find reports a cause. One that is known gets the point only.
+// find reports a cause. A known cause only gets the point.
 func (r *run) find(c *cause, p point, says string) {
 	i := slices.IndexFunc(r.report.Findings, func(f *Finding) bool { return f.Cause == c.name })
 	if i < 0 {

@@ -36,8 +36,8 @@ const patience = 2 * time.Minute
 // migrations are those that an inbox needs.
 var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations, operate.Migrations}
 
-// ground is a new, migrated database with the effects of a handler.
-type ground[TX any] struct {
+// fixture is a new, migrated database with the effects of a handler.
+type fixture[TX any] struct {
 	name   string
 	store  harness.Store[TX]
 	engine *once.Engine[TX]
@@ -51,34 +51,34 @@ func migrated(t *testing.T, kind string) harness.Database {
 	return harness.Migrated(t, kind, migrations, effects)
 }
 
-func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *fixture[*sql.Tx] {
 	t.Helper()
 	return openSQL(t, migrated(t, kind))
 }
 
-func openSQL(t *testing.T, d harness.Database) *ground[*sql.Tx] {
+func openSQL(t *testing.T, d harness.Database) *fixture[*sql.Tx] {
 	t.Helper()
 	s, _ := harness.OpenSQL(t, d)
-	return groundOn(d.Kind, s)
+	return fixtureOn(d.Kind, s)
 }
 
-func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *fixture[pgx.Tx] {
 	t.Helper()
 	return openPgx(t, migrated(t, harness.Pgx), configure...)
 }
 
-func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *fixture[pgx.Tx] {
 	t.Helper()
 	s, _ := harness.OpenPgx(t, d, configure...)
-	return groundOn(d.Kind, s)
+	return fixtureOn(d.Kind, s)
 }
 
-func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
-	return &ground[TX]{name: name, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
+func fixtureOn[TX any](name string, s harness.Store[TX]) *fixture[TX] {
+	return &fixture[TX]{name: name, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func on(t *testing.T, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	harness.Each(t, harness.All, func(t *testing.T, kind string) {
 		t.Helper()
@@ -94,12 +94,12 @@ func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testi
 func soon(n int) *retry.Policy { return &retry.Policy{Attempts: n, Base: -1, Total: -1} }
 
 // inbox returns an inbox on g. What it tells, its observer keeps.
-func (g *ground[TX]) inbox(t *testing.T, cfg inbox.Config) (*inbox.Inbox[TX], *diary) {
+func (g *fixture[TX]) inbox(t *testing.T, cfg inbox.Config) (*inbox.Inbox[TX], *diary) {
 	t.Helper()
 	return g.inboxOn(g.engine, cfg)
 }
 
-func (g *ground[TX]) inboxOn(e *once.Engine[TX], cfg inbox.Config) (*inbox.Inbox[TX], *diary) {
+func (g *fixture[TX]) inboxOn(e *once.Engine[TX], cfg inbox.Config) (*inbox.Inbox[TX], *diary) {
 	if cfg.Consumer == "" {
 		cfg.Consumer = "billing"
 	}
@@ -135,29 +135,29 @@ func (d *diary) of(what inbox.EventType) (list []inbox.Event) {
 }
 
 // text is a statement in the dialect of the store.
-func (g *ground[TX]) text(query string, args ...any) store.Statement {
+func (g *fixture[TX]) text(query string, args ...any) store.Statement {
 	return harness.Text(g.store, query, args...)
 }
 
-func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
+func (g *fixture[TX]) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g *fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.store, query, args...)
 }
 
 // book is a handler: it writes an effect for each message.
-func (g *ground[TX]) book(ctx context.Context, tx TX, m message.Message) error {
+func (g *fixture[TX]) book(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text(`insert into effect (event, k, seq, before_seq)
  select ?, ?, ?, coalesce(max(seq), 0) from effect where k = ?`, m.ID, m.Key, m.Seq, m.Key))
 	return err
 }
 
 // booked lists the events that were applied: sorted, and as often as they were.
-func (g *ground[TX]) booked(t *testing.T) (list []string) {
+func (g *fixture[TX]) booked(t *testing.T) (list []string) {
 	t.Helper()
 	must(t, g.store.Pool().Query(t.Context(), g.text("select event from effect"), func(row sqlplane.Row) error {
 		var event string
@@ -169,7 +169,7 @@ func (g *ground[TX]) booked(t *testing.T) (list []string) {
 	return list
 }
 
-func (g *ground[TX]) wantBooked(t *testing.T, want ...string) {
+func (g *fixture[TX]) wantBooked(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	if got := g.booked(t); !slices.Equal(got, want) {
@@ -178,7 +178,7 @@ func (g *ground[TX]) wantBooked(t *testing.T, want ...string) {
 }
 
 // wantOnce expects messages 1 to n of each key to be applied once and in order.
-func (g *ground[TX]) wantOnce(t *testing.T, keys []string, n int) {
+func (g *fixture[TX]) wantOnce(t *testing.T, keys []string, n int) {
 	t.Helper()
 	type effect struct{ seq, before int64 }
 	byKey := map[string][]effect{}
@@ -207,7 +207,7 @@ func (g *ground[TX]) wantOnce(t *testing.T, keys []string, n int) {
 }
 
 // parked is how many messages wait for their turn. The count that each position has must be true.
-func (g *ground[TX]) parked(t *testing.T) int {
+func (g *fixture[TX]) parked(t *testing.T) int {
 	t.Helper()
 	rows := g.count(t, "select count(*) from once_inbox_parked")
 	if n := g.count(t, "select coalesce(sum(parked), 0) from once_inbox_position"); n != rows {
@@ -216,7 +216,7 @@ func (g *ground[TX]) parked(t *testing.T) int {
 	return rows
 }
 
-func (g *ground[TX]) letters(t *testing.T) int {
+func (g *fixture[TX]) letters(t *testing.T) int {
 	t.Helper()
 	return g.count(t, "select count(*) from once_deadletter where state = 'dead'")
 }
@@ -245,7 +245,7 @@ func ordered(key string, seq int64) message.Message {
 var errRefused = errors.New("the handler does not like it")
 
 // failing is book that fails while fails says so.
-func (g *ground[TX]) failing(fails func(m message.Message) bool) inbox.Handler[TX] {
+func (g *fixture[TX]) failing(fails func(m message.Message) bool) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m message.Message) error {
 		if err := g.book(ctx, tx, m); err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 	"github.com/oncelib/once/store/memstore"
 )
 
-// ground is a database in memory and what its tests need.
-type ground struct {
+// fixture is a database in memory and what its tests need.
+type fixture struct {
 	*testing.T
 
 	db       *memstore.Store
@@ -22,11 +22,11 @@ type ground struct {
 	tracer   saga.Tracer
 }
 
-func newGround(t *testing.T) ground {
-	return ground{T: t, db: memstore.New(), observer: saga.Log(quiet)}
+func newFixture(t *testing.T) fixture {
+	return fixture{T: t, db: memstore.New(), observer: saga.Log(quiet)}
 }
 
-func (g ground) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
+func (g fixture) runner(definitions ...saga.AnyDefinition) *saga.Runner[*memstore.Tx] {
 	return saga.NewRunner[*memstore.Tx](g.db, saga.Config{
 		TTL: testTTL, Attempts: 3, UndoAttempts: 3, Backoff: time.Second, MaxBackoff: time.Second, Every: time.Second, Retain: once.Forever, Observer: g.observer, Tracer: g.tracer,
 	}, definitions...)
@@ -38,7 +38,7 @@ func count(tx *memstore.Tx, key string) error {
 	return errors.Join(err, tx.Put(key, old+"x"))
 }
 
-func (g ground) counted(key string) int {
+func (g fixture) counted(key string) int {
 	v, _ := g.db.Get(key)
 	return len(v)
 }
@@ -69,13 +69,13 @@ func flowOf(steps ...taken) func(saga.Context, string) (string, error) {
 	return func(ctx saga.Context, in string) (string, error) { return inOrder(ctx, in, steps...) }
 }
 
-func (g ground) do(d *saga.Definition[string, string]) (string, error) {
+func (g fixture) do(d *saga.Definition[string, string]) (string, error) {
 	ctx, cancel := context.WithTimeout(g.Context(), time.Hour)
 	defer cancel()
 	return saga.Do(ctx, g.runner(d), d, sagaID, "")
 }
 
-func (g ground) status() saga.Status {
+func (g fixture) status() saga.Status {
 	g.Helper()
 	s, err := g.runner().Status(g.Context(), sagaID)
 	if err != nil {
@@ -84,7 +84,7 @@ func (g ground) status() saga.Status {
 	return s
 }
 
-func (g ground) wantStuck(err error, words ...string) {
+func (g fixture) wantStuck(err error, words ...string) {
 	g.Helper()
 	if once.CodeOf(err) != once.CodeUnknown || !errors.Is(err, saga.ErrStuck) || g.status().State != "stuck" {
 		g.Errorf("not stuck: %v", err)
@@ -97,7 +97,7 @@ func (g ground) wantStuck(err error, words ...string) {
 }
 
 // decide is a decision about a saga that is stuck.
-func (g ground) decide(d saga.Decision) error {
+func (g fixture) decide(d saga.Decision) error {
 	_, err := saga.Decide(g.Context(), g.db, sagaID, d)
 	return err
 }
@@ -105,10 +105,10 @@ func (g ground) decide(d saga.Decision) error {
 var retry = saga.Decision{Action: saga.ActionRetry}
 
 // in is a test in virtual time.
-func in(t *testing.T, fn func(g ground)) {
+func in(t *testing.T, fn func(g fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fn(newGround(t))
+		fn(newFixture(t))
 		<-time.After(2 * testTTL) // heartbeats end
 	})
 }
@@ -122,7 +122,7 @@ func failureOf(err error) string {
 	return f.Code
 }
 
-func (g ground) cancel(want error) {
+func (g fixture) cancel(want error) {
 	g.Helper()
 	tx := g.db.BeginTx()
 	defer tx.Rollback()

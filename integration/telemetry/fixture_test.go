@@ -26,35 +26,35 @@ func TestMain(m *testing.M) { harness.Main[life](m) }
 
 var migrations = []migration.Set{outbox.Migrations, inbox.Migrations, deadletter.Migrations, operate.Migrations, saga.Migrations, webhook.Migrations}
 
-// ground is a new, migrated database with a table for the effects of handlers.
-type ground[TX any] struct{ store harness.Store[TX] }
+// fixture is a new, migrated database with a table for the effects of handlers.
+type fixture[TX any] struct{ store harness.Store[TX] }
 
 const effects = "create table effect (k varchar(100) not null)"
 
-func newPgx(t *testing.T) ground[pgx.Tx] {
+func newPgx(t *testing.T) fixture[pgx.Tx] {
 	t.Helper()
 	return onPgxOf(t, harness.Migrated(t, harness.Pgx, migrations, effects))
 }
 
-func newSQL(t *testing.T, kind string) ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) fixture[*sql.Tx] {
 	t.Helper()
 	return onSQLOf(t, harness.Migrated(t, kind, migrations, effects))
 }
 
-func onPgxOf(t *testing.T, d harness.Database) ground[pgx.Tx] {
+func onPgxOf(t *testing.T, d harness.Database) fixture[pgx.Tx] {
 	t.Helper()
 	s, _ := harness.OpenPgx(t, d)
-	return ground[pgx.Tx]{s}
+	return fixture[pgx.Tx]{s}
 }
 
-func onSQLOf(t *testing.T, d harness.Database) ground[*sql.Tx] {
+func onSQLOf(t *testing.T, d harness.Database) fixture[*sql.Tx] {
 	t.Helper()
 	s, _ := harness.OpenSQL(t, d)
-	return ground[*sql.Tx]{s}
+	return fixture[*sql.Tx]{s}
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, kinds []string, onPgx func(*testing.T, ground[pgx.Tx]), onSQL func(*testing.T, ground[*sql.Tx])) {
+func on(t *testing.T, kinds []string, onPgx func(*testing.T, fixture[pgx.Tx]), onSQL func(*testing.T, fixture[*sql.Tx])) {
 	t.Helper()
 	harness.Each(t, kinds, func(t *testing.T, kind string) {
 		t.Helper()
@@ -67,22 +67,22 @@ func on(t *testing.T, kinds []string, onPgx func(*testing.T, ground[pgx.Tx]), on
 }
 
 // text is a statement in the dialect of the store.
-func (g ground[TX]) text(query string, args ...any) store.Statement {
+func (g fixture[TX]) text(query string, args ...any) store.Statement {
 	return harness.Text(g.store, query, args...)
 }
 
-func (g ground[TX]) exec(t *testing.T, query string, args ...any) {
+func (g fixture[TX]) exec(t *testing.T, query string, args ...any) {
 	t.Helper()
 	harness.Exec(t, g.store, query, args...)
 }
 
-func (g ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.store, query, args...)
 }
 
 // pay is a handler that has an effect.
-func (g ground[TX]) pay(key string) func(context.Context, TX) (string, error) {
+func (g fixture[TX]) pay(key string) func(context.Context, TX) (string, error) {
 	return func(ctx context.Context, tx TX) (string, error) {
 		_, err := g.store.On(tx).Exec(ctx, g.text("insert into effect (k) values (?)", key))
 		return "paid", err

@@ -45,8 +45,8 @@ const (
 	inboxConsumer = "bookings <img src=x onerror=alert(1)>"
 )
 
-// ground is a console on a new database with a row of each kind.
-type ground struct {
+// fixture is a console on a new database with a row of each kind.
+type fixture struct {
 	sqlplane.Database
 
 	operator *operate.Operator
@@ -64,9 +64,9 @@ func open(t *testing.T, d harness.Database) (sqlplane.Database, *operate.Operato
 	return s, operate.New(s, operate.Config{})
 }
 
-func newGround(t *testing.T, kind string) *ground {
+func newFixture(t *testing.T, kind string) *fixture {
 	t.Helper()
-	g := new(ground)
+	g := new(fixture)
 	g.Database, g.operator = open(t, harness.Migrated(t, kind, sets))
 	g.users = map[string]console.User{
 		"ada": {Name: "ada", Role: console.RoleOperator}, "vic": {Name: "vic"},
@@ -97,7 +97,7 @@ func newGround(t *testing.T, kind string) *ground {
 }
 
 // furnish adds what the operation has caused, and rows of what is shown beside it.
-func (g *ground) furnish(t *testing.T, body []byte) {
+func (g *fixture) furnish(t *testing.T, body []byte) {
 	t.Helper()
 	g.exec(t, "update once_outbox set op_scope = ?, op_key = ? where event_id = ?", "acme POST /refunds", secretKey, messageID)
 	g.exec(t, `insert into once_outbox_sent (part, id, topic, KEY, seq, event_id, event_type, source, headers, payload, encrypted, trace, op_scope, op_key, created_at, sent_at)
@@ -130,23 +130,23 @@ const (
 	otherID   = "0190a0a0-0000-7000-8000-00000000000b"
 )
 
-func on(t *testing.T, test func(t *testing.T, g *ground)) {
+func on(t *testing.T, test func(t *testing.T, g *fixture)) {
 	t.Helper()
-	harness.Each(t, harness.Servers, func(t *testing.T, kind string) { t.Helper(); test(t, newGround(t, kind)) })
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) { t.Helper(); test(t, newFixture(t, kind)) })
 }
 
-func (g *ground) exec(t *testing.T, query string, args ...any) {
+func (g *fixture) exec(t *testing.T, query string, args ...any) {
 	t.Helper()
 	harness.Exec(t, g.Database, query, args...)
 }
 
-func (g *ground) count(t *testing.T, query string, args ...any) int {
+func (g *fixture) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.Database, query, args...)
 }
 
 // who is the user in the header User.
-func (g *ground) who(r *http.Request) (console.User, error) {
+func (g *fixture) who(r *http.Request) (console.User, error) {
 	u, ok := g.users[r.Header.Get("User")]
 	if !ok {
 		return u, errors.New("nobody")
@@ -185,12 +185,12 @@ func send(t *testing.T, method, address, user string, form url.Values, header ..
 	return page{answer.StatusCode, string(body), answer.Header}
 }
 
-func (g *ground) get(t *testing.T, user, path string) page {
+func (g *fixture) get(t *testing.T, user, path string) page {
 	t.Helper()
 	return send(t, http.MethodGet, g.server.URL+"/"+path, user, nil)
 }
 
-func (g *ground) post(t *testing.T, user, path string, form url.Values, header ...string) page {
+func (g *fixture) post(t *testing.T, user, path string, form url.Values, header ...string) page {
 	t.Helper()
 	return send(t, http.MethodPost, g.server.URL+"/"+path, user, form, header...)
 }
@@ -228,7 +228,7 @@ func crawl(t *testing.T, base, user string) map[string]page {
 }
 
 // placeLink returns the link of a key of the inbox: of the first one that waits, or the second.
-func (g *ground) placeLink(t *testing.T, n int) string {
+func (g *fixture) placeLink(t *testing.T, n int) string {
 	t.Helper()
 	m := regexp.MustCompile(`place\?id=([A-Za-z0-9_-]+)`).FindAllStringSubmatch(g.get(t, "ada", "inbox?consumer="+url.QueryEscape(inboxConsumer)).body, -1)
 	if len(m) <= n {
@@ -238,7 +238,7 @@ func (g *ground) placeLink(t *testing.T, n int) string {
 }
 
 // sagaLink returns the link of the first saga in a list.
-func (g *ground) sagaLink(t *testing.T, list string) string {
+func (g *fixture) sagaLink(t *testing.T, list string) string {
 	t.Helper()
 	m := regexp.MustCompile(`saga\?id=([A-Za-z0-9_-]+)`).FindStringSubmatch(g.get(t, "ada", list).body)
 	if m == nil {
@@ -248,7 +248,7 @@ func (g *ground) sagaLink(t *testing.T, list string) string {
 }
 
 // operationLink returns the link of the operation in a list.
-func (g *ground) operationLink(t *testing.T, list string) string {
+func (g *fixture) operationLink(t *testing.T, list string) string {
 	t.Helper()
 	m := regexp.MustCompile(`operation\?id=([A-Za-z0-9_-]+)`).FindStringSubmatch(g.get(t, "ada", list).body)
 	if m == nil {

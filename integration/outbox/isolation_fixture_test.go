@@ -23,7 +23,7 @@ import (
 )
 
 // onIsolated runs a scenario on pgxstore in make test. make prove draws other stores by lot.
-func onIsolated(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func onIsolated(t *testing.T, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	t.Run(harness.Pgx, func(t *testing.T) {
 		testenv.Cell(t, testenv.InTest)
@@ -49,12 +49,12 @@ const (
 // messages are added: it has a Box of its own.
 type isolation[TX any] struct {
 	t  *testing.T
-	g  *ground[TX]
+	g  *fixture[TX]
 	w  *countedStore[TX]
 	to *street
 }
 
-func isolate[TX any](t *testing.T, g *ground[TX]) *isolation[TX] {
+func isolate[TX any](t *testing.T, g *fixture[TX]) *isolation[TX] {
 	t.Helper()
 	to := &street{inbox: newInbox(), behave: map[string]behavior{}, attempts: map[string]int{}, calls: map[string]int{}, underWay: map[string]int{}, most: map[string]int{}, ended: make(chan struct{})}
 	i := &isolation[TX]{t, g, &countedStore[TX]{SQL: g.store, rows: map[string]int{}}, to}

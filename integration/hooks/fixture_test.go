@@ -34,8 +34,8 @@ var (
 	encrypter, _ = once.NewEncrypter(bytes.Repeat([]byte{7}, 32))
 )
 
-// ground is a new, migrated database and the webhooks in it.
-type ground[TX any] struct {
+// fixture is a new, migrated database and the webhooks in it.
+type fixture[TX any] struct {
 	harness.Database
 
 	db     harness.Store[TX]
@@ -47,12 +47,12 @@ func config() webhook.Config {
 	return webhook.Config{Encrypter: encrypter, Guard: &ssrf.Guard{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}}
 }
 
-func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
-	return &ground[TX]{d, s, once.New(s, once.Config{Observer: once.Discard}), webhook.New(s, config())}
+func fixtureOn[TX any](d harness.Database, s harness.Store[TX]) *fixture[TX] {
+	return &fixture[TX]{d, s, once.New(s, once.Config{Observer: once.Discard}), webhook.New(s, config())}
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func on(t *testing.T, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	onKinds(t, harness.All, onPgx, onSQL)
 }
@@ -60,54 +60,54 @@ func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testi
 // writersAtOnce are the kinds on which several transactions write at a time.
 var writersAtOnce = []string{harness.Pgx, harness.Postgres, harness.MariaDB, harness.MySQL}
 
-func onKinds(t *testing.T, kinds []string, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func onKinds(t *testing.T, kinds []string, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	harness.Each(t, kinds, func(t *testing.T, kind string) {
 		t.Helper()
 		d := harness.Migrated(t, kind, sets, chargeTable)
 		if kind == harness.Pgx {
 			s, _ := harness.OpenPgx(t, d)
-			onPgx(t, groundOn(d, harness.Store[pgx.Tx](s)))
+			onPgx(t, fixtureOn(d, harness.Store[pgx.Tx](s)))
 			return
 		}
 		s, _ := harness.OpenSQL(t, d)
-		onSQL(t, groundOn(d, harness.Store[*sql.Tx](s)))
+		onSQL(t, fixtureOn(d, harness.Store[*sql.Tx](s)))
 	})
 }
 
 // do runs one operation with a new key.
-func (g *ground[TX]) do(ctx context.Context, level store.Isolation, fn func(ctx context.Context, tx TX) error) error {
+func (g *fixture[TX]) do(ctx context.Context, level store.Isolation, fn func(ctx context.Context, tx TX) error) error {
 	op := once.Operation{Scope: "hooks", Key: once.NewKey(), Isolation: level}
 	_, err := once.Do(ctx, g.engine, op, func(ctx context.Context, tx TX) (string, error) { return "", fn(ctx, tx) })
 	return err
 }
 
 // begin begins a transaction of the caller.
-func (g *ground[TX]) begin(t *testing.T) (tx TX, commit func() error) {
+func (g *fixture[TX]) begin(t *testing.T) (tx TX, commit func() error) {
 	t.Helper()
 	txn, _, err := g.db.Begin(t.Context(), store.BeginOptions{})
 	must(t, err)
 	return txn.Tx(), func() error { return txn.Commit(t.Context(), store.Change{}) }
 }
 
-func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
+func (g *fixture[TX]) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.db, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g *fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.db, query, args...)
 }
 
 // charge writes as a handler does.
-func (g *ground[TX]) charge(ctx context.Context, tx TX, id string) error {
+func (g *fixture[TX]) charge(ctx context.Context, tx TX, id string) error {
 	_, err := g.db.On(tx).Exec(ctx, harness.Text(g.db, "insert into charge (id) values (?)", id))
 	return err
 }
 
 // endpoint creates one of a tenant.
-func (g *ground[TX]) endpoint(t *testing.T, tenant string, types ...string) webhook.Endpoint {
+func (g *fixture[TX]) endpoint(t *testing.T, tenant string, types ...string) webhook.Endpoint {
 	t.Helper()
 	e, _, err := g.hooks.Endpoints().Create(t.Context(), webhook.Endpoint{Tenant: tenant, URL: "https://203.0.113.7/" + tenant, Types: types, Description: strings.Join(types, " ")})
 	must(t, err)
@@ -115,13 +115,13 @@ func (g *ground[TX]) endpoint(t *testing.T, tenant string, types ...string) webh
 }
 
 // send sends events in an operation of their own.
-func (g *ground[TX]) send(t *testing.T, events ...webhook.Event) {
+func (g *fixture[TX]) send(t *testing.T, events ...webhook.Event) {
 	t.Helper()
 	must(t, g.do(t.Context(), store.DefaultIsolation, func(ctx context.Context, tx TX) error { return g.hooks.Send(ctx, tx, events...) }))
 }
 
 // deliveries describes what waits, in an order of its own: tenant, description of the endpoint, type of the event.
-func (g *ground[TX]) deliveries(t *testing.T) (list []string) {
+func (g *fixture[TX]) deliveries(t *testing.T) (list []string) {
 	t.Helper()
 	must(t, g.db.Pool().Query(t.Context(), harness.Text(g.db, `select e.tenant, e.description, v.type, v.tenant from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint and e.part = d.part
  join once_webhook_event v on v.id = d.event`), func(row sqlplane.Row) error {
@@ -137,7 +137,7 @@ func (g *ground[TX]) deliveries(t *testing.T) (list []string) {
 	return list
 }
 
-func (g *ground[TX]) want(t *testing.T, want ...string) {
+func (g *fixture[TX]) want(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	if got := g.deliveries(t); !slices.Equal(got, want) {

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { harness.Main[killPlan](m) }
 
 var sets = []migration.Set{operate.Migrations, outbox.Migrations, inbox.Migrations, deadletter.Migrations}
 
-// ground is a new, migrated database.
-type ground struct {
+// fixture is a new, migrated database.
+type fixture struct {
 	sqlplane.Database
 
 	box      box
@@ -38,9 +38,9 @@ type consumer struct {
 	run    func(ctx context.Context) error
 }
 
-func newGround[TX any](s harness.Store[TX]) *ground {
+func newFixture[TX any](s harness.Store[TX]) *fixture {
 	engine := once.New(s, once.Config{Observer: once.Discard})
-	return &ground{s, outbox.New(s, outbox.Config{}), func(cfg inbox.Config, fn handler) consumer {
+	return &fixture{s, outbox.New(s, outbox.Config{}), func(cfg inbox.Config, fn handler) consumer {
 		in := inbox.New(engine, cfg)
 		apply := func(ctx context.Context, tx TX, m message.Message) error { return fn(ctx, s.On(tx), m) }
 		return consumer{
@@ -56,40 +56,40 @@ type box interface {
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, test func(t *testing.T, g *ground)) {
+func on(t *testing.T, test func(t *testing.T, g *fixture)) {
 	t.Helper()
 	harness.Each(t, harness.Servers, func(t *testing.T, kind string) { t.Helper(); test(t, newOn(t, kind)) })
 }
 
-// newOn makes a ground on a database of a kind.
-func newOn(t *testing.T, kind string) *ground {
+// newOn makes a fixture on a database of a kind.
+func newOn(t *testing.T, kind string) *fixture {
 	t.Helper()
 	return open(t, harness.Migrated(t, kind, sets))
 }
 
-func newPgx(t *testing.T) *ground { t.Helper(); return newOn(t, harness.Pgx) }
+func newPgx(t *testing.T) *fixture { t.Helper(); return newOn(t, harness.Pgx) }
 
 // open opens a database that is migrated.
-func open(t *testing.T, d harness.Database) *ground {
+func open(t *testing.T, d harness.Database) *fixture {
 	t.Helper()
 	if d.Kind == harness.Pgx {
 		s, _ := harness.OpenPgx(t, d)
-		return newGround(s)
+		return newFixture(s)
 	}
 	s, _ := harness.OpenSQL(t, d)
-	return newGround(s)
+	return newFixture(s)
 }
 
-func (g *ground) text(query string, args ...any) store.Statement {
+func (g *fixture) text(query string, args ...any) store.Statement {
 	return harness.Text(g.Database, query, args...)
 }
 
-func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
+func (g *fixture) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.Database, query, args...)
 }
 
-func (g *ground) count(t *testing.T, query string, args ...any) int {
+func (g *fixture) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.Database, query, args...)
 }

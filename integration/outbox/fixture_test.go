@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { harness.Main[relayPlan](m) }
 
-// ground is a new, migrated database and an outbox in it.
-type ground[TX any] struct {
+// fixture is a new, migrated database and an outbox in it.
+type fixture[TX any] struct {
 	name   string
 	store  harness.Store[TX]
 	engine *once.Engine[TX]
@@ -46,19 +46,19 @@ func migrated(t *testing.T, kind string) harness.Database {
 	return harness.Migrated(t, kind, migrations, chargeTable)
 }
 
-func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *fixture[*sql.Tx] {
 	t.Helper()
 	return openSQL(t, migrated(t, kind))
 }
 
-func openSQL(t *testing.T, d harness.Database) *ground[*sql.Tx] {
+func openSQL(t *testing.T, d harness.Database) *fixture[*sql.Tx] {
 	t.Helper()
 	s, db := harness.OpenSQL(t, d)
-	return sqlGround(d.Kind, s, db)
+	return sqlFixture(d.Kind, s, db)
 }
 
-func sqlGround(kind string, s *sqlstore.Store, db *sql.DB) *ground[*sql.Tx] {
-	g := groundOn(kind, s)
+func sqlFixture(kind string, s *sqlstore.Store, db *sql.DB) *fixture[*sql.Tx] {
+	g := fixtureOn(kind, s)
 	g.begin = func(t *testing.T) (*sql.Tx, func(bool) error) {
 		t.Helper()
 		tx, err := db.BeginTx(t.Context(), nil)
@@ -84,15 +84,15 @@ func sqlGround(kind string, s *sqlstore.Store, db *sql.DB) *ground[*sql.Tx] {
 	return g
 }
 
-func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+func newPgx(t *testing.T, configure ...func(*pgxpool.Config)) *fixture[pgx.Tx] {
 	t.Helper()
 	return openPgx(t, migrated(t, harness.Pgx), configure...)
 }
 
-func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *ground[pgx.Tx] {
+func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config)) *fixture[pgx.Tx] {
 	t.Helper()
 	s, pool := harness.OpenPgx(t, d, append([]func(*pgxpool.Config){func(c *pgxpool.Config) { c.MaxConns = 16 }}, configure...)...)
-	g := groundOn(d.Kind, s)
+	g := fixtureOn(d.Kind, s)
 	end := func(t *testing.T, tx pgx.Tx) func(bool) error {
 		t.Helper()
 		return func(commit bool) error {
@@ -117,14 +117,14 @@ func openPgx(t *testing.T, d harness.Database, configure ...func(*pgxpool.Config
 	return g
 }
 
-func groundOn[TX any](name string, s harness.Store[TX]) *ground[TX] {
-	g := &ground[TX]{name: name, store: s, box: outbox.New(s, outbox.Config{})}
+func fixtureOn[TX any](name string, s harness.Store[TX]) *fixture[TX] {
+	g := &fixture[TX]{name: name, store: s, box: outbox.New(s, outbox.Config{})}
 	g.engine = once.New(s, once.Config{Observer: once.Discard})
 	return g
 }
 
 // on runs a test on a database of each kind.
-func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func on(t *testing.T, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	harness.Each(t, harness.All, func(t *testing.T, kind string) {
 		t.Helper()
@@ -137,48 +137,48 @@ func on(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testi
 }
 
 // isServer reports whether transactions run at the same time.
-func (g *ground[TX]) isServer() bool { return g.store.Dialect() != sqlplane.SQLite }
+func (g *fixture[TX]) isServer() bool { return g.store.Dialect() != sqlplane.SQLite }
 
 // do runs one operation with a new key.
-func (g *ground[TX]) do(ctx context.Context, fn func(ctx context.Context, tx TX) error) error {
+func (g *fixture[TX]) do(ctx context.Context, fn func(ctx context.Context, tx TX) error) error {
 	return g.doAt(ctx, store.DefaultIsolation, fn)
 }
 
-func (g *ground[TX]) doAt(ctx context.Context, level store.Isolation, fn func(ctx context.Context, tx TX) error) error {
+func (g *fixture[TX]) doAt(ctx context.Context, level store.Isolation, fn func(ctx context.Context, tx TX) error) error {
 	op := once.Operation{Scope: "outbox", Key: once.NewKey(), Isolation: level}
 	_, err := once.Do(ctx, g.engine, op, func(ctx context.Context, tx TX) (string, error) { return "", fn(ctx, tx) })
 	return err
 }
 
 // must adds messages in an operation of their own.
-func (g *ground[TX]) mustAdd(t *testing.T, messages ...message.Message) {
+func (g *fixture[TX]) mustAdd(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	must(t, g.do(t.Context(), func(ctx context.Context, tx TX) error { return g.box.Add(ctx, tx, messages...) }))
 }
 
 // text is a statement in the dialect of the store.
-func (g *ground[TX]) text(query string, args ...any) store.Statement {
+func (g *fixture[TX]) text(query string, args ...any) store.Statement {
 	return harness.Text(g.store, query, args...)
 }
 
-func (g *ground[TX]) exec(t *testing.T, query string, args ...any) int64 {
+func (g *fixture[TX]) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g *fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.store, query, args...)
 }
 
 // charge writes as a handler does.
-func (g *ground[TX]) charge(ctx context.Context, tx TX, id string) error {
+func (g *fixture[TX]) charge(ctx context.Context, tx TX, id string) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text("insert into charge (id) values (?)", id))
 	return err
 }
 
 // rows describes what is in the outbox, in the order of ids: topic key seq type.
-func (g *ground[TX]) rows(t *testing.T) (list []string) {
+func (g *fixture[TX]) rows(t *testing.T) (list []string) {
 	t.Helper()
 	must(t, g.store.Pool().Query(t.Context(), g.text("select topic, KEY, seq, event_type from once_outbox order by id"), func(row sqlplane.Row) error {
 		var topic, key, kind string
@@ -194,7 +194,7 @@ func (g *ground[TX]) rows(t *testing.T) (list []string) {
 	return list
 }
 
-func (g *ground[TX]) wantRows(t *testing.T, want ...string) {
+func (g *fixture[TX]) wantRows(t *testing.T, want ...string) {
 	t.Helper()
 	if got := g.rows(t); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the outbox has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

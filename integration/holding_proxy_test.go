@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// leash is a proxy that hides the death of its clients: the server keeps their
+// holdingProxy is a proxy that hides the death of its clients: the server keeps their
 // sessions, with the locks that they hold, until it is told. So it is after a power
 // failure, or behind a network that has lost the last packet.
-type leash struct {
+type holdingProxy struct {
 	listener net.Listener
 	target   string
 	group    sync.WaitGroup
@@ -24,13 +24,13 @@ type leash struct {
 	before  func()     // runs before it is forwarded, and then the client is cut
 }
 
-func newLeash(tb testing.TB, target string) *leash {
+func newHoldingProxy(tb testing.TB, target string) *holdingProxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := &leash{listener: listener, target: target}
+	l := &holdingProxy{listener: listener, target: target}
 	l.quiet.L = &l.mu
 	l.group.Go(l.accept)
 	tb.Cleanup(func() {
@@ -42,10 +42,12 @@ func newLeash(tb testing.TB, target string) *leash {
 	return l
 }
 
-// dsn leads to the same database, on the leash.
-func (l *leash) dsn(direct string) string { return relocated(direct, l.listener.Addr().String()) }
+// dsn leads to the same database, behind the proxy.
+func (l *holdingProxy) dsn(direct string) string {
+	return relocated(direct, l.listener.Addr().String())
+}
 
-func (l *leash) accept() {
+func (l *holdingProxy) accept() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
@@ -69,7 +71,7 @@ func (l *leash) accept() {
 }
 
 // forward carries what a client sends, until it is dead or cut.
-func (l *leash) forward(client, server net.Conn) {
+func (l *holdingProxy) forward(client, server net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
@@ -93,7 +95,7 @@ func (l *leash) forward(client, server net.Conn) {
 }
 
 // found returns what is to be done before data is forwarded and its client is cut.
-func (l *leash) found(data []byte) (before func()) {
+func (l *holdingProxy) found(data []byte) (before func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pattern == nil || !bytes.Contains(data, l.pattern) {
@@ -104,7 +106,7 @@ func (l *leash) found(data []byte) (before func()) {
 }
 
 // cutAfter cuts the next client that sends a pattern, once the server has got it.
-func (l *leash) cutAfter(pattern string, before func()) {
+func (l *holdingProxy) cutAfter(pattern string, before func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pattern, l.before = []byte(pattern), before
@@ -112,7 +114,7 @@ func (l *leash) cutAfter(pattern string, before func()) {
 
 // settle waits until all that clients have sent is with the server. None of them may
 // be alive.
-func (l *leash) settle() {
+func (l *holdingProxy) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.clients > 0 {
@@ -121,7 +123,7 @@ func (l *leash) settle() {
 }
 
 // release lets the server know of the deaths.
-func (l *leash) release() {
+func (l *holdingProxy) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, server := range l.held {

@@ -35,8 +35,8 @@ const topic = "refunds"
 
 func TestMain(m *testing.M) { harness.Main[plan](m) }
 
-// ground is a database in which messages are applied.
-type ground[TX any] struct {
+// fixture is a database in which messages are applied.
+type fixture[TX any] struct {
 	harness.Database
 
 	store  harness.Store[TX]
@@ -53,53 +53,53 @@ var applied = map[sqlplane.Dialect]string{
 
 var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations}
 
-func newPgx(t *testing.T) *ground[pgx.Tx] {
+func newPgx(t *testing.T) *fixture[pgx.Tx] {
 	t.Helper()
 	d := harness.Migrated(t, harness.Pgx, migrations, applied[sqlplane.PostgreSQL])
 	s, _ := harness.OpenPgx(t, d)
-	return groundOn(d, s)
+	return fixtureOn(d, s)
 }
 
-func newSQLite(t *testing.T) *ground[*sql.Tx] {
+func newSQLite(t *testing.T) *fixture[*sql.Tx] {
 	t.Helper()
 	return newSQL(t, harness.SQLite)
 }
 
-func newSQL(t *testing.T, kind string) *ground[*sql.Tx] {
+func newSQL(t *testing.T, kind string) *fixture[*sql.Tx] {
 	t.Helper()
 	d := harness.Migrated(t, kind, migrations)
 	s, _ := harness.OpenSQL(t, d)
-	g := groundOn(d, s)
+	g := fixtureOn(d, s)
 	g.exec(t, applied[s.Dialect()])
 	return g
 }
 
-func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
-	return &ground[TX]{Database: d, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
+func fixtureOn[TX any](d harness.Database, s harness.Store[TX]) *fixture[TX] {
+	return &fixture[TX]{Database: d, store: s, engine: once.New(s, once.Config{Observer: once.Discard})}
 }
 
-func (g *ground[TX]) text(query string, args ...any) store.Statement {
+func (g *fixture[TX]) text(query string, args ...any) store.Statement {
 	return harness.Text(g.store, query, args...)
 }
 
-func (g *ground[TX]) exec(t *testing.T, query string, args ...any) {
+func (g *fixture[TX]) exec(t *testing.T, query string, args ...any) {
 	t.Helper()
 	harness.Exec(t, g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g *fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.store, query, args...)
 }
 
 // apply is what a handler does.
-func (g *ground[TX]) apply(ctx context.Context, tx TX, m message.Message) error {
+func (g *fixture[TX]) apply(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text("insert into applied (id, name, seq) values (?, ?, ?)", m.ID, m.Key, m.Seq))
 	return err
 }
 
 // inbox returns an inbox whose failures are tried again soon, for ever.
-func (g *ground[TX]) inbox(observer inbox.Observer) *inbox.Inbox[TX] {
+func (g *fixture[TX]) inbox(observer inbox.Observer) *inbox.Inbox[TX] {
 	return inbox.New(g.engine, inbox.Config{
 		Consumer: "billing", Order: inbox.InOrder, Observer: observer, Timeouts: store.Timeouts{Idle: g.idle},
 		Policy: &retry.Policy{Attempts: math.MaxInt, Base: 10 * time.Millisecond, Cap: 100 * time.Millisecond, Total: -1},
@@ -107,7 +107,7 @@ func (g *ground[TX]) inbox(observer inbox.Observer) *inbox.Inbox[TX] {
 }
 
 // waitFor waits until n messages are applied.
-func (g *ground[TX]) waitFor(t *testing.T, n int) {
+func (g *fixture[TX]) waitFor(t *testing.T, n int) {
 	t.Helper()
 	for before, end := 0, time.Now().Add(patience); ; { // patience without any progress
 		got := g.count(t, "select count(*) from applied")
@@ -125,7 +125,7 @@ func (g *ground[TX]) waitFor(t *testing.T, n int) {
 }
 
 // check checks that the messages of each key are applied once and in order: n of them, of so many keys.
-func (g *ground[TX]) check(t *testing.T, n, keys int) {
+func (g *fixture[TX]) check(t *testing.T, n, keys int) {
 	t.Helper()
 	last, ids := map[string]int64{}, map[string]bool{}
 	rows := 0

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { harness.Main[plan](m) }
 
 var sets = []migration.Set{migration.Operation, webhook.Migrations}
 
-// ground is a database with webhooks, and the street of their endpoints.
-type ground struct {
+// fixture is a database with webhooks, and the street of their endpoints.
+type fixture struct {
 	database harness.Database
 	to       *street
 	config   *webhook.Config // of hooks from now on
@@ -43,16 +43,16 @@ type relayer interface {
 	Handler(prefix string, tenantOf func(*http.Request) string) http.Handler
 }
 
-func newGround(t *testing.T, kind string) *ground {
+func newFixture(t *testing.T, kind string) *fixture {
 	t.Helper()
 	to := newStreet(t)
-	return openGround(t, harness.Migrated(t, kind, sets), to)
+	return openFixture(t, harness.Migrated(t, kind, sets), to)
 }
 
-func openGround(t *testing.T, d harness.Database, to *street) *ground {
+func openFixture(t *testing.T, d harness.Database, to *street) *fixture {
 	t.Helper()
 	cfg := config(to.url)
-	g := &ground{database: d, to: to, config: &cfg}
+	g := &fixture{database: d, to: to, config: &cfg}
 	if d.Kind == harness.Pgx {
 		s, _ := harness.OpenPgx(t, d)
 		g.db, g.hooks = s, func(w *watch) relayer { return webhook.New[pgx.Tx](watched[pgx.Tx]{s, w}, cfg) }
@@ -79,7 +79,7 @@ func config(text string) webhook.Config {
 }
 
 // relay returns a relay that keeps its parts, and waits for endpoints, also when the machine is so busy that nothing happens for seconds.
-func (g *ground) relay(w *watch, cfg webhook.RelayConfig) *webhook.Relay {
+func (g *fixture) relay(w *watch, cfg webhook.RelayConfig) *webhook.Relay {
 	cfg.TTL, cfg.Timeout = cmp.Or(cfg.TTL, patience), cmp.Or(cfg.Timeout, patience)
 	if cfg.Observer == nil {
 		cfg.Observer = newEvents()
@@ -88,7 +88,7 @@ func (g *ground) relay(w *watch, cfg webhook.RelayConfig) *webhook.Relay {
 }
 
 // start runs a relay until stop is called, or the test ends.
-func (g *ground) start(t *testing.T, w *watch, cfg webhook.RelayConfig) (stop func()) {
+func (g *fixture) start(t *testing.T, w *watch, cfg webhook.RelayConfig) (stop func()) {
 	t.Helper()
 	r := g.relay(w, cfg)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ type endpoint struct {
 }
 
 // endpoints makes endpoints, which want all types, and have ids from first on.
-func (g *ground) endpoints(t *testing.T, list ...endpoint) {
+func (g *fixture) endpoints(t *testing.T, list ...endpoint) {
 	t.Helper()
 	must(t, g.db.Within(t.Context(), store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		for _, e := range list {
@@ -137,12 +137,12 @@ func (g *ground) endpoints(t *testing.T, list ...endpoint) {
 }
 
 // send sends n events to a tenant in one transaction. Their ids are prefix and a number.
-func (g *ground) send(t *testing.T, tenant, prefix string, n int) {
+func (g *fixture) send(t *testing.T, tenant, prefix string, n int) {
 	t.Helper()
 	must(t, g.sendOn(t.Context(), tenant, prefix, n))
 }
 
-func (g *ground) sendOn(ctx context.Context, tenant, prefix string, n int) error {
+func (g *fixture) sendOn(ctx context.Context, tenant, prefix string, n int) error {
 	return g.db.Within(ctx, store.ReadCommitted, func(ctx context.Context, r sqlplane.Runner) error {
 		for i := range n {
 			id := fmt.Sprintf("%s-%d", prefix, i)
@@ -159,18 +159,18 @@ func (g *ground) sendOn(ctx context.Context, tenant, prefix string, n int) error
 	})
 }
 
-func (g *ground) count(t *testing.T, query string, args ...any) int {
+func (g *fixture) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.db, query, args...)
 }
 
-func (g *ground) exec(t *testing.T, query string, args ...any) int64 {
+func (g *fixture) exec(t *testing.T, query string, args ...any) int64 {
 	t.Helper()
 	return harness.Exec(t, g.db, query, args...)
 }
 
 // until waits until a query returns a number. How endpoints are doing is written down a little later than what has become of their deliveries.
-func (g *ground) until(t *testing.T, what string, want int, query string) {
+func (g *fixture) until(t *testing.T, what string, want int, query string) {
 	t.Helper()
 	harness.Until(t, func() error {
 		if n := g.count(t, query); n != want {
@@ -181,7 +181,7 @@ func (g *ground) until(t *testing.T, what string, want int, query string) {
 }
 
 // settled waits until nothing waits for an attempt.
-func (g *ground) settled(t *testing.T, e *events, delivered int) {
+func (g *fixture) settled(t *testing.T, e *events, delivered int) {
 	t.Helper()
 	e.wait(t, webhook.EventDelivered, "", delivered)
 	if n := g.count(t, "select count(*) from once_webhook_delivery where due_at is not null"); n > 0 {

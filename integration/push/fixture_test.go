@@ -32,33 +32,33 @@ var migrations = []migration.Set{inbox.Migrations, deadletter.Migrations}
 // effects has a row for each time that a handler was committed: the message, and the highest Seq of its key before.
 const effects = "create table effect (event varchar(100) not null, k varchar(100) not null, seq bigint not null, before_seq bigint not null)"
 
-// ground is a migrated database in which messages take effect.
-type ground[TX any] struct {
+// fixture is a migrated database in which messages take effect.
+type fixture[TX any] struct {
 	harness.Database
 
 	store  harness.Store[TX]
 	engine *once.Engine[TX]
 }
 
-func newSQLite(t *testing.T) *ground[*sql.Tx] {
+func newSQLite(t *testing.T) *fixture[*sql.Tx] {
 	t.Helper()
 	d := harness.Migrated(t, harness.SQLite, migrations, effects)
 	s, _ := harness.OpenSQL(t, d)
-	return groundOn(d, s)
+	return fixtureOn(d, s)
 }
 
-func newPgx(t *testing.T) *ground[pgx.Tx] {
+func newPgx(t *testing.T) *fixture[pgx.Tx] {
 	t.Helper()
 	d := harness.Migrated(t, harness.Pgx, migrations, effects)
 	s, _ := harness.OpenPgx(t, d)
-	return groundOn(d, s)
+	return fixtureOn(d, s)
 }
 
-func groundOn[TX any](d harness.Database, s harness.Store[TX]) *ground[TX] {
-	return &ground[TX]{d, s, once.New(s, once.Config{Observer: once.Discard})}
+func fixtureOn[TX any](d harness.Database, s harness.Store[TX]) *fixture[TX] {
+	return &fixture[TX]{d, s, once.New(s, once.Config{Observer: once.Discard})}
 }
 
-func onEach(t *testing.T, onPgx func(*testing.T, *ground[pgx.Tx]), onSQL func(*testing.T, *ground[*sql.Tx])) {
+func onEach(t *testing.T, onPgx func(*testing.T, *fixture[pgx.Tx]), onSQL func(*testing.T, *fixture[*sql.Tx])) {
 	t.Helper()
 	t.Run("pgxstore", func(t *testing.T) { t.Parallel(); onPgx(t, newPgx(t)) })
 	t.Run("SQLite", func(t *testing.T) { t.Parallel(); onSQL(t, newSQLite(t)) })
@@ -69,28 +69,28 @@ func soon(n int) *retry.Policy {
 	return &retry.Policy{Attempts: n, Base: time.Millisecond, Cap: 5 * time.Millisecond, Total: -1}
 }
 
-func (g *ground[TX]) inbox(order inbox.Order) *inbox.Inbox[TX] {
+func (g *fixture[TX]) inbox(order inbox.Order) *inbox.Inbox[TX] {
 	return inbox.New(g.engine, inbox.Config{Consumer: "billing", Order: order, Policy: soon(3), Observer: inbox.Log(slog.New(slog.DiscardHandler))})
 }
 
 // book is a handler: it writes an effect for each message.
-func (g *ground[TX]) book(ctx context.Context, tx TX, m message.Message) error {
+func (g *fixture[TX]) book(ctx context.Context, tx TX, m message.Message) error {
 	_, err := g.store.On(tx).Exec(ctx, g.text(`insert into effect (event, k, seq, before_seq)
  select ?, ?, ?, coalesce(max(seq), 0) from effect where k = ?`, m.ID, m.Topic+" "+m.Key, m.Seq, m.Topic+" "+m.Key))
 	return err
 }
 
-func (g *ground[TX]) text(query string, args ...any) store.Statement {
+func (g *fixture[TX]) text(query string, args ...any) store.Statement {
 	return harness.Text(g.store, query, args...)
 }
 
-func (g *ground[TX]) count(t *testing.T, query string, args ...any) int {
+func (g *fixture[TX]) count(t *testing.T, query string, args ...any) int {
 	t.Helper()
 	return harness.Count(t, g.store, query, args...)
 }
 
 // wantOnce expects each of the messages to be applied once, and those of a key in order.
-func (g *ground[TX]) wantOnce(t *testing.T, messages int) {
+func (g *fixture[TX]) wantOnce(t *testing.T, messages int) {
 	t.Helper()
 	if n := g.count(t, "select count(*) from effect"); n != messages {
 		t.Errorf("%d effects, want %d", n, messages)
@@ -106,7 +106,7 @@ func (g *ground[TX]) wantOnce(t *testing.T, messages int) {
 	}
 }
 
-func (g *ground[TX]) wantLetters(t *testing.T, class string, want int) {
+func (g *fixture[TX]) wantLetters(t *testing.T, class string, want int) {
 	t.Helper()
 	if n := g.count(t, "select count(*) from once_deadletter where class = ?", class); n != want {
 		t.Errorf("%d dead letters of class %s, want %d", n, class, want)

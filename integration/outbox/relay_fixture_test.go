@@ -179,12 +179,12 @@ func (e *events) count(is func(outbox.Event) bool) (n int) {
 
 // relay returns a relay of the outbox. It keeps its parts, and waits for the destination, also when the machine is
 // so busy that nothing happens for seconds: what arrives is what the test has provoked.
-func (g *ground[TX]) relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay {
+func (g *fixture[TX]) relay(p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay {
 	return g.relayOf(g.box, p, cfg)
 }
 
 // relayOf is relay for another outbox in the same database.
-func (g *ground[TX]) relayOf(box *outbox.Box[TX], p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay {
+func (g *fixture[TX]) relayOf(box *outbox.Box[TX], p outbox.Publisher, cfg outbox.RelayConfig) *outbox.Relay {
 	cfg.TTL, cfg.Timeout = cmp.Or(cfg.TTL, patience), cmp.Or(cfg.Timeout, patience)
 	return box.Relay(p, cfg)
 }
@@ -213,7 +213,7 @@ func start(t *testing.T, r *outbox.Relay) (stop func() error) {
 }
 
 // waitEmpty waits until nothing is in the outbox.
-func (g *ground[TX]) waitEmpty(t *testing.T) {
+func (g *fixture[TX]) waitEmpty(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
 		n := g.count(t, "select (select count(*) from once_outbox) + (select count(*) from once_outbox_failed)")

@@ -15,8 +15,8 @@ import (
 
 var errBusiness = errors.New("not today")
 
-// misdeeds of a member, between neighbours.
-var misdeeds = []struct {
+// wrongHandlers are what a member of a group does wrong, between neighbours.
+var wrongHandlers = []struct {
 	name    string
 	code    once.Code // "": it succeeds
 	commits int       // of the whole group
@@ -112,7 +112,7 @@ var misdeeds = []struct {
 // TestGroupMembersHurtNobody: whatever one does, it is told the truth, its neighbours
 // are executed, and a retry of it is, too.
 func TestGroupMembersHurtNobody(t *testing.T) {
-	for _, m := range misdeeds {
+	for _, m := range wrongHandlers {
 		for _, place := range []string{"within", "first"} {
 			t.Run(m.name+"/"+place, func(t *testing.T) {
 				inCrowd(t, func(c *crowd) {
