@@ -214,6 +214,8 @@ func (q *request) planInboxSkip() (plan, error) {
 		return about, &refusal{fmt.Sprintf("the key waits for message %d, and not for %d", p.Seq+1, m.Seq)}
 	case p.There:
 		return about, &refusal{fmt.Sprintf("message %d is there, and is tried. Try: wait until it is applied or a dead letter", m.Seq)}
+	case p.Failing.Attempts > 0:
+		return about, &refusal{fmt.Sprintf("message %d %s, and would be lost. Try: repair the handler, or wait until it is a dead letter", m.Seq, p.Failing)}
 	}
 	about.What = fmt.Sprintf("Message %d of the key %s, topic %s, is given up by the consumer %s%s. If it comes later, it counts as a duplicate. %s.", m.Seq, keyname.Hash(m.Key), words.OrDash(m.Topic),
 		words.Shown(m.Consumer), words.Either(p.Dead, ". It is a dead letter, which stays", ""), words.Either(p.Parked == 1, "1 message waits behind it and follows", many(p.Parked)+" messages wait behind it and follow"))
@@ -262,6 +264,9 @@ func (q *request) planStartAt() (plan, error) {
 	messages := words.Either(p.Below == 1, " message", " messages")
 	about.What = fmt.Sprintf("The key %s, topic %s, of the consumer %s begins at message %d. It waits for message %d now. %s parked%s dropped, and cannot be got back from the inbox. Earlier messages that come count as duplicates.",
 		keyname.Hash(m.Key), words.OrDash(m.Topic), words.Shown(m.Consumer), seq, p.Seq+1, dropped, messages+words.Either(p.Below == 1, " is", " are"))
+	if f := p.Failing; f.Attempts > 0 && seq > p.Seq+1 {
+		about.What += fmt.Sprintf(" Message %d %s, and is lost: no dead letter keeps it.", p.Seq+1, f)
+	}
 	about.Button = fmt.Sprintf("Begin at message %d, and drop %s%s", seq, dropped, messages)
 	return about, nil
 }

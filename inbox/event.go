@@ -49,7 +49,7 @@ const (
 	EventSkipped      EventType = "skipped"
 	EventDeadLettered EventType = "dead_lettered" // a message is given up; Err says why
 	EventFailed       EventType = "failed"        // an attempt has failed; After is the pause before the next one
-	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm
+	EventGap          EventType = "gap"           // a key has waited for a missing message for longer than Config.GapAlarm; a message that fails is not missing
 	EventDatabase     EventType = "database"      // the database has failed; Run waits
 	EventReusedSeq    EventType = "reused_seq"    // instead of duplicate or stale: the message is dropped because another message was applied with its Seq
 	EventSameBody     EventType = "same_body"     // a message was applied whose payload another message of its source had as well: see Config.ReportSameBody
@@ -62,6 +62,7 @@ type State string
 const (
 	StateNew          State = "new" // the inbox does not know it
 	StateParked       State = "parked"
+	StateFailing      State = "failing" // of a Sighting: it has come, and is tried again
 	StateDeadLettered State = "dead_lettered"
 	StateApplied      State = "applied" // applied, or known to be done: a duplicate, a stale message, a marker
 )
@@ -73,7 +74,7 @@ type Event struct {
 	Message  message.Message // without its payload
 	From, To State           // of the message
 	Err      error
-	Attempt  int           // EventFailed, EventDeadLettered: number of failed attempts
+	Attempt  int           // EventFailed, EventDeadLettered, EventGap: number of failed attempts
 	After    time.Duration // EventFailed: until the next attempt
 	Class    string        // EventDeadLettered: of the dead letter
 	Gap      Gap           // EventGap

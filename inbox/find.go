@@ -17,7 +17,7 @@ import (
 type Sighting struct {
 	EventID, Consumer, Source string
 
-	State      State     // StateApplied, StateParked or StateDeadLettered
+	State      State     // StateApplied, StateParked, StateFailing or StateDeadLettered
 	ReceivedAt time.Time // zero if not known
 	AppliedAt  time.Time // likewise
 
@@ -25,6 +25,8 @@ type Sighting struct {
 	ByNumber bool
 
 	Letter string // UID of the newest dead letter of the event; "" if it has no dead letter
+
+	Failing Failing // StateFailing and StateParked: its attempts. It may have been applied since, so long ago that its ID was swept
 }
 
 // mostInboxes is how many pairs of consumer and source Find looks at.
@@ -53,6 +55,9 @@ func Find(ctx context.Context, db sqlplane.Database, events ...message.Message) 
 		if err == nil {
 			err = f.byNumber(ctx, p, events)
 		}
+	}
+	if err == nil {
+		err = f.failing(ctx, events)
 	}
 	if err != nil {
 		return nil, err
@@ -221,18 +226,69 @@ func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Mess
 		if m.Key == "" || m.Seq == 0 || m.Source != "" && m.Source != p.source || f.at[sighted{p, m.ID}] != nil {
 			continue
 		}
-		err := f.query(ctx, "select seq from once_inbox_position where consumer = ? and source = ? and topic = ? and KEY = ?", []any{p.consumer, p.source, m.Topic, m.Key}, func(row sqlplane.Row) error {
-			var seq int64
-			err := row.Scan(&seq)
-			if err == nil && seq >= m.Seq {
-				s := f.of(p, m.ID)
-				s.State, s.ByNumber = StateApplied, true
-			}
-			return err
-		})
+		applied, err := f.isBehind(ctx, p, m)
 		if err != nil {
 			return err
 		}
+		if applied {
+			s := f.of(p, m.ID)
+			s.State, s.ByNumber = StateApplied, true
+		}
 	}
 	return nil
+}
+
+// isBehind reports whether the key of a message has passed its number.
+func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (is bool, err error) {
+	err = f.query(ctx, "select seq from once_inbox_position where consumer = ? and source = ? and topic = ? and KEY = ?", []any{p.consumer, p.source, m.Topic, m.Key}, func(row sqlplane.Row) error {
+		var seq int64
+		err := row.Scan(&seq)
+		is = seq >= m.Seq
+		return err
+	})
+	return is, err
+}
+
+// failing finds the events of which nothing is known but attempts that have failed. A message that an inbox with an order has applied
+// since is known by the number that its attempts have.
+func (f *finding) failing(ctx context.Context, events []message.Message) error {
+	attempts := map[sighted]message.Message{}
+	err := f.each(ctx, "select min(consumer) from once_deadletter_attempt where origin = 'inbox' and consumer > ?", nil, func(consumer string) error {
+		return f.each(ctx, "select min(source) from once_deadletter_attempt where origin = 'inbox' and consumer = ? and source > ?", []any{consumer}, func(source string) error {
+			where, args := among(events, consumer, source)
+			return f.query(ctx, "select event_id, topic, KEY, seq, attempt, at, error from once_deadletter_attempt where origin = 'inbox' and consumer = ? and source = ? and "+where+" order by attempt", args, func(row sqlplane.Row) error {
+				var one scanned
+				var m message.Message
+				if err := row.Scan(&m.ID, &m.Topic, &m.Key, &m.Seq, &one.attempts, &one.at, &one.failure); err != nil {
+					return err
+				}
+				name := sighted{inboxOf{consumer, source}, m.ID}
+				one.event = &m.ID
+				if seen := f.at[name]; seen != nil && seen.State == StateParked {
+					seen.Failing = one.failing()
+				}
+				if only := sourceOf(events, m.ID); only != "" && only != source || f.at[name] != nil && f.at[name].State != StateFailing {
+					return nil
+				}
+				s := f.of(name.inboxOf, m.ID)
+				s.State, s.Failing = StateFailing, one.failing()
+				m.Source = source
+				attempts[name] = m
+				return nil
+			})
+		})
+	})
+	if sqlguard.IsMissing(err) {
+		return nil
+	}
+	for name, m := range attempts {
+		if err != nil || m.Key == "" || m.Seq < 1 {
+			continue
+		}
+		var applied bool
+		if applied, err = f.isBehind(ctx, name.inboxOf, m); applied {
+			*f.at[name] = Sighting{EventID: m.ID, Consumer: name.consumer, Source: name.source, State: StateApplied, ByNumber: true}
+		}
+	}
+	return err
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Gap is a key whose messages wait for a message that is missing or is a dead letter.
+// Gap is a key whose messages wait for a message that is missing, fails, or is a dead letter.
 type Gap struct {
 	Source, Topic, Key string
 
@@ -28,41 +28,56 @@ type Gap struct {
 	Parked int64     // number of waiting messages
 	Since  time.Time // when the first of them was parked, or the key last moved; by the clock of the database
 	Dead   bool      // the message is a dead letter: redrive or discard it, or call Skip
+
+	Failing Failing // the message has come, and fails: repair its handler. Zero: it has not come, or is Dead
 }
 
 // maxGaps is how many gaps are listed.
 const maxGaps = 1000
 
-// Gaps lists keys that wait for a message, the longest wait first, at most 1000. A key whose next message is parked and fails is no gap: its attempts
-// go on.
-func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) { return in.gaps(ctx, 0) }
+// Gaps lists keys that wait for a message, the longest wait first, at most 1000.
+func (in *Inbox[TX]) Gaps(ctx context.Context) ([]Gap, error) {
+	return in.gaps(ctx, "and not exists ("+nextIsParked+" and k.next_at is null)")
+}
 
-// gaps lists the gaps that are older than age.
-func (in *Inbox[TX]) gaps(ctx context.Context, age time.Duration) (list []Gap, err error) {
-	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead from once_inbox_position p
- where p.consumer = ? and p.parked > 0 and p.moved_at <= AGO(?) and not exists (
- select 1 from once_inbox_parked k where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
- order by p.moved_at limit ?`
-	err = in.db.Pool().Query(ctx, in.statement(query, in.cfg.Consumer, age.Microseconds(), maxGaps), func(row sqlplane.Row) error {
-		var g Gap
-		err := row.Scan(&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead)
+// alarming lists the gaps that need an alarm: not those whose message is tried again and again, of which EventFailed tells.
+func (in *Inbox[TX]) alarming(ctx context.Context) ([]Gap, error) {
+	return in.gaps(ctx, "and p.moved_at <= AGO(?) and not exists ("+nextIsParked+") and (p.dead or not exists (select 1"+attemptOf+" and a.at > AGO(?)))",
+		in.cfg.GapAlarm.Microseconds(), in.cfg.silence().Microseconds())
+}
+
+const nextIsParked = "select 1 from once_inbox_parked k where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1"
+
+func (in *Inbox[TX]) gaps(ctx context.Context, condition string, args ...any) (list []Gap, err error) {
+	query := "select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, " + failingColumns + " from once_inbox_position p where p.consumer = ? and p.parked > 0 " + condition + " order by p.moved_at limit ?"
+	args = append(append([]any{in.cfg.Consumer}, args...), maxGaps)
+	err = in.db.Pool().Query(ctx, in.statement(query, args...), func(row sqlplane.Row) error {
+		g, err := scanGap(row)
 		list = append(list, g)
 		return err
 	})
 	return list, err
 }
 
+// scanGap reads a gap, and what more its row has.
+func scanGap(row sqlplane.Row, more ...any) (g Gap, err error) {
+	var failing scanned
+	columns := append([]any{&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead}, failing.columns()...)
+	if err = row.Scan(append(columns, more...)...); err == nil && !g.Dead {
+		g.Failing = failing.failing()
+	}
+	return g, err
+}
+
 // GapsUpTo is Gaps for a page: it looks at no more than most keys of a consumer with parked messages. Their order is by the age of the wait. more
-// reports that others may exist. It reads two rows for each key.
+// reports that others may exist. It reads a few rows for each key.
 func GapsUpTo(ctx context.Context, db sqlplane.Database, consumer string, most int) (list []Gap, more bool, err error) {
-	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, (select count(*) from once_inbox_parked k
-  where k.consumer = p.consumer and k.source = p.source and k.topic = p.topic and k.KEY = p.KEY and k.seq = p.seq + 1)
+	const query = `select p.source, p.topic, p.KEY, p.seq + 1, p.parked, p.moved_at, p.dead, ` + failingColumns + `, case when exists (` + nextIsParked + ` and k.next_at is null) then 1 else 0 end
  from (select consumer, source, topic, KEY, seq, parked, moved_at, dead from once_inbox_position where consumer = ? and parked > 0 limit ?) p`
 	read := 0
 	err = db.Pool().Query(ctx, store.Statement{SQL: dialect.Text(db.Dialect(), query), Args: []any{consumer, int64(most)}}, func(row sqlplane.Row) error {
-		var g Gap
 		var there int64
-		err := row.Scan(&g.Source, &g.Topic, &g.Key, &g.Seq, &g.Parked, (*dialect.Time)(&g.Since), &g.Dead, &there)
+		g, err := scanGap(row, &there)
 		if read++; there == 0 {
 			list = append(list, g)
 		}
@@ -80,7 +95,8 @@ var ErrNotNext = errors.New("inbox: the key does not wait for this message")
 // Skip gives up the message that a key waits for, because it is missing for good or is a dead letter. Later messages follow when they are delivered,
 // and parked ones in the next look of Run. The dead letter stays; a redrive of it finds that the key has moved on. The operator and the reason are
 // written to the audit, in the same commit, so Skip needs the migrations of package operate as well. To skip twice does no harm. The error is
-// ErrNotNext if seq is another message, or if it is parked and tried.
+// ErrNotNext if seq is another message, or if it is parked and tried, or if it has come and fails: its redelivery would count as a duplicate, and
+// the message would be lost. Wait until it is a dead letter. If its broker has lost it, StartAt gives it up.
 func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq int64, who, reason string) error {
 	s, err := in.target(source, topic, key, seq)
 	if err != nil {
@@ -106,6 +122,15 @@ func (in *Inbox[TX]) Skip(ctx context.Context, source, topic, key string, seq in
 				err = fmt.Errorf("%w: it is there, and is tried. Try: to wait until it is applied or a dead letter", ErrNotNext)
 			}
 			return err
+		}
+		if !at.dead {
+			f, err := in.failingAt(ctx, r, s, seq)
+			if err == nil && f.Attempts > 0 {
+				err = fmt.Errorf("%w: it %s, and would be lost. Try: repair the handler; when its attempts are used up it is a dead letter, which you can discard", ErrNotNext, f)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		at.seq, at.dead = seq, false
 		if err := in.write(ctx, r, positions); err != nil {

@@ -78,7 +78,8 @@ type Config struct {
 	// class "seq_jump"; a redrive still applies it. Default 2^42, which is above milliseconds since 1970.
 	MaxJump int64
 
-	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. Default 1 minute.
+	// GapAlarm is how long a key waits for a missing message before the observer gets an EventGap. A message that has come and fails is not missing, unless
+	// its last attempt was longer ago than an hour and two of the longest pauses of Policy. Default 1 minute.
 	GapAlarm time.Duration
 
 	// MaxPayload is the longest payload in bytes. A message with a longer one becomes a dead letter without its payload. With InOrder this happens in

@@ -18,6 +18,8 @@ type Place struct {
 	Below  int64 // parked messages before the one that was asked for: at most 10,000 are counted
 	More   bool  // there may be more than Below
 	There  bool  // the one that was asked for is parked
+
+	Failing Failing // the next message, Seq + 1, has come, and fails. Zero: it has not come, or is Dead
 }
 
 const mostBelow = 10_000
@@ -43,7 +45,9 @@ func (in *Inbox[TX]) Place(ctx context.Context, source, topic, key string, seq i
 		return p, err
 	}
 	p.More = p.Below == mostBelow
-	p.There, err = in.isParked(ctx, in.db.Pool(), s, seq)
+	if p.There, err = in.isParked(ctx, in.db.Pool(), s, seq); err == nil && !p.Dead {
+		p.Failing, err = in.failingAt(ctx, in.db.Pool(), s, p.Seq+1)
+	}
 	return p, err
 }
 

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -196,7 +197,7 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 	if in.cfg.Order != InOrder {
 		return told, nil
 	}
-	gaps, err := in.gaps(ctx, in.cfg.GapAlarm)
+	gaps, err := in.alarming(ctx)
 	if err != nil {
 		return told, err
 	}
@@ -205,7 +206,11 @@ func (in *Inbox[TX]) tellGaps(ctx context.Context, told map[Gap]bool) (map[Gap]b
 		same := Gap{Source: g.Source, Topic: g.Topic, Key: g.Key, Seq: g.Seq, Dead: g.Dead}
 		now[same] = true
 		if !told[same] {
-			in.tell(ctx, Event{Type: EventGap, Gap: g})
+			e := Event{Type: EventGap, Gap: g}
+			if f := g.Failing; f.Attempts > 0 {
+				e.Attempt, e.Err = int(f.Attempts), fmt.Errorf("message %d %s, and was not delivered again since. Try: have it sent again", g.Seq, f)
+			}
+			in.tell(ctx, e)
 		}
 	}
 	return now, nil

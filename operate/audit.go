@@ -9,6 +9,7 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/sql/audit"
 	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/sqlguard"
 	"github.com/oncelib/once/store/sqlplane"
 )
 
@@ -82,4 +83,13 @@ func scanEntry(row sqlplane.Row) (e Entry, err error) {
 	err = row.Scan(&e.ID, (*dialect.Time)(&e.At), &e.Who, &e.Action, &e.Scope, &e.KeyHash, &e.Reason, &e.Detail)
 	e.At = shown(e.At)
 	return e, err
+}
+
+// HasAudit reports whether the database has the table of the audit, without which nothing is changed.
+func (a *Keys) HasAudit(ctx context.Context) (bool, error) {
+	err := a.db.Pool().Query(ctx, a.statement("select id from once_audit where 1 = 0"), func(sqlplane.Row) error { return nil })
+	if sqlguard.IsMissing(err) {
+		return false, nil
+	}
+	return err == nil, err
 }

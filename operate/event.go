@@ -62,11 +62,15 @@ type InboxEvent struct {
 	EventID    string    `json:"event_id"`
 	Consumer   string    `json:"consumer"`
 	Source     string    `json:"source"`
-	State      string    `json:"state"` // applied, parked or dead_lettered
+	State      string    `json:"state"` // applied, parked, failing or dead_lettered
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 	AppliedAt  time.Time `json:"applied_at,omitzero"`
 	ByNumber   bool      `json:"by_number,omitempty"` // the inbox has an order, so the message counts as applied because it or a later one was
 	Letter     string    `json:"letter,omitempty"`    // UID of its dead letter
+
+	Failed   int64     `json:"failed_attempts,omitempty"` // failing
+	FailedAt time.Time `json:"failed_at,omitzero"`
+	Error    string    `json:"error,omitempty"` // of the last of them
 }
 
 // Trail is the effects of an operation.
@@ -217,6 +221,6 @@ func (a *Keys) letterOf(ctx context.Context, m message.Message) (uid string, err
 func (i *Inboxes) Find(ctx context.Context, events ...message.Message) ([]InboxEvent, error) {
 	list, err := inbox.Find(ctx, i.db, events...)
 	return convert(list, func(s inbox.Sighting) InboxEvent {
-		return InboxEvent{s.EventID, s.Consumer, s.Source, string(s.State), utc(s.ReceivedAt), utc(s.AppliedAt), s.ByNumber, s.Letter}
+		return InboxEvent{s.EventID, s.Consumer, s.Source, string(s.State), utc(s.ReceivedAt), utc(s.AppliedAt), s.ByNumber, s.Letter, s.Failing.Attempts, utc(s.Failing.LastAt), s.Failing.Error}
 	}), err //nolint:wrapcheck // it is of package inbox
 }

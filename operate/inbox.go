@@ -41,6 +41,34 @@ type Gap struct {
 	Parked   int64     `json:"parked"` // number of waiting messages
 	Since    time.Time `json:"since"`
 	Dead     bool      `json:"dead"` // the message is a dead letter
+
+	Failing
+}
+
+// Failing is a message that has come and whose attempts fail. The zero value means that no attempt of it is known.
+type Failing struct {
+	EventID  string    `json:"event_id,omitempty"`
+	Attempts int64     `json:"failed_attempts,omitempty"`
+	LastAt   time.Time `json:"failed_at,omitzero"`
+	Error    string    `json:"error,omitempty"` // of the last attempt
+}
+
+func failingOf(f inbox.Failing) Failing {
+	return Failing{f.EventID, f.Attempts, utc(f.LastAt), f.Error}
+}
+
+// Failure says how often the message has failed, and why, for a sentence.
+func (g Gap) Failure() string { return inbox.Failing(g.Failing).String() }
+
+// What says in a word what the message is that a key waits for.
+func (g Gap) What() string {
+	switch {
+	case g.Dead:
+		return "a dead letter"
+	case g.Attempts > 0:
+		return "failing"
+	}
+	return "missing"
 }
 
 // InboxChange is the change that Skip or StartAt makes to a key.
@@ -137,7 +165,7 @@ func (i *Inboxes) List(ctx context.Context, f GapFilter) (p Page[Gap], err error
 }
 
 func gapOf(consumer string, g inbox.Gap) Gap {
-	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead}
+	return Gap{consumer, g.Source, g.Topic, g.Key, g.Seq, g.Parked, utc(g.Since), g.Dead, failingOf(g.Failing)}
 }
 
 // gaps reads at most most waiting keys of a consumer.
@@ -209,7 +237,7 @@ func (i *Inboxes) Place(ctx context.Context, m InboxMessage) (inbox.Place, error
 	return in.Place(ctx, m.Source, m.Topic, m.Key, m.Seq) //nolint:wrapcheck // likewise
 }
 
-// Skip gives up the message that a key waits for.
+// Skip gives up the message that a key waits for. It refuses to if the message has come and fails: see [inbox.Inbox.Skip].
 func (i *Inboxes) Skip(ctx context.Context, by By, m InboxMessage) error {
 	in, err := i.signed(by, m)
 	if err != nil {

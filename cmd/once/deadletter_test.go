@@ -142,3 +142,25 @@ func TestDeadletterBefore(t *testing.T) {
 		states("event-12")
 	})
 }
+
+// TestDeadletterPreviewNeedsAudit: a preview says that the audit is missing, and does not promise a change that would be refused.
+func TestDeadletterPreviewNeedsAudit(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		lettersData(t, db)
+		if _, err := db.ExecContext(t.Context(), "drop table once_audit"); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"redrive"}, {"discard"}, {"redrive", "--yes"}, {"discard", "--yes"}} {
+			o := run(t, append(append([]string{"deadletter"}, args...), "--class", "permanent", "--reason", "a test", "--db", url)...).want(t, 1)
+			if o.stdout != "" || !strings.Contains(o.stderr, "has no audit") || !strings.Contains(o.stderr, "once migrate up --only operate --db ") {
+				t.Errorf("%v: %s%s", args, o.stdout, o.stderr)
+			}
+		}
+		if o := run(t, "keys", "list", "--db", url).want(t, 0); strings.Count(o.stderr, "\n") != 2 || strings.Contains(o.stderr, "store:") || !strings.HasPrefix(o.stderr, "note: not audited: there is no audit table. Try: once migrate up --only operate --db ") {
+			t.Errorf("a look-up: %s", o.stderr)
+		}
+	})
+}

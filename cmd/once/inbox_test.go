@@ -193,3 +193,46 @@ func TestDoctorInbox(t *testing.T) {
 		}
 	})
 }
+
+// TestInboxFailing: a message that has come and fails is told as failing wherever an operator looks, and no command proposes or does a skip of it.
+func TestInboxFailing(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	onAll(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		in := inbox.New(once.New(db.Store, once.Config{}), inbox.Config{Consumer: "billing", Order: inbox.InOrder, Observer: quiet{}})
+		fails := func(_ context.Context, _ *sql.Tx, m message.Message) error {
+			return errors.New("CONSTRAINT no_debt is violated")
+		}
+		for _, seq := range []int64{2, 1, 1} {
+			m := message.Message{ID: "refund-" + string(rune('0'+seq)), Source: "/shop", Topic: "refunds", Key: "acct_1", Type: "refund.succeeded", Seq: seq, Payload: []byte("{}")}
+			if _, err := in.Handle(t.Context(), m, fails); (err == nil) != (seq == 2) {
+				t.Fatal(err)
+			}
+		}
+		db.set(t, "once_inbox_position", "moved_at", begun, "consumer = 'billing'")
+		says := func(code int, not string, texts []string, args ...string) {
+			t.Helper()
+			o := run(t, append(args, "--db", url)...).want(t, code)
+			for _, text := range texts {
+				if !strings.Contains(o.stdout+o.stderr, text) {
+					t.Errorf("once %v does not say %q:\n%s%s", args, text, o.stdout, o.stderr)
+				}
+			}
+			if strings.Contains(o.stdout+o.stderr, not) {
+				t.Errorf("once %v says %q:\n%s%s", args, not, o.stdout, o.stderr)
+			}
+		}
+		const why = "has come and has failed 2 times (last: CONSTRAINT no_debt is violated)"
+		key := []string{"--consumer", "billing", "--source", "/shop", "--topic", "refunds", "--key", "acct_1", "--reason", "it blocks", "--by", "ada"}
+		says(0, "once inbox skip", []string{"failing", "Message 1 of the key acct_1 " + why, "do not skip"}, "inbox", "list")
+		says(0, "missing", []string{`"failed_attempts": 2`, "CONSTRAINT"}, "inbox", "list", "-o", "json")
+		says(0, "missing", []string{"failing", "2, last ", "CONSTRAINT"}, "inbox", "show", "refund-1")
+		for _, yes := range [][]string{nil, {"--yes"}} {
+			says(1, "would skip", []string{why, "Try: repair the handler"}, append(append([]string{"inbox", "skip", "--seq", "1"}, key...), yes...)...)
+		}
+		says(0, "missing", []string{"message 1 " + why + ", and is lost: no dead letter keeps it"}, append([]string{"inbox", "start-at", "--seq", "2"}, key...)...)
+		db.parked(t, "billing", "acct_1", 1)
+		examined(t, url)["inbox_gaps"].want(t, "a failing message", warn, "1 key waits for a message that fails, the oldest for ")
+	})
+}

@@ -123,6 +123,16 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestFailingHead$/^SQLite$"),
 	},
 	{
+		Name:  "a failing message is skipped",
+		Edits: []Edit{{In: "inbox.(*Inbox).Skip", Old: "f.Attempts > 0", New: "f.Attempts < 0"}},
+		Tests: inboxOn("TestFailingIsNotMissing$/^SQLite$"),
+	},
+	{
+		Name:  "a failing message raises the alarm of a missing one",
+		Edits: []Edit{{In: "inbox.(*Inbox).alarming", Old: "(p.dead or not exists (", New: "(p.dead or p.parked > 0 or not exists ("}},
+		Tests: inboxOn("TestFailingIsNotMissing$/^SQLite$"),
+	},
+	{
 		Name:  "a gap is stepped over",
 		Edits: []Edit{{In: "inbox.(*pass).turn", Old: "case p.in.cfg.beginsAt(at), seq == at.seq+1 &&", New: "case p.in.cfg.beginsAt(at), seq > at.seq &&"}},
 		Tests: inboxOn("TestInOrder$/^SQLite$"),

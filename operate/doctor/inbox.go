@@ -25,7 +25,7 @@ const gapBound = time.Minute
 // mostGaps is how many waiting keys are counted.
 const mostGaps = 100_000
 
-// askGaps asks for keys that wait for a missing message. Keys that wait for a dead letter are reported with the dead letters.
+// askGaps asks for keys that wait for a missing or failing message. Keys that wait for a dead letter are reported with the dead letters.
 func askGaps(ctx context.Context, p *examination) (Finding, error) {
 	return p.operator(ctx, func(o *operate.Operator) (Finding, error) {
 		now, err := o.Keys.Now(ctx)
@@ -36,19 +36,32 @@ func askGaps(ctx context.Context, p *examination) (Finding, error) {
 		if err != nil {
 			return Finding{}, err
 		}
-		keys := 0
-		var oldest time.Duration
+		keys, oldest := map[bool]int{}, map[bool]time.Duration{} // true: of those whose message fails
+		var first operate.Gap
 		for _, g := range gaps.Items {
 			if waits := now.Sub(g.Since); !g.Dead && waits > gapBound {
-				keys++
-				oldest = max(oldest, waits)
+				fails := g.Attempts > 0
+				if fails && keys[fails] == 0 {
+					first = g
+				}
+				keys[fails]++
+				oldest[fails] = max(oldest[fails], waits)
 			}
 		}
-		if keys == 0 {
+		says := func(fails bool, what string) string {
+			return words.Either(keys[fails] == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys[fails])) + what + ", the oldest for " + words.Span(oldest[fails])
+		}
+		var parts []string
+		if keys[false] > 0 {
+			parts = append(parts, says(false, " for a message that has not come"))
+		}
+		if keys[true] > 0 {
+			parts = append(parts, says(true, " for a message that fails")+fmt.Sprintf(": message %d of the key %s %s", first.Seq, words.Shown(first.Key), first.Failure()))
+		}
+		if len(parts) == 0 {
 			return fine("no key waits for a message that has not come"), nil
 		}
-		says := words.Either(keys == 1, "1 key waits", fmt.Sprintf("%d keys wait", keys)) + " for a message that has not come, the oldest for " + words.Span(oldest)
-		return warn(says, "once inbox list --db "+p.URL), nil
+		return warn(strings.Join(parts, "; "), words.Either(keys[true] > 0, "repair the handler, do not skip the message; ", "")+"once inbox list --db "+p.URL), nil
 	})
 }
 

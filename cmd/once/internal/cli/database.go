@@ -257,6 +257,14 @@ type DB struct {
 	Store sqlplane.Database
 }
 
+// Audited is for a preview: it says that the table of the audit is missing, without which the change would be refused.
+func (db *DB) Audited(ctx context.Context) error {
+	if has, err := db.Keys.HasAudit(ctx); has || err != nil { // a user who may write to it need not be one who may read it
+		return nil //nolint:nilerr // see above
+	}
+	return fmt.Errorf("%s has no audit, and nothing is changed without one. Try: once migrate up --only %s --db %s", db.Name, operate.Migrations.Capability, db.Paste)
+}
+
 // Open opens an existing database that has been migrated.
 func (m *Env) Open(ctx context.Context, dsn string, cfg operate.Config) (*DB, error) {
 	db, err := OpenDatabase(ctx, dsn, false)

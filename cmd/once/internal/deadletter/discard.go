@@ -60,6 +60,9 @@ func (c *discard) Run(ctx context.Context, m *cli.Env, args []string) error {
 		return err
 	}
 	if !c.yes {
+		if err := db.Audited(ctx); err != nil {
+			return err
+		}
 		flags := c.filter.bound(now)
 		n, _, err := db.Letters.Count(ctx, c.filter.LetterFilter)
 		if err != nil {

@@ -133,6 +133,11 @@ func (c *redrive) check(args []string) error {
 
 // preview prints the effect of the redrive.
 func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.Time) error {
+	if !c.opts.DryRun {
+		if err := db.Audited(ctx); err != nil {
+			return err
+		}
+	}
 	flags := c.filter.bound(now)
 	dry := c.opts
 	dry.DryRun = true
@@ -160,6 +165,9 @@ func (c *redrive) preview(ctx context.Context, m *cli.Env, db *cli.DB, now time.
 
 // previewCancel prints which redrive would end.
 func (c *redrive) previewCancel(ctx context.Context, m *cli.Env, db *cli.DB) error {
+	if err := db.Audited(ctx); err != nil {
+		return err
+	}
 	r, err := db.Letters.Progress(ctx, c.cancel)
 	switch {
 	case err != nil:

@@ -25,6 +25,9 @@ var Noun = cli.Noun{
 	Entries: []cli.Entry{listEntry, showEntry, skipEntry, startAtEntry, renumberEntry},
 }
 
+// isTried is what becomes of a failing message.
+const isTried = "It is tried again, and becomes a dead letter when its attempts are used up (10 by default)."
+
 // refused translates err into the command's words, if it is a refusal.
 func refused(db *cli.DB, doing string, err error) error {
 	if lacks := db.Lacks(err, "inbox", inbox.Migrations.Capability); lacks != nil {
@@ -108,6 +111,9 @@ func (c *inboxKey) change(ctx context.Context, m *cli.Env, preview, done string,
 		return err
 	}
 	if !c.yes {
+		if err := db.Audited(ctx); err != nil {
+			return err
+		}
 		if err := c.tell(m, preview+what, p, dropped); err != nil {
 			return err
 		}

@@ -16,11 +16,14 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "inbox list", Brief: "which keys wait for a message",
-	Help: `Lists keys of inboxes whose next message has not come, or is a dead letter, while later messages
+	Help: `Lists keys of inboxes whose next message is missing, fails, or is a dead letter, while later messages
 wait for it (inbox.InOrder). The longest wait comes first, at most 1000 keys for each consumer. SEQ
 is the number of the message that the key waits for.
 
-Have the message sent again, redrive its dead letter, or give it up with once inbox skip.`,
+missing: it has not come. Have it sent again, or give it up with once inbox skip.
+failing: it has come, and its handler fails. It is tried again, and becomes a dead letter when its attempts are used up
+         (10, if Config.Policy does not say otherwise). Repair the handler; do not skip it.
+a dead letter: redrive it, or discard it.`,
 	Make: func() cli.Runner { return new(list) },
 }
 
@@ -60,7 +63,11 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		g := p.Items[i]
 		fmt.Fprintf(m.Stderr, "A key waits for a dead letter. Try: once deadletter list --letters --origin inbox --consumer %s --topic %s --key %s --db %s\n", words.Quoted(g.Consumer), words.Quoted(g.Topic), words.Quoted(g.Key), db.Paste)
 	}
-	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return !g.Dead }); i >= 0 {
+	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "failing" }); i >= 0 {
+		g := p.Items[i]
+		fmt.Fprintf(m.Stderr, "Message %d of the key %s %s. %s Try: repair the handler; do not skip the message\n", g.Seq, words.Shown(g.Key), g.Failure(), isTried)
+	}
+	if i := slices.IndexFunc(p.Items, func(g operate.Gap) bool { return g.What() == "missing" }); i >= 0 {
 		g := p.Items[i]
 		fmt.Fprintf(m.Stderr, "A key waits for a message that has not come. Try: have it sent again, or once inbox skip --consumer %s --source %s --topic %s --key %s --seq %d --reason WHY --db %s\n",
 			words.Quoted(g.Consumer), words.Quoted(g.Source), words.Quoted(g.Topic), words.Quoted(g.Key), g.Seq, db.Paste)
@@ -73,7 +80,7 @@ func printGaps(w io.Writer, list []operate.Gap) error {
 	fmt.Fprint(t, "CONSUMER\tSOURCE\tTOPIC\tKEY\tSEQ\tIS\tPARKED\tSINCE\n")
 	for _, g := range list {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\n", words.Shown(g.Consumer), words.Shown(g.Source), words.OrDash(g.Topic), words.Shown(g.Key), g.Seq,
-			words.Either(g.Dead, "a dead letter", "missing"), g.Parked, words.Time(g.Since))
+			g.What(), g.Parked, words.Time(g.Since))
 	}
 	return t.Flush()
 }

@@ -17,7 +17,8 @@ import (
 var showEntry = cli.Entry{
 	Quick: true, Name: "inbox show", Args: "EVENT", Brief: "what the inboxes of a database know of an event",
 	Help: `Prints what each inbox of a database knows of an event, by its ID, which logs have as event_id: whether it was
-applied, and when; whether it is parked; and its dead letter.
+applied, and when; whether it is parked; its attempts that have failed; and its dead letter. State failing: no inbox has
+applied it as far as its IDs go back, and its attempts fail.
 
 An inbox with an order (inbox.InOrder, inbox.LatestVersion) keeps the number of the last message of a key, and no IDs. With
 --topic, --key and --seq, as once outbox show has them, it is asked as well.
@@ -72,10 +73,18 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 
 func printEvents(w io.Writer, list []operate.InboxEvent) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "CONSUMER\tSOURCE\tSTATE\tRECEIVED\tAPPLIED\tDEAD LETTER\n")
+	fmt.Fprint(t, "CONSUMER\tSOURCE\tSTATE\tRECEIVED\tAPPLIED\tDEAD LETTER\tFAILED\tLAST ERROR\n")
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", by its number", ""),
-			words.Time(s.ReceivedAt), words.Time(s.AppliedAt), words.OrDash(s.Letter))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Shown(s.Consumer), words.Shown(s.Source), s.State+words.Either(s.ByNumber, ", by its number", ""),
+			words.Time(s.ReceivedAt), words.Time(s.AppliedAt), words.OrDash(s.Letter), failed(s), words.OrDash(s.Error))
 	}
 	return t.Flush()
+}
+
+// failed says how often an event has failed, and when for the last time.
+func failed(s operate.InboxEvent) string {
+	if s.Failed == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d, last %s", s.Failed, words.Time(s.FailedAt))
 }

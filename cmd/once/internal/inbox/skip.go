@@ -18,6 +18,10 @@ var skipEntry = cli.Entry{
 messages behind it are applied (inbox.InOrder). If it comes later, it counts as a duplicate. If it is
 a dead letter, the letter stays; once deadletter discard gives up the letter and its place together.
 
+A message that has come and fails is not skipped: it would come again, count as a duplicate, and be lost with no
+dead letter. Repair its handler, or wait until it is a dead letter. If its broker has it no more, have it sent
+again, or give it up with once inbox start-at.
+
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },
 }
@@ -45,6 +49,9 @@ func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err 
 		err = fmt.Errorf("%s waits for message %d, not for %d. Try: --seq %d", c.subject(), p.Seq+1, c.message.Seq, p.Seq+1)
 	case p.There:
 		err = fmt.Errorf("message %d of %s is there, and is tried. Try: wait until it is applied or a dead letter", c.message.Seq, c.subject())
+	case p.Failing.Attempts > 0:
+		err = fmt.Errorf("message %d of %s %s, and would be lost. %s Try: repair the handler; or wait for the dead letter, and then once deadletter discard; if its broker has it no more, have it sent again, or once inbox start-at with --seq %d",
+			c.message.Seq, c.subject(), p.Failing, isTried, c.message.Seq+1)
 	}
 	return fmt.Sprintf("message %d of %s", c.message.Seq, c.subject()) + words.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err
 }

@@ -40,6 +40,9 @@ func (c *startAt) plan(_ *cli.DB, p inbox.Place) (what string, dropped int64, er
 		return "", 0, fmt.Errorf("%s is behind message %d already, and cannot be set back: messages would be applied twice. Try: --seq %d, or a greater number", c.subject(), p.Seq, p.Seq+1)
 	}
 	what = fmt.Sprintf("%s at message %d; ", c.subject(), c.message.Seq)
+	if next := p.Failing; next.Attempts > 0 && c.message.Seq > p.Seq+1 {
+		what += fmt.Sprintf("message %d %s, and is lost: no dead letter keeps it; ", p.Seq+1, next)
+	}
 	if !p.Known {
 		return what + "the key is new: no message of it has come", 0, nil
 	}

@@ -30,9 +30,9 @@ func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.A
 	if err == nil {
 		return
 	}
-	try := "a user who may insert into once_audit"
 	if sqlguard.IsMissing(err) {
-		try = "once migrate up --db " + db.Paste
+		fmt.Fprintf(m.Stderr, "note: not audited: there is no audit table. Try: once migrate up --only %s --db %s\n", operate.Migrations.Capability, db.Paste)
+		return
 	}
-	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: %s\n", err, try)
+	fmt.Fprintf(m.Stderr, "once: your look-up could not be written to the audit: %v\nTry: a user who may insert into once_audit\n", err)
 }

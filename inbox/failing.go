@@ -1,0 +1,62 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncelib/once/internal/base/words"
+	"github.com/oncelib/once/internal/sql/dialect"
+	"github.com/oncelib/once/internal/sql/letter"
+	"github.com/oncelib/once/store/sqlplane"
+)
+
+// Failing is a message that has come and whose attempts fail. The zero value means that no attempt of it is known.
+type Failing struct {
+	EventID  string
+	Attempts int64     // that have failed
+	LastAt   time.Time // of the last one, by the clock of the database
+	Error    string    // of the last one
+}
+
+// String says what an operator has to know: how often the message has failed, and why.
+func (f Failing) String() string {
+	return fmt.Sprintf("has come and has failed %s (last: %s)", words.Either(f.Attempts == 1, "once", fmt.Sprintf("%d times", f.Attempts)), words.Shown(f.Error))
+}
+
+// silence is how long no attempt of a failing message may be made until its key counts as one that waits for a missing message: its broker may have lost it.
+func (c *Config) silence() time.Duration { return max(time.Hour, 2*c.Policy.Cap, c.GapAlarm) }
+
+const (
+	// attemptOf is the newest attempt of the message that the key p waits for: one look at an index.
+	attemptOf = ` from once_deadletter_attempt a where a.origin = 'inbox' and a.consumer = p.consumer and a.source = p.source and a.topic = p.topic and a.KEY = p.KEY and a.seq = p.seq + 1`
+	newest    = attemptOf + " order by a.attempt desc, a.event_id desc limit 1)"
+
+	// failingColumns are the columns of a Failing, next to the columns of p.
+	failingColumns = "(select a.event_id" + newest + ", (select a.attempt" + newest + ", (select a.at" + newest + ", (select a.error" + newest
+)
+
+// scanned is a Failing whose columns are null if there is no attempt.
+type scanned struct {
+	event, failure *string
+	attempts       *int64
+	at             dialect.Time
+}
+
+func (s *scanned) columns() []any { return []any{&s.event, &s.attempts, &s.at, &s.failure} }
+
+func (s *scanned) failing() Failing {
+	if s.event == nil || s.attempts == nil || s.failure == nil {
+		return Failing{}
+	}
+	return Failing{EventID: *s.event, Attempts: *s.attempts, LastAt: time.Time(s.at), Error: *s.failure}
+}
+
+// failingAt returns the attempts of a message of a key, which is no dead letter.
+func (in *Inbox[TX]) failingAt(ctx context.Context, r sqlplane.Runner, s stream, seq int64) (Failing, error) {
+	var one scanned
+	query := in.statement(`select event_id, attempt, at, error from once_deadletter_attempt
+ where origin = ? and consumer = ? and source = ? and topic = ? and KEY = ? and seq = ? order by attempt desc, event_id desc limit 1`, append([]any{letter.OriginInbox}, in.parkedArgs(s, seq)...)...)
+	err := r.Query(ctx, query, func(row sqlplane.Row) error { return row.Scan(one.columns()...) })
+	return one.failing(), err
+}
