@@ -23,7 +23,7 @@ func TestFailingIsNotMissing(t *testing.T) {
 	on(t, testFailingIsNotMissing[pgx.Tx], testFailingIsNotMissing[*sql.Tx])
 }
 
-func testFailingIsNotMissing[TX any](t *testing.T, g *ground[TX]) {
+func testFailingIsNotMissing[TX any](t *testing.T, g *fixture[TX]) {
 	in, told := g.inbox(t, inbox.Config{Order: inbox.InOrder, Policy: soon(9), GapAlarm: time.Millisecond})
 	fn := g.failing(named("k-1"))
 	for _, m := range []message.Message{ordered("k", 2), ordered("m", 2)} { // m-1 never comes
