@@ -323,6 +323,29 @@ func TestGatewayKilled(t *testing.T) {
 	if a.status != http.StatusConflict || !strings.Contains(a.body, "status_url") || s.effects.Load() != 2 {
 		t.Errorf("what was under way: %v after %d effects", a, s.effects.Load())
 	}
+	resolvesForward(t, "sqlite:"+filepath.Join(filepath.Dir(file), "gateway.db"), "k2")
+	if a := sendKeyed(t, isolated, g.public+"/slow", "k2"); a.status != http.StatusCreated || a.body != `{"id":1}` || a.how != "replayed" || s.effects.Load() != 2 {
+		t.Errorf("after the decision: %v after %d effects", a, s.effects.Load())
+	}
+}
+
+// resolvesForward decides the unknown forward of a gateway: with the answer for its caller. A value of the call, which no caller could get, is refused.
+func resolvesForward(t *testing.T, db, key string) {
+	t.Helper()
+	result := filepath.Join(t.TempDir(), "result.json")
+	writeConfig(t, result, `{"id":1}`)
+	o := run(t, "keys", "show", key, "--db", db).want(t, 0)
+	if strings.Contains(o.stdout, "--call-result") || !strings.Contains(o.stdout, "  --result FILE --status 201 ") || !strings.Contains(o.stdout, "  --failed REASON --status 422 ") {
+		t.Errorf("%s", o.stdout)
+	}
+	resolve := []string{"keys", "resolve", key, "--scope", "global service POST /slow", "--call", calling(t, db, key), "--reason", "found", "--db", db}
+	for _, yes := range []string{"--yes=false", "--yes"} {
+		o := run(t, append(resolve, "--call-result", result, yes)...).want(t, 1)
+		if o.stdout != "" || !strings.Contains(o.stderr, "the forward of a gateway") || !strings.HasSuffix(o.stderr, "\nTry: --result FILE --status 201\n") {
+			t.Errorf("%s: %s%s", yes, o.stdout, o.stderr)
+		}
+	}
+	run(t, append(resolve, "--result", result, "--status", "201", "--yes")...).want(t, 0)
 }
 
 // TestGatewayAsksByItself: after a kill the receipt of what was under way is asked for, also if no client comes.
