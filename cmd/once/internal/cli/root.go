@@ -117,7 +117,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 		if timeout <= 0 {
 			return Usage(fmt.Sprintf("--timeout %v is not a time to wait for", timeout), "--timeout 10s")
 		}
-		return m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args)
+		return m.namesStore(fs, m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args))
 	}
 }
 
