@@ -13,10 +13,10 @@ import (
 
 const example = `gateway:
   upstream: http://127.0.0.1:3000
-  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}   # or ` + "`anyone: true`" + `; nothing: start-up error
-  receipt: postgres://gateway@db/app                          # or an endpoint of the service
+  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}
+  receipt: postgres://gateway@db/app                          # or an endpoint of the service; first: once migrate up --only receipt --db URL
   routes:
-    - {match: POST /payments, on_unknown: check, wait: 5s}    # default: stop
+    - {match: POST /payments, on_unknown: check, wait: 5s}
 `
 
 // file writes a once.yaml, and returns its name.
