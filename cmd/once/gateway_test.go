@@ -295,6 +295,7 @@ func TestGatewayReload(t *testing.T) {
 	if a := sendKeyed(t, isolated, g.public+"/pay", "new"); a.status != http.StatusUnauthorized || s.effects.Load() != effects {
 		t.Errorf("a header from an address that is not trusted any more: %v", a)
 	}
+	g.logged(t, "X-Tenant came from 127.0.0.1, which trusted_from does not list")
 	close(s.release)
 	if a := <-underWay; a.status != http.StatusCreated || a.how != "stored" {
 		t.Errorf("what was under way: %v", a)
@@ -503,8 +504,38 @@ func TestGatewayProtocols(t *testing.T) {
 		c.transport.CloseIdleConnections()
 	}
 	expects(t, plain.public)
+	checked(t)
 	if o := run(t, "gateway", "check", "-c", file, "--upstream", "nowhere").want(t, 2); !strings.Contains(o.stderr, "\nTry: http://") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// checked looks at what once gateway check prints of routes.
+func checked(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	for principal, want := range map[string]string{
+		"  anyone: true\n": `
+upstream  http://127.0.0.1:1
+store     sqlite:once-gateway.db
+routes    2
+
+ROUTE       PRINCIPAL  RECEIPT                      ON_UNKNOWN
+POST /pay   anyone     postgres://ada:xxxxx@db/app  check
+POST /mail  anyone     postgres://ada:xxxxx@db/app  stop
+`,
+		"  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8, '::1']}\n  store: receipt\n": `
+upstream  http://127.0.0.1:1
+store     none: the receipts decide
+routes    2
+
+ROUTE       PRINCIPAL                          RECEIPT                      ON_UNKNOWN
+POST /pay   X-Tenant from 10.0.0.0/8, ::1/128  postgres://ada:xxxxx@db/app  the receipt decides
+POST /mail  X-Tenant from 10.0.0.0/8, ::1/128  postgres://ada:xxxxx@db/app  the receipt decides
+`,
+	} {
+		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  receipt: postgres://ada:secret@db/app\n"+principal+"  routes:\n  - {match: POST /pay, on_unknown: check}\n  - {match: POST /mail}\n")
+		golden(t, run(t, "gateway", "check", "-c", file).want(t, 0).stdout, want)
 	}
 }
 
