@@ -176,7 +176,7 @@ func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 		t.Errorf("applied: %s", got)
 	}
 	for query, want := range map[string]int{
-		"select count(*) from once_schema":                        23,
+		"select count(*) from once_schema":                        24,
 		"select count(*) from once_migration":                     4, // as the old program has left it
 		"select max(version) from once_migration":                 4,
 		"select count(*) from once_operation":                     5,
