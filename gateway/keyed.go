@@ -15,9 +15,6 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// phase is the name of the call to the service. It is part of the value of OperationHeader: it never changes.
-const phase = "forward"
-
 // maxVoided bounds how often one request of a client is forwarded again after a tombstone.
 const maxVoided = 3
 
@@ -67,7 +64,7 @@ func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	var said answer
 	var err error
 	for f.voided = 0; ; f.voided++ {
-		said, err = lease.Call(ctx, r, phase, f.call, f.policy(ctx))
+		said, err = lease.Call(ctx, r, wire.ForwardPhase, f.call, f.policy(ctx))
 		if !errors.Is(err, lease.ErrVoided) || f.last.isAnswered() || f.voided == maxVoided {
 			break
 		}

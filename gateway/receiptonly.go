@@ -148,7 +148,7 @@ func (rt *route) find(ctx context.Context, id store.ID) (operation string, r Rec
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for voided := 0; ; voided++ {
-		operation = lease.Key(id.Scope, id.Key, phase, voided)
+		operation = lease.Key(id.Scope, id.Key, wire.ForwardPhase, voided)
 		if r, found, err = rt.lookAt(ctx, operation); err != nil || !found || !r.Tombstone {
 			return operation, r, found, err
 		}

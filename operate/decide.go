@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
 )
@@ -44,6 +45,9 @@ func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolutio
 	if err != nil {
 		return err
 	}
+	if err := checkValue(ctx, ops, id, d); err != nil {
+		return err
+	}
 	d.Who, d.Reason = by.Who, by.Reason
 	return lease.Resolve(ctx, ops, id, d) //nolint:wrapcheck // its text is complete
 }
@@ -54,9 +58,30 @@ func (a *Keys) CheckDecision(ctx context.Context, id store.ID, d lease.Resolutio
 	if err != nil {
 		return err
 	}
+	if err := checkValue(ctx, ops, id, d); err != nil {
+		return err
+	}
 	d.Who, d.Reason = "", ""                         // an audit needs the store itself
 	return lease.Resolve(ctx, unchanged{ops}, id, d) //nolint:wrapcheck // likewise
 }
+
+// checkValue refuses a value for the forward of a gateway: no value is the answer that its caller waits for, and the next retry would reject most.
+func checkValue(ctx context.Context, ops store.Operations, id store.ID, d lease.Resolution) error {
+	if d.CallValue == nil {
+		return nil
+	}
+	rec, err := ops.Read(ctx, id)
+	if err != nil {
+		return err //nolint:wrapcheck // it is of the store
+	}
+	p, err := lease.ProgressOf(id, rec)
+	if err != nil || p.Call == nil || !wire.IsForward(rec.Name, p.Call.Phase) {
+		return nil //nolint:nilerr // lease.Resolve returns it
+	}
+	return &store.Error{Kind: store.KindMisused, Err: errForward}
+}
+
+var errForward = errors.New("the call is the forward of a gateway, and its operation ends with the answer of the service. Try: --result FILE --status 201")
 
 // Record returns the stored record of an operation.
 func (a *Keys) Record(ctx context.Context, id store.ID) (store.Record, error) {

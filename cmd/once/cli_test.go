@@ -113,6 +113,26 @@ func TestSettingsByPrecedence(t *testing.T) {
 	}
 }
 
+// TestMissingDatabaseBesideAGateway: where --db is missing and once.yaml is that of a gateway, the advice is its store. A password is not repeated.
+func TestMissingDatabaseBesideAGateway(t *testing.T) {
+	t.Parallel()
+	const none = "--db sqlite:PATH, "
+	for part, try := range map[string]string{
+		"gateway: {upstream: http://a, store: 'sqlite:my keys.db'}": "--db 'sqlite:my keys.db', the store of the part gateway of once.yaml\n",
+		"gateway: {upstream: http://a}":                             "--db sqlite:once-gateway.db, the store ",
+		"gateway: {store: 'postgres://ada:secret@127.0.0.1/x'}":     "--db URL, the store ",
+		"gateway: {store: receipt}":                                 none,
+		"gateway: {store: 'oracle://x'}":                            none,
+		"by: ada":                                                   none,
+	} {
+		dir := t.TempDir()
+		writeConfig(t, filepath.Join(dir, "once.yaml"), part)
+		if o := runIn(t, dir, nil, "keys", "list").want(t, 2); !strings.HasPrefix(o.stderr, "once: --db is missing") || !strings.Contains(o.stderr, "\nTry: "+try) || strings.Contains(o.stderr, "secret") {
+			t.Errorf("%s: %s", part, o.stderr)
+		}
+	}
+}
+
 // TestCompletionInEachShell: a shell completes nouns, verbs, flags and the values of -o.
 func TestCompletionInEachShell(t *testing.T) {
 	t.Parallel()

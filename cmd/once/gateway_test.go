@@ -295,6 +295,7 @@ func TestGatewayReload(t *testing.T) {
 	if a := sendKeyed(t, isolated, g.public+"/pay", "new"); a.status != http.StatusUnauthorized || s.effects.Load() != effects {
 		t.Errorf("a header from an address that is not trusted any more: %v", a)
 	}
+	g.logged(t, "X-Tenant came from 127.0.0.1, which trusted_from does not list")
 	close(s.release)
 	if a := <-underWay; a.status != http.StatusCreated || a.how != "stored" {
 		t.Errorf("what was under way: %v", a)
@@ -323,6 +324,29 @@ func TestGatewayKilled(t *testing.T) {
 	if a.status != http.StatusConflict || !strings.Contains(a.body, "status_url") || s.effects.Load() != 2 {
 		t.Errorf("what was under way: %v after %d effects", a, s.effects.Load())
 	}
+	resolvesForward(t, "sqlite:"+filepath.Join(filepath.Dir(file), "gateway.db"), "k2")
+	if a := sendKeyed(t, isolated, g.public+"/slow", "k2"); a.status != http.StatusCreated || a.body != `{"id":1}` || a.how != "replayed" || s.effects.Load() != 2 {
+		t.Errorf("after the decision: %v after %d effects", a, s.effects.Load())
+	}
+}
+
+// resolvesForward decides the unknown forward of a gateway: with the answer for its caller. A value of the call, which no caller could get, is refused.
+func resolvesForward(t *testing.T, db, key string) {
+	t.Helper()
+	result := filepath.Join(t.TempDir(), "result.json")
+	writeConfig(t, result, `{"id":1}`)
+	o := run(t, "keys", "show", key, "--db", db).want(t, 0)
+	if strings.Contains(o.stdout, "--call-result") || !strings.Contains(o.stdout, "  --result FILE --status 201 ") || !strings.Contains(o.stdout, "  --failed REASON --status 422 ") {
+		t.Errorf("%s", o.stdout)
+	}
+	resolve := []string{"keys", "resolve", key, "--scope", "global service POST /slow", "--call", calling(t, db, key), "--reason", "found", "--db", db}
+	for _, yes := range []string{"--yes=false", "--yes"} {
+		o := run(t, append(resolve, "--call-result", result, yes)...).want(t, 1)
+		if o.stdout != "" || !strings.Contains(o.stderr, "the forward of a gateway") || !strings.HasSuffix(o.stderr, "\nTry: --result FILE --status 201\n") {
+			t.Errorf("%s: %s%s", yes, o.stdout, o.stderr)
+		}
+	}
+	run(t, append(resolve, "--result", result, "--status", "201", "--yes")...).want(t, 0)
 }
 
 // TestGatewayAsksByItself: after a kill the receipt of what was under way is asked for, also if no client comes.
@@ -480,8 +504,38 @@ func TestGatewayProtocols(t *testing.T) {
 		c.transport.CloseIdleConnections()
 	}
 	expects(t, plain.public)
+	checked(t)
 	if o := run(t, "gateway", "check", "-c", file, "--upstream", "nowhere").want(t, 2); !strings.Contains(o.stderr, "\nTry: http://") {
 		t.Errorf("%s", o.stderr)
+	}
+}
+
+// checked looks at what once gateway check prints of routes.
+func checked(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "once.yaml")
+	for principal, want := range map[string]string{
+		"  anyone: true\n": `
+upstream  http://127.0.0.1:1
+store     sqlite:once-gateway.db
+routes    2
+
+ROUTE       PRINCIPAL  RECEIPT                      ON_UNKNOWN
+POST /pay   anyone     postgres://ada:xxxxx@db/app  check
+POST /mail  anyone     postgres://ada:xxxxx@db/app  stop
+`,
+		"  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8, '::1']}\n  store: receipt\n": `
+upstream  http://127.0.0.1:1
+store     none: the receipts decide
+routes    2
+
+ROUTE       PRINCIPAL                          RECEIPT                      ON_UNKNOWN
+POST /pay   X-Tenant from 10.0.0.0/8, ::1/128  postgres://ada:xxxxx@db/app  the receipt decides
+POST /mail  X-Tenant from 10.0.0.0/8, ::1/128  postgres://ada:xxxxx@db/app  the receipt decides
+`,
+	} {
+		writeConfig(t, file, "gateway:\n  upstream: http://127.0.0.1:1\n  receipt: postgres://ada:secret@db/app\n"+principal+"  routes:\n  - {match: POST /pay, on_unknown: check}\n  - {match: POST /mail}\n")
+		golden(t, run(t, "gateway", "check", "-c", file).want(t, 0).stdout, want)
 	}
 }
 

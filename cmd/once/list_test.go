@@ -89,6 +89,29 @@ func golden(t *testing.T, got, want string) {
 	}
 }
 
+// TestOrdinaryOperationIsInNoList: the list of running operations does not have one that runs in a transaction, and says so.
+func TestOrdinaryOperationIsInNoList(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.NewDatabase(t))
+	const means = "running: under a lease; an ordinary operation is in no list before its commit.\n"
+	list := func(state string) output { return run(t, "keys", "list", "--state", state, "--db", db.url).want(t, 0) }
+	_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) {
+		if o := list("running"); o.stdout != "" || o.stderr != "There are no such operations. "+means {
+			t.Errorf("%s%s", o.stdout, o.stderr)
+		}
+		return "ada", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := list("waiting"); o.stderr != "There are no such operations.\n" {
+		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
+	if o := run(t, "keys", "list", "--help").want(t, 0); !strings.Contains(o.stdout, means) {
+		t.Errorf("%s", o.stdout)
+	}
+}
+
 func TestKeysList(t *testing.T) {
 	testenv.Both(t)
 	t.Parallel()

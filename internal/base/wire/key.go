@@ -92,6 +92,16 @@ func Scope(principal, route string) string {
 	return head + strings.Repeat("~", keyname.MaxScope-len(end)-len(head)) + end // exactly MaxScope: no short scope looks like this
 }
 
+// ForwardPhase is the name of the call by which package gateway forwards a request. It is part of the key of that call: it never changes.
+const ForwardPhase = "forward"
+
+// IsForward reports whether a phase of an operation with this name forwards a request in a gateway: its names begin with that of the service.
+func IsForward(name, phase string) bool {
+	service, route, _ := strings.Cut(name, " ")
+	method, pattern, _ := strings.Cut(route, " ")
+	return phase == ForwardPhase && service != "" && method != "" && strings.Contains(pattern, "/")
+}
+
 // ParseScope returns the principal and the route of a scope. Of a scope that was too long and ends in a hash neither is whole:
 // [Scope] makes another one of them.
 func ParseScope(scope string) (principal, route string, ok bool) {

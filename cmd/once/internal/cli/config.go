@@ -60,10 +60,11 @@ func annotate(fs *pflag.FlagSet, flag, key string, values []string) {
 
 // configure sets flags that are not on the command line: from the environment, or else from the file.
 func (m *Env) configure(flags *pflag.FlagSet) (err error) {
-	file, name, err := m.settings(flags)
+	s, name, err := m.settings(flags)
 	if err != nil {
 		return err
 	}
+	file := s.values()
 	flags.VisitAll(func(f *pflag.Flag) {
 		if _, isNever := f.Annotations[never]; err != nil || isNever || f.Changed || slices.ContainsFunc(f.Annotations[without], flags.Changed) {
 			return
@@ -108,21 +109,41 @@ func (m *Env) ConfigFile(flags *pflag.FlagSet) string {
 }
 
 // settings reads the file. A named file must exist.
-func (m *Env) settings(flags *pflag.FlagSet) (map[string]string, string, error) {
+func (m *Env) settings(flags *pflag.FlagSet) (s settings, name string, err error) {
 	name, isNamed, err := m.fileName(flags)
 	if err != nil {
-		return nil, "", err
+		return s, "", err
 	}
 	text, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !isNamed:
-		return nil, name, nil
+		return s, name, nil
 	case err != nil:
-		return nil, name, Usage(err.Error(), "--config with a file that you may read")
+		return s, name, Usage(err.Error(), "--config with a file that you may read")
 	}
-	var s settings
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return nil, name, Usage(fmt.Sprintf("%s is not a file of defaults: %s", name, yaml.FormatError(err, false, false)), "lines such as db: sqlite:app.db, for db, to, output, timeout, by and key-file")
+		return s, name, Usage(fmt.Sprintf("%s is not a file of defaults: %s", name, yaml.FormatError(err, false, false)), "lines such as db: sqlite:app.db, for db, to, output, timeout, by and key-file")
 	}
-	return s.values(), name, nil
+	return s, name, nil
+}
+
+// GatewayStore is the default store of a gateway.
+const GatewayStore = "sqlite:once-gateway.db"
+
+// namesStore adds the store of the gateway in the file to the error for a missing --db. It is not the default: the file may also have a service.
+func (m *Env) namesStore(flags *pflag.FlagSet, err error) error {
+	if !errors.Is(err, errNoDatabase) {
+		return err
+	}
+	s, name, e := m.settings(flags)
+	part, isMap := s.Gateway.(map[string]any)
+	if e != nil || !isMap {
+		return err
+	}
+	store, _ := part["store"].(string)
+	src, e := ParseSource(words.Either(store != "", store, GatewayStore))
+	if e != nil || store == "receipt" {
+		return err
+	}
+	return Usage(errNoDatabase.what, fmt.Sprintf("--db %s, the store of the part gateway of %s", src.Paste, name))
 }

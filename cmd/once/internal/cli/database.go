@@ -149,15 +149,17 @@ func ParseSource(dsn string) (Source, error) {
 	if mysqlurl.Is(dsn) {
 		return mysqlSource(dsn)
 	}
-	what := "--db is missing"
+	what := fmt.Sprintf("--db %q names no database that once knows", dsn)
 	switch {
 	case strings.ContainsAny(dsn, "@="): // it may contain a password: user:password@tcp(host)/name, or password=...
 		what = "--db names no database that once knows: it is not a URL"
-	case dsn != "":
-		what = fmt.Sprintf("--db %q names no database that once knows", dsn)
+	case dsn == "":
+		return Source{}, errNoDatabase
 	}
-	return Source{}, Usage(what, "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name")
+	return Source{}, Usage(what, errNoDatabase.try)
 }
+
+var errNoDatabase = Usage("--db is missing", "--db sqlite:PATH, --db postgres://user@host/name, or --db mysql://user@host/name")
 
 // isPath reports whether dsn is the path of a file: it has no scheme, and no character that a password could follow.
 func isPath(dsn string) bool {

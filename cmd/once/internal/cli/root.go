@@ -34,7 +34,7 @@ func (m *Env) Root() *cobra.Command {
 		for _, e := range n.Entries {
 			cmd := noun // the noun itself is a command if it has no verb
 			if _, verb, isBelow := strings.Cut(e.Name, " "); isBelow {
-				cmd = &cobra.Command{Use: verb}
+				cmd = &cobra.Command{Use: verb, SuggestFor: synonyms[verb]}
 				noun.AddCommand(cmd)
 			}
 			m.fill(cmd, e)
@@ -56,6 +56,9 @@ func (m *Env) Root() *cobra.Command {
 	}
 	return root
 }
+
+// synonyms are the verbs of other programs for verbs of this one: a near miss in meaning.
+var synonyms = map[string][]string{"show": {"get", "describe", "view", "inspect"}, "forget": {"delete", "remove", "rm"}}
 
 // incompleteNoun marks nouns that need a verb: their usage does not show them as commands.
 const incompleteNoun = "once_incomplete"
@@ -103,6 +106,9 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if want := len(strings.Fields(e.Args)); len(args) > want && !strings.HasSuffix(e.Args, "...") {
+			if cmd.HasAvailableSubCommands() {
+				return incomplete(cmd, args)
+			}
 			return Usage(fmt.Sprintf("once %s does not know what to do with %q", e.Name, args[want]), "once "+e.Name+" --help")
 		}
 		if err := m.configure(fs); err != nil {
@@ -111,7 +117,7 @@ func (m *Env) fill(cmd *cobra.Command, e Entry) {
 		if timeout <= 0 {
 			return Usage(fmt.Sprintf("--timeout %v is not a time to wait for", timeout), "--timeout 10s")
 		}
-		return m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args)
+		return m.namesStore(fs, m.run(context.WithValue(cmd.Context(), timeoutKey{}, timeout), e, r, timeout, args))
 	}
 }
 
@@ -128,8 +134,11 @@ func (m *Env) run(ctx context.Context, e Entry, r Runner, timeout time.Duration,
 	return err
 }
 
-// flagError is the error for a wrong flag. A flag that is read by a function, such as --header, may contain a secret: its value is not repeated.
+// flagError is the error for a wrong flag. If the word before it is no command, that is the mistake: the flag is one of the command that was meant. A flag that is read by a function, such as --header, may contain a secret: its value is not repeated.
 func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasAvailableSubCommands() {
+		return incomplete(cmd, args)
+	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "func" {
 		err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, errors.Unwrap(invalid))

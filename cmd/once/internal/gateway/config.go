@@ -96,7 +96,7 @@ type databaseWait struct {
 // Defaults of the file.
 const (
 	defaultName         = "service"
-	defaultStore        = "sqlite:once-gateway.db"
+	defaultStore        = cli.GatewayStore
 	storeReceipt        = "receipt" // no store: the receipts decide alone
 	defaultListen       = "127.0.0.1:8080"
 	defaultAdmin        = "127.0.0.1:9901"

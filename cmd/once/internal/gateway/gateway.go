@@ -2,21 +2,26 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/cmd/once/internal/cli"
 	"github.com/oncelib/once/cmd/once/internal/telemetry"
+	"github.com/oncelib/once/gateway"
 	"github.com/oncelib/once/gateway/receipt"
 	"github.com/oncelib/once/gauge"
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/onceprom"
 	"github.com/oncelib/once/store/memstore"
@@ -97,6 +102,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 		log.WarnContext(ctx, "the store is an SQLite file, and this is Kubernetes: two instances would each forward the same key. Try: one replica with strategy Recreate, store: postgres://..., or store: receipt")
 	}
 	p := &proxy{file: file, flags: c.flags, back: back, guards: newGuards(), encrypter: encrypter, log: log}
+	p.strangers.log = log
 	watch, unwatch := telemetry.Watch(ctx, log, gauge.DefaultEvery, append([]gauge.Source{p.guards}, back.gauges...))
 	defer unwatch()
 	counted := onceprom.New(onceprom.Config{Gauges: watch})
@@ -126,7 +132,7 @@ func (c *run) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 var checkEntry = cli.Entry{
 	Quick: true, Name: "gateway check", Brief: "find mistakes in the file of a gateway",
 	Help: `Reads once.yaml as once gateway does, and says what is wrong with it, with the line and a caret. It
-opens no database and no listener.`,
+opens no database and no listener. Of each route it prints the principal, the receipt, and on_unknown.`,
 	Make: func() cli.Runner { return new(check) },
 }
 
@@ -147,8 +153,35 @@ func (c *check) Run(_ context.Context, m *cli.Env, _ []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(m.Stdout, "upstream  %s\nstore     %s\nroutes    %d\n", cfg.Upstream, nameOfStore(cfg.Store), len(cfg.Routes))
-	return err
+	fmt.Fprintf(m.Stdout, "upstream  %s\nstore     %s\nroutes    %d\n", cfg.Upstream, nameOfStore(cfg.Store), len(cfg.Routes))
+	return printRoutes(m.Stdout, cfg)
+}
+
+// printRoutes prints who is the caller on each route, and what happens to an outcome that is not known.
+func printRoutes(w io.Writer, c *config) error {
+	principal, receipt := "anyone", "none"
+	if c.Principal.Header != "" {
+		networks := make([]string, len(c.Principal.TrustedFrom))
+		for i, n := range prefixes(c.Principal.TrustedFrom) {
+			networks[i] = n.String()
+		}
+		principal = c.Principal.Header + " from " + strings.Join(networks, ", ")
+	}
+	if c.Receipt != "" {
+		receipt, _ = nameOfReceipts(c.Receipt) // cannot fail: it was checked
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(c.Routes) > 0 {
+		fmt.Fprint(t, "\nROUTE\tPRINCIPAL\tRECEIPT\tON_UNKNOWN\n")
+	}
+	for _, r := range c.Routes {
+		onUnknown := cmp.Or(r.OnUnknown, string(gateway.PolicyStop))
+		if c.Store == storeReceipt {
+			onUnknown = "the receipt decides"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", words.Shown(r.Match), principal, receipt, onUnknown)
+	}
+	return t.Flush()
 }
 
 // checked returns a config that once gateway would use.

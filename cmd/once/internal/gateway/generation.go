@@ -36,6 +36,7 @@ type proxy struct {
 	encrypter once.Encrypter
 	observer  once.Observer
 	log       *slog.Logger
+	strangers strangers
 
 	reloading sync.Mutex
 	current   atomic.Pointer[generation]
@@ -76,6 +77,7 @@ func (p *proxy) build(cfg *config, src *source) (*generation, error) {
 	gc := cfg.gatewayConfig()
 	gc.Store, gc.Receipts, gc.Engine.Observer, gc.Engine.Encrypter = p.back.leases, p.back.receipts, p.observer, p.encrypter
 	gc.ReceiptsAtOnce, gc.Quota = p.back.atOnce, p.back.quota
+	gc.Principal = p.strangers.tell(cfg, gc.Principal)
 	g.guards = p.guards.of(cfg, gc.Principal)
 	for i, guard := range g.guards {
 		gc.Routes[i].Gate, gc.Routes[i].Begin = guard, guard.Begin

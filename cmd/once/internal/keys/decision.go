@@ -158,6 +158,7 @@ const (
 	callResultWay = "  --call-result FILE   it has happened and has returned the JSON in FILE: the operation goes on\n"
 	resultWay     = "  --result FILE        it has happened, and the operation ends here: a retry gets FILE\n"
 	failedWay     = "  --failed REASON      it has not happened and never will, and the operation ends here\n"
+	forwardWays   = "  --result FILE --status 201     it has happened, and FILE is the body of the answer\n  --failed REASON --status 422  it has not happened and never will\n"
 	runAgainWay   = "  --run-again          the call is made again: see once keys resolve --help\n"
 )
 

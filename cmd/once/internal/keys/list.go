@@ -21,6 +21,8 @@ var listEntry = cli.Entry{
 	Help: `Lists operations by scope and key. Requests and answers are not shown. The audit says that
 you have looked, if you may write to it.
 
+` + runningMeans + `.
+
 If there are more than --limit, the command for the next page is printed to standard
 error; in JSON "next" has the value for --after. --since and --before look at when an
 operation was begun, and take a time (2026-01-31T12:00:00Z) or how long ago that is by
@@ -30,6 +32,9 @@ the database's clock (90m, 72h).
 operations are read that the other flags leave: give --scope, and --since if you can.`,
 	Make: func() cli.Runner { return new(list) },
 }
+
+// runningMeans is for operators who look for a handler that works at this moment.
+const runningMeans = "running: under a lease; an ordinary operation is in no list before its commit"
 
 type list struct {
 	db, who, hash string
@@ -76,7 +81,11 @@ func (c *list) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		return db.Failed("read", err)
 	}
 	looked(ctx, m, db, c.who, operate.Access{Scope: c.filter.Scope, Detail: words.Count(len(p.Items), "operation") + c.filters()})
-	return cli.ShowPage(m, c.output, p, "such operations", printList)
+	what := "such operations"
+	if c.filter.State == "running" {
+		what += ". " + runningMeans
+	}
+	return cli.ShowPage(m, c.output, p, what, printList)
 }
 
 var keyHash = regexp.MustCompile("^[0-9a-f]{16}$")

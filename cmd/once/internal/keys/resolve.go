@@ -39,7 +39,8 @@ FILE of --call-result has the form in which the program saves the result of the 
 another form, the next retry leaves the outcome unknown, and once keys show prints the form.
 
 If clients ask for the operation over HTTP, say the status of the answer as well: --status 201
-with --result, --status 422 with --failed.
+with --result, --status 422 with --failed. The forward of a gateway ends only so: its caller waits
+for an answer, and --call-result is refused.
 
 That the service knows nothing of a call does not prove that it has not happened: it may still
 be on its way. So --run-again has one effect only in two cases. Either the service dedupes by

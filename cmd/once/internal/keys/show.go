@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncelib/once/cmd/once/internal/cli"
+	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/operate"
 )
@@ -139,6 +140,9 @@ func printDecisions(w io.Writer, v operate.KeyView, db cli.Source) error {
 	what, ways := "this operation", resultWay+failedWay+"  --run-again          its key is new again: a retry executes\n"
 	if v.Call != nil {
 		what, ways = called(v.Call)+words.Either(v.Call.Key != "", ", key "+v.Call.Key, ""), callResultWay+resultWay+failedWay+runAgainWay
+	}
+	if v.Call != nil && wire.IsForward(v.Operation.Name, v.Call.Phase) {
+		ways = forwardWays + runAgainWay
 	}
 	_, err := fmt.Fprintf(w, "\nTry: when you have found out what became of %s:\n  once keys resolve %s --scope %s --call %s --db %s --reason WHY\nwith one of these. It shows what it would do, until you add --yes:\n%s",
 		what, words.Quoted(v.Key), words.Quoted(v.Operation.Scope), v.CallID, db.Paste, ways)
