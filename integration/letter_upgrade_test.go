@@ -93,7 +93,7 @@ func (g *testDB) lettersAreWhole(t *testing.T) {
 		"select max(attempt) from once_deadletter_attempt":                                                  2,
 		"select count(*) from once_inbox where envelope is null":                                            1,
 		"select count(*) from once_inbox_position where recent is null and seq = 3":                         1,
-		"select count(*) from once_schema where capability in ('deadletter', 'inbox')":                      7,
+		"select count(*) from once_schema where capability in ('deadletter', 'inbox')":                      8,
 	} {
 		if n := g.count(t, query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)

@@ -172,11 +172,11 @@ func (g *testDB) applied(t *testing.T, sets ...migration.Set) string {
 // wholeAfterUpgrade checks what an upgrade has left.
 func (g *testDB) wholeAfterUpgrade(t *testing.T) {
 	t.Helper()
-	if got := g.applied(t, newest...); got != appliedAfter+", outbox 1, outbox 2, outbox 3, outbox 4, outbox 5, outbox 6, outbox 7, deadletter 1, deadletter 2, inbox 1, inbox 2, inbox 3, inbox 4, inbox 5" {
+	if got := g.applied(t, newest...); got != appliedAfter+", outbox 1, outbox 2, outbox 3, outbox 4, outbox 5, outbox 6, outbox 7, deadletter 1, deadletter 2, deadletter 3, inbox 1, inbox 2, inbox 3, inbox 4, inbox 5" {
 		t.Errorf("applied: %s", got)
 	}
 	for query, want := range map[string]int{
-		"select count(*) from once_schema":                        23,
+		"select count(*) from once_schema":                        24,
 		"select count(*) from once_migration":                     4, // as the old program has left it
 		"select max(version) from once_migration":                 4,
 		"select count(*) from once_operation":                     5,

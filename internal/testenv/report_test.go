@@ -14,7 +14,7 @@ func TestReportAppendsLines(t *testing.T) {
 	testenv.Reportf(t, "%d points", 7)
 	testenv.Reportf(t, "%d kills", 8)
 	got, err := os.ReadFile(name)
-	if want := "TestReportAppendsLines: 7 points\nTestReport: 8 kills\n"; err != nil || string(got) != want {
+	if want := "TestReportAppendsLines: 7 points\nTestReportAppendsLines: 8 kills\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -13,10 +13,18 @@ import (
 
 const example = `gateway:
   upstream: http://127.0.0.1:3000
-  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}   # or ` + "`anyone: true`" + `; nothing: start-up error
-  receipt: postgres://gateway@db/app                          # or an endpoint of the service
+  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}
+  receipt: postgres://gateway@db/app                          # or an endpoint of the service; first: once migrate up --only receipt --db URL
   routes:
-    - {match: POST /payments, on_unknown: check, wait: 5s}    # default: stop
+    - {match: POST /payments, on_unknown: check, wait: 5s}
+`
+
+// smallest is the file for a service without receipts.
+const smallest = `gateway:
+  upstream: http://127.0.0.1:3000
+  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}   # for a try on this machine: 127.0.0.0/8
+  routes:
+    - {match: POST /payments, wait: 5s}
 `
 
 // file writes a once.yaml, and returns its name.
@@ -35,6 +43,7 @@ func TestGatewayConfig(t *testing.T) {
 	principal := "principal: {header: X-Tenant, trusted_from: [10.0.0.0/8]}"
 	for name, text := range map[string]string{
 		"as it stands":        example,
+		"the smallest":        smallest,
 		"anyone":              strings.Replace(example, principal, "anyone: true", 1),
 		"principal: anyone":   strings.Replace(example, principal, "principal: {anyone: true}", 1),
 		"endpoint":            strings.Replace(example, "postgres://gateway@db/app", "http://127.0.0.1:3000/once-receipt", 1),
@@ -48,7 +57,11 @@ func TestGatewayConfig(t *testing.T) {
 			continue
 		}
 		r := cfg.Routes[0]
-		if r.Match != "POST /payments" || r.OnUnknown != "check" || time.Duration(r.Wait) != 5*time.Second || cfg.Listen != defaultListen || cfg.Admin != defaultAdmin {
+		policy := "check"
+		if text == smallest {
+			policy = "" // the default, stop
+		}
+		if r.Match != "POST /payments" || r.OnUnknown != policy || time.Duration(r.Wait) != 5*time.Second || cfg.Listen != defaultListen || cfg.Admin != defaultAdmin {
 			t.Errorf("%s: %+v", name, cfg)
 		}
 	}
