@@ -110,7 +110,7 @@ func TestInDoubtAfterSettle(t *testing.T) {
 	}
 }
 
-// A Swap holds no claim on its way: that its record is not there proves nothing.
+// A Swap that is in flight holds no claim. So an absent record proves nothing: the Swap may still be applied.
 func TestLostSwapIsInDoubt(t *testing.T) {
 	f := storetest.NewFaults(memstore.New())
 	f.Arm(storetest.Plan{At: []storetest.Point{storetest.SwapLostUndone}})

@@ -127,8 +127,8 @@ func (c *call[TX]) swap(ctx, uncancelled context.Context, ch store.Change) verdi
 	}
 	v := c.committed(ctx, transaction[TX]{}, ch, err)
 	if store.KindOf(err) == store.KindLost && v.again {
-		// A Swap holds no claim while it is on its way: "absent" may mean "not yet",
-		// so another run could not be sure either.
+		// A Swap that is in flight holds no claim. So if the record is absent, the Swap may still be applied
+		// later, and another run could not be sure either.
 		v = c.storeFailed(unsettled, err)
 	}
 	return v

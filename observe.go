@@ -76,8 +76,8 @@ type Event struct {
 	// returned, else of Attempt.Trace. "" is not known.
 	TraceID string
 
-	// Trace is the W3C traceparent that is stored with the operation: of a replay, that of the
-	// call that has executed it. "" means not known. EventFinished and Tracer.TraceStart only.
+	// Trace is the W3C traceparent that is stored with the operation. For a replay it is the traceparent of
+	// the call that executed the operation. "" means not known. It is set in EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
@@ -113,7 +113,7 @@ func (e Event) Cause() string {
 // KeyHash is how events name a key.
 func KeyHash(key string) string { return keyname.Hash(key) }
 
-// Tracer is an observer that starts a span for each call, or another thing that lasts as long.
+// Tracer is an observer that starts a span, or something like a span, when a call begins, and ends it when the call ends.
 type Tracer interface {
 	Observer
 

@@ -108,8 +108,8 @@ func (b *Budget) size() int64 {
 // limitedSize is the size of the bucket for rate limits.
 func (b *Budget) limitedSize() int64 { return 5 * b.size() / 100 }
 
-// crowded is the number of rate limited retries, without as many successes, from which on they are spread out: if all come back at the same moment,
-// most of them are refused again.
+// crowded is a number of retries that a rate limit has refused, less the successes since. From this number on, the budget spreads the retries over
+// time: if all were sent at the same moment, most of them would be refused again.
 const crowded = 5
 
 func (b *Budget) crowded() bool { return b.limited.Load() >= crowded }

@@ -10,7 +10,8 @@ import (
 // fourth in a row.
 const crowd = 3
 
-// heed is how many of the latest attempts, and of the first failures, are remembered with their time.
+// heed limits the memory of a budget. It keeps the start times of the latest heed attempts, and the times of the first heed failures after the last
+// success.
 const heed = 16
 
 // silence distinguishes the failure of one attempt from a failure of its destination. A bucket alone does not: in an outage every client first

@@ -119,7 +119,7 @@ func (h *Handle[Out]) Result(ctx context.Context) (out Out, err error) {
 		s, err := decodeSaved(rec)
 		return out, h.failed(once.CodeUnknown, once.EffectInDoubt, errors.Join(fmt.Errorf("%w: %s", ErrStuck, s.Stuck), err))
 	case store.StateAbsent:
-		return out, h.failed(once.CodeUnavailable, once.EffectNotApplied, fmt.Errorf("%w. Try: Result behind the commit of the transaction that has started it", ErrNothing))
+		return out, h.failed(once.CodeUnavailable, once.EffectNotApplied, fmt.Errorf("%w. Try: call Result after the transaction that started the saga has committed", ErrNothing))
 	}
 	if rec.Result.Kind == store.ResultOmitted {
 		return out, h.failed(once.CodeNoResult, once.EffectInDoubt, errors.New("the saga has ended, and its outcome is forgotten"))

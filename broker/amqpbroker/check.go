@@ -11,8 +11,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Check returns what in the settings of queues endangers the promises of an outbox and of an inbox, one sentence for each finding. An error
-// says that they cannot be asked. It does not see what policies add to a queue, and no limit of the server (max_message_size).
+// Check reads the settings of queues. It returns one sentence for each setting that endangers the promises of an outbox or of an inbox, and an error
+// if it cannot read the settings. It sees neither the settings that a policy adds to a queue, nor the limits of the server (max_message_size).
 func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
 	var findings []string
 	for _, queue := range queues {

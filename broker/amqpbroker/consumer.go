@@ -45,7 +45,7 @@ type ConsumerConfig struct {
 // acknowledged a message for 30 minutes (consumer_timeout).
 const longestHeld = 10 * time.Minute
 
-// Consume applies the messages of a queue to in, by fn, until ctx ends. Any number of processes can share the queue. Each message is acknowledged
+// Consume passes the messages of a queue to the inbox in, which applies each of them with fn, until ctx ends. Any number of processes can share the queue. Each message is acknowledged
 // after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's policy. Consume also runs
 // in.Run.
 //

@@ -19,8 +19,8 @@ const (
 	maxMessageBytes = "max.message.bytes"
 )
 
-// Check returns what in the settings of the client and of the topics endangers the promises of an outbox, one sentence for
-// each finding. An error says that they cannot be asked.
+// Check reads the settings of the client and of the topics. It returns one sentence for each setting that endangers the
+// promises of an outbox, and an error if it cannot read the settings.
 func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if !waitsForAll(client) {

@@ -55,7 +55,7 @@ const (
 	leaveTimeout   = 10 * time.Second
 )
 
-// Consume applies the records of topics to in, by fn, until ctx ends. Any number of processes can share the consumer group. The offset of a partition
+// Consume passes the records of topics to the inbox in, which applies each of them with fn, until ctx ends. Any number of processes can share the consumer group. The offset of a partition
 // is committed after the commits that apply all records before it. A failed message is tried again by the same process, after the pause of the
 // inbox's policy. Consume also runs in.Run.
 //

@@ -13,8 +13,8 @@ const (
 	smallPending = 100
 )
 
-// CheckConsumer returns what in the settings of a consumer of stream endangers the promises of an inbox, one sentence for each
-// finding. [Consume] creates consumers without such settings. An error says that they cannot be asked.
+// CheckConsumer reads the settings of a consumer of stream. It returns one sentence for each setting that endangers the
+// promises of an inbox, and an error if it cannot read the settings. [Consume] creates consumers without such settings.
 func CheckConsumer(ctx context.Context, js jetstream.JetStream, stream, durable string) ([]string, error) {
 	consumer, err := js.Consumer(ctx, stream, durable)
 	if err != nil {

@@ -53,7 +53,7 @@ const (
 	fetchWait      = 5 * time.Second // how long the server holds a request for messages while none exists
 )
 
-// Consume applies the messages of a stream to in, by fn, until ctx ends. It creates or updates a durable pull consumer; any number of processes can
+// Consume passes the messages of a stream to the inbox in, which applies each of them with fn, until ctx ends. It creates or updates a durable pull consumer; any number of processes can
 // share it. Each message is acknowledged after the commit that applies it, and a failed one is delivered again after the pause of the inbox's policy.
 // Consume also runs in.Run.
 //

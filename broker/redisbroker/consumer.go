@@ -57,7 +57,7 @@ const (
 	largest        = message.MaxPayload + message.MaxHeaders
 )
 
-// Consume applies the messages of streams to in, by fn, until ctx ends. It creates the group if it is missing; any number of processes can share it.
+// Consume passes the messages of streams to the inbox in, which applies each of them with fn, until ctx ends. It creates the group if it is missing; any number of processes can share it.
 // Each message is acknowledged after the commit that applies it. A failed message is tried again by the same process, after the pause of the inbox's
 // policy. Consume also runs in.Run.
 //

@@ -75,8 +75,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// CameFrom reports whether target may be the server that has recorded the request: it has the same name, at any port, or an address of it at the same
-// port. If the addresses of the recorded host are not known here, only the name is compared.
+// CameFrom reports whether target may be the server that recorded the request. It is true if the host name of target is the recorded name, at any
+// port, or if target has an IP address of the recorded host and the same port. If resolver cannot find the recorded host, CameFrom compares only the name.
 func (r *Request) CameFrom(ctx context.Context, target *url.URL, resolver Resolver) bool {
 	recorded, err := url.Parse("//" + r.Host)
 	if err != nil {

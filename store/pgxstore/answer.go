@@ -127,8 +127,8 @@ func (b awaitedBatch) Close() error {
 	return answer.busy(b.BatchResults.Close())
 }
 
-// silentError says that the server has not answered in time. Another connection may be no
-// better, so that it is not tried.
+// silentError is the error of a statement that the server has not answered in time. The store does not try another
+// connection, because it may be no better.
 type silentError struct {
 	limit time.Duration
 	err   error // perhaps nil

@@ -150,7 +150,7 @@ func (c *conn) checkCharset(ctx context.Context) error {
 // quotable are the charsets, by the beginning of their names, in which a byte of ASCII is always that character.
 var quotable = []string{"utf8", "latin", "ascii", "binary", "cp125", "koi8"} //nolint:gochecknoglobals // a constant table
 
-// ready is sendable for a statement that is prepared.
+// ready returns an error unless a prepared statement of a guarded transaction may be executed. For a statement that is sent as a text see sendable.
 func (c *conn) ready(ctx context.Context, t *Txn, cmd command) error {
 	if err := c.refused(ctx, t, cmd); err != nil {
 		return err

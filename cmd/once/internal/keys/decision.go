@@ -109,7 +109,7 @@ func fileOf(flag, name string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w. Try: a file that you may read", flag, err)
 	case len(body) > maxResult:
-		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are stored. Try: a smaller result, such as the name of a file", flag, len(body), maxResult)
+		return nil, fmt.Errorf("%s: the result has %d bytes, the limit is %d. Try: a smaller result, such as the name of a file", flag, len(body), maxResult)
 	}
 	return body, nil
 }

@@ -40,7 +40,7 @@ type shopBooks struct {
 	settled  map[string]bool // orders whose first forward has a receipt or a tombstone
 }
 
-// readShopBooks reads the database of a shop, which has ended.
+// readShopBooks reads the database of a shop whose process has ended.
 func readShopBooks(ctx context.Context, db *sql.DB) (b shopBooks, err error) {
 	b = shopBooks{map[string]int{}, map[string]int{}, map[string]bool{}}
 	for _, q := range []struct {

@@ -59,7 +59,8 @@ type Webhooks struct {
 	rotated               chan struct{} // closed when the secret is replaced, or cannot be
 }
 
-// LeastWebhooks is the smallest number of refunds: each process is killed several times, and some refunds meet no kill.
+// LeastWebhooks is the smallest number of refunds of a storm. With fewer, the storm could not kill each process several times and still have refunds
+// during which no process is killed.
 const LeastWebhooks = 24
 
 // NewWebhooks returns a storm, so that its sick endpoints have an address before its processes start.

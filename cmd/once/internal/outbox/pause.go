@@ -33,7 +33,7 @@ type target struct {
 func (c *target) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.topic, "topic", "", "the `TOPIC`, required")
-	fs.StringVar(&c.key, "key", "", "only this `KEY` of it")
+	fs.StringVar(&c.key, "key", "", "only this `KEY` of the topic")
 	cli.ByFlags(fs, &c.by)
 	cli.YesFlag(fs, &c.yes)
 }
