@@ -83,11 +83,11 @@ var machines = []machine{
 	{
 		file: "inbox", title: "The states of a message in an inbox", width: 760, height: 295, all: "../../inbox/event.go", prefix: "State",
 		states: []state{
-			{string(inbox.StateNew), "begins", 90, 150}, {string(inbox.StateFailing), "waits", 90, 40}, {string(inbox.StateParked), "waits", 380, 60}, {string(inbox.StateApplied), "ends", 660, 150},
+			{string(inbox.StateNew), "begins", 120, 150}, {string(inbox.StateFailing), "waits", 120, 40}, {string(inbox.StateParked), "waits", 380, 60}, {string(inbox.StateApplied), "ends", 660, 150},
 			{string(inbox.StateDeadLettered), "person", 380, 240}, {discarded, "ends", 660, 258},
 		},
 		ways: []way{
-			{"new", "failing", "it fails", 20, 0, 0}, {"failing", "new", "delivered again", 20, 0, 0}, {"new", "applied", "its turn, and the handler succeeds", 0, -100, 0}, {"new", "parked", "before its turn", 0, -20, -8}, {"parked", "applied", "its turn", 0, 20, -8},
+			{"new", "failing", "it fails", 20, 34, 0}, {"failing", "new", "delivered again", 20, -52, 0}, {"new", "applied", "its turn, and the handler succeeds", 0, -100, 0}, {"new", "parked", "before its turn", 0, -20, -8}, {"parked", "applied", "its turn", 0, 20, -8},
 			{"new", "dead_lettered", "given up", 0, -30, 12}, {"parked", "dead_lettered", "given up", 0, 0, 30}, {"dead_lettered", "applied", "redrive", 0, 0, -12},
 			{"dead_lettered", discarded, "a person discards it", 0, 0, 14},
 		},
