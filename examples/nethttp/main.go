@@ -7,7 +7,7 @@ package main
 
 import (
 	"context"
-	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -23,15 +23,16 @@ import (
 func main() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
-	if err != nil {
-		log.Fatal(err)
+	if err == nil {
+		err = prepare(ctx, pool)
 	}
-	if err := prepare(ctx, pool); err != nil {
-		log.Fatal(err)
+	if err != nil {
+		slog.Error("no database", "error", err)
+		os.Exit(1)
 	}
 	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 	server := http.Server{Addr: "localhost:8080", Handler: newServer(engine), ReadHeaderTimeout: 5 * time.Second}
-	log.Fatal(server.ListenAndServe())
+	slog.Error("server ended", "error", server.ListenAndServe())
 }
 
 // prepare makes the tables of once, and that of the refunds.

@@ -68,11 +68,6 @@ var sqlstoreMutants = []Mutant{
 		Tests: onLeases("TestProcedureOfALateOwner$/^MySQL"),
 	},
 	{
-		Name:  "a record is written by itself when a procedure of MariaDB has committed",
-		Edits: []Edit{{In: "(*txn).writeMySQL", Old: "|| t.ifEnded != nil)", New: ")"}},
-		Tests: onLeases("TestProcedureThatCommits$/^MariaDB"),
-	},
-	{
 		Name:  "a takeover waits for a transaction of the owner",
 		Edits: []Edit{{In: "(*txn).replaceMySQL", Old: "if c.Expect.LeaseExpired {", New: "if c.Expect.LeaseExpired && c.KeepRequest == (c.ID.Key == \"\") {"}},
 		Tests: onLeases("TestLongProcedure$/^MySQL"),
@@ -210,11 +205,6 @@ t.free()`, New: "_ = t.tx.Rollback()"}},
 		Name:  "a killed upgrade of MariaDB does not get over a column that is there",
 		Edits: []Edit{{In: "(migrating).execMySQL", Old: "case 1050, 1060, 1061, 1091:", New: "case 1050, 1061:"}},
 		Tests: []Killer{{Module: "integration", Test: "TestUpgradeKilled"}},
-	},
-	{
-		Name:  "a node that has waited for the lock migrates with an old snapshot, under database/sql",
-		Edits: []Edit{{In: "sqlstore.MigrateOnly", Old: "opts.Isolation = store.ReadCommitted", New: "opts.Isolation = store.DefaultIsolation"}},
-		Tests: []Killer{{Module: "integration", Package: "sqlstore", Test: "TestMigrateTogether"}},
 	},
 	{
 		Name:  "a process that was killed while it made the tables of webhooks leaves tables that no upgrade gets over",
