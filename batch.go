@@ -55,8 +55,8 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 // Where the store can (pgxstore), claim, writes, record and COMMIT are one round trip;
 // other stores run the same declaration in an ordinary transaction.
 //
-// fn runs before the database is asked whether the operation was done already, and in vain if it
-// was. So fn declares writes and does nothing else. The writes are sent after fn has returned. If
+// fn runs before the look-up of the operation. If the operation was done already, the declared
+// writes are dropped. So fn declares writes and does nothing else. The writes are sent after fn has returned. If
 // one of them fails, the operation fails with that error, as if fn had returned it.
 //
 // Config.Settle bounds a batch from the moment when fn has returned, as it bounds COMMIT in [Do];
