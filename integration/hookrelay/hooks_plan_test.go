@@ -64,7 +64,12 @@ func TestHooksPlans(t *testing.T) {
 		if !stale {
 			g.exec(t, "vacuum analyze")
 		}
-		for what, most = range map[string]int{"send": 250, "list": 2000, "resend": 400, "recover": 4000, "sweep": 40_000} {
+		// A preview looks up each of the tenant's 1,200 events in two indexes of two or three levels. Sweep is the last, because it deletes what the others read.
+		for _, use := range []struct {
+			what string
+			most int
+		}{{"send", 250}, {"list", 2000}, {"resend", 400}, {"recover", 9000}, {"sweep", 40_000}} {
+			what, most = use.what, use.most
 			clear(seen)
 			must(t, g.uses(t, hooks, what))
 			if len(seen) == 0 {
