@@ -25,6 +25,7 @@ var (
 	errOtherRequest = errors.New("the receipt is that of another request under the same key")
 	errForgotten    = errors.New("the operation was first sent so long ago that its receipt may be gone")
 	errStreamed     = errors.New("gateway: the client has a part of an answer already")
+	errTombstone    = errors.New("the receipt is a tombstone")
 	errNoReceipts   = errors.New("the service has answered a request of this route and has written no receipt, so that a missing receipt proves nothing")
 	errNoRequest    = errors.New("gateway: the request is not kept: its client sends it again")
 )
@@ -73,7 +74,7 @@ func (rt *route) newForward(op once.Operation) *forward {
 // run is the handler of the engine: it commits one intent before the forward, and one result after it.
 func (f *forward) run(ctx context.Context, r *lease.Run) (once.Answer, error) {
 	f.last = nil
-	f.checks = f.witness != nil && f.witness.trusts(ctx)
+	f.checks = f.witness != nil && (f.x == nil || f.witness.trusts(ctx)) // without a client no forward begins
 	var said answer
 	var err error
 	for f.voided = 0; ; f.voided++ {
@@ -138,8 +139,10 @@ func (f *forward) look(ctx context.Context, operation string) (*answer, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !found, r.Tombstone:
+	case !found:
 		return nil, nil
+	case r.Tombstone: // of a forward that an earlier store knew
+		return nil, errTombstone
 	case f.isOfAnother(r):
 		return nil, errOtherRequest
 	}
@@ -178,10 +181,11 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 		return answer{}, lease.Unclear, err
 	}
 	defer leave()
+	settle := f.rt.g.cfg.Receipts.Settle
 	if !f.witness.trusts(ctx) { // any more: a receipt was missing since the forward began
-		return answer{}, lease.Unclear, errNoReceipts
+		settle = f.rt.lookOnly
 	}
-	r, err := f.rt.g.cfg.Receipts.Settle(ctx, operation)
+	r, err := settle(ctx, operation)
 	switch {
 	case err != nil:
 		return answer{}, lease.Unclear, err
@@ -192,6 +196,15 @@ func (f *forward) settle(ctx context.Context, operation string) (answer, lease.F
 	}
 	f.last = f.rt.ofReceipt(r)
 	return *f.last, lease.Happened, nil
+}
+
+// lookOnly is Settle of a service that may write no receipts: a tombstone would prove nothing, so none is written.
+func (rt *route) lookOnly(ctx context.Context, operation string) (Receipt, error) {
+	r, found, err := rt.g.cfg.Receipts.Look(ctx, operation)
+	if err == nil && (!found || r.Tombstone) {
+		err = errNoReceipts
+	}
+	return r, err
 }
 
 // finish answers the client with the result of the engine.
