@@ -98,6 +98,38 @@ func TestServiceDies(t *testing.T) {
 	})
 }
 
+// TestServiceDiesWithoutReceipts: behind a gateway with check a service commits and writes no receipt, as one that is not wired to once. It is killed
+// after its commit and before its answer, as the first request of the route and after answered ones, and the gateway is another one for the
+// retry: nothing is executed again, and the outcome is unknown. A service beside it, which writes receipts, is repaired all the same.
+func TestServiceDiesWithoutReceipts(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		for _, mute := range []bool{true, false} {
+			t.Run(map[bool]string{true: "no receipts", false: "receipts"}[mute], func(t *testing.T) {
+				s, d := startService(t, mute), harness.Migrated(t, kind, nil)
+				for n, fate := range []string{killedAfter, "", killedAfter, killedBefore, proxied503} {
+					key := fmt.Sprintf("%d (%s)", n, fate)
+					ask(open(t, s, d, gateway.PolicyCheck), key, fate)
+					a := final(t, open(t, s, d, gateway.PolicyCheck), key, fate) // the first request may not have reached a service that was just killed
+					effects, arrivals := s.effects(t, key), s.arrivals(t, key)
+					lost := effects == 0 && fate == killedBefore // a person finds out
+					switch {
+					case mute && fate != "" && a.Body == codeUnknown && arrivals == 1 && (effects == 1 || lost):
+					case !mute && a.isPaid(key) && effects == 1 && (arrivals == 2) == (fate == killedBefore):
+					case mute && fate == "" && a.isPaid(key) && effects == 1 && arrivals == 1:
+					default:
+						t.Errorf("%s: %v, %d effects, %d forwards", key, a, effects, arrivals)
+					}
+				}
+				if tombstones := s.tombstones(t); mute == (tombstones > 0) {
+					t.Errorf("%d tombstones", tombstones)
+				}
+			})
+		}
+	})
+}
+
 // TestGatewayDies: the gateway is killed at each point: around each thing that it asks of its store, and each call of its socket to the
 // service. Another one has the same promise to keep.
 func TestGatewayDies(t *testing.T) {
