@@ -230,4 +230,47 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.(*Config).check", Old: "c.Store == nil && c.Quota != nil", New: "c.Store != nil && c.Store == nil"}},
 		Tests: in("gateway", "TestQuotaWithoutAStore"),
 	},
+	{
+		Name:  "a missing receipt proves something before a receipt was seen",
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || !seen", New: "err != nil || seen && !seen"}},
+		Tests: []Killer{
+			{Module: "integration", Package: "gateway", Test: "TestServiceDiesWithoutReceipts$/^SQLite$"},
+			in("gateway", "TestWithoutReceiptsNothingRunsAgain")[0],
+		},
+	},
+	{
+		Name:  "a missing receipt of an answered request changes nothing",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "default: w.end(witnessMissing, 0)", New: "default: w.end(witnessNew, 0)"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a missing receipt voids a forward of the time before receipts were seen",
+		Edits: []Edit{{In: "gateway.(*forward).policy", Old: "!f.checks", New: "!f.checks && f.witness == nil"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a restarted gateway has forgotten that a receipt was missing",
+		Edits: []Edit{{In: "gateway.(*witness).trusts", Old: "err != nil || missing", New: "err != nil"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "a restarted gateway has forgotten that a receipt was seen",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: `w.mark(ctx, "seen", store.Forever)`, New: "_ = was"}},
+		Tests: in("gateway", "TestWithoutReceiptsNothingRunsAgain"),
+	},
+	{
+		Name:  "receipts that cannot be read are taken for missing ones",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "w.end(witnessNew, witnessPause)", New: "w.end(witnessMissing, witnessPause)"}},
+		Tests: in("gateway", "TestWitnessCostsOneLook"),
+	},
+	{
+		Name:  "each answer waits for a look at its receipt",
+		Edits: []Edit{{In: "gateway.(*witness).watch", Old: "w.end(witnessSeen, witnessEvery)", New: "w.end(witnessSeen, 0)"}},
+		Tests: in("gateway", "TestWitnessCostsOneLook"),
+	},
+	{
+		Name:  "a receipt that commits late is not the answer before a receipt of the route was seen",
+		Edits: []Edit{{In: "gateway.(*route).serve", Old: "once.CodeOf(err) == once.CodeUnknown && f.ownReceipt(ctx)", New: "once.CodeOf(err) == once.CodeUnknown && f.rt == nil"}},
+		Tests: in("gateway", "TestReceiptOfTheKeyDecides"),
+	},
 }
