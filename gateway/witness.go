@@ -26,6 +26,7 @@ type witness struct {
 	state   witnessState
 	looking bool      // a goroutine reads a receipt
 	due     time.Time // not before that the next receipt is read
+	marked  bool      // the store has the mark that a receipt was seen
 	logged  time.Time // when the log last got the error that a receipt is missing
 }
 
@@ -64,6 +65,7 @@ func (w *witness) trusts(ctx context.Context) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.marked = true
 	if w.state == witnessNew { // or a look has ended meanwhile
 		w.state = witnessSeen
 	}
@@ -96,9 +98,8 @@ func (w *witness) watch(ctx context.Context, rt *route, a *answer) {
 	case err != nil:
 		w.end(witnessNew, witnessPause)
 	case found && !r.Tombstone:
-		if was := w.end(witnessSeen, witnessEvery); was != witnessSeen {
-			w.mark(ctx, "seen", store.Forever)
-		}
+		w.end(witnessSeen, witnessEvery)
+		w.tellSeen(ctx)
 	default:
 		w.end(witnessMissing, 0)
 		w.missed(ctx, a.Operation)
@@ -116,15 +117,27 @@ func (w *witness) begin() bool {
 	return true
 }
 
-// end notes what a look has found, witnessNew for nothing, and returns what was known before.
-func (w *witness) end(found witnessState, pause time.Duration) (was witnessState) {
+// end notes what a look has found, witnessNew for nothing.
+func (w *witness) end(found witnessState, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looking, w.due, was = false, time.Now().Add(pause), w.state
+	w.looking, w.due = false, time.Now().Add(pause)
 	if found != witnessNew {
 		w.state = found
 	}
-	return was
+}
+
+// tellSeen stores that a receipt was seen, for other processes. A write that has failed is repeated after the next look.
+func (w *witness) tellSeen(ctx context.Context) {
+	w.mu.Lock()
+	marked := w.marked
+	w.mu.Unlock()
+	if marked || !w.mark(ctx, "seen", store.Forever) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.marked = true
 }
 
 // missed logs that a receipt is missing, once a minute at most, and stores it for processes that start later.
@@ -139,10 +152,12 @@ func (w *witness) missed(ctx context.Context, operation string) {
 		return
 	}
 	w.mark(ctx, "missing", missingKept)
-	cmp.Or(w.g.cfg.Store.Config().Log, slog.Default()).ErrorContext(ctx, "the service has answered a request with a success, and its receipt is missing: unknown outcomes of this route are not forwarded again, until a receipt is seen. "+
+	w.log().ErrorContext(ctx, "the service has answered a request with a success, and its receipt is missing: unknown outcomes of this route are not forwarded again, until a receipt is seen. "+
 		"Try: the insert of the receipt in each transaction of the route, and the primary of the database with these receipts in the configuration of the gateway",
 		slog.String("route", w.name), slog.String("operation", operation))
 }
+
+func (w *witness) log() *slog.Logger { return cmp.Or(w.g.cfg.Store.Config().Log, slog.Default()) }
 
 func (w *witness) markOf(what string) store.ID {
 	key := what + " " + w.name
@@ -159,15 +174,17 @@ func (w *witness) hasMark(ctx context.Context, what string) (bool, error) {
 	return rec.State == store.StateDone, err //nolint:wrapcheck // it is of the store
 }
 
-// mark stores a mark, unless it exists. If that fails, other processes have to see a receipt themselves.
-func (w *witness) mark(ctx context.Context, what string, retain time.Duration) {
+// mark stores a mark, unless it exists, and reports whether it exists now. Without it other processes have to see a receipt themselves.
+func (w *witness) mark(ctx context.Context, what string, retain time.Duration) bool {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	_, err := w.g.cfg.Store.Swap(ctx, store.Change{
 		ID: w.markOf(what), Retain: retain,
 		Next: store.Record{State: store.StateDone, Nonce: nonce, Name: "receipts of a route"},
 	})
-	if err != nil && store.KindOf(err) != store.KindTaken {
-		cmp.Or(w.g.cfg.Store.Config().Log, slog.Default()).WarnContext(ctx, "gateway: what was found out about the receipts of a route is not stored", slog.String("route", w.name), slog.Any("error", err))
+	if err == nil || store.KindOf(err) == store.KindTaken {
+		return true
 	}
+	w.log().WarnContext(ctx, "gateway: what was found out about the receipts of a route is not stored", slog.String("route", w.name), slog.Any("error", err))
+	return false
 }

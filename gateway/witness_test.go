@@ -135,7 +135,7 @@ func TestWithoutReceiptsNothingRunsAgain(t *testing.T) {
 		d.wantForwards(t, d.gateway(t), "after a restart", false)
 
 		want(t, "status", ask(g, "with a receipt", "1", witnessed...).StatusCode, 201)
-		<-time.After(time.Second) // AskEvery
+		<-time.After(time.Second)                                                     // AskEvery
 		for _, key := range []string{"before any answer", "its receipt is missing"} { // of a time in which the service wrote none
 			forwards := d.forwards.Load()
 			want(t, key+": code", codeOf(t, ask(g, key, "1")), unknown)
