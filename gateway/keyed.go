@@ -129,9 +129,9 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 }
 
 // look returns the answer in the receipt, nil if no receipt exists.
-func (f *forward) look(ctx context.Context, operation string) (*answer, error) {
+func (f *forward) look(ctx context.Context, operation string) (a *answer, err error) {
 	if f.rt.g.cfg.Receipts == nil {
-		return nil, nil
+		return a, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -140,7 +140,7 @@ func (f *forward) look(ctx context.Context, operation string) (*answer, error) {
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, nil
+		return a, nil
 	case r.Tombstone: // of a forward that an earlier store knew
 		return nil, errTombstone
 	case f.isOfAnother(r):
