@@ -210,7 +210,14 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 		// A client of package retryhttp sends a request in this context once only, also if the connection breaks.
 		ctx = atmostonce.Mark(ctx)
 	}
-	value, err := fn(ctx, c.key(), bytes.Clone(request)) // it may write there
+	called := ctx
+	if until := r.saved.Call.Until; !until.IsZero() {
+		// A client that repeats the request in fn must stop before the service forgets the key: a later request would be another call.
+		var cancel context.CancelFunc
+		called, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	value, err := fn(called, c.key(), bytes.Clone(request)) // it may write there
 	return c.answered(ctx, value, err)
 }
 
