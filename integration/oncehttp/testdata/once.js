@@ -3,7 +3,7 @@
 export async function sendOnce(name, url, body) {
   const kept = sessionStorage.getItem(name);
   const intent = kept ? JSON.parse(kept) : { key: crypto.randomUUID(), body: JSON.stringify(body) };
-  sessionStorage.setItem(name, JSON.stringify(intent)); // before anything is sent
+  sessionStorage.setItem(name, JSON.stringify(intent)); // before the first request is sent
   for (let attempt = 1; ; attempt++) {
     let answer, problem = {};
     try {
