@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
+	"github.com/oncelib/once/internal/base/atmostonce"
 	"github.com/oncelib/once/internal/base/keyname"
 	"github.com/oncelib/once/internal/base/wire"
 	"github.com/oncelib/once/internal/sql/head"
@@ -114,6 +115,8 @@ func (f *forward) call(ctx context.Context, operation string) (answer, error) {
 	case a.Class == classNotSent, a.Class == classRefused:
 		return answer{}, lease.NotSent(&noAnswerError{a})
 	case f.rt.OnUnknown != PolicyCheck && a.Class == classUnknown, f.checks && (a.Class == classUnknown || a.doubted()):
+		return answer{}, &noAnswerError{a}
+	case f.rt.OnUnknown != PolicyCheck && atmostonce.IsAgain(ctx) && f.rt.saysRunning(a):
 		return answer{}, &noAnswerError{a}
 	case f.rt.OnUnknown != PolicyCheck:
 	case a.Class == classUnknown, a.doubted(), a.Class == classUnknownBody && !a.streamed:

@@ -270,4 +270,9 @@ var gatewayMutants = []Mutant{
 		Edits: []Edit{{In: "gateway.(*route).serve", Old: "once.CodeOf(err) == once.CodeUnknown && f.ownReceipt(ctx)", New: "once.CodeOf(err) == once.CodeUnknown && f.rt == nil"}},
 		Tests: in("gateway", "TestReceiptOfTheKeyDecides"),
 	},
+	{
+		Name:  "a conflict with a forward that still runs is stored as its outcome",
+		Edits: []Edit{{In: "gateway.(*forward).call", Old: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a)", New: "atmostonce.IsAgain(ctx) && f.rt.saysRunning(a) && a == nil"}},
+		Tests: []Killer{{Package: "gateway", Test: "TestAConflictOfARepeatedForwardIsNoOutcome"}},
+	},
 }
