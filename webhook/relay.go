@@ -217,10 +217,15 @@ func (r *Relay) query(ctx context.Context, s store.Statement, each func(sqlplane
 
 // exec runs a statement that writes.
 func (r *Relay) exec(ctx context.Context, s store.Statement) error {
+	_, err := r.changed(ctx, s)
+	return err
+}
+
+// changed is exec, and returns the number of changed rows.
+func (r *Relay) changed(ctx context.Context, s store.Statement) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	_, err := r.db.Pool().Exec(ctx, s)
-	return err
+	return r.db.Pool().Exec(ctx, s)
 }
 
 // write calls fn until it succeeds. fn may be written twice with the same effect. After the end of Run it has the TTL to succeed.

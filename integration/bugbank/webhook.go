@@ -143,6 +143,11 @@ var webhookMutants = []Mutant{
 		Tests: onHookrelay("TestSealedEvent$/^SQLite$"),
 	},
 	{
+		Name:  "a delivery is deleted because a standby does not have its event yet",
+		Edits: []Edit{{In: "webhook.(*claimer).beginOne", Old: "where v.id = ?)", New: "where v.id = -?)"}},
+		Tests: onHookrelay("TestLaggingStandby$/^SQLite$"),
+	},
+	{
 		Name:  "a claim reads all that an endpoint has got while a transaction is open that may see it",
 		Edits: []Edit{{In: "webhook.(*board).claimed", Old: "} else if a.read {", New: "} else if a.read && t.from.due < 0 {"}},
 		Tests: onHookrelay("TestOldSnapshot$/^pgxstore"),

@@ -71,6 +71,49 @@ func TestClaimBeforeSettle(t *testing.T) {
 	})
 }
 
+// isEvents reports whether a statement reads the events of deliveries that are about to begin.
+func isEvents(st store.Statement) bool {
+	return strings.HasPrefix(st.SQL, "select id, uid, tenant, type, trace, data, encrypted from once_webhook_event")
+}
+
+// TestLaggingStandby: a standby that does not have an event yet answers the read of the event, while the primary has answered the read of its delivery. The delivery stays and is
+// looked at again after a pause, until the event is found. A delivery whose event the primary does not have either is deleted.
+func TestLaggingStandby(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const reads = 6
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "b", ordered: true})
+		var mu sync.Mutex
+		var hidden []time.Time
+		w := &watch{hides: func(st store.Statement) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if !isEvents(st) || len(hidden) == reads {
+				return false
+			}
+			hidden = append(hidden, time.Now())
+			return true
+		}}
+		seen := newEvents()
+		g.send(t, "a", "e", 3)
+		g.send(t, "b", "f", 3)
+		g.start(t, w, webhook.RelayConfig{Observer: seen})
+		seen.wait(t, webhook.EventDelivered, "ep_1", 3)
+		seen.wait(t, webhook.EventDelivered, "ep_2", 3)
+		if n := len(g.to.arrived("")); n != 6 {
+			t.Errorf("%d requests for 6 deliveries", n)
+		}
+		// Each endpoint is looked at again a second later; each may have been woken once in between.
+		if over := hidden[reads-1].Sub(hidden[0]); over < 500*time.Millisecond {
+			t.Errorf("%d reads within %v", reads, over)
+		}
+		g.exec(t, `insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) values (1, 1000000, 1, NOW, 0, '', NOW)`)
+		g.until(t, "deliveries without an event are left", 0, "select count(*) from once_webhook_delivery")
+	})
+}
+
 // TestBusyEndpoint: nothing of a busy endpoint is posted twice, while claims and outcomes overlap.
 func TestBusyEndpoint(t *testing.T) {
 	testenv.Both(t)
