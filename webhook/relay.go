@@ -64,6 +64,7 @@ type Relay struct {
 	boarding sync.Mutex // of the pointer board: Gauges may be asked while Run begins
 	board    *board
 	settlers [lanes]*settler
+	locked   *settler // of deliveries whose rows other transactions have locked
 	sending  sync.WaitGroup
 	stater   *stater
 	woken    chan struct{}
@@ -133,7 +134,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.board = newBoard(r.cfg.MaxBytes / 2)
 	r.boarding.Unlock()
 	changed := make(chan struct{}, 1)
-	var held, working, settling, stating sync.WaitGroup
+	var held, working, settling, locked, stating sync.WaitGroup
 	var failed error
 	held.Go(func() {
 		if err := r.holder.Run(holding, func() { notify(changed) }); holding.Err() == nil { // it has ended by itself
@@ -143,8 +144,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	})
 	r.stater = newStater(r)
 	stating.Go(func() { r.stater.run(ctx) })
+	r.locked = newSettler(r)
+	locked.Go(func() { r.locked.runLocked(ctx) })
 	for lane := range r.settlers {
-		s := &settler{relay: r, woken: make(chan struct{}, 1)}
+		s := newSettler(r)
 		r.settlers[lane] = s
 		for range settlersOfLane {
 			settling.Go(func() { s.run(ctx) })
@@ -162,6 +165,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		s.end()
 	}
 	settling.Wait()
+	r.locked.end()
+	locked.Wait()
 	r.stater.end()
 	stating.Wait()
 	letGo()
@@ -228,13 +233,11 @@ func (r *Relay) changed(ctx context.Context, s store.Statement) (int64, error) {
 	return r.db.Pool().Exec(ctx, s)
 }
 
-// write calls fn until it succeeds. fn may be written twice with the same effect. After the end of Run it has the TTL to succeed.
+// write calls fn until it succeeds. fn bounds its statements, and has the same effect when it runs again. After the end of Run it has the TTL to succeed.
 func (r *Relay) write(ended context.Context, fn func(context.Context) error) error {
 	var until time.Time
 	for failures := 1; ; failures++ {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), statementTime)
-		err := fn(ctx)
-		cancel()
+		err := fn(context.WithoutCancel(ended))
 		if err == nil {
 			return nil
 		}
