@@ -21,7 +21,8 @@ import (
 // RelayConfig is how a [Relay] works. The zero value is a good one.
 type RelayConfig struct {
 	// Schedule is the pause after the first failure of a delivery, after the second one, and so on, each up to a tenth shorter. After the last one the
-	// delivery waits for a person. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
+	// delivery waits for a person. A longer Retry-After, up to a day, takes the place of as many pauses as add up to it. So all pauses of a delivery
+	// together are never longer than the schedule. Default: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h.
 	Schedule []time.Duration
 
 	// Timeout of one attempt. Default: 15 s.

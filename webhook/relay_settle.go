@@ -24,9 +24,8 @@ func (r *Relay) settle(ctx context.Context, list []*delivery) (locked []*deliver
 		if d.answer.delivered() {
 			continue
 		}
-		d.wait = -1
-		if pause, again := pauseAfter(d.attempts+1, r.cfg.Schedule); again {
-			d.wait = max(pause, d.answer.retryAfter)
+		if d.wait, d.steps = pauseAfter(d.attempts+1, d.answer.retryAfter, r.cfg.Schedule); d.steps == 0 {
+			d.wait, d.steps = -1, 1
 		}
 		d.notice = r.noticeOf(d, now)
 	}
@@ -130,8 +129,8 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 	}
 }
 
-// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, age, micros, status, error, size, answer,
-// encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
+// rows are the attempts of deliveries as settleRows writes them: endpoint, event, attempts, wait, steps, age, micros, status, error, size,
+// answer, encrypted, cause, host, part. An answer that cannot be encrypted is not kept, so that the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
 		a := &d.answer
@@ -147,7 +146,7 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 			body = []byte{}
 		}
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
-		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), int64(d.steps), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
 	}
 	return rows
 }
@@ -213,13 +212,13 @@ func within(ctx context.Context, most time.Duration, fn func(context.Context) er
 // settleArrays is settleRows in one statement.
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is asked once, and about the list: asked about the rows it was asked for each of them. With it the planner expects few rows of the list, and looks each up by its key.
-	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
+	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
+ x(endpoint, event, attempts, wait, steps, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
 	if !list[0].answer.delivered() {
-		change = `update once_webhook_delivery d set attempts = d.attempts + 1, cause = '',
+		change = `update once_webhook_delivery d set attempts = d.attempts + x.steps, cause = '',
  due_at = case when x.wait >= 0 then NOW + x.wait * interval '1 microsecond' end from ` + from
 	}
 	return r.text("with changed as ("+change+still+` returning x.*)
@@ -256,8 +255,8 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 		if free[d] {
 			changed = append(changed, d)
 			x := rows[i]
-			values = append(values, x[0], x[1], x[4])
-			values = append(values, x[5:len(x)-1]...)
+			values = append(values, x[0], x[1], x[5])
+			values = append(values, x[6:len(x)-1]...)
 		}
 	}
 	if _, err := tx.Exec(ctx, r.text(r.change(changed))); err != nil {
@@ -294,7 +293,7 @@ func (r *Relay) unchanged(ctx context.Context, tx sqlplane.Runner, list []*deliv
 
 // change removes delivered rows, or sets the times of the next attempts.
 func (r *Relay) change(list []*delivery) string {
-	const set = " set attempts = d.attempts + 1, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
+	const set = " set attempts = d.attempts + x.steps, cause = '', due_at = case when x.wait >= 0 then NOW + x.wait / 1000 end"
 	const same = " where d.endpoint = x.endpoint and d.event = x.event"
 	dialect, delivered := r.db.Dialect(), list[0].answer.delivered()
 	switch {
@@ -342,7 +341,7 @@ func (d *delivery) micros() int64 {
 	return d.wait.Microseconds()
 }
 
-// table is a table of deliveries: endpoint, event, wait in microseconds.
+// table is a table of deliveries: endpoint, event, wait in microseconds, steps.
 func (r *Relay) table(list []*delivery) string {
 	mysql := r.db.Dialect() == sqlplane.MySQL
 	var text strings.Builder
@@ -350,7 +349,7 @@ func (r *Relay) table(list []*delivery) string {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10)
+		values := strconv.FormatInt(d.target.id, 10) + "," + strconv.FormatInt(d.event, 10) + "," + strconv.FormatInt(d.micros(), 10) + "," + strconv.Itoa(d.steps)
 		if mysql {
 			text.WriteString("[" + values + "]")
 		} else {
@@ -358,9 +357,9 @@ func (r *Relay) table(list []*delivery) string {
 		}
 	}
 	if mysql {
-		return "json_table('[" + text.String() + "]', '$[*]' columns (endpoint bigint path '$[0]', event bigint path '$[1]', wait bigint path '$[2]')) x"
+		return "json_table('[" + text.String() + "]', '$[*]' columns (endpoint bigint path '$[0]', event bigint path '$[1]', wait bigint path '$[2]', steps int path '$[3]')) x"
 	}
-	return "(select column1 as endpoint, column2 as event, column3 as wait from (values " + text.String() + ") v) x"
+	return "(select column1 as endpoint, column2 as event, column3 as wait, column4 as steps from (values " + text.String() + ") v) x"
 }
 
 // heldBy returns the parts of deliveries.

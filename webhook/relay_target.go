@@ -183,6 +183,7 @@ type delivery struct {
 	answer                   answer
 	waits                    int           // how often its row was locked when its outcome was to be written
 	wait                     time.Duration // until the next attempt; less than 0: it has run out
+	steps                    int           // pauses of the schedule of which wait takes the place
 	state                    *health       // of the target, to be written down
 	notice                   int           // percent of the time until the endpoint is disabled of which the owner must be warned now
 }

@@ -148,6 +148,11 @@ var webhookMutants = []Mutant{
 		Tests: onHookrelay("TestLaggingStandby$/^SQLite$"),
 	},
 	{
+		Name:  "a Retry-After makes a delivery last longer than receivers keep its ID",
+		Edits: []Edit{{In: "webhook.pauseAfter", Old: "return asked, steps", New: "return asked, 1"}},
+		Tests: in("webhook", "TestRetryAfterTakesPauses"),
+	},
+	{
 		Name:  "two locked rows of deliveries stop the outcomes of all endpoints",
 		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: "if !over {", New: "if err != nil || !over {"}},
 		Tests: onHookrelay("TestLockedDeliveries$/^pgxstore"),
