@@ -153,6 +153,11 @@ var webhookMutants = []Mutant{
 		Tests: in("webhook", "TestRetryAfterTakesPauses"),
 	},
 	{
+		Name:  "a slow webhook gives its place back after most of a minute",
+		Edits: []Edit{{In: "webhook.(*Relay).deliver", Old: "time.AfterFunc(slowAfter, ", New: "time.AfterFunc(50*slowAfter, "}},
+		Tests: onHookrelay("TestHalfHangs$"),
+	},
+	{
 		Name:  "two locked rows of deliveries stop the outcomes of all endpoints",
 		Edits: []Edit{{In: "webhook.(*Relay).settleRows", Old: "if !over {", New: "if err != nil || !over {"}},
 		Tests: onHookrelay("TestLockedDeliveries$/^pgxstore"),
