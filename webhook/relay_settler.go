@@ -25,7 +25,7 @@ const (
 const (
 	patience    = 2 * time.Second // bounds a statement about several endpoints: another transaction may have locked rows of one of them
 	lockedPause = 200 * time.Millisecond
-	lockedTold  = int(patience / lockedPause) // then the observer is told
+	lockedTold  = int(patience / lockedPause) // waits of a delivery after which the observer hears of it
 )
 
 // errRowsLocked says that outcomes cannot be written.

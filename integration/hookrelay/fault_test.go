@@ -1,6 +1,7 @@
 package hookrelay
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -111,6 +112,30 @@ func TestLaggingStandby(t *testing.T) {
 		}
 		g.exec(t, `insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at) values (1, 1000000, 1, NOW, 0, '', NOW)`)
 		g.until(t, "deliveries without an event are left", 0, "select count(*) from once_webhook_delivery")
+	})
+}
+
+// TestForgetBesideLaggingStandby: a standby that has no row yet answers all reads of Forget. All of the tenant is erased, and nothing of another tenant.
+func TestForgetBesideLaggingStandby(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	harness.Each(t, harness.Servers, func(t *testing.T, kind string) {
+		const each = 3
+		g := newFixture(t, kind)
+		g.endpoints(t, endpoint{id: 1, uid: "ep_1", tenant: "a"}, endpoint{id: 2, uid: "ep_2", tenant: "b"})
+		g.send(t, "a", "a", each)
+		g.send(t, "b", "b", each)
+		g.exec(t, "insert into once_webhook_attempt (endpoint, event, at, micros, status, error, size, answer, encrypted, cause) values (1, 1, NOW, 1, 500, '', 0, ?, false, '')", []byte{})
+		hooks, _ := g.hooks(&watch{hides: func(store.Statement) bool { return true }}).(interface {
+			Forget(ctx context.Context, tenant string) (webhook.Forgotten, error)
+		})
+		f, err := hooks.Forget(t.Context(), "a")
+		if want := (webhook.Forgotten{Endpoints: 1, Events: each, Deliveries: each, Attempts: 1}); err != nil || f != want {
+			t.Errorf("%+v, %v; want %+v", f, err, want)
+		}
+		if n := g.count(t, "select (select count(*) from once_webhook_delivery) + (select count(*) from once_webhook_attempt) + (select count(*) from once_webhook_event)"); n != 2*each {
+			t.Errorf("%d rows are left, want %d", n, 2*each)
+		}
 	})
 }
 
